@@ -36,7 +36,7 @@ _FLUSH = "tests/unit/engine/test_flush.py::"
 _QUARANTINE = "tests/integration/test_quarantine.py::"
 _OF_TEST = {
     "tests/integration/test_tls.py": "sslmode sslrootcert sslcert sslkey sslpassword_file",
-    "tests/integration/test_dws_sink.py::test_kind_dws_mirrors_without_what_a_dws_refuses": "kind",
+    "tests/integration/test_dws_sink.py::test_kind_dws_mirrors_without_what_dws_refuses": "kind",
     "tests/integration/test_starts.py": "start binlog_start_time",
     "tests/fault/test_schema_changes.py::test_a_job_that_may_alters_its_target_and_copies_again": "on_schema_change",
     _CHANNEL + "test_columns_are_mapped_and_others_left_alone": "from columns",

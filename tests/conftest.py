@@ -1,6 +1,6 @@
-"""What every test sees: the fixtures of `tests.support`, and a printed seed, so that a failure can be repeated.
+"""Shared by all tests: the fixtures of `tests.support`, and a printed seed to repeat a failure with.
 
-`make test` runs in several processes (pytest-xdist), a file's tests in one of them.
+`make test` runs several processes (pytest-xdist); all tests of a file run in the same process.
 """
 
 from __future__ import annotations
@@ -32,26 +32,28 @@ pytest_plugins = [
     "tests.support.pooler",
 ]
 
-settings.register_profile("slotkeeper", deadline=None, print_blob=True)  # a busy machine is no failure
+settings.register_profile("slotkeeper", deadline=None, print_blob=True)  # a busy host must not fail a test
 settings.load_profile("slotkeeper")
 SEED_VARIABLE = "SLOTKEEPER_TEST_SEED"
 FAST = {"architecture", "unit", "contract", "property", "net"}
-"""The folders of the tests of `make check`; ``make test` leaves out those that have passed since the last change."""
+"""The folders of the tests of `make check`; `make test` skips those that have passed since the last change."""
 _SEED = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(1, 1_000_000))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The pages of `reports/` are those of chaos runs: any other run writes its own into the cache."""
+    """`reports/` holds the pages of chaos runs only: any other run writes its pages into the cache."""
     hear_interrupts()
     if not hasattr(config, "workerinput") and (disk := memory_disk(with_programs=True)) is not None:
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(disk))  # where pytest makes the folders of tests
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(disk))  # pytest creates the temporary folders of tests there
     if config.option.markexpr.startswith("not chaos"):
         os.environ.setdefault(FOLDER_VARIABLE, str(Path(__file__).parents[1] / ".cache" / "reports"))
 
 
 def hear_interrupts() -> None:
-    """SIGINT is heard, although whoever started us may ignore it, as a script does for its background jobs and many CI
-    runners do; children inherit that, and tests on Ctrl-C are about programs that somebody started from a prompt."""
+    """Handle SIGINT even if the parent process ignores it, as scripts do for background jobs and many CI runners do.
+
+    Children inherit an ignored signal, and the tests of Ctrl-C are about programs started from a prompt.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -66,7 +68,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Without the fast tests a file that marks no other is not imported: each process of a run would do it."""
+    """In a run without the fast tests, do not import a file that marks no other test: every process would."""
     if "not fast" not in config.option.markexpr or not collection_path.name.startswith("test_"):
         return None
     if not any(collection_path.is_relative_to(Path(__file__).parent / name) for name in FAST):
@@ -76,8 +78,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Mark fast tests, before -m selects. In a run of several processes files with Spark start first, the longest, and
-    every second file is none of them: they compute while others wait."""
+    """Mark fast tests before -m selects.
+
+    In a run of several processes, files with Spark start first, as they take longest, and every second file is not
+    a Spark file: it uses the CPU while the Spark files wait.
+    """
     folder = Path(__file__).parent
     for item in items:
         is_slow = any(item.get_closest_marker(name) for name in ("spark", "slow", "chaos"))
@@ -94,7 +99,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays to the end: no later collection of garbage goes through it."""
+    """Freeze the imported and collected objects: they live to the end, and garbage collection then skips them."""
     gc.collect()
     gc.freeze()
 
@@ -106,7 +111,7 @@ def seed(pytestconfig: pytest.Config) -> int:
 
 @pytest.fixture(scope="session")
 def spark_cache(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
-    """A home's cache folder, empty at first, of all processes of a run: a class archive takes ten seconds to make."""
+    """A cache folder, initially empty, that all processes of a run share: a class archive takes ten seconds to make."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if hasattr(pytestconfig, "workerinput") else base) / "cache"
     folder.mkdir(exist_ok=True)

@@ -125,7 +125,7 @@ _INCIDENT: dict[str, Schema] = {
     "cure": listed("the way out", text("a command, or what somebody does")),
     "stand_in": maybe(text("what is not done as a server of that kind would do it"), "nothing"),
 }
-_NIGHT = thing(
+_PLAYED = thing(
     "an incident that was played",
     {
         "ok": flag("whether all of it went as the runbook says"),
@@ -257,7 +257,7 @@ _OF_LOOKING: dict[str, Schema] = {
         _VERDICT,
         _FAILED_DEMO,
         listed("the incidents", thing("one", {"incident": text("its name"), **_INCIDENT})),
-        _NIGHT,
+        _PLAYED,
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Which module names which: every import, wherever it stands, also for types only; and modules named in strings."""
+"""The modules that each module names: every import, type-only imports too, and modules named in strings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Arrows = Mapping[str, set[str]]
 
 
 def arrows(root: Path) -> Arrows:
-    """The modules of ours, each with those that it names."""
+    """Slotkeeper's modules, each with the modules that it names."""
     modules = {module(path, root): path for path in sources(root, *PACKAGES)}
     return {name: set(_named(path, modules)) - {name} for name, path in modules.items()}
 
@@ -27,7 +27,7 @@ def circle(found: Arrows) -> list[str]:
 
 
 def upwards(found: Arrows, package: str, rooms: Sequence[str]) -> list[str]:
-    """The arrows of a package from one of its rooms to one further up; `rooms` begin with the lowest."""
+    """A package's imports from a subpackage into one above it; `rooms` lists the subpackages, the lowest first."""
     height = {f"slotkeeper.{package}.{room}": place for place, room in enumerate(rooms)}
 
     def room(name: str) -> int | None:
@@ -54,6 +54,6 @@ def _named(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
 
 
 def _module(said: str, modules: Mapping[str, Path]) -> str:
-    """The module that is named, or that has what is named; "" where it is none of ours."""
+    """The module that a text names, or the module of a name in it; "" if it is not one of Slotkeeper's."""
     holder = said.rpartition(".")[0]
     return said if said in modules else holder if holder in modules else ""

@@ -1,6 +1,6 @@
-"""Where code names a kind of server: its name, its package, its driver, its functions, one of its error codes.
+"""Where code names a kind of server: its name, package, driver, functions, or one of its error codes.
 
-A docstring or a comment may: the source of a rule is said beside it.
+Docstrings and comments are allowed to: the source of a rule is cited next to the rule.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PACKAGES = ("slotkeeper.core.sources.", "slotkeeper.core.sinks.", "psycopg2", "p
 REGISTRIES = ("slotkeeper.core.sources.registry", "slotkeeper.core.sinks.registry")
 CALLS = re.compile(r"\b(pgxc?_[a-z_]+|hg_[a-z_]+|gs_[a-z_]+)\b")
 CODE = re.compile(r"[0-9][0-9A-Z]{4}")
-"""An SQLSTATE; one that is all digits is told from a number by standing alone in a text."""
+"""An SQLSTATE; one that is all digits counts only if it is a text by itself, as otherwise it is a number."""
 
 
 def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -29,7 +29,7 @@ def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def kinds(text: str) -> list[tuple[int, str]]:
-    """(line, what) of each name of a kind in a module's imports, identifiers and texts."""
+    """(line, name) of each name of a kind in a module's imports, identifiers and texts."""
     tree = ast.parse(text)
     found = [
         (line, name) for line, name in _imports(tree) if name.startswith(PACKAGES) and not name.startswith(REGISTRIES)

@@ -1,4 +1,4 @@
-"""Files and modules that docstrings name, and whether they exist; pure but for asking the disk."""
+"""Files and modules that docstrings name, and whether they exist; pure except for reading the disk."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ _MODULE = re.compile(r"`((?:slotkeeper|tests|bench)(?:\.\w+)+)`")
 
 
 def docstrings(text: str) -> str:
-    """All docstrings of a module, one after the other."""
+    """All docstrings of a module, in order."""
     kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     found = [ast.get_docstring(node, clean=False) for node in tree(text) if isinstance(node, kinds)]
     return "\n".join(one for one in found if one)
 
 
 def leading_nowhere(path: Path, root: Path) -> list[str]:
-    """What the docstrings of a file name and nobody has: files beside it or below a folder it is in, modules, names."""
+    """Names in a file's docstrings that do not exist: files next to it or below one of its folders, modules, names in
+    modules."""
     said = docstrings(path.read_text("utf-8"))
     above = [folder for folder in path.parents if folder == root or root in folder.parents]
     files = [name for name in _FILE.findall(said) if not any((folder / name).exists() for folder in above)]
@@ -28,7 +29,7 @@ def leading_nowhere(path: Path, root: Path) -> list[str]:
 
 
 def _is_there(parts: list[str], root: Path) -> bool:
-    """Whether these are a package, a module, or a module and a name that its text has."""
+    """Whether these parts name a package, a module, or a module and a name that is in its text."""
     for length in range(len(parts), 0, -1):
         at = root.joinpath(*parts[:length])
         if at.is_dir() and length == len(parts):

@@ -1,4 +1,4 @@
-"""Every child is started with an environment that somebody chose: what it inherits of ours holds no secret."""
+"""Every child process is started with an explicit environment: the part that it inherits holds no secret."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.architecture.checkout import PACKAGES, ROOT, sources, tree
 
 _STARTS = ("run", "Popen", "call", "check_call", "check_output")
 _BY_PLACE = {"posix_spawn": 3, "posix_spawnp": 3}
-"""Calls of `os` that take an environment, and how many arguments come up to it."""
+"""Calls of `os` that take an environment, and the number of arguments up to and including it."""
 _INHERIT = ("system", "popen", "spawnv", "spawnl")
-"""Not `exec`: it makes no child, and hides nothing that this process was given."""
+"""Not `exec`: it starts no child, and the new program already had this process's environment."""
 
 
 def inheriting(text: str) -> Iterator[int]:
-    """The lines of a source text that start a program with all of our own environment."""
+    """The lines of a source text that start a program with this process's whole environment."""
     for node in tree(text):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue

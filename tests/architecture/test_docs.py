@@ -1,4 +1,4 @@
-"""The pages hold together: every decision has its four parts, every link leads somewhere."""
+"""The documentation is consistent: every decision record has its four parts, and every link has a target."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.architecture.checkout import ROOT
 
 HEADINGS = ["Status", "Context", "Decision", "Consequences"]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$", re.MULTILINE)
-"""In the text, of a picture, or defined for references."""
+"""A link in the text, of a picture, or a link definition."""
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 PAGES = sorted(
     page for place in ("*.md", "docs/**/*.md", "tests/**/*.md", "bench/**/*.md") for page in ROOT.glob(place)
@@ -23,7 +23,7 @@ NARROW = sorted(
     page for place in (*OF_ALL, "docs/*.md", "docs/adr/*.md", "docs/reports/*.md") for page in ROOT.glob(place)
 )
 UNBROKEN = re.compile(r"\||(slotkeeper|uv) | *`[^`]+`\.?$")
-"""A row of a table, a command that is typed as it is printed, and a name that fills its line."""
+"""Lines that must not wrap: a table row, a command typed exactly as printed, a name that fills its line."""
 
 
 def named(path: Path) -> str:
@@ -35,13 +35,13 @@ def headings(text: str, level: int) -> list[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of a page, as they are made from its headings."""
+    """The anchors of a page, derived from its headings."""
     titles = (title for level in range(1, 7) for title in headings(text, level))
     return {anchor(title) for title in titles}
 
 
 def broken(page: Path, text: str) -> list[str]:
-    """The links of a page that lead nowhere; those to the world outside are not followed."""
+    """The links of a page that have no target; external links are not followed."""
     found = []
     for link in ("".join(one) for one in LINK.findall(CODE.sub("", text))):
         if re.match(r"[a-z]+:", link):
@@ -106,7 +106,7 @@ def test_a_broken_link_and_a_wrong_anchor_are_reported(tmp_path: Path) -> None:
     assert broken(page, text + "\n# Glossary\n") == ["nowhere.md", "states.md#no-such", "no.svg", "not-there.md"]
 
 
-def test_the_promise_is_told_in_one_wording() -> None:
+def test_the_promise_has_one_wording() -> None:
     text = " ".join((ROOT / "docs" / "delivery.md").read_text("utf-8").replace("\n> ", " ").split())
     assert "We never skip on our own." in text
     assert "every committed source change takes effect exactly once, in order per key" in text

@@ -1,4 +1,4 @@
-"""The walls between the packages hold, and the check that says so can fail."""
+"""The import contracts between the packages hold, and the check of them can fail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.architecture.checkout import PACKAGES, ROOT, committed, link, module,
 from tests.architecture.contracts import broken
 
 SEEDED = {
-    # wrong import -> the file of ours that gets it
+    # wrong import -> Slotkeeper's file that receives it
     "import time": "core/domain/position.py",
     "import slotkeeper.core.drivers.pg": "core/retry.py",
     "import random": "core/ports/source.py",
@@ -48,7 +48,7 @@ HEAVY = ("textual", "pyspark", "py4j", "pandas", "numpy", "sqlglot")
 
 
 def copy(root: Path) -> Path:
-    """A checkout's contracts and packages, for a test to spoil."""
+    """A copy of the checkout's contracts and packages that a test can change."""
     for package in PACKAGES:
         shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / ".importlinter", root)
@@ -111,8 +111,8 @@ def test_the_imported_packages_are_ours(package: str) -> None:
 SHORT = re.compile(r"^\s*(?:from|import) (?:core|console)\b", re.MULTILINE)
 
 
-def test_every_module_of_ours_is_imported_under_its_one_name() -> None:
-    users = ROOT / "tests" / "spark" / "test_beside_our_names.py"  # a program with such folders of its own
+def test_every_module_of_slotkeeper_is_imported_under_its_one_name() -> None:
+    users = ROOT / "tests" / "spark" / "test_beside_our_names.py"  # a program next to folders with the same names
     files = [path for path in committed(ROOT) if path.suffix in (".py", ".md") and path != users]
     assert [str(path) for path in files if SHORT.search(path.read_text("utf-8"))] == []
 

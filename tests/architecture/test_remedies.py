@@ -1,4 +1,4 @@
-"""What is to be typed stands in backquotes, wherever a text of ours names a command of ours: it can be read back."""
+"""A command to type is in backquotes in every text that names a Slotkeeper command, so that it can be parsed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALONE = {
     "console/commands/reset.py",
     "console/commands/slots.py",
 }
-"""Files where a command is a line of its own, or is put into backquotes by the text that it is put into."""
+"""Files where a command is a line by itself, or where the surrounding text adds the backquotes."""
 
 
 def test_a_text_that_names_a_command_has_it_in_backquotes() -> None:

@@ -1,4 +1,5 @@
-"""The house stays light: each package below its ceiling, few small files, few functions that only name a line."""
+"""The code base stays small: a ceiling of lines for each package, few small files, few functions that only name a
+line."""
 
 from __future__ import annotations
 
@@ -34,21 +35,22 @@ MOST_LINES = {
     "console/tui": 9_500,
     "console/views": 5_500,
 }
-"""A tenth above what each package had when its ceiling was set. A capability that needs more raises it here, and the
-commit says why. `demo` is no part of the product, so it has no ceiling. A reset's consent and its state AWAITS COPY,
-and what names a session that is to be ended, are values of 100 lines in the domain. Verdict, figures, what a row
-means, signs and bars of DNs are views of 650 lines. Own commands (a file, a child of the console, a question), settings
-per user and contexts are 700 lines of the console; ending a session is 100 lines of the domain and of a service. A slot
-command in three screens, and keys that wait for the screen they are typed for, are 250 lines of the console. A verdict
-for each screen, and the pace and steps of long work, are views of 150; the mouse, and what stands beside every row, 50
-lines of screens.
+"""A tenth above the size of each package when its ceiling was set. A capability that needs more raises its ceiling
+here, and the commit gives the reason. `demo` is not part of the product, so it has no ceiling.
+
+A reset's consent, its state AWAITS COPY and the name of a session to end are values of 100 lines in the domain.
+Verdict, figures, the meaning of a row, signs and bars of DNs are views of 650 lines. Own commands (a file, a child of
+the console, a question), settings per user and contexts are 700 lines of the console; ending a session is 100 lines
+of the domain and of a service. A slot command in three screens, and keys that wait for the screen they are typed for,
+are 250 lines of the console. A verdict for each screen, and the pace and steps of long work, are views of 150; the
+mouse and the detail next to every row are 50 lines of screens.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 492, 27, 75, 214
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
-Boxes, signs, the verdict and what a row means have a file each, with a helper per figure of the verdict.
+Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.
 Settings, own commands and the end of a session have two to four files each: values, a file or a child, a screen.
-Who waits at a source has a file per kind of source with its SQL, and one each for the values and for the judgement.
+Sessions that wait at a source have a file of SQL per kind of source, a file of values and a file of the judgement.
 """
 
 

@@ -1,6 +1,6 @@
-"""Words that only we used, and what took their place: what a name or a text of ours may not say, as pure functions.
+"""Words that only this project used, and their replacements in names and texts, as pure functions.
 
-The words that took their place are those of `docs/glossary.md`.
+The replacements are the terms of `docs/glossary.md`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GONE = {
     "attendant": "idle lanes",
     "pump": "copy pipe",
 }
-"""Left words, and what says it now."""
+"""The replaced words, each with its replacement."""
 IN_NAMES = {
     **GONE,
     "look": "read_status, status, poll",
@@ -62,13 +62,13 @@ IN_NAMES = {
     "rewind": "history",
     "told": "what it returns",
 }
-"""As well in names; in a sentence these are plain English."""
+"""Replaced in names too; in a sentence these are plain English."""
 KEY = re.compile(r"[a-z]+(_[a-z]+)+")
-"""A text that is a name: a key of JSON, a column."""
+"""A text that is a name: a JSON key, a column."""
 
 
 def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """The names that a module makes: of functions, classes, arguments, variables and fields."""
+    """The names that a module defines: functions, classes, arguments, variables and fields."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.lineno, node.name
@@ -81,7 +81,7 @@ def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def texts_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """String constants that are no docstrings: keys, columns, and what screens show."""
+    """String constants other than docstrings: keys, columns, and texts on screens."""
     silent = {
         id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
@@ -91,7 +91,7 @@ def texts_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def gone(text: str) -> list[tuple[int, str, str]]:
-    """(line, word, where it stands) of each word that is gone, in names and in texts of a module."""
+    """(line, word, kind of place) of each replaced word in a module's names and texts."""
     tree = ast.parse(text)
     found = [(line, word, name) for line, name in names(tree) for word in words(name) if word in IN_NAMES]
     for line, said in texts_of(tree):

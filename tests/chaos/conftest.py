@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.nights import make_world as make_world
 from tests.support.product import Product
 from tests.support.report import Page
+from tests.support.scenes import make_world as make_world
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,4 +1,4 @@
-"""What the issues ask to be shown with figures, each measured on the product path; `test_figures.py` runs them."""
+"""The measured figures that the issues ask for, each taken on the product path; `test_figures.py` runs them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OBEYED_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of the page; `met` is None where the figure has no target."""
+    """One line of the page; `met` is None if the figure has no target."""
 
     name: str
     value: str
@@ -48,7 +48,7 @@ def let_pass(seconds: float) -> None:
 
 
 def many_writers(product: Product, seconds: float = 60.0) -> list[Figure]:
-    """Eight writers with random commit delays; what the progress rows count is what the ledger says."""
+    """Eight writers with random commit delays; the progress rows count the same events as the ledger."""
     job = product.job("many").start()
     job.wait_state(JobState.RUNNING)
     mix = Mix(rows=product.rows, delay=0.5, longest_delay_s=0.05)
@@ -83,7 +83,7 @@ def many_writers(product: Product, seconds: float = 60.0) -> list[Figure]:
 
 
 class Peaks(threading.Thread):
-    """Looks five times a second for the highest resident memory of the driver, its JVM and every worker."""
+    """Samples five times a second the highest resident memory of the driver, its JVM and every worker."""
 
     def __init__(self, job: Mirrored) -> None:
         super().__init__(name="peaks", daemon=True)
@@ -99,7 +99,7 @@ class Peaks(threading.Thread):
                 self._note("worker", self._job.workers())
 
     def stop(self) -> dict[str, int]:
-        """No more; the peaks."""
+        """Stop sampling; returns the peaks."""
         self._over.set()
         self.join(10)
         return dict(self.kib)
@@ -110,7 +110,7 @@ class Peaks(threading.Thread):
 
 
 def huge_transaction(product: Product, small: int = 20_000, huge: int = 2_000_000) -> list[Figure]:
-    """The same job mirrors a transaction of 20,000 rows, then one of 2,000,000; its memory does not follow."""
+    """The same job mirrors a transaction of 20,000 rows, then one of 2,000,000; its memory does not grow with them."""
     job = product.job("huge").start()
     job.wait_state(JobState.RUNNING)
     _, before = _mirrored(product, job, small, workload.HUGE_FIRST)
@@ -155,14 +155,14 @@ def _mirrored(product: Product, job: Mirrored, rows: int, first: int) -> tuple[f
 
 
 class TimedMarker(Marker):
-    """Markers that remember when each was committed and how long it took."""
+    """Markers that record the time of each commit and its duration."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.seen: list[tuple[int, float, float]] = []
 
     def unseen(self) -> list[int]:
-        """The newest: the oldest are those of the DN that hangs, and would crowd out all others."""
+        """The newest: the oldest belong to the hanging DN, and would crowd out all others."""
         with self._lock:
             return list(self._unseen)[-ASKED_AT_ONCE:]
 
@@ -192,7 +192,7 @@ def marked(product: Product, job: Mirrored, rate: float = 80.0) -> Iterator[Time
 
 
 def hanging_dn(product: Product, seconds: float = 60.0) -> list[Figure]:
-    """One DN's calls wait for a minute: the other lanes' freshness stays, pause and stop are obeyed."""
+    """One DN's calls wait for a minute: the other lanes' freshness stays, pause and stop take effect."""
     job = product.job("hanging").start()
     job.wait_state(JobState.RUNNING)
     product.write(rate=100.0, writers=2)
@@ -253,7 +253,7 @@ def _freshness(before: list[float], during: list[tuple[float, float]], began: fl
 
 
 def _other_lanes(product: Product, marker: TimedMarker, hung: str) -> list[tuple[float, float]]:
-    """(commit, delay) of the markers that do not lie on the hanging DN."""
+    """(commit, delay) of the markers that are not on the hanging DN."""
     connection = product.connect()
     try:
         known = Statements.of(connection)
@@ -266,7 +266,7 @@ def _other_lanes(product: Product, marker: TimedMarker, hung: str) -> list[tuple
 
 
 def _obeyed(command: Callable[[float], float]) -> float | None:
-    """The seconds until a command was obeyed; None where it was not within a minute."""
+    """The seconds until a command took effect; None if it did not within a minute."""
     try:
         return command(60)
     except Exception as error:
@@ -287,7 +287,7 @@ def _in_time(seconds: float | None) -> bool:
 
 @dataclass
 class Foreign:
-    """Commits to another binlog table, which move the source's global point."""
+    """Commits to another binlog table, which advance the source's global point."""
 
     product: Product
     commits: int = 0
@@ -306,7 +306,9 @@ class Foreign:
 
 
 def idle(product: Product, seconds: float = 60.0) -> list[Figure]:
-    """Foreign commits and our own registrations move the global point; the job starts no task and its slot follows."""
+    """Foreign commits and the job's own registrations advance the global point; the job starts no task and its slot
+    follows.
+    """
     product.warehouse.create_table("ods.elsewhere", "id bigint", ("id",))
     product.warehouse.configure(Switches(register_moves_point=True))
     connection = product.warehouse.connect()
@@ -315,7 +317,7 @@ def idle(product: Product, seconds: float = 60.0) -> list[Figure]:
     connection.close()
     job = product.job("idle").start()
     job.wait_state(JobState.RUNNING)
-    let_pass(5)  # what the copy and the start left to do is done
+    let_pass(5)  # the remaining work of the copy and the start is done
     foreign = Foreign(product)
     thread = threading.Thread(target=foreign.run, daemon=True)
     thread.start()

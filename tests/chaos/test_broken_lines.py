@@ -1,4 +1,4 @@
-"""Commands and the console before right servers whose line is cut, slow, half-open or silent, at the login or later."""
+"""Commands and the console before working servers with a cut, slow, half-open or silent connection, at any time."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.chaos
 AT_ONCE = 2
 ENDS_WITHIN = 60.0
-"""Seconds for the slowest command, which asks two servers one after the other, on a machine with other work."""
+"""Seconds for the slowest command, which asks two servers one after the other, on a busy host."""
 LEFT_WITHIN = 2.0
 INTERRUPTED = 130
 CTRL_C_WITHIN = 1.0
-"""Seconds, and twice what an interpreter that only waits takes beside them."""
+"""Seconds, plus twice the time of an interpreter that only waits."""
 QUESTION = b"SELECT"
 """In what is sent once a login and its settings are through."""
 FROM_LOGIN, FROM_QUESTION = "the login", "the first question"
@@ -41,13 +41,13 @@ SLOW = [(Line.SLOW, FROM_LOGIN)]
 
 @dataclass
 class Lines:
-    """A configuration that reaches its servers through two lines, which become something at a moment."""
+    """A configuration that reaches its servers through two proxies, which change their behaviour at a given moment."""
 
     config: Path
     both: tuple[Proxy, Proxy]
 
     def become(self, line: Line, since: str) -> None:
-        """Break them now, or as soon as something is asked."""
+        """Break the connections now, or as soon as something is asked."""
         for one in self.both:
             one.set(Line.THROUGH)
             one.on_sent = lambda data: None
@@ -68,7 +68,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int) -> Mirror:
 
 @contextmanager
 def lines(mirror: Mirror, folder: Path) -> Iterator[Lines]:
-    """The mirror's servers as a configuration names them, each behind a line of its own."""
+    """The mirror's servers as in a configuration, each behind its own proxy."""
     folder.mkdir()
     with proxy(mirror.job.source.port) as source, proxy(mirror.job.sink.port) as sink:
         text = ""
@@ -115,7 +115,7 @@ def over(mirror: Mirror, line: Line, since: str, name: str, folder: Path) -> Fou
 
 
 def after_ctrl_c(mirror: Mirror, line: Line, since: str, name: str, folder: Path) -> float | None:
-    """Seconds from Ctrl-C to the command's end; None where it had ended before it asked anybody."""
+    """Seconds from Ctrl-C to the command's end; None if it had ended before it asked a server."""
     with lines(mirror, folder) as place:
         place.become(line, since)
         command = begun(place.config, COMMANDS[name])

@@ -1,11 +1,11 @@
-"""The demo on a host that is busy with anything but it: every run ends verified, however long its start takes.
+"""The demo on a host that is busy with other work: every run ends verified, however long its start takes.
 
     SLOTKEEPER_CHAOS_BUSY=5 SLOTKEEPER_CHAOS_RUNS=2 make chaos ARGS="tests/chaos/test_demo_under_load.py -s"
 
-`SLOTKEEPER_CHAOS_BUSY` is the number of busy loops per core (20), `SLOTKEEPER_CHAOS_RUNS` that of runs (10, which take
-turns as root and as an ordinary user, with and without Java on PATH), `SLOTKEEPER_CHAOS_TOGETHER` how many of them run
-at a time (1), `SLOTKEEPER_CHAOS_WRITE` how long writers write.
-What cannot succeed ends with one JSON object and one sentence: a JVM that is killed again and again, no space, no port.
+`SLOTKEEPER_CHAOS_BUSY` is the number of busy loops per core (20), `SLOTKEEPER_CHAOS_RUNS` the number of runs (10; they
+alternate between root and an ordinary user, with and without Java on PATH), `SLOTKEEPER_CHAOS_TOGETHER` how many of
+them run at once (1), `SLOTKEEPER_CHAOS_WRITE` the duration of the writes. A run that cannot succeed ends with one JSON
+object and one sentence: a JVM that is killed again and again, no space, no port.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ WRITE = os.environ.get("SLOTKEEPER_CHAOS_WRITE", "60s")
 SOMEBODY = pwd.getpwnam("nobody").pw_uid
 """An ordinary user. initdb looks up the name of the user that runs it (PostgreSQL, "initdb")."""
 LIMIT_SECONDS = 3_600.0
-"""No run takes so long: what hangs fails here, and not by a limit of the demo's own."""
+"""No run takes this long: a run that hangs fails at this limit, and not at one of the demo's own."""
 LOOP = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    for _ in range(10_000_000): pass"
 
 ONE_PORT = ["unshare", "--net", "sh", "-c"]
 ONE_PORT += ['ip link set lo up && echo 65001 65001 > /proc/sys/net/ipv4/ip_local_port_range && exec "$@"', "sh"]
-"""Runs a command in a network of its own that has one port to give."""
+"""Runs a command in a network namespace with a single free port."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,14 @@ class Ended:
 
     @property
     def found(self) -> dict[str, object]:
-        """The one object that it printed, which is as its schema promises."""
+        """The one JSON object that the run printed; it conforms to its schema."""
         (line,) = self.out.splitlines()
         found: dict[str, object] = json.loads(line)
         assert broken("demo", found) == []
         return found
 
     def failed(self) -> str:
-        """Why; asserts that it failed with one sentence and named what stays."""
+        """The reason of the failure; asserts that the run failed with one sentence and named the files that remain."""
         assert self.code != 0 and self.found["ok"] is False, self.err
         assert "Traceback" not in self.err and "jobs show" not in self.err
         assert "the demo's files remain in " in self.err
@@ -73,7 +73,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a demo has its files, as whom it runs and what it finds in its environment."""
+    """The folder of a demo's files, the user that runs it and its environment."""
 
     folder: Path
     user: int
@@ -91,7 +91,7 @@ class Place:
         ]
 
     def demo(self, *words: str, before: Sequence[str] = ()) -> Ended:
-        """Run a headless demo to its end, then take away what it left."""
+        """Run a headless demo to its end, then remove the files that it left."""
         began = time.monotonic()
         command = [*before, *self.command(["demo", "--headless", "--json", *words])]
         try:
@@ -111,7 +111,7 @@ class Place:
 
 @contextmanager
 def place(user: int, java: bool = True) -> Iterator[Place]:
-    """A place of that user, which is deleted afterwards."""
+    """A folder that belongs to the user and is deleted afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="slotkeeper-under-load-"))
     try:
         for name in ("home", "tmp"):
@@ -129,7 +129,7 @@ def place(user: int, java: bool = True) -> Iterator[Place]:
 
 
 def without_java(folder: Path) -> Path:
-    """A folder with every program of PATH but Java's."""
+    """A folder with every program of PATH except Java's."""
     folder.mkdir()
     for one in os.environ["PATH"].split(os.pathsep):
         for program in Path(one).iterdir() if Path(one).is_dir() else ():
@@ -140,7 +140,7 @@ def without_java(folder: Path) -> Path:
 
 @contextmanager
 def busy(loops: int) -> Iterator[None]:
-    """So many processes that compute, for the block; each ends by itself where this process does."""
+    """Run this number of busy processes for the block; each exits when this process does."""
     command = [sys.executable, "-c", LOOP, str(os.getpid())]
     running = [subprocess.Popen(command) for _ in range(loops)]
     try:
@@ -153,7 +153,9 @@ def busy(loops: int) -> Iterator[None]:
 
 
 def users() -> list[int]:
-    """As whom runs take turns: root and somebody who can reach the interpreter, or the one user that runs this."""
+    """The users that the runs alternate between: root and a user who can reach the interpreter, or the current user
+    alone.
+    """
     reaches = everybody_may_enter(Path(sys.executable).resolve().parent) and everybody_may_enter(ROOT)
     if os.geteuid() == 0 and not reaches:
         print(f"no run as an ordinary user, who cannot reach {Path(sys.executable).resolve()}: install it elsewhere")

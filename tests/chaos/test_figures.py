@@ -1,4 +1,4 @@
-"""The figures that the issues ask for are measured, written down, and within their targets."""
+"""The figures that the issues ask for are measured, recorded, and within their targets."""
 
 from __future__ import annotations
 

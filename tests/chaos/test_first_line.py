@@ -1,8 +1,8 @@
-"""The first line names the present culprit, with the act that is its own: incidents alone, and two at once.
+"""The first line names the current culprit and its own action: single incidents, and two at once.
 
-What is expected is written down in `tests.support.culprits` before anything runs. Each scene is a supervised job
-without Spark; the judgement is sampled once a second from the scene's begin until its cure, and its acts are done as
-they are printed until no fault is left. The table of a run is reports/first-line-<date>.md.
+The expected results are written down in `tests.support.culprits` before anything runs. Each scene is a supervised job
+without Spark; the judgement is sampled once a second from the scene's start until its fix, and its actions are carried
+out as printed until no fault is left. The table of a run is written to reports/first-line-<date>.md.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from slotkeeper.demo.incidents.record import VERIFY, Incident, World
 from slotkeeper.demo.incidents.registry import named
 from tests.support.culprits import SINGLES, Scene, borrowed, drawn
 from tests.support.first_line import SETTLES, Doer, Sample, Sampling, Tally
-from tests.support.nights import NOT_TO_BE_HAD, MakeWorld, alerts_soon, by_hand
 from tests.support.printed import bare
 from tests.support.provoked import AT_CONNECTIONS, AT_MARIADB, AT_POSTGRES, IN_QUARANTINE, OF_ROWS, Provoked
 from tests.support.report import Page
+from tests.support.scenes import NOT_TO_BE_HAD, MakeWorld, alerts_soon, manual_acts
 
 SHARE = 0.95
-"""Of a scene's samples: those that name the present culprit first."""
+"""The minimum share of a scene's samples that name the current culprit first."""
 PAIRS, IN_MAKE_TEST = 40, (3, 3)
 STAYS = 6.0
-"""Seconds of samples after a fault has to be named."""
+"""Seconds after which a fault has to be named; samples count from then on."""
 TOLD = 60.0
 
 
@@ -44,28 +44,30 @@ def page() -> Page:
 
 
 def merged(scene: Scene) -> Incident:
-    """What the world of a scene has to have from the start on."""
+    """The setup that the world of a scene needs from its start."""
     incidents = [named(name) for name in scene.names]
     options = {key: value for one in incidents for key, value in one.options.items()}
     return replace(incidents[0], options=options, small_disk=any(one.small_disk for one in incidents))
 
 
 class Stage:
-    """A scene in its world: plays it, and counts what is said meanwhile."""
+    """Plays a scene in its world and counts what is reported meanwhile."""
 
     def __init__(self, scene: Scene, made: World, sampling: Sampling) -> None:
         self.scene, self.made, self.sampling = scene, made, sampling
         self.tally = Tally()
         self.passed = False
-        """Whether the last was named and may be over before its first sample that counts."""
-        self.acts = {name: by_hand(named(name), made) for name in scene.names}
+        """Whether the last fault was named and can end before its first sample that counts."""
+        self.acts = {name: manual_acts(named(name), made) for name in scene.names}
 
     def play(self) -> None:
-        """Make each once the one before is told and has stayed so, and count the samples of that time."""
+        """Make each incident once the one before it is reported and has stayed reported; count the samples of that
+        time.
+        """
         for number, name in enumerate(self.scene.names, 1):
             incident = named(name)
             play.make(self.made, incident)
-            if incident.signal.why:  # nobody can tell before it is asked
+            if incident.signal.why:  # no party can report it before a check is run
                 self.made.begins()
                 play.run(self.made, VERIFY)
             began = self.made.began.timestamp() - (time.time() - time.monotonic())
@@ -77,7 +79,7 @@ class Stage:
             self.passed = expected[0].passes and any(one.faults and expected[0].is_of(one.faults[0]) for one in samples)
 
     def comes_to_name(self, number: int) -> Sample | None:
-        """Make that one; the first sample that names first what has to be, None where none does."""
+        """Make this incident; the first sample that names the expected fault first, None if no sample does."""
         play.make(self.made, named(self.scene.names[number - 1]))
         expected = SINGLES[self.scene.expected(number)[0]]
         asked = len(self.sampling.samples)
@@ -87,13 +89,13 @@ class Stage:
         self.sampling.until(lambda one: one.at >= moment, moment - time.monotonic() + 30.0)
 
     def colleague(self, words: str) -> bool:
-        """Does by hand what belongs to the fault that says so: the incident's record has it."""
+        """Carries out the manual action of the fault that asks for it; the incident's record has it."""
         said = [one for one in self.sampling.samples[-1].faults if words in one.do]
         mine = [name for name in self.scene.names if any(map(SINGLES[name].is_of, said))]
         return self._does([name for name in mine or self.scene.names if name != NOT_TO_BE_HAD])
 
     def hidden(self, words: str) -> bool:
-        """Ends what came second and is told of no job that has ended."""
+        """Ends the second incident if it is not reported for a job that has ended."""
         return self._does([name for name in self.scene.names if name not in self.scene.expected(len(self.scene.names))])
 
     def _does(self, names: Sequence[str]) -> bool:
@@ -106,8 +108,8 @@ class Stage:
 
 
 def noted(name: str, expected: str, tally: Tally, doer: Doer, page: Page, *, passed: bool = False) -> list[str]:
-    """What was wrong with a scene; its row goes to the page. `passed`: it was named, and may have no sample."""
-    done = (*doer.walk.by_hand, *(f"`{bare(one.text)}` ({one.code})" for one in doer.walk.typed))
+    """The differences of a scene; its row is added to the page. `passed`: it was named, and may have no sample."""
+    done = (*doer.walk.manual_acts, *(f"`{bare(one.text)}` ({one.code})" for one in doer.walk.typed))
     lines = [f"{number} x {line}" for line, number in tally.wrong.items()]
     page.add(
         name, expected, tally.samples, tally.named, tally.calm, "<br>".join(lines) or "-",
@@ -175,7 +177,7 @@ def test_of_two_incidents_the_one_that_the_order_puts_first_is_named(number: int
 
 
 class Provocation:
-    """One code in a world that several share: provoked, counted, and ended by its own act."""
+    """One code in a world that several codes share: provoked, counted, and ended by its own action."""
 
     def __init__(self, one: Provoked, made: World, sampling: Sampling) -> None:
         self.one, self.made, self.sampling = one, made, sampling
@@ -183,7 +185,7 @@ class Provocation:
         self.cured = False
 
     def play(self) -> Doer:
-        """Who has done its acts; `left` of it is what they did not end."""
+        """The doer of the actions; its `left` is the fault that they did not end."""
         self.one.make(self.made)
         start = time.monotonic() + self.one.culprit.late + SETTLES
         self.sampling.until(lambda sample: sample.at >= start + STAYS, SETTLES + STAYS + 40.0)

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Driver:
-    """A driver in a session of its own, and what may be killed of it."""
+    """A driver in its own session, and the processes of it that may be killed."""
 
     def __init__(self, config: Path, folder: Path) -> None:
         self.checkpoint, self.out, self.folder = folder / "ck", folder / "out", folder
@@ -66,7 +66,7 @@ class Driver:
         return max((int(one.name) for one in commits.glob("[0-9]*")), default=-1) if commits.is_dir() else -1
 
     def wait_committed(self, batch: int, what: str) -> None:
-        """Wait until a batch is in the commit log; tell what the driver said where it takes too long."""
+        """Wait until a batch is in the commit log; print the driver's output if it takes too long."""
         try:
             until(lambda: self.committed() >= batch, 200, what)
         except AssertionError as late:

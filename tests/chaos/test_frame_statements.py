@@ -1,7 +1,7 @@
-"""A query's driver is killed before and behind each statement that it sends, and behind each COMMIT, one after another.
+"""A query's driver is killed before and after each statement that it sends, and after each COMMIT, one after another.
 
-Without Spark: `tests.support.frames.Program` asks as Spark does. Whether a kill falls into a task's COPY as well, is
-left to the counts of a run, which differ by a few.
+Without Spark: `tests.support.frames.Program` makes the calls of Spark. The counts of runs differ by a few, so that
+chance decides whether a kill hits a task's COPY.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ MOST = 600
 
 
 class Killed(BaseException):
-    """Ends the driver wherever it is."""
+    """Ends the driver at any point."""
 
 
 class Killer:
-    """Counts the moments of a life at which a driver may be killed, and kills at the `nth`; 0 kills nowhere."""
+    """Counts the moments of a life at which a driver may be killed, and kills at the `nth`; 0 kills at none."""
 
     def __init__(self) -> None:
         self.nth = 0

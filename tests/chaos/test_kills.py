@@ -1,8 +1,8 @@
 """Every kind of kill, in the copy, in the stream and while idle: the job recovers by itself and nothing is lost.
-Every second the state that is told is held against that of the progress rows.
+Every second the reported state is compared with that of the progress rows.
 
-In mid-stream a burst makes steps that are tried the optimistic way; in the second turn that way is turned off. Next
-door: `test_kills_of_steps.py` counts both ways.
+In mid-stream a burst makes steps that try the optimistic path first; the second run turns that path off.
+`test_kills_of_steps.py` counts both paths.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.spark]
 Phase = Literal["copy", "stream", "idle"]
 RATE = 300.0
 BURST = 20_000
-"""Rows over four DNs: a step of each is large enough to be tried the optimistic way."""
+"""Rows over four DNs: the step of each DN is large enough for the optimistic path."""
 
 
 @pytest.mark.parametrize("turn", [1, 2])
@@ -55,7 +55,7 @@ def test_a_kill_is_survived(product: Product, seed: int, chaos_page: Page, kind:
 
 
 def _disturbed(product: Product, job: Mirrored, kind: Kind, phase: Phase, chance: random.Random) -> float:
-    """Bring the job into the phase, kill, and wait for its recovery; the seconds of that."""
+    """Bring the job into the phase, kill, and wait for its recovery; returns its seconds."""
     job.start()
     if phase != "idle":
         product.write(RATE, seed=chance.randrange(1_000_000))
@@ -66,7 +66,7 @@ def _disturbed(product: Product, job: Mirrored, kind: Kind, phase: Phase, chance
         return seconds
     job.wait_state(JobState.RUNNING)
     if phase == "idle":
-        product.insert_one()  # the workers have worked, and have nothing to do now
+        product.insert_one()  # the workers have worked and are now idle
         job.wait_equal()
         return job.recover_from(kind, idle=True)
     wanted = chance.randint(200, 1_500)

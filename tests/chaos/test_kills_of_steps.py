@@ -1,8 +1,8 @@
-"""Kills while steps go the optimistic way, and with that way turned off: nothing is lost, and both ways are counted.
+"""Kills while steps take the optimistic path, and with that path off: nothing is lost, both paths are counted.
 
-The driver has threads where Spark would be, and a threshold of two events of which any is an insert, so that most steps
-of the writers are tried the optimistic way, and some miss: writers change keys and use them again. Bursts of inserts
-make the steps in which a kill is likely to fall long.
+The driver has threads instead of Spark, and a threshold of two events of which any is an insert, so that most steps of
+the writers try the optimistic path, and some miss: writers change keys and use them again. Bursts of inserts make the
+steps in which a kill is likely to fall long.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ LEAST = 2
 BURST = 20_000
 RATE = 300.0
 PROCESSES: tuple[Kind, ...] = ("driver", "sink", "supervisor", "source", "driver")
-"""In an order at random; more ends of drivers within minutes would only show the supervisor's wait."""
+"""In random order; more driver exits within minutes would only show the supervisor's wait."""
 BURSTS = 2
-"""Before each of the above: in each the job's sessions at the sink are ended, at a share of it drawn at random."""
+"""Before each of the above: end the job's sessions at the sink in each, at a random share of it."""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def page() -> Page:
 
 @pytest.fixture
 def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the drivers of this test count their steps."""
+    """The file in which the drivers of this test count their steps."""
     monkeypatch.setenv(step_paths.LEAST, str(LEAST))
     monkeypatch.setenv(step_paths.FILE, str(tmp_path / "steps"))
     return tmp_path / "steps"
@@ -92,7 +92,7 @@ def _both_ways(way: Way, taken: Taken) -> None:
 
 
 def _kill_sessions(product: Product, job: Mirrored, draw: random.Random) -> None:
-    """A burst, and once a part of it has arrived the end of all sessions that the job has at the sink."""
+    """A burst, and the end of all sessions of the job at the sink once a part of the burst has arrived."""
     wanted = sum(job.applied().values()) + draw.randrange(1, BURST)
     product.burst(BURST)
     until(lambda: sum(job.applied().values()) >= wanted, 60, "a part of a burst to arrive")

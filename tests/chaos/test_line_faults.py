@@ -1,18 +1,18 @@
-"""Fifteen minutes of faults on every line of a job that streams, for three pairs: equal, explained, quickly shown.
+"""Fifteen minutes of faults on every connection of a streaming job, for three pairs: equal, explained, quickly shown.
 
     make chaos ARGS="tests/chaos/test_line_faults.py -s"                                       three pairs, 15 min each
     SLOTKEEPER_CHAOS_SECONDS=90 SLOTKEEPER_CHAOS_RUNNER=local make chaos ARGS="tests/chaos/test_line_faults.py -s"
 
-One line at a time is cut, black, half-open, slow, corrupt, reset or refused for 1 to 25 s, then whole again. Driver and
-workers use the same lines: `source`, `sink`, and with Doris `FE`, `BE`, `queries` and `store`.
+One connection at a time is cut, black, half-open, slow, corrupt, reset or refused for 1 to 25 s, then whole again.
+Driver and workers use the same connections: `source`, `sink`, and with Doris `FE`, `BE`, `queries` and `store`.
 `SLOTKEEPER_CHAOS_FAULTS="sink HALF_OPEN,source RESET"` runs only those faults.
 
-Every line is TLS (verify-full): a corrupt line changes the cipher text, so a changed byte has to end the connection. In
-plain text nothing could detect it: TCP's checksum is that of the changed packet, PostgreSQL has no checksum of a
-message, and MySQL has one of a binlog event but none of a result set. What stays in plain text is corrupted as well:
-PostgreSQL's SSLRequest, MySQL's greeting and the hellos of TLS.
+Every connection is TLS (verify-full): a corrupt one changes the cipher text, so a changed byte has to end the
+connection. In plain text nothing could detect it: TCP's checksum is that of the changed packet, PostgreSQL has no
+checksum of a message, and MySQL has one of a binlog event but none of a result set. The parts in plain text are
+corrupted as well: PostgreSQL's SSLRequest, MySQL's greeting and the hellos of TLS.
 
-`jobs show` is called in a process of its own; its seconds are those of the call, without the interpreter's start.
+`jobs show` runs in a separate process; its seconds are those of the call, without the interpreter's start.
 """
 
 from __future__ import annotations
@@ -51,21 +51,23 @@ from tests.support.tls_lines import mysql_tls_front as mysql_front
 
 FAULTS = tuple(line for line in Line if line is not Line.THROUGH)
 SILENT = (Line.CUT, Line.HALF_OPEN, Line.BLACK_HOLE, Line.RESET, Line.REFUSED)
-"""Nothing can be done over such a line: a job that uses it has to say so. Over a slow or a corrupt one it works on."""
+"""Nothing can be done over such a connection: a job that uses it has to say so. Over a slow or a corrupt one it
+continues.
+"""
 SAID_WITHIN = 10.0
 FINE = ("RUNNING", "CATCHING UP")
-"""States that need no reason. CATCHING UP says by itself what is the matter: the job applies, and is behind."""
+"""States that need no reason. CATCHING UP explains itself: the job applies, and is behind."""
 EVERY = 1.0
 
 
 class FaultyLine(Wire):
-    """One line of a job. While it is black, no end of a connection passes it either."""
+    """One connection of a job. While it is black, no close of either end passes it."""
 
     def __init__(self, name: str, port: int, draw: random.Random) -> None:
         super().__init__(port, draw)
         self.name = name
         self.bad: Bad | None = None
-        """The fault that it has now."""
+        """Its current fault."""
 
     def _pass_on(self, one: socket.socket, other: socket.socket, sent: bool) -> bool:
         if sent and self.bad is not None:
@@ -83,7 +85,7 @@ class FaultyLine(Wire):
         self.set(line)
 
     def recover(self, cut: bool) -> Bad:
-        """Carry again; the fault that it had."""
+        """Carry again; returns the earlier fault."""
         bad, self.bad = self.bad, None
         assert bad is not None
         bad.ended = time.monotonic()
@@ -93,13 +95,13 @@ class FaultyLine(Wire):
 
 @dataclass
 class Bad:
-    """A fault of a line: since when, since when the job has noticed or could have, and until when."""
+    """A fault of a connection: its start, the time at which the job noticed it or could have, and its end."""
 
     line: str
     kind: Line
     since: float
     used: float | None = None
-    """The first moment at which the job used the line, or lost a connection over it."""
+    """The first moment at which the job used the connection, or lost it."""
     ended: float = float("inf")
 
     def use(self) -> None:
@@ -108,7 +110,7 @@ class Bad:
 
 @dataclass
 class Sampler:
-    """Asks `jobs show` once a second in a thread of its own, while in its block."""
+    """Calls `jobs show` once a second in a separate thread, for its block."""
 
     config: Path
     job: str
@@ -133,8 +135,9 @@ class Sampler:
 
 
 def unexplained(samples: Sequence[Shown], faults: Iterable[Bad]) -> list[str]:
-    """Where `jobs show` gave no reason: of a line that was used and silent for longer than `SAID_WITHIN`, or of a
-    state that needs one."""
+    """Samples in which `jobs show` gave no reason: for a connection that was used and silent for longer than
+    `SAID_WITHIN`, or for a state that needs one.
+    """
     found = []
     for bad in faults:
         if bad.kind in SILENT and bad.used is not None:
@@ -158,7 +161,7 @@ def unexplained(samples: Sequence[Shown], faults: Iterable[Bad]) -> list[str]:
 SECONDS = seconds(default=900)
 ONLY = tuple(filter(None, os.environ.get("SLOTKEEPER_CHAOS_FAULTS", "").split(",")))
 OVER = 1_800
-"""Seconds beside those of the faults for the start, the last recovery and the comparisons."""
+"""Seconds besides those of the faults for the start, the last recovery and the comparisons."""
 HELD = (1.0, 25.0)
 SHOWN_WITHIN = 5.0
 WRITERS, PAUSE = 3, 0.05
@@ -169,7 +172,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(int(SECO
 
 
 class Job(Protocol):
-    """What a run asks of its job."""
+    """The interface of a job for a run."""
 
     @property
     def name(self) -> str:
@@ -189,13 +192,13 @@ class Job(Protocol):
         """Stop them."""
 
     def settle(self) -> float:
-        """Seconds until all that is committed by now has arrived."""
+        """Seconds until every earlier commit has arrived."""
 
     def equal(self) -> int:
         """The rows of both sides, which have to be equal by checksum and by `verify`."""
 
     def story(self) -> str:
-        """What is known of it, for a run that has failed."""
+        """Diagnostics for a run that has failed."""
 
     def end(self) -> None:
         """End its processes."""
@@ -307,7 +310,7 @@ class FromDws:
 
 @dataclass
 class Run:
-    """The faults of one run: each of each line once in a drawn order, before any comes again."""
+    """The faults of one run: each of each connection once in a random order, before any is repeated."""
 
     job: Job
     lines: list[FaultyLine]
@@ -317,7 +320,7 @@ class Run:
     slowest: float = 0.0
 
     def until(self, end: float) -> None:
-        """Break lines until `end`; every second time the job has to catch up before the next fault."""
+        """Break connections until `end`; every second time the job has to catch up before the next fault."""
         left: list[tuple[FaultyLine, Line]] = []
         while time.monotonic() < end:
             left = left or self.draw.sample(chosen := self.chosen(), len(chosen))
@@ -328,7 +331,7 @@ class Run:
             threading.Event().wait(self.draw.uniform(0.2, 2.0))
 
     def chosen(self) -> list[tuple[FaultyLine, Line]]:
-        """Every fault of every line, or those that `ONLY` names."""
+        """Every fault of every connection, or those that `ONLY` names."""
         pairs = [(one, kind) for one in self.lines for kind in FAULTS]
         return [(one, kind) for one, kind in pairs if not ONLY or f"{one.name} {kind.name}" in ONLY]
 
@@ -356,7 +359,7 @@ def stack() -> Iterator[ExitStack]:
 
 @dataclass
 class Rig:
-    """Makes lines, each with TLS at its end, and puts them into a configuration."""
+    """Makes proxied connections, each with TLS at its end, and puts them into a configuration."""
 
     authority: Authority
     draw: random.Random
@@ -374,7 +377,7 @@ class Rig:
         return made
 
     def postgres(self, name: str, port: int) -> FaultyLine:
-        """A line to a PostgreSQL, which is built without TLS: that ends in front of it."""
+        """A connection to a PostgreSQL, which is built without TLS: TLS ends in front of it."""
         return self.line(name, self.stack.enter_context(tls_front(self.tls, port)).port)
 
     def put(self, config: Path, table: str, **ports: int) -> None:

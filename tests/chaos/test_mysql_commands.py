@@ -1,4 +1,4 @@
-"""What people type about a job from MySQL, into a PostgreSQL and into the stand-in for Doris: each command answers."""
+"""Commands about a job from MySQL, into PostgreSQL and into the stand-in for Doris: each command answers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Typed:
         assert code == 0, (out, err)
 
     def runs_on(self) -> None:
-        """The job goes on from where it is, until both tables are equal."""
+        """The job resumes from its position, until both tables are equal."""
         self.pair.mirror.start()
         self.pair.wait_equal()
         self.pair.mirror.stop()

@@ -1,4 +1,4 @@
-"""A job from MariaDB under kills: lines cut in mid-transaction, the server crashed, the driver killed; large ones."""
+"""A job from MariaDB under kills: connections cut in mid-transaction, server crashes, driver kills, large changes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Writing:
         self.rows: dict[int, int] = {}
 
     def write(self, kill: bool = False) -> None:
-        """One transaction; in the middle of it the lines of all readers are cut where `kill`."""
+        """One transaction; in the middle of it the connections of all readers are cut if `kill`."""
         pair, keys = self.pair, sorted({self.chance.randrange(KEYS) for _ in range(8)})
         pair.run("BEGIN")
         for key in keys:
@@ -68,7 +68,7 @@ class Writing:
 
 
 def refuse_loss(pair: MysqlPair, writing: Writing) -> None:
-    """Both tables are what was written, and as many events were applied as there were."""
+    """Both tables equal the written rows, and the number of applied events is exact."""
     pair.wait_equal(120)
     assert pair.compare().rows_sink == len(writing.rows)
     assert sum(pair.mirror.changes().values()) == writing.events

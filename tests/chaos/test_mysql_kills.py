@@ -35,7 +35,7 @@ from tests.support.waiting import until
 
 SECONDS = seconds(default=600)
 OVER = 1_800
-"""Seconds beside those of the kills for the start, the last recovery and the comparisons."""
+"""Seconds besides those of the kills for the start, the last recovery and the comparisons."""
 WRITERS, PAUSE = 3, 0.05
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(int(SECONDS) + OVER)]
@@ -75,7 +75,7 @@ class Job(HotJob):
         _kill(self.view().supervisor)
 
     def both(self) -> None:
-        """SIGKILL supervisor and driver: nothing is left that could restart the job, until `jobs ensure`."""
+        """SIGKILL supervisor and driver: no process is left to restart the job, until `jobs ensure`."""
         self.supervisor()
         self.kill_driver()
 
@@ -108,7 +108,7 @@ KINDS: dict[str, Callable[[Job], None]] = {
 
 @dataclass
 class Run:
-    """The kills of one run: each kind once in a drawn order, before any comes again."""
+    """The kills of one run: each kind once in a random order, before any is repeated."""
 
     job: Job
     done: Counter[str]

@@ -1,4 +1,4 @@
-"""A source that is gone, or stands still, shows as such, and a reader ends with its job (apache/doris #13503)."""
+"""A source that is unreachable or hangs is shown as such, and a reader ends with its job (apache/doris #13503)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.chaos
 SECONDS = 10
-"""From the last answer on."""
+"""Seconds since the last answer."""
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def stopped(server: MariaServer) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("gone", [ended, stopped])
-def test_a_source_that_does_not_answer_is_named_and_the_job_goes_on_by_itself(
+def test_a_source_that_does_not_answer_is_named_and_the_job_resumes_by_itself(
     make_mysql_pair: MakeMysqlPair, own: MariaServer, gone: Callable[[MariaServer], object]
 ) -> None:
     pair = make_mysql_pair(at=own)
@@ -67,7 +67,7 @@ def test_a_source_that_does_not_answer_is_named_and_the_job_goes_on_by_itself(
 
 
 def troubles(pair: MysqlPair) -> list[str]:
-    """What the job says of its lanes and of itself."""
+    """The job's own report of its lanes and of itself."""
     heard = pair.mirror.heard
     return [str(lane.error) for lane in heard.now.values() if lane.error] + heard.retries
 

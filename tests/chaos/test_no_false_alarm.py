@@ -1,7 +1,7 @@
-"""A healthy job with idle times, bursts, pauses, and consoles that come and go: nothing is told but what was made.
+"""A healthy job with idle times, bursts, pauses and short-lived consoles: only events of the test are reported.
 
-`SLOTKEEPER_HEALTHY_MINUTES` says how long, an hour where it is not set. The job's tasks run in threads; the page of a
-run is reports/no-false-alarm-<date>.md.
+`SLOTKEEPER_HEALTHY_MINUTES` sets the duration (default: an hour). The job's tasks run in threads; the page of a run is
+written to reports/no-false-alarm-<date>.md.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ pytestmark = pytest.mark.chaos
 MINUTES = float(os.environ.get("SLOTKEEPER_HEALTHY_MINUTES", "60"))
 JOB = "healthy"
 MADE = {"job_paused"}
-"""What the test makes itself."""
+"""Events that the test causes itself."""
 
 
 @pytest.mark.timeout(MINUTES * 60 + 600)
-def test_a_healthy_job_is_told_to_be_healthy(tmp_path: Path, seed: int) -> None:
+def test_a_healthy_job_is_reported_healthy(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     print(f"seed {seed}")
     product = Product(tmp_path / "product", rows=5_000, chunk=5_000)
@@ -57,7 +57,7 @@ def test_a_healthy_job_is_told_to_be_healthy(tmp_path: Path, seed: int) -> None:
                             told[said] = told.get(said, 0) + 1
         page = Page(
             "no-false-alarm",
-            "A healthy job is told to be healthy",
+            "A healthy job is reported healthy",
             "Idle times, steady writing, bursts, pauses; the console closed and opened between four of them.",
             ("minutes", "seed", "samples", "done", "told though nothing was wrong"),
         )
@@ -69,7 +69,7 @@ def test_a_healthy_job_is_told_to_be_healthy(tmp_path: Path, seed: int) -> None:
 
 
 def _during(watcher: Watcher, product: Product, thing: str, chance: random.Random) -> list[Sample]:
-    """Do one thing for a while; all samples of it, without those until a pause is over on the screen."""
+    """Do one thing for a while; returns its samples, without those before the screen shows the end of a pause."""
     seconds = chance.uniform(8, 25)
     if thing == "idle":
         product.quiet()

@@ -30,7 +30,7 @@ ELSEWHERE = {
 
 
 def printed() -> list[str]:
-    """The commands of the README's blocks, without the remarks beside them."""
+    """The commands of the README's blocks, without their comments."""
     blocks = re.findall(r"^```\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
     return [re.sub(r" {3,}.*", "", line) for line in "".join(blocks).splitlines()]
 

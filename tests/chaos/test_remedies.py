@@ -1,13 +1,13 @@
-"""Each remedy that the console prints, done word for word by somebody who sees nothing but the screen, ends cured.
+"""Each remedy that the console prints fixes its fault when a reader of the screen alone follows it word for word.
 
-The eleven faults of `test_told_in_time` and all incidents, each made over a real job, with the console in a
-terminal of 80x24: its configuration is named by --config for the eleven, by $SLOTKEEPER_CONFIG for the incidents. What
-the screen calls an act by hand is done by the record's step; everything else is typed as it stands there. The table of
-a run is reports/remedies-<date>.md.
+The eleven faults of `test_told_in_time` and all incidents run over a real job, with the console in a terminal of 80x24:
+--config names its configuration for the eleven, $SLOTKEEPER_CONFIG for the incidents. The record's step performs a
+manual action of the screen; everything else is typed as shown. The table of a run is written to
+reports/remedies-<date>.md.
 
-The one on call has the terminal, a shell where `slotkeeper` is on the path (the product's own command, with threads
-where a job would start Spark), psql as an administrator at each server, and a colleague for what is done by hand. No
-rule, name of a trouble or cure is known here.
+The person on call has the terminal, a shell where `slotkeeper` is on the path (the product's own command, with threads
+where a job would start Spark), psql as an administrator at each server, and a colleague for manual actions. The test
+knows no rule, no error name and no remedy.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from slotkeeper.demo.incidents.record import Incident, World
 from slotkeeper.demo.incidents.registry import INCIDENTS
 from slotkeeper.demo.postgres import Server
 from slotkeeper.demo.run import JOB, SINK_DATABASE
-from tests.chaos.test_told_in_time import ROWS, Night, Row
+from tests.chaos.test_told_in_time import ROWS, Row, Watched
 from tests.support.hands import SHELL, Hands, Typed, Walk
 from tests.support.local_driver import LOCAL
-from tests.support.nights import ALERTS, NOT_TO_BE_HAD, MakeWorld, alerts_soon, by_hand
 from tests.support.printed import paragraphs
 from tests.support.product import Product
 from tests.support.report import Page
+from tests.support.scenes import ALERTS, NOT_TO_BE_HAD, MakeWorld, alerts_soon, manual_acts
 from tests.support.terminal import ROOT, Terminal, console
 from tests.support.told import Watcher
 from tests.support.waiting import until
@@ -72,7 +72,7 @@ sys.exit(main())
 
 
 def shell(home: Path, **more: str) -> Mapping[str, str]:
-    """The variables of a shell in which `slotkeeper` is a command; nothing in it names a configuration."""
+    """The variables of a shell in which `slotkeeper` is a command; none of them names a configuration."""
     programs = home / "bin"
     programs.mkdir(parents=True, exist_ok=True)
     program = programs / "slotkeeper"
@@ -83,7 +83,7 @@ def shell(home: Path, **more: str) -> Mapping[str, str]:
 
 
 def desk(server: Server, database: str) -> str:
-    """The command by which the server's administrator types SQL: it takes it on stdin, and stops at an error."""
+    """The command by which the server's administrator types SQL: it reads stdin and stops at an error."""
     psql = shutil.which("psql") or find_binaries().program("psql")
     password = f"PGPASSWORD=$(cat {shlex.quote(str(server.password_file))})"
     return (
@@ -104,7 +104,7 @@ _OVERVIEW = "1"
 _LASTS = re.compile(r", \d+ (?:s|min|h)\b")
 ROUNDS = 8
 STILL = 90.0
-"""Seconds after which a fault that stands as before was not cured by what was done."""
+"""Seconds after which an unchanged fault counts as not fixed by the action."""
 COMMAND = 300.0
 
 
@@ -118,7 +118,7 @@ class OnCall(Hands):
     home: Path
 
     def until_calm(self) -> Walk:
-        """Read, do, and look again, until the Overview counts no fault; AssertionError where that does not come."""
+        """Read, act, and check again, until the Overview counts no fault; AssertionError if that does not happen."""
         began = time.monotonic()
         for _ in range(ROUNDS):
             if self._calm():
@@ -134,12 +134,12 @@ class OnCall(Hands):
     # Reading
 
     def read(self) -> str:
-        """The first remedy of the worst fault on the Alerts screen; "" where none fires any more."""
+        """The first remedy of the worst fault on the Alerts screen; "" if no fault fires any more."""
         self._press(self._alerts_key())
         self.terminal.until(lambda: "FOR" in self.terminal.screen.text, "the table of alerts", 30)
         self._press("g")
         said, again = self._said(), self._said()
-        while said != again:  # a busy machine draws a row and its title at two moments
+        while said != again:  # a busy host may draw a row and its title at two different moments
             said, again = again, self._said()
         found = next((match[1] for one in said if (match := _FIRST.match(one))), "")
         assert found or any("Each alert is listed here" in one or "has ended" in one for one in said), said
@@ -149,7 +149,7 @@ class OnCall(Hands):
         return [_LASTS.sub("", one) for one in paragraphs(self.panel())]
 
     def panel(self) -> list[str]:
-        """All rows of the panel below the table, scrolled through by the keys that its title names."""
+        """All rows of the panel below the table, scrolled through with the keys that its title names."""
         for _ in range(5):
             rows, whole = self._scrolled()
             if whole:
@@ -179,7 +179,7 @@ class OnCall(Hands):
         return [lines[place] for place in sorted(lines)], sorted(lines) == list(range(1, number + 1))
 
     def _into_panel(self, where: str) -> None:
-        """`Tab`, which leaves it where it had the keys already: then once more."""
+        """Press `Tab`; if the panel had the focus already, press it once more."""
         for _ in range(2):
             self._press("\t")
             self.terminal.send("g")
@@ -190,7 +190,7 @@ class OnCall(Hands):
         self._press("g")
 
     def _until_title(self, words: str) -> None:
-        """Until the panel's title says so, and nothing more is drawn."""
+        """Wait until the panel's title says so and nothing more is drawn."""
         end = time.monotonic() + 5.0
         while words not in self._panel_now()[0] and time.monotonic() < end:
             self.terminal.read(0.2)
@@ -217,7 +217,7 @@ class OnCall(Hands):
         self.terminal.quiet()
 
     def _until_another(self, remedy: str) -> None:
-        """Until the worst fault is another one, or none is left."""
+        """Wait until another fault is the worst, or none is left."""
         end = time.monotonic() + STILL
         while time.monotonic() < end:
             if self._calm() or self.read() != remedy:
@@ -226,7 +226,7 @@ class OnCall(Hands):
     # Doing
 
     def run(self, text: str, where: str) -> Typed:
-        """In a shell of its own, or at a desk."""
+        """Type it in a separate shell, or at a desk."""
         at_desk = where != SHELL
         ended = subprocess.run(
             ["/bin/bash", "-c", self.desks[where] if at_desk else text],
@@ -248,14 +248,14 @@ _SHORT = re.compile(r"--config [^\s`]+")
 _numbers = count(1)
 
 
-def _fits_again(night: Night) -> None:
-    night.product.at_sink(f"ALTER TABLE mart.{night.job.name} DROP CONSTRAINT told; SELECT 1")
+def _fits_again(watched: Watched) -> None:
+    watched.product.at_sink(f"ALTER TABLE mart.{watched.job.name} DROP CONSTRAINT told; SELECT 1")
 
 
 OTHERS_ACTS = {"a row does not fit": _fits_again}
-"""What a colleague does where the row of `test_told_in_time` has no cure."""
+"""The colleague's actions where the row of `test_told_in_time` has no fix."""
 NOT_HIS = ("somebody locks the target",)
-"""Where the colleague who is asked cannot be had, so that what the screen says instead is done."""
+"""The colleague cannot be reached, so the alternative on the screen is carried out."""
 
 
 def _params(names: list[tuple[str, object]]) -> list[object]:
@@ -272,7 +272,7 @@ def page() -> Page:
         "Remedies done word for word",
         "A program that reads the console at 80x24 and nothing else, and does what the worst fault's remedy says until"
         " no fault is left; each job a real one (tasks in threads) over the stand-in on PostgreSQL.",
-        ("fault", "read on the screen", "by hand", "typed", "calm after, s", "tables equal"),
+        ("fault", "read on the screen", "manual", "typed", "calm after, s", "tables equal"),
     )
 
 
@@ -284,7 +284,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 
 
 @pytest.fixture
-def night(product: Product, row: Row) -> Iterator[Night]:
+def watched(product: Product, row: Row) -> Iterator[Watched]:
     job = product.job(f"cured_{next(_numbers)}")
     job.launch = job.launch if row.spark else LOCAL
     with job.config.open("a", encoding="utf-8") as file:
@@ -294,24 +294,24 @@ def night(product: Product, row: Row) -> Iterator[Night]:
     with ExitStack() as ends, Terminal(console(job.config, "--ascii")) as terminal:
         terminal.shows(CALM)
         product.write(rate=60.0)
-        yield Night(product, job, Watcher(terminal, product.store, job.config), ends)
+        yield Watched(product, job, Watcher(terminal, product.store, job.config), ends)
     product.quiet()
     job.stop()
     product.store.apply(job.name, JobEvent.CANCELLED, "over")
 
 
 @pytest.mark.parametrize("row", _params([(row.name, row) for row in ROWS]))
-def test_a_faults_remedy_cures_it(row: Row, night: Night, page: Page, tmp_path: Path) -> None:
-    terminal, product = night.watcher.terminal, night.product
+def test_a_faults_remedy_cures_it(row: Row, watched: Watched, page: Page, tmp_path: Path) -> None:
+    terminal, product = watched.watcher.terminal, watched.product
 
     def colleague(words: str) -> bool:
         act = OTHERS_ACTS.get(row.name, row.cure)
         if act is None or row.name in NOT_HIS:
             return False
-        act(night)
+        act(watched)
         return True
 
-    row.make(night)
+    row.make(watched)
     terminal.until(lambda: CALM not in terminal.screen.text, f"{row.name} to show", SHOWN)
     desks = {
         "sink": desk(product.sink, SINK_DATABASE),
@@ -319,8 +319,8 @@ def test_a_faults_remedy_cures_it(row: Row, night: Night, page: Page, tmp_path: 
     }
     walk = _walked(OnCall(colleague, terminal, shell(tmp_path), desks, tmp_path), row.name, page)
     product.quiet()
-    until(lambda: night.job.view().state is JobState.RUNNING, 60, f"{night.job.name} to be RUNNING")
-    until(lambda: night.job.compare().equal, 60, f"equal tables after {walk}")
+    until(lambda: watched.job.view().state is JobState.RUNNING, 60, f"{watched.job.name} to be RUNNING")
+    until(lambda: watched.job.compare().equal, 60, f"equal tables after {walk}")
     _told(page, row.name, walk, "yes")
 
 
@@ -347,8 +347,8 @@ def test_an_incidents_remedy_cures_it(incident: Incident, make_world: MakeWorld,
 
 
 def _colleague(incident: Incident, made: World) -> Callable[[str], bool]:
-    """Does the record's acts, where it has some that no command of ours does."""
-    acts = [] if incident.name == NOT_TO_BE_HAD else by_hand(incident, made)
+    """Perform the record's acts, if it has acts that no Slotkeeper command does."""
+    acts = [] if incident.name == NOT_TO_BE_HAD else manual_acts(incident, made)
 
     def asked(words: str) -> bool:
         done = bool(acts)
@@ -376,9 +376,9 @@ def _told(page: Page, name: str, walk: Walk, equal: str) -> None:
     read = "<br>".join(dict.fromkeys(walk.read))
     typed = "<br>".join(f"{_where(one)}`{one.text}` ({one.code})" for one in walk.typed)
     shown = [_SHORT.sub("--config FILE", text) for text in (read, typed or "-")]
-    page.add(name, shown[0], "<br>".join(walk.by_hand) or "-", shown[1], f"{walk.seconds:.0f}", equal)
+    page.add(name, shown[0], "<br>".join(walk.manual_acts) or "-", shown[1], f"{walk.seconds:.0f}", equal)
 
 
 def _where(one: Typed) -> str:
-    """Where it was typed, for what is not a shell."""
+    """Where it was typed, unless that is a shell."""
     return "" if one.where == SHELL else f"at the {one.where}: "

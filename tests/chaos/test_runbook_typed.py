@@ -1,8 +1,8 @@
-"""Every command of docs/runbook.md is typed as it is printed there, over a job that runs.
+"""Type every command of docs/runbook.md as it is printed there, over a running job.
 
-Those of the incidents are typed by `test_remedies.py` and `tests/fault/test_nights.py` from the same records;
-here is the rest, and the proof that nothing is left between the two. Placeholders are filled as the page says: ID and N
-by what the dry run before has printed, BACKUP by the history, JOB, TABLE and SLOT by the demo's.
+The commands of the incidents are typed by `test_remedies.py` and `tests/fault/test_incidents.py` from the same records;
+this module types the rest, and shows that the two together leave none out. Placeholders are filled as the page says: ID
+and N from the output of the dry run before, BACKUP from the history, JOB, TABLE and SLOT from the demo.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slotkeeper.demo.incidents import play
 from slotkeeper.demo.incidents.record import JOB, Answer, Command, World
 from slotkeeper.demo.incidents.registry import INCIDENTS, named
 from tests.architecture.checkout import ROOT
-from tests.support.nights import MakeWorld
+from tests.support.scenes import MakeWorld
 from tests.support.waiting import until
 
 PAGE = (ROOT / "docs" / "runbook.md").read_text("utf-8")
@@ -35,12 +35,13 @@ NAMED_ONLY = (
     "slotkeeper docs systemd/slotkeeper-ensure.service",
     'slotkeeper jobs start orders_rt --confirm orders_rt --reason "why"',
 )
-"""The first is each night's own test; two stand in a sentence about whose job it is, or what is done after; two are
-the steps of an upgrade, which `tests/integration/test_upgrade.py` takes; then comes one for an audit of an earlier
+"""Each incident has its own test of the first; two are part of a sentence about responsibilities or later steps; two
+are the steps of an upgrade, which `tests/integration/test_upgrade.py` takes; then one for an audit of an earlier
 version, which `tests/unit/console/test_audit_command.py` has; two end a session in front of a job's, which
 `tests/integration/test_ended_blockers.py` types as `slotkeeper locks` prints it;
 `tests/unit/console/test_docs_command.py` opens pages. The last is for the day after a reset, which
-`tests/integration/test_awaits_copy.py` waits for."""
+`tests/integration/test_awaits_copy.py` waits for.
+"""
 WITHIN = 90.0
 
 Act = Callable[[World], None]
@@ -52,7 +53,7 @@ def _running(made: World) -> None:
 
 
 def _killed(made: World) -> None:
-    """Supervisor and driver are gone, as after a restart of the machine."""
+    """Supervisor and driver have exited, as after a restart of the host."""
     with Store.open(made.state) as store:
         view = observe(store, JOB)
         for process in (view.supervisor, view.driver):
@@ -72,11 +73,11 @@ ONE_TABLE: tuple[Command | Act, ...] = (
     Command("slotkeeper jobs logs orders_rt"),
     Command("slotkeeper slots list ods.orders"),
     Command("slotkeeper slots show ods.orders orders_rt"),
-    Command("slotkeeper slots preflight ods.orders", (0, 3)),  # 3 while the job lives: ALTER would clear its slot
+    Command("slotkeeper slots preflight ods.orders", (0, 3)),  # 3 while the job runs: ALTER would clear its slot
     Command("slotkeeper slots peek TABLE --slot SLOT"),
     Command("slotkeeper locks orders_rt"),
     Command("slotkeeper errors list orders_rt"),
-    Command("slotkeeper errors show orders_rt 17", (3,)),  # there is no row 17 here; the nights have one
+    Command("slotkeeper errors show orders_rt 17", (3,)),  # there is no row 17 here; the incidents have one
     Command("slotkeeper errors discard orders_rt 17", (3,)),
     Command("slotkeeper jobs drain orders_rt --wait 1s", (0, 1)),
     Command("slotkeeper jobs pause JOB"),
@@ -99,7 +100,7 @@ ONE_TABLE: tuple[Command | Act, ...] = (
     Command(
         'slotkeeper slots reset ods.orders orders_rt --execute --plan ID --reason "why" --confirm orders_rt'
         " --rows 130707",
-        (3,),  # the number of another night
+        (3,),  # the number of another incident
     ),
     Command('slotkeeper slots register ods.orders orders_rt --execute --reason "why" --confirm orders_rt'),
     Command("slotkeeper jobs start JOB --take-over"),
@@ -124,21 +125,21 @@ TWO_TABLES: tuple[Command | Act, ...] = (
 
 
 def printed() -> Iterator[str]:
-    """The commands of the page, each once."""
+    """The distinct commands of the page."""
     yield from dict.fromkeys(found[1].partition(" #")[0].strip() for found in PRINTED.finditer(PAGE))
 
 
-def test_each_command_of_the_page_is_typed_here_or_in_a_night() -> None:
-    nights = {step.text for one in INCIDENTS for step in (*one.cure, one.refusal.command, one.signal.command) if
+def test_each_command_of_the_page_is_typed_here_or_in_an_incident() -> None:
+    of_incidents = {step.text for one in INCIDENTS for step in (*one.cure, one.refusal.command, one.signal.command) if
               isinstance(step, Command)}  # fmt: skip
     here = {step.text for step in (*ONE_TABLE, *TWO_TABLES) if isinstance(step, Command)}
-    known = {*nights, *here, *NAMED_ONLY}
+    known = {*of_incidents, *here, *NAMED_ONLY}
     assert [command for command in printed() if command not in known] == []
     assert here <= set(printed()), "what is typed here is what the page prints"
 
 
 def typed(made: World, steps: tuple[Command | Act, ...]) -> None:
-    """Type each, filled by what was printed before it; all of it ends as it should."""
+    """Type each command, filled from the output before it; all of them end as they should."""
     before, backup = Answer(0, ""), ""
     for step in steps:
         if not isinstance(step, Command):

@@ -1,4 +1,4 @@
-"""Every command that asks a server, before every bad server: it ends in its time, and at Ctrl-C at once."""
+"""Every command that asks a server, before every bad server: it ends within its limit, and at Ctrl-C at once."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.support.silent_place import COMMANDS, SECRET, Place, bare_interrupt, 
 pytestmark = pytest.mark.chaos
 AT_ONCE = 3
 ENDS_WITHIN = 60.0
-"""Seconds for the slowest command, which asks two servers one after the other, on a machine with other work."""
+"""Seconds for the slowest command, which asks two servers one after the other, on a busy host."""
 INTERRUPTED = 130
 CTRL_C_WITHIN = 1.0
-"""Seconds, and twice what an interpreter that only waits takes beside them: on a busy machine that alone is more."""
+"""Seconds, plus twice the time of an interpreter that only waits: on a busy host that alone is longer."""
 SILENT = [Mode.MUTE, Mode.HANG_AT_LOGIN, Mode.TLS_HANG, Mode.HANG, Mode.TRICKLE, Mode.FLOOD]
 FALSE = [Mode.GARBAGE, Mode.CLEARTEXT, Mode.ECHO, Mode.NO_TLS]
 
@@ -37,7 +37,7 @@ def page() -> Iterator[Page]:
 
 
 def in_its_time(mode: Mode, name: str, folder: Path) -> tuple[int, float, str, bool]:
-    """A command's exit code, its seconds, its first line about a server, and whether it told what it must not."""
+    """A command's exit code, its seconds, its first line about a server, and whether it printed a secret."""
     folder.mkdir()
     with opened(mode, folder) as place:
         began = time.monotonic()
@@ -50,7 +50,7 @@ def in_its_time(mode: Mode, name: str, folder: Path) -> tuple[int, float, str, b
 
 
 def after_ctrl_c(mode: Mode, name: str, folder: Path) -> float | None:
-    """Seconds that a command took to end after Ctrl-C; None where it had ended before it asked anybody."""
+    """Seconds that a command took to end after Ctrl-C; None if it had ended before it asked a server."""
     folder.mkdir()
     with opened(mode, folder) as place:
         command = place.begin(COMMANDS[name])
@@ -65,7 +65,7 @@ def after_ctrl_c(mode: Mode, name: str, folder: Path) -> float | None:
 
 
 def asked(place: Place, over: object) -> bool:
-    """Wait until either server is asked; False where the command ends first."""
+    """Wait until either server is asked; False if the command ends first."""
     assert callable(over)
     while not (place.source.asked.wait(0.05) or place.sink.asked.is_set()):
         if over() is not None:

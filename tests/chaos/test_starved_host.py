@@ -1,4 +1,4 @@
-"""A host with 20 busy loops for each CPU is named and the sink is not.
+"""A host with 20 busy loops for each CPU is named as the cause, and the sink is not.
 
 A real job (tasks in threads) over real servers on this host, judged as `status` does, from the start of the load on.
 """
@@ -26,13 +26,13 @@ from tests.support.local_driver import LOCAL
 from tests.support.product import Mirrored, Product
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.chaos  # minutes: a lag has to grow, and then to end
+pytestmark = pytest.mark.chaos  # minutes: a lag has to grow and then to end
 LOOPS = 20
-"""For each CPU."""
+"""The number of busy loops for each CPU."""
 WITHIN = 120.0
 STAYS = 15.0
 BACKLOG = 200_000
-"""Inserts that the job is late with: it keeps up with all that starved writers commit."""
+"""The number of inserts a second in the test of a late job: the job applies all that starved writers commit."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def product(tmp_path: Path) -> Iterator[Product]:
 
 @dataclass
 class Judged:
-    """What is judged of a job, look by look."""
+    """The judgement of a job, check by check."""
 
     product: Product
     job: Mirrored
@@ -56,7 +56,7 @@ class Judged:
         return self.looks[-1]
 
     def during(self, seconds: float) -> list[tuple[Fault, ...]]:
-        """Every look within so many seconds, one a second."""
+        """Check once a second for this number of seconds."""
         first, end = len(self.looks), time.monotonic() + seconds
         due = time.monotonic()
 
@@ -86,7 +86,9 @@ def judged(product: Product, request: pytest.FixtureRequest) -> Iterator[Judged]
 
 @contextmanager
 def busy(loops: int) -> Iterator[None]:
-    """So many endless loops, each in a session of its own: one session is one share of a CPU (autogroup, sched(7))."""
+    """Run this number of endless loops, each in its own session: one session is one share of a CPU (autogroup,
+    sched(7)).
+    """
     command = [sys.executable, "-c", "while True: pass"]
     found = [subprocess.Popen(command, start_new_session=True) for _ in range(loops)]
     try:

@@ -1,11 +1,11 @@
-"""Everything at once for half an hour, on Spark and on the local runner: 0 lost, 0 doubled, equal tables.
+"""All disturbances for half an hour, on Spark and on the local runner: 0 lost, 0 doubled, equal tables.
 
     make chaos ARGS="tests/chaos/test_storm.py -s"                           both, half an hour each
     SLOTKEEPER_CHAOS_SECONDS=120 make chaos ARGS="tests/chaos/test_storm.py -s -k local"     two minutes of one
 
-`SLOTKEEPER_CHAOS_ONLY=failover,reset` leaves the acts whose name has one of these words, `SLOTKEEPER_TEST_SEED` repeats
-the order of a run. An act of `ALONE` needs a person afterwards, or
-takes time of its own; two of `PASSING` can happen at once; `settle` of the rig follows each act.
+`SLOTKEEPER_CHAOS_ONLY=failover,reset` selects the acts whose name has one of these words, `SLOTKEEPER_TEST_SEED`
+repeats the order of a run. An act of `ALONE` needs a person afterwards, or takes time of its own; two of `PASSING` can
+happen at once; `settle` of the rig follows each act.
 """
 
 from __future__ import annotations
@@ -38,18 +38,20 @@ from tests.support.storm.rig import ALL, JOB, SLOT, TARGETS, Rig, seconds, words
 from tests.support.terminal import Terminal, console
 
 MOST_COLUMNS = 6
-"""Columns that a run adds to one table at most."""
+"""The maximum number of columns that a run adds to one table."""
 LONGEST = "tpcb.bulk"
-"""The table whose replay takes the longest."""
+"""The table with the longest replay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """`person`: what is printed afterwards may have to be typed. `spark`: only a run on Spark has what it kills."""
+    """`person`: a printed command may have to be typed afterwards. `spark`: only a run on Spark has the process to
+    kill.
+    """
 
     name: str
     run: Callable[[Rig, random.Random], str]
-    """Returns what else was drawn, for the log."""
+    """Returns the other random choices, for the log."""
     person: bool = False
     spark: bool = False
 
@@ -71,7 +73,7 @@ def _alive(rig: Rig) -> None:
 
 
 def kill_everything(rig: Rig, draw: random.Random) -> str:
-    """Everything of the job at once: only `jobs ensure` starts it again."""
+    """Kill every process of the job at once: only `jobs ensure` starts it again."""
     _alive(rig)
     view = rig.job.view()
     for one in (view.supervisor, view.driver):
@@ -80,7 +82,7 @@ def kill_everything(rig: Rig, draw: random.Random) -> str:
 
 
 def kill_command(rig: Rig, draw: random.Random) -> str:
-    """A command is killed at a random moment; a reset that it leaves behind is finished by `--resume`."""
+    """Kill a command at a random moment; `--resume` finishes a reset that it leaves behind."""
     table = draw.choice(rig.touched()).name
     words = draw.choice(
         [
@@ -111,7 +113,7 @@ def kill_console(rig: Rig, draw: random.Random) -> str:
 
 
 def freeze(rig: Rig, draw: random.Random) -> str:
-    """SIGSTOP to the whole tree for a while, then SIGCONT."""
+    """Send SIGSTOP to the whole process tree for a while, then SIGCONT."""
     view = rig.job.view()
     pids = {pid for one in (view.supervisor, view.driver) if one for pid in processes.members(one)}
     lasts = draw.uniform(3.0, 25.0)
@@ -129,7 +131,7 @@ def _signal(pids: set[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-# -- servers and lines
+# -- servers and connections
 
 
 def _sessions(side: str) -> Callable[[Rig, random.Random], str]:
@@ -184,7 +186,7 @@ def _resumed(rig: Rig) -> None:
 
 
 def pause_table(rig: Rig, draw: random.Random) -> str:
-    """One table, paused and resumed while the others go on."""
+    """Pause one table and resume it while the others continue."""
     table = draw.choice(ALL)
     rig.typed("jobs", "pause", JOB, "--table", table)
     rig.rest(draw.uniform(0.5, 6.0))
@@ -193,7 +195,7 @@ def pause_table(rig: Rig, draw: random.Random) -> str:
 
 
 def _as_wanted(rig: Rig, table: str) -> None:
-    """See that a table runs that a command has paused or stopped."""
+    """Make sure that a table runs that a command has paused or stopped."""
 
     def state() -> str:
         return next((one.state for one in rig.tables() if one.source_table == table), "")
@@ -242,7 +244,7 @@ def _reset_one(rig: Rig, table: str, *goal: str) -> None:
 
 
 def kill_reset(rig: Rig, draw: random.Random) -> str:
-    """A reset is killed while it moves a table; `--resume` finishes it or rolls it back."""
+    """Kill a reset while it moves a table; `--resume` finishes it or rolls it back."""
     table = draw.choice(rig.touched()).name
     rig.uncounted(table)
     rig.must("jobs", "stop", JOB, "--table", table, "--wait", "2m")
@@ -271,7 +273,7 @@ def add_column(rig: Rig, draw: random.Random) -> str:
 
 
 def fail_over(rig: Rig, draw: random.Random) -> str:
-    """The sink fails over to an older copy of itself: what was applied since is not there any more."""
+    """The sink fails over to an older copy of itself: changes applied since then are missing."""
     sink = rig.product.sink
     older = sink.data_dir.with_name("older")
     sink.stop("immediate")
@@ -293,7 +295,7 @@ def fail_over(rig: Rig, draw: random.Random) -> str:
 
 
 def truncate_target(rig: Rig, draw: random.Random) -> str:
-    """Somebody truncates a target, of a running or a stopped table: TARGET CHANGED, and then a snapshot."""
+    """Another session truncates a target, of a running or a stopped table: TARGET CHANGED, and then a snapshot."""
     table = draw.choice(rig.touched()).name
     stopped = draw.random() < 0.5
     rig.uncounted(table)
@@ -311,7 +313,9 @@ def truncate_target(rig: Rig, draw: random.Random) -> str:
 
 
 def undo_refused(rig: Rig, draw: random.Random) -> str:
-    """An undo in the middle of a replay ends with 3, one behind it is planned; the job goes on to be equal."""
+    """An undo in the middle of a replay ends with 3, one after it is planned; the job continues until the tables are
+    equal.
+    """
     rig.uncounted(LONGEST)
     rig.load.purger.held.set()
     try:
@@ -333,7 +337,7 @@ def undo_refused(rig: Rig, draw: random.Random) -> str:
 
 
 def _lanes(rig: Rig) -> list[tuple[str, int, int, int]]:
-    """Of the longest table's lanes: DN, changes, sync point, and the one noted by the reset, 0 for none."""
+    """For each lane of the longest table: DN, changes, sync point, and the point that the reset noted, 0 if none."""
     point = "coalesce(split_part({}, '/', 1)::bigint, 0)"
     columns = f"shard, changes, {point.format('position')}, {point.format('noted_end')}"
     statement = f"SELECT {columns} FROM slotkeeper_progress WHERE job = %s AND source_table = %s"
@@ -376,7 +380,7 @@ ALONE = (
 
 
 def two_at_once(runner: str) -> Act:
-    """Two different acts that pass by themselves, a moment apart."""
+    """Two different acts that need no remedy, a moment apart."""
 
     def act(rig: Rig, draw: random.Random) -> str:
         both = draw.sample(_of(runner, PASSING), 2)
@@ -388,7 +392,7 @@ def two_at_once(runner: str) -> Act:
         def one(chosen: Act, own: random.Random) -> None:
             try:
                 found[chosen.name] = chosen.run(rig, own)
-            except Exception as error:  # a thread has nobody above it
+            except Exception as error:  # no caller catches the exception of a thread
                 found[chosen.name] = f"ended with {error!r}"
 
         threads = [threading.Thread(target=one, args=pair) for pair in zip(both, seeds, strict=True)]
@@ -403,7 +407,7 @@ def two_at_once(runner: str) -> Act:
 
 
 def chosen(runner: str) -> list[Act]:
-    """The acts of a run, each once; `SLOTKEEPER_CHAOS_ONLY` leaves those whose name has one of its words."""
+    """The acts of a run, each once; `SLOTKEEPER_CHAOS_ONLY` selects those whose name has one of its words."""
     every = [*_of(runner, (*PASSING, *ALONE)), *[two_at_once(runner)] * 4]
     only = [word for word in os.environ.get("SLOTKEEPER_CHAOS_ONLY", "").split(",") if word]
     return [one for one in every if not only or any(word in one.name for word in only)]
@@ -474,7 +478,7 @@ def _section(rig: Rig, took: Mapping[str, list[float]], troubles: Mapping[str, C
 
 LOGS = FOLDER.parent / ".cache"
 OVER = 3_600
-"""Seconds beside those of the run that a start, the last act, its remedies and the last look may take."""
+"""Seconds beyond those of the run that a start, the last act, its remedies and the last check may take."""
 BETWEEN_LOOKS = 8
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(int(seconds()) + OVER)]
@@ -482,7 +486,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(int(seconds()) + OVER)]
 
 @dataclass
 class Run:
-    """Acts in a seeded order, each followed by a wait until everything has arrived; a look after every few."""
+    """Acts in a seeded order, each followed by a wait until every change has arrived; a check after every few."""
 
     rig: Rig
     draw: random.Random
@@ -492,7 +496,7 @@ class Run:
     since_look: int = 0
 
     def until(self, end: float) -> None:
-        """Disturb until `end`, and at least once; each act once before any comes again."""
+        """Disturb until `end`, and at least once; every act runs once before any is repeated."""
         while time.monotonic() < end or not self.took:
             if not self.left:
                 every = chosen(self.rig.runner)

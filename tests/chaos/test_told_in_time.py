@@ -1,8 +1,8 @@
-"""Every state that a DBA once saw the console be wrong about: told within five seconds, by whose fault, until its cure.
+"""Every state that the console once misreported to a DBA is reported within five seconds with its party, until its fix.
 
-A scripted fault over a real job whose tasks run in threads, the console in a terminal at 80x24 polled every 0.2 s, and
-the judgement of `status --json` beside it. t0 is the server's refusal, or a named limit passing. The table of a run is
-reports/told-in-time-<date>.md.
+Each test runs a scripted fault over a real job whose tasks run in threads. It polls the console in a terminal of 80x24
+and the judgement of `status --json` every 0.2 s. t0 is the server's refusal, or a named limit passing. The table of a
+run is written to reports/told-in-time-<date>.md.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from tests.support.waiting import until
 
 TOLD_WITHIN = 5.0
 STAYS = 8.0
-"""Seconds for which it has to stay told: longer than the first pauses between two tries."""
+"""Seconds for which the fault has to stay reported: longer than the first pauses between two tries."""
 QUESTION = 2.0
-"""The limit of a question to a DN (docs/parameters.md); a DN that hangs is late from then on."""
+"""The limit of a question to a DN (docs/parameters.md); a hanging DN counts as late after it."""
 _numbers = count(1)
 
 
 @dataclass
-class Night:
-    """A job that runs, who watches it, and what ends with the test."""
+class Watched:
+    """A running job, the console that watches it, and the resources that end with the test."""
 
     product: Product
     job: Mirrored
@@ -51,114 +51,114 @@ class Night:
 
 @dataclass(frozen=True)
 class Row:
-    """A fault: what makes it, the rule that tells it, whose it is, words of the Overview, and its cure.
+    """A fault: its cause, the rule that reports it, its party, words of the Overview, and its fix.
 
-    `late` is the named limit that has to pass first; `spark`: its job's tasks run on Spark.
+    `late` is the documented limit that has to pass first; `spark`: its job's tasks run on Spark.
     """
 
     name: str
-    make: Callable[[Night], None]
+    make: Callable[[Watched], None]
     rule: str
     party: Party
     words: str
-    cure: Callable[[Night], None] | None = None
+    cure: Callable[[Watched], None] | None = None
     late: float = 0.0
     spark: bool = False
     by_itself: bool = False
-    """Whether it ends without anybody; it is told until then."""
+    """Whether the fault ends without an action; it is reported until then."""
 
 
-def _dn_hangs(night: Night) -> None:
-    night.product.warehouse.dn_hanging("dn_2")
+def _dn_hangs(watched: Watched) -> None:
+    watched.product.warehouse.dn_hanging("dn_2")
 
 
-def _dn_fails(night: Night) -> None:
-    night.product.warehouse.dn_down("dn_2")
+def _dn_fails(watched: Watched) -> None:
+    watched.product.warehouse.dn_down("dn_2")
 
 
-def _dn_back(night: Night) -> None:
-    night.product.warehouse.dn_hanging(None)
-    night.product.warehouse.dn_down(None)
+def _dn_back(watched: Watched) -> None:
+    watched.product.warehouse.dn_hanging(None)
+    watched.product.warehouse.dn_down(None)
 
 
-def _sink_stops(night: Night) -> None:
-    night.product.sink.stop()
+def _sink_stops(watched: Watched) -> None:
+    watched.product.sink.stop()
 
 
-def _sink_starts(night: Night) -> None:
-    night.product.sink.restart()
+def _sink_starts(watched: Watched) -> None:
+    watched.product.sink.restart()
 
 
-def _driver_killed(night: Night) -> None:
-    os.kill(night.job.driver().pid, signal.SIGKILL)
+def _driver_killed(watched: Watched) -> None:
+    os.kill(watched.job.driver().pid, signal.SIGKILL)
 
 
-def _locked(night: Night) -> None:
-    stranger = night.ends.enter_context(closing(night.product.sink.connect(SINK_DATABASE, autocommit=False)))
+def _locked(watched: Watched) -> None:
+    stranger = watched.ends.enter_context(closing(watched.product.sink.connect(SINK_DATABASE, autocommit=False)))
     with stranger.cursor() as cursor:
         cursor.execute("SET application_name = 'psql'")
-        cursor.execute(f"LOCK TABLE mart.{night.job.name} IN ACCESS EXCLUSIVE MODE")
+        cursor.execute(f"LOCK TABLE mart.{watched.job.name} IN ACCESS EXCLUSIVE MODE")
 
 
-def _unlocked(night: Night) -> None:
-    night.ends.close()
+def _unlocked(watched: Watched) -> None:
+    watched.ends.close()
 
 
-def _slot_dropped(night: Night) -> None:
-    with night.product.warehouse.control() as cursor:
+def _slot_dropped(watched: Watched) -> None:
+    with watched.product.warehouse.control() as cursor:
         cursor.execute("DELETE FROM dws.slot")
 
 
-def _truncated(night: Night) -> None:
-    with closing(night.product.connect()) as connection, connection.cursor() as cursor:
+def _truncated(watched: Watched) -> None:
+    with closing(watched.product.connect()) as connection, connection.cursor() as cursor:
         cursor.execute(f"TRUNCATE {TABLE}")
         connection.commit()
 
 
-def _column_added(night: Night) -> None:
-    with closing(night.product.connect()) as connection, connection.cursor() as cursor:
+def _column_added(watched: Watched) -> None:
+    with closing(watched.product.connect()) as connection, connection.cursor() as cursor:
         cursor.execute(f"ALTER TABLE {TABLE} ADD COLUMN told_note text")
         connection.commit()
 
 
-def _paused(night: Night) -> None:
-    control.pause(night.product.store, night.job.name, Patience(20))
+def _paused(watched: Watched) -> None:
+    control.pause(watched.product.store, watched.job.name, Patience(20))
 
 
-def _resumed(night: Night) -> None:
-    control.resume(night.product.store, night.job.name, Patience(20))
+def _resumed(watched: Watched) -> None:
+    control.resume(watched.product.store, watched.job.name, Patience(20))
 
 
-def _at_sink(night: Night, statement: str) -> None:
-    with closing(night.product.sink.connect(SINK_DATABASE)) as connection, connection.cursor() as cursor:
+def _at_sink(watched: Watched, statement: str) -> None:
+    with closing(watched.product.sink.connect(SINK_DATABASE)) as connection, connection.cursor() as cursor:
         cursor.execute(statement)
 
 
-def _restored(night: Night) -> None:
-    """The progress rows and the target of a minute ago, as a backup brings them back while the job is down."""
-    name = night.job.name
-    night.job.stop()
-    _at_sink(night, f"CREATE TABLE mart.kept_rows AS SELECT * FROM slotkeeper_progress WHERE slot = '{name}'")
-    before = sum(night.job.applied().values())
-    night.job.start_again()
-    until(lambda: sum(night.job.applied().values()) > before + 50, 60, "more to be applied")
-    until(lambda: all(points[0] for points in night.job.registered().values()), 30, "it to be registered")
-    night.job.stop()
+def _restored(watched: Watched) -> None:
+    """Restore the progress rows and the target of a minute ago, as from a backup, while the job is down."""
+    name = watched.job.name
+    watched.job.stop()
+    _at_sink(watched, f"CREATE TABLE mart.kept_rows AS SELECT * FROM slotkeeper_progress WHERE slot = '{name}'")
+    before = sum(watched.job.applied().values())
+    watched.job.start_again()
+    until(lambda: sum(watched.job.applied().values()) > before + 50, 60, "more to be applied")
+    until(lambda: all(points[0] for points in watched.job.registered().values()), 30, "it to be registered")
+    watched.job.stop()
     _at_sink(
-        night,
+        watched,
         f"UPDATE slotkeeper_progress p SET position = k.position, changes = k.changes, registered = k.registered"
         f" FROM mart.kept_rows k WHERE p.slot = '{name}' AND k.slot = p.slot AND k.shard = p.shard",
     )
-    night.job.start_again()
+    watched.job.start_again()
 
 
-def _bad_row(night: Night) -> None:
-    _at_sink(night, f"ALTER TABLE mart.{night.job.name} ADD CONSTRAINT told CHECK (false) NOT VALID")
+def _bad_row(watched: Watched) -> None:
+    _at_sink(watched, f"ALTER TABLE mart.{watched.job.name} ADD CONSTRAINT told CHECK (false) NOT VALID")
 
 
-def _ttl_runs_out(night: Night) -> None:
-    """Another slot of the table, of which nobody knows here, was registered long ago: 10 min of its TTL are left."""
-    with night.product.warehouse.control() as cursor:
+def _ttl_runs_out(watched: Watched) -> None:
+    """Let another, unknown slot of the table be registered long ago: 10 min of its TTL are left."""
+    with watched.product.warehouse.control() as cursor:
         cursor.execute("SELECT pgxc_register_full_sync_point(%s, 'retired')", (TABLE,))
         cursor.execute(
             "UPDATE dws.slot s SET sync_timestamp = sync_timestamp - (t.ttl_s - 600) * interval '1 second'"
@@ -166,13 +166,13 @@ def _ttl_runs_out(night: Night) -> None:
         )
 
 
-def _registered_again(night: Night) -> None:
-    with night.product.warehouse.control() as cursor:
+def _registered_again(watched: Watched) -> None:
+    with watched.product.warehouse.control() as cursor:
         cursor.execute("SELECT pgxc_register_full_sync_point(%s, 'retired')", (TABLE,))
 
 
-def _jvm_killed(night: Night) -> None:
-    night.job.kill("jvm")
+def _jvm_killed(watched: Watched) -> None:
+    watched.job.kill("jvm")
 
 
 ROWS = (
@@ -193,7 +193,7 @@ ROWS = (
         spark=True),
 )  # fmt: skip
 IN_MAKE_TEST = ("a DN hangs", "the sink is stopped", "the driver is killed", "a colleague pauses the job")
-"""Without the five seconds, which a host that does something else may not have."""
+"""Without the limit of five seconds, which a busy host may exceed."""
 
 
 def _case(row: Row) -> ParameterSet:
@@ -219,7 +219,7 @@ def page() -> Page:
 
 
 @pytest.fixture
-def night(product: Product, row: Row) -> Iterator[Night]:
+def watched(product: Product, row: Row) -> Iterator[Watched]:
     job = product.job(f"told_{next(_numbers)}")
     job.launch = job.launch if row.spark else LOCAL
     job.start()
@@ -228,21 +228,21 @@ def night(product: Product, row: Row) -> Iterator[Night]:
         watcher = Watcher(terminal, product.store, job.config)
         terminal.shows("No problems")
         product.write(rate=60.0)
-        yield Night(product, job, watcher, ends)
+        yield Watched(product, job, watcher, ends)
     product.quiet()
     job.stop()
     product.store.apply(job.name, JobEvent.CANCELLED, "over")
 
 
 @pytest.mark.parametrize("row", [_case(row) for row in ROWS if row.name in IN_MAKE_TEST])
-def test_a_fault_is_told_with_whose_it_is_and_stays_told_until_its_cure(row: Row, night: Night) -> None:
-    assert _told(row, night).calm == 0
+def test_a_fault_is_reported_with_its_party_and_stays_reported_until_its_cure(row: Row, watched: Watched) -> None:
+    assert _told(row, watched).calm == 0
 
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("row", [_case(row) for row in ROWS])
-def test_a_fault_is_told_within_five_seconds_and_stays_told(row: Row, night: Night, page: Page) -> None:
-    told = _told(row, night, soon=True)
+def test_a_fault_is_reported_within_five_seconds_and_stays_reported(row: Row, watched: Watched, page: Page) -> None:
+    told = _told(row, watched, soon=True)
     since = "the limit passing" if row.late else "the fault"
     page.add(row.name, f"{told.late:.1f}", since, told.samples, told.calm, told.apart)
     assert told.calm == 0
@@ -251,7 +251,7 @@ def test_a_fault_is_told_within_five_seconds_and_stays_told(row: Row, night: Nig
 
 @dataclass(frozen=True)
 class Told:
-    """How late a fault was told, in s; of the samples after it, how many were calm, in how many the screen differed."""
+    """The delay of a fault's report, in s; of the samples after it, the calm ones and those with another screen."""
 
     late: float
     samples: int
@@ -259,14 +259,14 @@ class Told:
     apart: int
 
 
-def _told(row: Row, night: Night, soon: bool = False) -> Told:
-    watcher = night.watcher
-    row.make(night)
+def _told(row: Row, watched: Watched, soon: bool = False) -> Told:
+    watcher = watched.watcher
+    row.make(watched)
     try:
         t0 = time.monotonic() + row.late
 
         def told(one: Sample) -> bool:
-            """What ends by itself may be over before a console on a busy host reads the store again."""
+            """A fault that ends by itself can be over before a console on a busy host reads the store again."""
             judged = any(fault.rule == row.rule for fault in one.faults)
             return judged if row.by_itself and not soon else one.told(row.rule, row.words)
 
@@ -276,7 +276,7 @@ def _told(row: Row, night: Night, soon: bool = False) -> Told:
         after = [] if row.by_itself else watcher.during(STAYS)
     finally:  # a fault that stays would fail every row after this one
         if row.cure is not None:
-            row.cure(night)
+            row.cure(watched)
     if row.cure is not None or row.by_itself:
         watcher.until(lambda one: one.screen_calm and not one.faults, 90, "its end")
     calm = sum(one.screen_calm or not one.faults for one in after)
@@ -285,7 +285,7 @@ def _told(row: Row, night: Night, soon: bool = False) -> Told:
 
 
 @pytest.mark.chaos
-def test_a_console_that_is_armed_is_told_by_another_one_until_it_only_reads_again(product: Product, page: Page) -> None:
+def test_an_armed_console_is_shown_by_another_one_until_it_is_read_only_again(product: Product, page: Page) -> None:
     job = product.job(f"told_{next(_numbers)}")
     job.launch = LOCAL
     job.start()

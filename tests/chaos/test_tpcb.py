@@ -1,10 +1,10 @@
 """TPC-B through one job of four channels while its processes and sessions are killed: equal tables, equal sums.
 
-pgbench writes 300 transactions a second on five branches (100,000 accounts) by six clients for a minute, or until each
-thing was killed once; each is an update of three tables and a row of history. Compared are the tables by a checksum of
-their own (nothing of `verify`) and the four sums, which TPC-B keeps equal among themselves.
+Six clients of pgbench write 300 transactions a second on five branches (100,000 accounts) for a minute, or until every
+process and session was killed once. Each transaction updates three tables and inserts a row of history. The test
+compares the tables by its own checksum (without `verify`) and the four sums, which TPC-B keeps equal.
 
-The history gets a key, because a table without one cannot be mirrored.
+The history gets a key, because a table without a key cannot be mirrored.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;
 INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
 END;
 """
-"""pgbench's own `tpcb-like`, but for the number of accounts."""
+"""pgbench's own `tpcb-like`, except for the number of accounts."""
 
 Checksum = tuple[int, int]
-"""How many rows, and the sum of a hash of each row's text."""
+"""The number of rows, and the sum of a hash of each row's text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much is written: `rate` is transactions a second of all clients together, `longest` in seconds.
+    """The amount of writes: `rate` is transactions a second of all clients together, `longest` in seconds.
 
-    `accounts` of each branch: pgbench makes 100,000, which two cores would only be copying.
+    `accounts` of each branch: pgbench makes 100,000, and two cores would spend the run copying them.
     """
 
     branches: int = 5
@@ -98,7 +98,7 @@ class Tpcb:
 
     @contextmanager
     def written(self) -> Iterator[subprocess.Popen[str]]:
-        """pgbench's own TPC-B transaction by all clients beside the block."""
+        """Run pgbench's own TPC-B transaction with all clients beside the block."""
         load = self.load
         script = self.product.demo.folder / "tpcb.sql"
         script.write_text(_SCRIPT, encoding="utf-8")
@@ -109,16 +109,16 @@ class Tpcb:
             yield running
             assert running.poll() is None, running.communicate()[0][-2000:]
         finally:
-            running.kill()  # what it has not committed by now is rolled back
+            running.kill()  # transactions that are not committed by now are rolled back
             running.communicate()
 
     def checksums(self, end: str) -> dict[str, Checksum]:
-        """By table; nothing of ours has a part in it but the connection."""
+        """The checksums by table; apart from the connection, no product code takes part."""
         hashed = "SELECT count(*), coalesce(sum(hashtextextended(t::text, 0)::numeric), 0) FROM {} t"
         return self._asked(end, hashed)
 
     def sums(self, end: str) -> dict[str, Checksum]:
-        """Rows and the sum of the balances (of the history, of what was moved), by table."""
+        """By table: the rows and the sum of the balances (for the history, of the amounts)."""
         return self._asked(end, "SELECT count(*), coalesce(sum({}), 0) FROM {}", SUMS)
 
     def _asked(self, end: str, statement: str, columns: dict[str, str] | None = None) -> dict[str, Checksum]:
@@ -167,7 +167,7 @@ def _program() -> str:
 
 
 def _of_four_channels(job: Mirrored) -> Mirrored:
-    """The job with these four channels in the place of its one."""
+    """The job with these four channels instead of its one."""
     text = job.config.read_text(encoding="utf-8")
     one = re.search(r"\[\[jobs\.\w+\.channels\]\]\nfrom = .*\ninto = .*\ncreate_target = true\n", text)
     assert one, f"a channel from {TABLE} into {TARGET}"
@@ -184,7 +184,7 @@ Kind = Literal["driver", "jvm", "supervisor", "source sessions", "sink sessions"
 KINDS: tuple[Kind, ...] = ("driver", "jvm", "supervisor", "source sessions", "sink sessions")
 SECONDS = 60.0
 BETWEEN = 150
-"""Rows of history that the job brings to the sink between two kills, at least: half a second's writing."""
+"""Rows of history that the job has to bring to the sink between two kills, at least: half a second of writes."""
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ def page() -> Page:
 
 @dataclass
 class Killer:
-    """Kills one thing after another, each once before any comes again, and waits in between for the job to move on."""
+    """Kill every process and session in turn, each once before any is repeated; between kills wait for the job."""
 
     bench: Tpcb
     draw: random.Random
@@ -216,8 +216,8 @@ class Killer:
     left: list[Kind] = field(default_factory=list)
 
     def turn(self) -> None:
-        """One kill, and the wait until rows arrive again."""
-        # a second driver's end within minutes would only show the supervisor's hold of a crash loop
+        """Kill one, and wait until rows arrive again."""
+        # a second driver exit within minutes would only show the supervisor's hold of a crash loop
         again: tuple[Kind, ...] = ("source sessions", "sink sessions", "supervisor")
         if not self.left:
             self.left = self.draw.sample(KINDS, len(KINDS)) if not self.killed else self.draw.sample(again, 3)
@@ -226,14 +226,14 @@ class Killer:
         self._kill(kind)
         self.killed.append(kind)
         if kind in ("driver", "jvm"):
-            # what it leaves behind still writes: a kill of the supervisor before its end would leave nobody
+            # a driver left behind still writes: a supervisor killed before it exits would leave no process to end it
             self.wait(lambda: self._another(before), f"another driver after the end of: {kind}")
         arrived, began = self.arrived(), time.monotonic()
         self.wait(lambda: self.arrived() >= arrived + BETWEEN, f"rows to arrive after the end of: {kind}")
         print(f"{kind}: rows arrive again after {time.monotonic() - began:.1f} s", flush=True)
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait, and tell the job's story where that takes too long."""
+        """Wait, and print the job's events if that takes too long."""
         job = self.bench.job
         try:
             until(condition, 2 * RECOVERY, what)
@@ -267,7 +267,7 @@ class Killer:
 
 
 def _end_sessions(connection: pg.Connection, job: Mirrored) -> None:
-    """All sessions of the job there, the workers' and the driver's."""
+    """All sessions of the job there, those of the workers and of the driver."""
     try:
         with connection.cursor() as cursor:
             pattern = session_name(job.name, "%").replace("_", r"\_")
@@ -287,7 +287,7 @@ def reset_one(bench: Tpcb, killer: Killer) -> None:
     steering.want(store, name, RESET, WantedState.STOP)
     killer.wait(lambda: _state(bench, RESET) == JobState.STOPPED.value, f"{RESET} to stop")
     before = killer.arrived()
-    at_rest = Check("table at rest", True, "its driver says so")
+    at_rest = Check("table stopped", True, "its driver says so")
     with reset_context(job, store.folder, lambda: at_rest, print) as ctx:
         made = reset_plan.make(ctx, Goal(TargetKind.SNAPSHOT, on_existing="replace"))
         reset_plan.keep(ctx, made)

@@ -1,4 +1,4 @@
-"""What any sink must do with the steps of a lane, in one transaction or in two parts beside a store."""
+"""The contract of any sink for the steps of a lane, in one transaction or in two parts with a separate store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOADED = 30
 
 @dataclass
 class Steps:
-    """A job that has streamed and is at rest: its lanes' rows, and a source and a sink as a worker has them."""
+    """A stopped job that has streamed: the rows of its lanes, and a source and a sink as a worker has them."""
 
     pair: Pair
     source: Source
@@ -38,7 +38,7 @@ class Steps:
             yield rows[status.shard.name], status
 
     def stage(self, after: Position, status: SlotStatus) -> tuple[int, Position]:
-        """A step's rows, and where the lane stands behind them."""
+        """Stage a step's rows; return their number and the lane's position after them."""
         end = status.latest
         rows = copy_through(lambda out: self.source.copy_changes(status.shard, after, end, out), self.sink.stage)
         return rows or 0, self.source.reached(after, end, self.sink.top(end), status)
@@ -51,7 +51,7 @@ class Steps:
 
 @pytest.fixture
 def steps(pair: Pair) -> Iterator[Steps]:
-    """Rows that were copied; whatever is written later waits."""
+    """Rows that were copied; rows written later stay unread."""
     pair.write(*((key, key) for key in range(LOADED)))
     pair.mirror.start().wait_running()
     pair.mirror.stop()
@@ -107,7 +107,7 @@ def test_a_step_of_another_epoch_changes_nothing(steps: Steps) -> None:
     assert not steps.equal()
 
 
-def test_what_was_staged_and_given_up_is_nowhere(steps: Steps) -> None:
+def test_an_abandoned_stage_leaves_nothing(steps: Steps) -> None:
     changed(steps.pair)
     for row, status in steps.lanes():
         assert row.position is not None
@@ -133,7 +133,7 @@ def test_a_range_without_rows_moves_the_position(steps: Steps) -> None:
     assert steps.equal()
 
 
-def test_a_job_goes_on_behind_steps_that_were_taken_by_hand(steps: Steps) -> None:
+def test_a_job_continues_after_steps_that_a_test_has_applied(steps: Steps) -> None:
     changed(steps.pair)
     row, status = next(steps.lanes())
     assert row.position is not None

@@ -1,4 +1,4 @@
-"""What any source must do, whatever its positions are and whether it keeps any."""
+"""The contract of any source, whatever its kind of positions and whether it retains any."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.contract.pairs import (
 from tests.support.waiting import until
 
 __all__ = ["pair"]
-# what a stream and a slot have of their own is tested by their faults
+# the parts that only a stream or only a slot has are covered by their fault tests
 _MORE = [pytest.param(one, marks=pytest.mark.chaos) for one in (BY_STREAM, BY_SLOT)]
 pytestmark = pytest.mark.parametrize("pair", [FIRST, SECOND, KEEPS, MYSQL, OF_HOLOGRES, *_MORE], indirect=True)
 LOADED = 30
@@ -44,7 +44,7 @@ LOADED = 30
 
 @dataclass
 class Followed:
-    """A table that is recorded, and the statuses at which recording began."""
+    """A recorded table, and the statuses at the start of recording."""
 
     pair: Pair
     session: SourceSession
@@ -59,7 +59,7 @@ class Followed:
         return sorted(self.source.read_status(None), key=lambda status: status.shard)
 
     def after(self, status: SlotStatus) -> Position:
-        """Where a lane begins that was created when recording began."""
+        """The first position of a lane that was created when recording started."""
         return self.began[status.shard].latest.from_here
 
 
@@ -76,7 +76,7 @@ def followed(pair: Pair) -> Iterator[Followed]:
 
 
 def written(pair: Pair, seed: int, count: int = 25) -> dict[int, int]:
-    """Transactions of a few changes; the rows that there are then."""
+    """Write transactions of a few changes; return the rows afterwards."""
     print(f"seed {seed}")
     chance = random.Random(seed)
     rows = {key: key for key in range(LOADED)}
@@ -208,7 +208,7 @@ def test_a_status_shows_what_was_confirmed(followed: Followed, seed: int) -> Non
             assert kept.furthest.order(position) is Order.SAME
 
 
-def test_nobody_is_waited_for_where_nobody_writes(followed: Followed) -> None:
+def test_no_session_is_waited_for_where_no_session_writes(followed: Followed) -> None:
     opened = followed.source.open_now()
     until(lambda: opened.left() == "", 20, "no transaction to be open")
 

@@ -1,6 +1,7 @@
-"""The contract of the documented binlog calls, with default switches; next door: test_dws_switches.py.
+"""The contract of the documented binlog calls with default switches; `test_dws_switches.py` covers the switches.
 
-A stand-in answers here, never a DWS. What is only documented by example is marked so in demo/standin.
+These tests ask the stand-in, never a real DWS cluster. `demo/standin` marks the behaviour that is documented only
+by example.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ORDERS = "ods.orders"
 
 @pytest.fixture
 def source(warehouse: Warehouse) -> Warehouse:
-    """The documented example's table, and one with a composite key in a schema."""
+    """The table of the documented example, and a table with a composite key in a schema."""
     warehouse.create_table(TABLE, "c1 int, c2 int, c3 int", ["c1"], timestamp=True)
     warehouse.create_table(
         ORDERS, "cust bigint, order_no int, amount numeric(10,2), note text", ["cust", "order_no"], ["cust"]
@@ -284,7 +285,7 @@ def test_latest_waits_for_a_writer_that_has_its_point_but_is_not_visible(source:
     slow = source.connect(autocommit=False)
     with slow.cursor() as cursor:
         cursor.execute(f"INSERT INTO {TABLE} VALUES (1, 1, 1)")
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # its point is taken, its commit is still to come
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # its point is assigned, it has not committed yet
     before = surface.read_status(TABLE, "slot1")["dn_1"].latest
     run(source, f"INSERT INTO {TABLE} VALUES (2, 1, 1)")
     assert surface.read_status(TABLE, "slot1")["dn_1"].latest == before

@@ -1,7 +1,7 @@
-"""Each switch of the stand-in and each control of a moment; next door: test_dws_surface.py.
+"""Each switch of the stand-in and each temporary control; the default switches are in `test_dws_surface.py`.
 
-What a switch does is what `doctor --probe` tells of it: the battery that runs here is the one that a real cluster is
-asked, so a switch that is not told, or told otherwise, fails here first.
+`doctor --probe` must report the effect of each switch. The battery of questions that runs here also runs against a
+real cluster, so a switch that it does not report, or reports wrongly, fails here first.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ SETTINGS = {
     **{f"seed {seed}": drawn(seed) for seed in SEEDS},
 }
 NOT_HERE = {"generate_binlog_off"}
-"""Documented, and not asked of the stand-in, whose setting of that sense has another name."""
+"""Documented, but not asked of the stand-in, whose setting for it has another name."""
 
 
 @pytest.fixture(scope="module")
 def probed(pg_server: Server) -> Iterator[Warehouse]:
-    """One warehouse for all settings, with a place for scratch tables and a table that is nobody's business."""
+    """One warehouse for all settings, with a schema for scratch tables and a table that no job reads."""
     warehouse = Warehouse.install(pg_server, database="warehouse_probed")
     grant(warehouse)
     warehouse.create_table(TABLE, "cust bigint, order_no int", ["cust", "order_no"], ["cust"])

@@ -1,7 +1,7 @@
-"""What the stand-in makes of tables: names of columns, drops at the same time, children; it says nothing of itself.
+"""How the stand-in treats tables: names of columns, concurrent drops, child tables; it sends no notices.
 
-The partitions of a DWS are no tables of their own (DWS: "CREATE TABLE PARTITION"), so that what is written into one is
-a change of the table.
+A partition is not a table of its own in DWS ("CREATE TABLE PARTITION"), so a row written into a partition is a
+change of the table.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_a_column_with_the_name_of_a_binlog_column_is_refused_by_name(warehouse:
 def test_tables_come_change_and_go_without_a_notice(warehouse: Warehouse) -> None:
     connection = warehouse.connect()
     heard: list[str] = []
-    connection.notices = heard  # a session of ours keeps none
+    connection.notices = heard  # a session of the product keeps no notices
     with connection.cursor() as cursor:
         cursor.execute("DO $$BEGIN RAISE NOTICE 'one'; END$$")
         assert len(heard) == 1

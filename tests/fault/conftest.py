@@ -1,3 +1,3 @@
 """The worlds of incidents."""
 
-from tests.support.nights import make_world as make_world
+from tests.support.scenes import make_world as make_world

@@ -1,4 +1,6 @@
-"""A real job (tasks in threads) whose DN hangs is told to a FAKE pager with no console open: once, and once as over."""
+"""A hanging DN of a real job (tasks in threads) is reported to a FAKE pager with no console open: once, and once as
+over.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from tests.support.product import Product
 from tests.support.waiting import until
 
 WITHIN = 60.0
-"""Seconds after which a DN that is held back has to be told."""
-pytestmark = pytest.mark.chaos  # most of a minute: what it waits for is the limit itself
+"""Seconds after which a DN that is held back has to be reported."""
+pytestmark = pytest.mark.chaos  # most of a minute: the test waits for the limit itself
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def test_a_dn_held_back_fires_within_60_s_is_not_repeated_within_the_gap_and_is_
 
     held = time.time()
     product.warehouse.dn_hanging("dn_2")
-    until(lambda: "fired" in pager.kinds("dn_fails"), WITHIN, "it is told")
+    until(lambda: "fired" in pager.kinds("dn_fails"), WITHIN, "it is reported")
     (one,) = [each for each in pager.told() if each["fault"]["rule"] == "dn_fails"]
     assert (one["fault"]["name"], one["fault"]["job"], one["fault"]["party"]) == ("dn_2", "paged", "dn")
     took = datetime.fromisoformat(one["at"]).timestamp() - held
@@ -54,7 +56,7 @@ def test_a_dn_held_back_fires_within_60_s_is_not_repeated_within_the_gap_and_is_
     until(lambda: _frames(product) > frames + 20, 60, "four evaluations more")
     assert pager.kinds("dn_fails") == ["fired"], "no repeat within the gap"
     product.warehouse.dn_hanging(None)
-    until(lambda: pager.kinds("dn_fails") == ["fired", "cleared"], 60, "its end is told")
+    until(lambda: pager.kinds("dn_fails") == ["fired", "cleared"], 60, "its end is reported")
     frames = _frames(product)
     until(lambda: _frames(product) > frames + 12, 60, "two evaluations more")
     assert pager.kinds("dn_fails") == ["fired", "cleared"]
@@ -64,6 +66,6 @@ def test_a_dn_held_back_fires_within_60_s_is_not_repeated_within_the_gap_and_is_
 
 
 def _frames(product: Product) -> int:
-    """The supervisor takes one a second here, and evaluates every five."""
+    """The supervisor records a frame a second here, and evaluates every five."""
     (row,) = product.store.read("SELECT max(id) AS n FROM frames")
     return int(row["n"] or 0)

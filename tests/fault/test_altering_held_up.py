@@ -1,4 +1,4 @@
-"""A target that is to be altered by its job, and something is in the way: a lock, a right, a stop, names, lost rows."""
+"""A job that has to alter its target is held up by a lock, a right, a stop, names, or rows that would be lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MERGE = Goal(TargetKind.SNAPSHOT, on_existing="merge")
 
 
 def two(warehouse: Warehouse, make_mirror: MakeMirror, policy: str = RESNAPSHOT) -> Mirror:
-    """A job of two tables that has run, and rests."""
+    """A job of two tables that has run and is stopped."""
     mirror = prepared(warehouse, make_mirror, policy)
     warehouse.create_table(OTHER, "id bigint NOT NULL, v text", ("id",))
     other = ChannelSpec(OTHER, OTHERS_TARGET, create_target=True, on_schema_change=policy)
@@ -46,15 +46,15 @@ def two(warehouse: Warehouse, make_mirror: MakeMirror, policy: str = RESNAPSHOT)
 
 @contextmanager
 def read_by_somebody(mirror: Mirror) -> Iterator[None]:
-    """A report of somebody's that goes on: it keeps an ALTER of the target out."""
+    """A long-running report of another session: it keeps an ALTER of the target out."""
     with closing(mirror.sink()) as connection, pg.transaction(connection) as cursor:
         connection.autocommit = False
         cursor.execute(f"SELECT count(*) FROM {TARGET}")
         yield
 
 
-def goes_on_with(mirror: Mirror, table: str, target: str) -> None:
-    """A row of a table arrives while something else waits."""
+def continues_with(mirror: Mirror, table: str, target: str) -> None:
+    """A row of a table arrives while another table waits."""
     run(mirror.warehouse, f"INSERT INTO {table} (id, v) VALUES (900, 'new')")
     mirror._until(lambda: mirror.query(mirror.sink, f"SELECT v FROM {target} WHERE id = 900") == [("new",)], 60, "it")
 
@@ -71,7 +71,7 @@ def test_an_alter_that_the_sink_refuses_at_a_start_ends_its_table_alone(
     mirror.start()
     said = mirror.wait_table(TABLE, JobState.FAILED)
     assert f"run at the sink: `ALTER TABLE {TARGET} DROP COLUMN w`; then `slotkeeper slots reset" in said.safe
-    goes_on_with(mirror, OTHER, OTHERS_TARGET)
+    continues_with(mirror, OTHER, OTHERS_TARGET)
     assert not mirror.ended()
     mirror.at_sink("DROP VIEW mart.totals")
     mirror.want(TABLE, WantedState.RUN, anew=True)
@@ -87,13 +87,13 @@ def test_a_target_that_somebody_reads_holds_its_own_table_up_alone_and_no_reader
     mirror.source(f"ALTER TABLE {TABLE} ADD COLUMN x integer DEFAULT 3")
     with read_by_somebody(mirror):
         mirror.start()
-        goes_on_with(mirror, OTHER, OTHERS_TARGET)
+        continues_with(mirror, OTHER, OTHERS_TARGET)
         until(lambda: "altering the target" in mirror.heard.tables[TABLE].reason, 60, "its table to say why it waits")
         before = len(mirror.heard.retries)
         mirror._until(lambda: len(mirror.heard.retries) >= before + 2, 60, "two more tries")
         assert audit_of(mirror).lines == [], "what is not begun is not written down"
         with closing(mirror.sink()) as reader, reader.cursor() as cursor:
-            cursor.execute("SET statement_timeout = '10s'")  # as long as an ALTER waits, and more
+            cursor.execute("SET statement_timeout = '10s'")  # as long as an ALTER waits, and longer
             cursor.execute(f"SELECT count(*) FROM {TARGET}")
     mirror.wait_table(TABLE, JobState.RUNNING)
     assert mirror.heard.tables[TABLE].reason == ""
@@ -151,7 +151,7 @@ def test_a_start_that_somebody_keeps_from_its_target_says_who_and_not_what_to_ty
     assert "ALTER TABLE" not in error.hint, error.hint
 
 
-# -- what would be lost -----------------------------------------------------------------------------------------------
+# -- data that would be lost -------------------------------------------------------------------------------------------
 
 
 def test_a_source_that_was_likely_emptied_as_well_is_a_persons(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
@@ -172,7 +172,7 @@ def test_a_source_that_was_likely_emptied_as_well_is_a_persons(warehouse: Wareho
 def test_what_a_reset_said_for_a_copy_outlives_another_change_of_the_table(
     moment: str, warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
 ) -> None:
-    """It said merge, the configuration says replace: what only the target has stays."""
+    """It said merge, the configuration says replace: rows that only the target has stay."""
     mirror = running(warehouse, make_mirror, RESNAPSHOT)
     mirror.stop()
     mirror.at_sink(f"INSERT INTO {TARGET} (id, v, n) VALUES (999, 'only here', 1)")
@@ -192,7 +192,7 @@ def test_what_a_reset_said_for_a_copy_outlives_another_change_of_the_table(
 
 
 def test_a_merging_job_empties_no_column_by_itself(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    """Rows that only the target has would lose its values for ever."""
+    """Rows that only the target has would lose their values for good."""
     mirror = running(warehouse, make_mirror, RESNAPSHOT)
     mirror.stop()
     mirror.job = replace(mirror.job, on_existing="merge")
@@ -285,7 +285,7 @@ def until_equal_by_quoted_names(mirror: Mirror) -> None:
 def test_what_is_printed_for_columns_of_hostile_names_does_as_it_says(
     warehouse: Warehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path
 ) -> None:
-    """All of it at once, as somebody pastes it into a session at the sink."""
+    """Run all of it at once, as a paste into a session at the sink does."""
     names = [one for one in hostile.texts(30, seed) if one not in ("id", "v", "w", "n")]
     mirror = running(warehouse, make_mirror, STOP)
     mirror.stop()
@@ -301,13 +301,13 @@ def test_what_is_printed_for_columns_of_hostile_names_does_as_it_says(
     mirror.stop()
 
 
-# -- what is printed --------------------------------------------------------------------------------------------------
+# -- output -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_reset_that_is_printed_works_where_the_configuration_refuses_a_target_with_rows(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """A job that runs has the configuration of its start: a file that is edited now is of no use to its table."""
+    """A running job keeps the configuration of its start: an edit of the file now does not help its table."""
     mirror = prepared(warehouse, make_mirror, STOP)
     mirror.job = replace(mirror.job, on_existing="refuse")
     insert(mirror, "1, 50")

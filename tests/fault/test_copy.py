@@ -1,6 +1,6 @@
-"""The copy: what is done with a target that is not empty, how a half-done one goes on, what a target must be like.
+"""The copy: the handling of a non-empty target, the resume of an interrupted copy, the requirements for a target.
 
-And the write path, with values and names that people and programs really use.
+And the write path, with values and names that occur in practice.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_a_full_copy_without_binlog_finishes_and_makes_no_slot(mirror: Mirror) -
 
 @pytest.mark.parametrize("on_existing", ["refuse", "replace"])
 @pytest.mark.parametrize("moment", ["before_chunk_commit", "after_chunk_commit"])
-def test_a_half_done_copy_goes_on_where_it_was(mirror: Mirror, moment: str, on_existing: str) -> None:
+def test_an_interrupted_copy_resumes_where_it_was(mirror: Mirror, moment: str, on_existing: str) -> None:
     if on_existing == "replace":
         filled(mirror)
         mirror.job = replace(mirror.job, on_existing=on_existing)

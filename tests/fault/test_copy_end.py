@@ -1,4 +1,4 @@
-"""How a copy ends: every chunk is there, a lane's state comes from where it must, and a long end loses no slot."""
+"""The end of a copy: every chunk is there, a lane's state has the right predecessor, and a long end loses no slot."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
 
 
 def replacing(mirror: Mirror) -> Mirror:
-    """The same over a target that holds two rows."""
+    """The same table with a target that holds two rows."""
     mirror.at_sink(
         "CREATE SCHEMA mart",
         f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, v text)",
@@ -87,7 +87,7 @@ def test_a_sink_that_fell_back_behind_the_copys_end_takes_no_empty_step(mirror: 
 
 
 def test_running_is_reached_from_catching_up_only(mirror: Mirror) -> None:
-    """The sink falls back between the copy's end and the turn: what is not caught up is not called RUNNING."""
+    """The sink falls back between the copy's end and the turn: a lane that lags is not reported RUNNING."""
 
     def write() -> None:
         run(mirror.warehouse, f"UPDATE {TABLE} SET v = 'beside' WHERE id > 90")
@@ -108,7 +108,7 @@ def test_running_is_reached_from_catching_up_only(mirror: Mirror) -> None:
 
 
 def test_running_is_not_said_of_a_row_that_is_back_before_its_noted_point(mirror: Mirror) -> None:
-    """The driver saw it beyond that point, and the sink fell back since to a moment in catching up."""
+    """The driver saw the lane beyond that point, and the sink has fallen back since to a moment in catching up."""
     mirror.start().wait_running().wait_equal()
     mirror.stop()
     mirror.at_sink("UPDATE slotkeeper_progress SET state = 'catching up', noted_end = noted_end || '000000'")
@@ -122,7 +122,7 @@ def test_running_is_not_said_of_a_row_that_is_back_before_its_noted_point(mirror
 
 
 def test_running_is_reached_from_copying_without_a_stream_only(mirror: Mirror) -> None:
-    """A job that streams is given `binlog = false`: its copy would call rows caught up that are not."""
+    """A streaming job is given `binlog = false`: its copy would call rows caught up that are not."""
     replacing(mirror).start().wait_running().wait_equal()
     mirror.stop()
     states = {row.key.shard: row.state for row in mirror.rows()}
@@ -184,7 +184,7 @@ def exchanging(mirror: Mirror) -> pg.Connection:
 
 
 def waiting(mirror: Mirror) -> bool:
-    """Whether somebody waits for a lock on the target."""
+    """Whether a session waits for a lock on the target."""
     statement = f"SELECT 1 FROM pg_locks WHERE relation = '{TARGET}'::regclass AND NOT granted"
     assert not mirror.ended(), mirror.error
     return bool(mirror.query(mirror.sink, statement))
@@ -193,11 +193,11 @@ def waiting(mirror: Mirror) -> bool:
 def test_an_exchange_that_takes_longer_than_the_ttl_loses_no_slot(mirror: Mirror) -> None:
     mirror.keepalive = 0.2
     with closing(exchanging(mirror)) as reader:
-        ttl = 8  # a machine with other work may leave a driver waiting for seconds, which is not what is asked here
+        ttl = 8  # a busy host may leave a driver waiting for seconds, which this test does not ask about
         run(mirror.warehouse, f"UPDATE dws.tab SET ttl_s = {ttl}", "CREATE TABLE moment AS SELECT clock_timestamp() t")
         past = f"SELECT clock_timestamp() - t > interval '{ttl} s 200 ms' FROM moment"
         until(lambda: mirror.query(mirror.warehouse.connect, past)[0][0], 20, "the TTL to be over")
-        assert waiting(mirror), "nobody but the reader ends the exchange"
+        assert waiting(mirror), "only the reader ends the exchange"
         reader.rollback()
     mirror.wait_running().wait_equal()
     mirror.stop()

@@ -1,6 +1,4 @@
-"""How chunks go in is recorded when the copy begins and never guessed again; a target that is gone is
-not made again.
-"""
+"""The mode of writing chunks is recorded when the copy starts and never guessed; a missing target is not recreated."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def filled(mirror: Mirror) -> Mirror:
 
 
 def half_done(mirror: Mirror, on_existing: str = "refuse") -> None:
-    """Copy some chunks and die; the driver is gone as by a kill."""
+    """Copy some chunks and exit; the driver is gone as after a kill."""
     mirror.job = replace(mirror.job, on_existing=on_existing)
 
     def die() -> None:
@@ -61,7 +59,7 @@ def half_done(mirror: Mirror, on_existing: str = "refuse") -> None:
 
 
 def gone(mirror: Mirror) -> None:
-    """The job has ended, or ends now, because its target is gone; no table was made in its place."""
+    """The job has ended, or ends now, because its target is missing; no table was made in its place."""
     error = mirror.wait_error(30)
     assert isinstance(error, Refused), error
     assert f"target {TARGET} does not exist: take a new snapshot" in error.message
@@ -72,7 +70,7 @@ def gone(mirror: Mirror) -> None:
 # -- item 2: a target that was dropped
 
 
-def test_a_target_that_was_dropped_while_the_job_was_stopped_is_not_made_anew(mirror: Mirror) -> None:
+def test_a_target_that_was_dropped_while_the_job_was_stopped_is_not_made_again(mirror: Mirror) -> None:
     mirror.start().wait_running().wait_equal()
     mirror.stop()
     mirror.at_sink(f"DROP TABLE {TARGET}")
@@ -80,7 +78,7 @@ def test_a_target_that_was_dropped_while_the_job_was_stopped_is_not_made_anew(mi
     gone(mirror)
 
 
-def test_a_target_that_was_dropped_under_a_running_job_is_not_made_anew_by_its_restart(mirror: Mirror) -> None:
+def test_a_target_that_was_dropped_under_a_running_job_is_not_made_again_by_its_restart(mirror: Mirror) -> None:
     mirror.start().wait_running().wait_equal()
     mirror.at_sink(f"DROP TABLE {TARGET}")
     run(mirror.warehouse, f"UPDATE {TABLE} SET v = 'later' WHERE id > 90")
@@ -92,7 +90,7 @@ def test_a_target_that_was_dropped_under_a_running_job_is_not_made_anew_by_its_r
 @pytest.mark.parametrize(
     "on_existing", ["refuse", *(pytest.param(way, marks=pytest.mark.chaos) for way in ("replace", "merge"))]
 )
-def test_a_target_that_was_dropped_while_its_copy_was_half_done_is_not_made_anew(
+def test_a_target_that_was_dropped_while_its_copy_was_half_done_is_not_made_again(
     mirror: Mirror, on_existing: str
 ) -> None:
     if on_existing != "refuse":
@@ -124,10 +122,10 @@ def test_a_full_copy_without_binlog_is_a_snapshot_itself_and_makes_its_target_ag
         mirror.at_sink(f"DROP TABLE {TARGET}")
 
 
-# -- item 3: the way in which chunks go in
+# -- item 3: the mode of writing chunks
 
 
-def test_a_replacing_copy_goes_on_as_it_began_where_the_configuration_says_merge_by_then(mirror: Mirror) -> None:
+def test_a_replacing_copy_continues_as_it_began_where_the_configuration_says_merge_by_then(mirror: Mirror) -> None:
     half_done(filled(mirror), "replace")
     mirror.job = replace(mirror.job, on_existing="merge")
     mirror.start().wait_running().wait_equal()
@@ -136,7 +134,7 @@ def test_a_replacing_copy_goes_on_as_it_began_where_the_configuration_says_merge
 
 
 @pytest.mark.chaos
-def test_a_merging_copy_goes_on_as_it_began_where_the_configuration_says_replace_by_then(mirror: Mirror) -> None:
+def test_a_merging_copy_continues_as_it_began_where_the_configuration_says_replace_by_then(mirror: Mirror) -> None:
     half_done(filled(mirror), "merge")
     mirror.job = replace(mirror.job, on_existing="replace")
     mirror.start().wait_running()
@@ -163,7 +161,7 @@ def test_a_shadow_that_was_left_behind_is_not_gone_on_with_by_a_later_copy(
 
 
 def test_a_half_done_copy_that_does_not_tell_how_it_goes_in_is_refused_by_name(mirror: Mirror) -> None:
-    """The rows are as a version before the record left them."""
+    """The rows as a version without the record left them."""
     half_done(mirror)
     mirror.at_sink("ALTER TABLE slotkeeper_progress DROP COLUMN copying, DROP COLUMN chunks")
     mirror.at_sink("DROP TABLE slotkeeper_versions")
@@ -175,7 +173,7 @@ def test_a_half_done_copy_that_does_not_tell_how_it_goes_in_is_refused_by_name(m
 
 @pytest.mark.chaos
 def test_a_half_done_copy_that_an_undo_brings_back_is_refused_by_name(mirror: Mirror, tmp_path: Path) -> None:
-    """Somebody may have emptied the target for the snapshot."""
+    """Another user may have emptied the target for the snapshot."""
     half_done(mirror)
     mirror.at_sink(f"DELETE FROM {TARGET}")
     resetting = Resetting(mirror, tmp_path / "state")

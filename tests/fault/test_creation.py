@@ -1,6 +1,6 @@
-"""A slot is created while transactions are open on the table: nothing of them is lost, and nothing is guessed.
+"""A slot is created while transactions are open on the table: none of their changes is lost, and nothing is guessed.
 
-What a transaction wrote before the slot existed is not in the binlog and not yet visible to a copy.
+A transaction's earlier writes are not in the binlog and not yet visible to a copy.
 """
 
 from __future__ import annotations

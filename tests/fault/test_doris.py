@@ -1,4 +1,4 @@
-"""A job into the stand-in for Doris: nothing lost and nothing doubled, whatever answer is lost, whoever is killed."""
+"""A job into the stand-in for Doris: nothing lost and nothing doubled, for any lost answer and any killed process."""
 
 from __future__ import annotations
 

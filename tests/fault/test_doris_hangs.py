@@ -21,7 +21,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.chaos
 HANGS = [(Call.LOAD, Fault.SLOW_FRONTEND), (Call.LOAD, Fault.HANG_MIDWAY), (Call.TWO_PHASE, Fault.HANG)]
 ROUND = 20
-"""Seconds that a wish may take: a round has a few seconds to end before its tasks are left behind."""
+"""Maximum seconds of a pause, stop or resume: a round has a few seconds to end before its tasks are left behind."""
 MANY = 1_000
 
 
@@ -34,7 +34,7 @@ def hang(pair: DorisPair, call: Call, fault: Fault, key: int) -> None:
 
 
 def answer_again(pair: DorisPair) -> None:
-    """The server answers new calls, and has ended the loads that hung."""
+    """The server answers new calls, and has ended the hung loads."""
     for call, _ in HANGS:
         while pair.doris.faults.next(call) is not Fault.NONE:
             pass
@@ -67,7 +67,7 @@ def test_pause_resume_and_stop_answer_within_a_round_while_a_doris_hangs(
 
 @pytest.fixture
 def silent() -> Iterator[int]:
-    """A port that takes lines and never says a word."""
+    """A port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
         yield int(listening.getsockname()[1])
 

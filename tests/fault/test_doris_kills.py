@@ -1,7 +1,7 @@
-"""Workers and drivers of a job into the stand-in for Doris are killed, or live on unseen, and answers are lost.
+"""Workers and drivers of a job into the stand-in for Doris are killed, or keep running unseen, and answers are lost.
 
-Every event of the source is a row of its own that is never written again, so that one that is lost is missing, and one
-that is doubled is applied by two loads, which the stand-in tells.
+Every event of the source is a separate row that is never written again, so that a lost event is missing, and a doubled
+event is applied by two loads, which the stand-in reports.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, here: Callable[[str], None]) -> Non
 
 @dataclass
 class Applied:
-    """How often the stand-in has made a row seen, by its key."""
+    """By key, how often the stand-in has made a row visible."""
 
     rows: Counter[int] = field(default_factory=Counter)
 
@@ -66,7 +66,7 @@ class Applied:
 
 @dataclass
 class Writing:
-    """Inserts of keys that rise, some at a time."""
+    """Inserts of increasing keys, some at a time."""
 
     pair: DorisPair
     chance: random.Random

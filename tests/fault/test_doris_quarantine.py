@@ -29,7 +29,7 @@ BAD = 99_999
 
 @pytest.fixture
 def pair(doris_pair: DorisPair, monkeypatch: pytest.MonkeyPatch) -> DorisPair:
-    """A job that quarantines; the target's column is narrower than it says: as where it was changed behind our back."""
+    """A job that quarantines; the target's column is narrower than declared, as after a change by another user."""
     made(doris_pair, NARROW)
     options = SinkOptions(on_bad_row="quarantine", quarantine_limit=20)
     doris_pair.mirror.job = replace(doris_pair.mirror.job, sink_options=options)
@@ -43,7 +43,7 @@ def made(pair: DorisPair, columns: str) -> None:
 
 
 def cure(pair: DorisPair) -> None:
-    """Give the target its wide column, with the rows that it has."""
+    """Give the target its wide column again, with its existing rows."""
     pair.doris.tables.widen("mart", "t", "v", "BIGINT")
 
 
@@ -172,7 +172,7 @@ def test_a_replay_that_is_killed_once_armed_is_ended_by_the_job(
     pair.mirror.stop()
     with monkeypatch.context() as killed:
         killed.setattr(BesideReplays, "arm", die)
-        killed.setattr(DorisSink, "abort", lambda *given: None)  # a killed process says nothing more
+        killed.setattr(DorisSink, "abort", lambda *given: None)  # a killed process reports nothing more
         with pytest.raises(Killed):
             replay(pair.mirror.job, StateFolder.open(tmp_path), [entries(pair)[0].id], "killed")
     pair.mirror.start().wait_running()

@@ -37,13 +37,13 @@ def put(pair: DorisPair, statement: str) -> None:
 
 
 def end(pair: DorisPair, call: Call) -> None:
-    """Let no planned fault of a call be left."""
+    """Remove all planned faults of a call."""
     while pair.doris.faults.next(call) is not Fault.NONE:
         pass
 
 
 def told(pair: DorisPair, text: str) -> Callable[[], bool]:
-    """Whether a retry of the job, or a lane that waits for its next try, names this."""
+    """Whether a retry of the job, or a lane that waits for its next try, names this text."""
     heard = pair.mirror.heard
     return lambda: any(text in one for one in (*heard.retries, *(lane.error for lane in heard.now.values())))
 
@@ -169,7 +169,7 @@ def test_a_backend_that_is_lost_between_the_phases_and_returns_has_the_load_once
     assert (applied.rows[1], pair.repeats(), pair.doris.backend.loads) == (1, 0, 1)
 
 
-def test_a_load_that_is_aborted_while_its_backend_is_lost_is_sent_again_and_is_no_repeat(
+def test_a_load_that_is_aborted_while_its_backend_is_lost_is_sent_again_and_is_not_a_repeat(
     doris_pair: DorisPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair, applied = doris_pair, Applied()

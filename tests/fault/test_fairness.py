@@ -1,7 +1,7 @@
-"""640 lanes, as of 64 DNs with 10 tables each, on 2 places: no due lane waits long, whatever the others do.
+"""640 lanes, as of 64 DNs with 10 tables each, on 2 places: no due lane waits long, whatever load the others have.
 
-The loop, its dealing, the tasks and their threads are the product's; only the servers are not (`tests.support.crowd`).
-The last test is a real job of one table; `test_many_lanes.py` has real jobs of ten.
+The loop, its assignment of lanes, the tasks and their threads are the product's; only the servers are simulated
+(`tests.support.crowd`). The last test is a real job of one table; `test_many_lanes.py` has real jobs of ten.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tests.support.waiting import until
 
 DNS, TABLES = 64, 10
 DEADLINE = 1.0
-"""Seconds of a task where there are more lanes than places: a third of the plan's."""
+"""Seconds of a task if there are more lanes than places: a third of the planned time."""
 STEP = 0.012
-"""Seconds that reading takes a step; a whole step takes 7 to 12 ms on real servers."""
+"""Seconds that a read takes a step; a whole step takes 7 to 12 ms on real servers."""
 TURNS = 2
 NAMES = [f"t{table}/dn_{dn}" for table in range(TABLES) for dn in range(DNS)]
 
 
 def longest(crowd: Crowd, limit: float = 3 * DEADLINE, deadline: float = DEADLINE) -> float:
-    """The longest wait of a lane, in seconds of the crowd's own clock: work that was done, not time that went by."""
+    """The longest wait of a lane, in seconds of the crowd's own clock: it counts work done, not elapsed time."""
     waits = Waits(crowd, TURNS, limit, crowd.hanging)
     try:
         crowd.loop(3 * deadline, waits).run()
@@ -59,7 +59,7 @@ def test_a_dn_that_hangs_costs_the_others_its_looks_limit_and_no_more() -> None:
 
 
 def test_a_dealer_that_is_not_fair_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seeded fault: who became due last is dealt first, and the older half not at all."""
+    """Seeded fault: the lane that became due last is assigned first, and the older half not at all."""
 
     def newest_first(
         lanes: Iterable[Lane],
@@ -79,11 +79,11 @@ def test_a_dealer_that_is_not_fair_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_one_lane_at_once_makes_the_others_wait_longer() -> None:
-    """The effect of binlog_parallel_num; it has none where every lane has a place."""
+    """The effect of binlog_parallel_num; it has none if every lane has a place."""
     few = NAMES[:80]
 
     def waits(parallel: int) -> float:
-        """The least of three: a machine that is busy with other things can only make a wait longer."""
+        """The least of three: other work on a busy host can only lengthen a wait."""
         return min(longest(Crowd(few, STEP, parallel=parallel), deadline=0.3) for _ in range(3))
 
     assert waits(1) > 1.5 * waits(4)
@@ -125,5 +125,5 @@ def test_a_real_job_with_more_dns_than_seats_reports_its_longest_wait(
     waited = max(lane.waited for lane in mirror.heard.now.values())
     mirror.stop()
     print(f"12 DNs on 2 places, {parallel} lanes at once: longest wait {waited:.2f} s of {took:.2f} s")
-    # how long depends on the machine here: that nobody is starved is shown above, by the work that is done
+    # the duration depends on this host: that no lane is starved is shown above, by the work done
     assert waited < took and all(row.changes for row in mirror.rows())

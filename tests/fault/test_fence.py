@@ -1,4 +1,4 @@
-"""The progress row is the fence: copies, zombies, lost answers and fallen-back rows change nothing, or are named."""
+"""The progress row is the fence: copies, zombies, lost answers and rows that fell back change nothing, or are named."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.waiting import until
 
 @pytest.fixture
 def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int) -> Mirror:
-    """A mirror that has copied and was stopped; what is written from here on is booked."""
+    """A mirror that has copied and was stopped; further writes are booked."""
     made = orders(make_mirror, warehouse, seed)
     made.start().wait_running()
     made.stop()
@@ -44,13 +44,13 @@ def task_of(mirror: Mirror) -> StreamTask:
 
 
 def registered(mirror: Mirror) -> bool:
-    """Whether every lane's slot stands where its row does."""
+    """Whether every lane's slot is at its row's position."""
     rows = mirror.rows()
     return all(row.registered and row.position and row.registered == row.registered.at(row.position) for row in rows)
 
 
 class Running(threading.Thread):
-    """A task in a thread; `finish` gives its outcome."""
+    """A task in a thread; `finish` returns its outcome."""
 
     def __init__(self, spec: StreamTask) -> None:
         super().__init__(daemon=True)

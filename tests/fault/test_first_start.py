@@ -30,7 +30,7 @@ KILLS = [
 
 
 class Killed(Exception):
-    """The driver ends here."""
+    """The driver ends at this point."""
 
 
 def kill() -> None:
@@ -46,7 +46,7 @@ def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror, start_at: str = "in
 
 
 def with_lost_progress(mirror: Mirror) -> Mirror:
-    """The slot is registered, and the sink knows nothing of it."""
+    """The slot is registered, and the sink has no record of it."""
     run(mirror.warehouse, f"SELECT pgxc_register_full_sync_point('{TABLE}', '{mirror.job.slot}')")
     return mirror
 
@@ -102,7 +102,7 @@ def test_points_of_our_own_broken_starts_are_not_progress_lost(
         newest = mirror.query(warehouse.connect, "SELECT max(sync_point) FROM dws.slot")[0][0]
         points = ", ".join(f"{name}={newest}" for name, _ in warehouse.nodes())
         mirror.job = replace(mirror.job, start=kind if kind == "latest" else points)
-    for point, nth in KILLS:  # the points of earlier tries are ours as well, however far each has come
+    for point, nth in KILLS:  # the points of earlier tries belong to the job as well, however far each has come
         assert isinstance(mirror.start(driver_probe=At(point, kill, nth)).wait_error(), Killed)
     mirror.start().wait_running()
     run(warehouse, f"INSERT INTO {TABLE} VALUES (101, 'new')")

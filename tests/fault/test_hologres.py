@@ -1,4 +1,4 @@
-"""What goes wrong at a Hologres that is read by SQL: lines, pages, shards, and a binlog that is not the old one."""
+"""Failures of a Hologres that is read by SQL: connections, pages, shards, and a replaced binlog."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_table_that_is_made_again_is_another_one(holo_pair: HoloPair) -> None:
     assert "the table was dropped and created again" in error.message
 
 
-def test_lsns_that_begin_anew_under_the_same_id_are_told_by_the_newest(holo_pair: HoloPair) -> None:
+def test_lsns_that_start_over_under_the_same_id_are_recognized_by_the_newest(holo_pair: HoloPair) -> None:
     pair = followed(holo_pair)
     pair.mirror.stop()
     pair.hologres.rebuild(TABLE, new_id=False)
@@ -144,7 +144,7 @@ def test_records_that_went_before_they_were_read_stop_the_job(holo_pair: HoloPai
     assert "the binlog starts at" in error.message
 
 
-def test_records_that_went_by_their_age_while_nobody_read_stop_the_job(holo_pair: HoloPair) -> None:
+def test_unread_records_that_expired_by_their_age_stop_the_job(holo_pair: HoloPair) -> None:
     pair = followed(holo_pair)
     pair.mirror.stop()
     pair.hologres.set_property(TABLE, "binlog.ttl", "1")
@@ -156,7 +156,7 @@ def test_records_that_went_by_their_age_while_nobody_read_stop_the_job(holo_pair
 
 
 @pytest.mark.chaos
-def test_an_idle_table_whose_records_all_went_goes_on(holo_pair: HoloPair) -> None:
+def test_an_idle_table_whose_records_all_went_continues(holo_pair: HoloPair) -> None:
     holo_pair.options(binlog_heart_beat_interval_ms=100)
     holo_pair.hologres.set_property(TABLE, "binlog.ttl", "15")
     pair = followed(holo_pair)

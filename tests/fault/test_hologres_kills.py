@@ -33,7 +33,7 @@ def test_killed_workers_lose_nothing_and_double_nothing(
     holo_pair.write(*((key, key) for key in range(1, 61)))
     before = len(hologres.log(TABLE))
     mirror.make_runner = lambda: kills.runner(mirror.capacity)
-    # a worker may die at any point of a step, those included at which nothing is prepared yet
+    # a worker may die at any point of a step, including those before anything is prepared
     mirror.start(lambda point: kills.here(f"at {point}")).wait_running()
 
     def hit() -> bool:

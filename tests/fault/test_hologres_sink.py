@@ -1,4 +1,6 @@
-"""A job into the stand-in for a Hologres: copied and followed by its modes, and its promise when writers are lost."""
+"""A job into the stand-in for a Hologres: it copies and follows in each of its modes, and keeps its promise when
+writers are lost.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ IDENTITY = TableIdentity(1, (Column("id", "bigint", True), Column("v", "bigint")
 
 
 def own_column(pair: HologresPair, strategy: str) -> None:
-    """The target has a column that the source has not, and rows before the job begins."""
+    """The target has a column that the source lacks, and rows before the job starts."""
     pair.hologres.drop(TARGET)
     pair.hologres.create(TARGET, "id bigint, v bigint, own text DEFAULT 'new'", ("id",))
     pair.hologres.run(statements.SQL(f"INSERT INTO {TARGET} VALUES (1, 0, 'kept'), (2, 0, 'kept')"))
@@ -97,7 +99,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, here: Callable[[str], None]) -> Non
 
 
 class Writing:
-    """Inserts of keys that rise, and changes of a few that are written again and again."""
+    """Inserts of increasing keys, and changes of a few that are written again and again."""
 
     def __init__(self, pair: HologresPair, chance: random.Random, again: bool) -> None:
         self.pair, self.chance, self.again = pair, chance, again
@@ -112,7 +114,7 @@ class Writing:
 
 
 def killed(pair: HologresPair, monkeypatch: pytest.MonkeyPatch, kills: Kills, writing: Writing, count: int) -> int:
-    """Kill workers, and now and then the driver; the number of drivers."""
+    """Kill workers, and occasionally the driver; returns the number of drivers."""
     mirror, drivers = pair.mirror, 0
     monkeypatch.setattr(statements, "MOST_ROWS", 2)
     mirror.make_runner = lambda: kills.runner(mirror.capacity)
@@ -156,7 +158,7 @@ def test_killed_workers_lose_nothing_and_leave_both_tables_equal(
     kills, writing = Kills(chance, lives_on=0.0), Writing(hologres_pair, chance, again=True)
     drivers = killed(pair, monkeypatch, kills, writing, count)
     pair.wait_equal(120)
-    pair.wait(lambda: {row.decided for row in pair.mirror.rows()} == {None})  # what a killed worker wrote is settled
+    pair.wait(lambda: {row.decided for row in pair.mirror.rows()} == {None})  # a killed worker's writes are settled
     pair.mirror.stop()
     kills.wait_for_all()
     print(f"{dict(kills.at)}, {drivers} drivers killed, {writing.last} keys, {pair.repeats()} rows counted as repeats")
@@ -167,7 +169,7 @@ def test_killed_workers_lose_nothing_and_leave_both_tables_equal(
 def test_workers_that_live_on_unseen_lose_nothing_and_every_repeat_is_counted(
     hologres_pair: HologresPair, monkeypatch: pytest.MonkeyPatch, count: int, seed: int
 ) -> None:
-    """Every event is a row that is never written again, so that one that is lost is missing, and repeats are seen."""
+    """Every event is a row that is written only once, so that a lost event is missing and repeats are visible."""
     print(f"seed {seed}")
     pair, chance = hologres_pair, random.Random(seed)
     log = pair.hologres.log_writes(TARGET, "id")
@@ -181,7 +183,7 @@ def test_workers_that_live_on_unseen_lose_nothing_and_every_repeat_is_counted(
     assert rows == writing.last - 10, "lost"
     assert isinstance(writes, int)
     assert isinstance(rows, int)
-    assert writes - rows <= repeats, "repeats that nobody counted"
+    assert writes - rows <= repeats, "repeats that were not counted"
     print(f"{writes - rows} rows written again, {repeats} counted")
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong with a slot that a Hologres keeps: somebody else moves or drops it, rights, limits, an odd server."""
+"""Failures of a slot that a Hologres keeps: another user moves or drops it, rights, limits, an odd server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def confirm(source: SlotSource, status: SlotStatus, to: HoloPosition) -> SlotKep
 
 
 def followed(pair: HoloPair) -> None:
-    """The job has copied and followed, and stands still."""
+    """The job has copied and followed, and does not advance."""
     pair.write(*((key, key) for key in range(1, 21)))
     pair.mirror.start().wait_running()
     pair.write(*((key, 7) for key in range(1, 21)))
@@ -74,7 +74,7 @@ def test_a_slot_that_somebody_else_touched_stops_the_job_by_name_and_no_row_is_s
     slot_pair.write(*((key, 8) for key in range(1, 21)))
     if not running:
         slot_pair.mirror.start()
-    # one that registers meanwhile meets a slot beyond its row first, which is how a sink looks that fell back
+    # if one registers meanwhile, it meets a slot beyond its row first, as with a sink that fell back
     names = (name, TroubleName.SINK_OLDER) if running and stranger == "moved ahead" else (name,)
     error = slot_pair.mirror.wait_error()
     assert isinstance(error, Trouble) and error.name in names, error
@@ -201,7 +201,7 @@ def test_a_progress_of_another_form_is_refused_and_not_guessed_at(
 
 
 @pytest.mark.chaos
-def test_no_progress_table_is_no_progress(slot_pair: HoloPair, session: HoloConnection) -> None:
+def test_a_missing_progress_table_means_no_progress(slot_pair: HoloPair, session: HoloConnection) -> None:
     slot_pair.hologres.rows("ALTER TABLE hologres.hg_replication_progress RENAME TO later; SELECT 1")
     source = source_of(slot_pair, session)
     assert {one.kept for one in source.read_status(None)} == {SlotKept(0)}

@@ -1,4 +1,4 @@
-"""What goes wrong with the binlog streams of a Hologres: lines, messages, limits, a binlog that is not the old one."""
+"""Failures of the binlog streams of a Hologres: connections, messages, limits, and a replaced binlog."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_rows_of_a_version_that_no_catalog_has_are_a_changed_schema(stream_pair:
     assert not stream_pair.read()[1], "the next message is of the known one"
 
 
-def test_a_version_with_the_same_columns_goes_on(stream_pair: HoloPair) -> None:
+def test_a_version_with_the_same_columns_continues(stream_pair: HoloPair) -> None:
     shard = stream_pair.shard_of(1)
     with closing(stream_pair.connection()) as session:
         source = session.source(stream_pair.mirror.job)
@@ -100,7 +100,7 @@ def test_a_server_without_a_walsender_left_is_busy_and_streams_make_way(stream_p
     errors: list[SlotkeeperError] = []
 
     def through() -> bool:
-        # a stream that was ended is one of the server's for a moment more
+        # an ended stream stays in the server's list for a moment
         found, met = stream_pair.read(forgiven=50)
         errors.extend(met)
         return len(found) == 4
@@ -135,7 +135,9 @@ def test_an_lsn_of_the_frames_moves_nothing_here_and_there_is_no_slot_to_move(st
 
 
 def test_records_that_went_before_they_were_read_stop_the_job(stream_pair: HoloPair) -> None:
-    """The server streams on from its oldest record without a word, so that the statuses around a range have to tell."""
+    """The server streams on from its oldest record without an error, so that the statuses around a range have to detect
+    it.
+    """
     pair = followed(stream_pair)
     pair.mirror.stop()
     pair.write(*((key, 7) for key in range(1, 41)))
@@ -153,7 +155,7 @@ def test_a_table_that_is_made_again_under_an_open_stream_is_another_one(stream_p
     trouble(pair, TroubleName.SCHEMA_CHANGED)
 
 
-def test_a_shard_that_is_no_more_is_another_topology(stream_pair: HoloPair) -> None:
+def test_a_removed_shard_is_another_topology(stream_pair: HoloPair) -> None:
     with closing(stream_pair.connection()) as session:
         source = session.source(stream_pair.mirror.job)
         source.identify()
@@ -228,4 +230,4 @@ def test_a_session_that_reads_no_more_gives_its_walsenders_back_to_others(
         again = io.BytesIO()
         status = source.read_status(None)[0]
         source.copy_changes(status.shard, HoloPosition(0), status.latest, again)
-        assert again.getvalue() == whole[status.shard.name], "it begins anew where it is wanted again"
+        assert again.getvalue() == whole[status.shard.name], "it starts over when it is requested again"

@@ -1,4 +1,4 @@
-"""Slots are kept alive while a job pauses or its start waits, and a slot that is made anew asks nothing of its age."""
+"""Slots are kept alive while a job pauses or its start waits, and a slot that is recreated does not check its age."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def made(warehouse: Warehouse, make_mirror: MakeMirror, timestamp: bool = False)
 
 
 def registered(mirror: Mirror) -> float:
-    """When the lane of the table that was registered longest ago was, in seconds of the server's clock."""
+    """The time of the oldest registration among the table's lanes, in seconds of the server's clock."""
     statement = f"SELECT min(extract(epoch FROM sync_timestamp)) FROM dws.slot WHERE rel = '{TABLE}'::regclass"
     return float(mirror.query(mirror.warehouse.connect, statement)[0][0])
 
 
 def kept_alive(mirror: Mirror) -> None:
-    """Every lane of the table is registered twice more."""
+    """Wait until every lane of the table is registered twice more."""
     for _ in range(2):
         before = registered(mirror)
         until(lambda then=before: registered(mirror) > then, 20, "the slot to be registered again")  # type: ignore[misc]
@@ -48,7 +48,9 @@ def kept_alive(mirror: Mirror) -> None:
 def test_a_paused_job_asks_for_no_rows_and_keeps_its_slot_alive(
     warehouse: Warehouse, make_mirror: MakeMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The question may fail for long (a large transaction, a full disk): neither the slot nor the job dies of it."""
+    """The question can fail for long (a large transaction, a full disk): neither the slot nor the job ends because of
+    it.
+    """
     mirror = made(warehouse, make_mirror)
     mirror.start().wait_running()
     mirror.pause()

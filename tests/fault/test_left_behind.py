@@ -1,4 +1,4 @@
-"""A killed driver leaves a registration on its way at the source: it never lands behind the next start's first look."""
+"""A killed driver leaves a registration under way at the source: it never lands after the next start's first check."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.waiting import until
 
 
 class LeftBehind(threading.Thread):
-    """A registration, by our own code under an older epoch's name, that a lock at the source holds up."""
+    """A registration, by the product's code under an older epoch's name, that a lock at the source holds up."""
 
     def __init__(self, mirror: Mirror, through: str = "") -> None:
         super().__init__(daemon=True)
@@ -102,7 +102,7 @@ def test_where_it_cannot_be_ended_the_next_start_waits_until_it_cannot_land(
     monkeypatch.setattr(DwsSlotAdmin, "read_status", looked)
     mirror.start().wait_running()
     assert polled
-    assert not any(polled), "nobody looked while it was on its way"
+    assert not any(polled), "no check ran while it was under way"
     left.let_go()
     with written(mirror, seed):
         pass

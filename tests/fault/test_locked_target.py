@@ -1,4 +1,4 @@
-"""Somebody locks the target of a running job: who it is is told until he gives it up, over all attempts of the job."""
+"""A session locks the target of a running job: it is reported until it unlocks, over all attempts of the job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.waiting import until
 
 
 class Answers:
-    """All that was told of the locks of a job."""
+    """All reports of the locks of a job."""
 
     def __init__(self) -> None:
         self.all: list[tuple[LockWait, ...]] = []
@@ -36,7 +36,7 @@ class Answers:
 
 @pytest.fixture
 def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, monkeypatch: pytest.MonkeyPatch) -> Mirror:
-    """A job whose steps wait for a lock for 0.3 s and are then taken again."""
+    """A job whose steps wait for a lock for 0.3 s and are then tried again."""
     monkeypatch.setitem(sink_session.SETTINGS, "lock_timeout", "300ms")
     return orders(make_mirror, warehouse, seed)
 
@@ -52,7 +52,7 @@ def answers(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers
     watch.stop()
 
 
-def test_whoever_locks_the_target_is_told_until_he_gives_it_up_and_no_attempt_clears_it(
+def test_the_session_that_locks_the_target_is_reported_until_it_unlocks_and_no_attempt_clears_it(
     mirror: Mirror, answers: Answers, seed: int
 ) -> None:
     mirror.start().wait_running()

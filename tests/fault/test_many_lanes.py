@@ -1,8 +1,8 @@
-"""Ten tables in one job on 2 places: no due lane waits long while all of them are written to, and sessions stay few.
+"""Ten tables in one job on 2 places: no due lane waits long under writes to all tables, and sessions stay few.
 
-Real servers (the stand-in) and the whole engine; the large one on a real Spark. What is written beside is what this
-machine can carry: the next transaction comes once most of what was written is applied. A burst that makes every lane
-due at once is measured, too.
+Real servers (the stand-in) and the whole engine; the large one on a real Spark. The writers adapt to this host: the
+next transaction comes once most of the earlier rows are applied. A burst that makes every lane due at once is measured,
+too.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tests.support.standin import MakeWarehouse, run
 
 TABLES = tuple(f"ods.t{n}" for n in range(10))
 DEADLINE = 1.0
-"""Seconds of a task where there are more lanes than places."""
+"""Seconds of a task if there are more lanes than places."""
 OUTSTANDING = 8
-"""When the next transaction comes, one row for so many lanes is written and not applied yet, at most."""
+"""The next transaction comes once at most one row for this number of lanes is written and not applied yet."""
 
 
 SERVED = 100
-"""Lanes a second that a machine serves whose cores are for this test alone, at least."""
+"""Lanes a second that a host serves whose cores are reserved for this test, at least."""
 PATIENCE = 2.0
-"""How many times as long as the wait that goes with a machine's pace, which is measured at another moment."""
+"""The maximum ratio to the wait that matches a host's pace, which is measured at another moment."""
 
 
 @dataclass
@@ -60,7 +60,9 @@ class Crowded:
         self.all_applied()
 
     def burst(self) -> float:
-        """Every row of every table in one transaction: all lanes are due at once; the seconds until all is applied."""
+        """Write every row of every table in one transaction, so that all lanes are due at once; the seconds until all
+        is applied.
+        """
         began = time.monotonic()
         self.mirror.source(*(f"UPDATE {table} SET v = v + 1" for table in TABLES))
         self.written += 2 * self.ids * len(TABLES)
@@ -96,7 +98,7 @@ def crowded(make_warehouse: MakeWarehouse, make_mirror: MakeMirror, dns: int) ->
 
 
 def played(job: Crowded, seed: int, seconds: float) -> tuple[float, float]:
-    """The longest wait while it was written to, and how long serving every lane once took."""
+    """The longest wait during the writes, and the time that serving every lane once took."""
     job.mirror.start().wait_running(240)
     job.write(random.Random(seed), seconds)
     waited, sessions, written = job.longest(), job.sessions(), job.written
@@ -108,14 +110,13 @@ def played(job: Crowded, seed: int, seconds: float) -> tuple[float, float]:
     job.mirror.wait_equal()
     job.mirror.stop()
     assert lanes == job.dns * len(TABLES)
-    # by its turn in a crowd, not by its name: nobody waits longer than it takes to serve everybody
+    # by its turn in a crowd, not by its name: no lane waits longer than one round of all lanes takes
     assert job.longest() <= max(3 * DEADLINE, PATIENCE * burst, longest_here(lanes, burst))
     return waited, burst
 
 
 def longest_here(lanes: int, burst: float) -> float:
-    """3 task deadlines; a machine that is busy with others serves fewer lanes a second, and lets each wait longer in
-    proportion."""
+    """3 task deadlines; a busy host serves fewer lanes a second, and each waits longer in proportion."""
     slower = SERVED * burst / lanes
     return 3 * DEADLINE * max(1.0, PATIENCE * slower)
 

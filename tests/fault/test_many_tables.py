@@ -31,7 +31,7 @@ from tests.support.standin import MakeWarehouse, run
 from tests.support.waiting import until
 
 STARTING = 3
-"""Of a start: one that reads, one that registers, one for what the catalog says."""
+"""Sessions of a start: one that reads, one that registers, one for the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ class SessionCount:
 
 
 def most_sessions(tables: int, dns: int, pool: int) -> SessionCount:
-    """The most that a job of so many tables holds; `pool` is its `connection_pool_size`.
+    """The maximum that a job of this number of tables holds; `pool` is its `connection_pool_size`.
 
-    At the source: the start's, one that watches the set of DNs, those that look at all DNs of a table, one per DN that
-    looks where one does not answer, one per DN that registers, and those of the tasks. At the sink: the lease, one per
-    DN that registers, three (keeping slots alive during a copy, progress, quarantine), and those of the tasks.
+    At the source: the start's, one that watches the set of DNs, those that check all DNs of a table, one per DN that
+    checks if one does not answer, one per DN that registers, and those of the tasks. At the sink: the lease, one per DN
+    that registers, three (keeping slots alive during a copy, progress, quarantine), and those of the tasks.
 
     >>> most_sessions(1, 4, 5), most_sessions(200, 4, 5), most_sessions(200, 64, 5)
     (SessionCount(source=18, sink=13), SessionCount(source=21, sink=13), SessionCount(source=45, sink=25))
@@ -64,7 +64,7 @@ def named(count: int, prefix: str = "t") -> tuple[str, ...]:
 
 
 def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror, tables: tuple[str, ...], options: BinlogOptions) -> Mirror:
-    """A job over so many new tables, each with a few rows."""
+    """A job over this number of new tables, each with a few rows."""
     for table in tables:
         warehouse.create_table(table, "id bigint, v integer", ("id",))
     run(warehouse, *(f"INSERT INTO {table} SELECT n, 0 FROM generate_series(1, {ROWS}) n" for table in tables))
@@ -90,7 +90,7 @@ def sessions(mirror: Mirror, connect: Callable[[], pg.Connection]) -> int:
 
 
 def refuse_more_than_told(mirror: Mirror, dns: int) -> str:
-    """AssertionError where the job holds more sessions than is said of it; what it holds, in words."""
+    """AssertionError if the job holds more sessions than documented; returns a text of those that it holds."""
     at_source, at_sink = sessions(mirror, mirror.warehouse.connect), sessions(mirror, mirror.sink)
     pool = mirror.job.binlog.connection_pool_size
     told = most_sessions(len(mirror.job.channels), dns, pool)
@@ -102,7 +102,7 @@ def refuse_more_than_told(mirror: Mirror, dns: int) -> str:
 
 @contextmanager
 def written_beside(mirror: Mirror, tables: tuple[str, ...]) -> Iterator[None]:
-    """Some transactions a second beside the block, so that the cluster's newest point moves on for all tables."""
+    """Commit some transactions a second beside the block, to advance the cluster's newest point for all tables."""
     over = threading.Event()
 
     def write() -> None:
@@ -159,7 +159,7 @@ def test_many_tables_are_looked_at_in_turns_through_few_sessions_also_while_a_dn
 
 @dataclass
 class Arrivals:
-    """New rows by the table that each went to, and the seconds until each was at the sink."""
+    """New rows by their table, and the seconds until each was at the sink."""
 
     mirror: Mirror
     sent: dict[str, float] = field(default_factory=dict)
@@ -182,7 +182,9 @@ class Arrivals:
 
 
 def arrived(big: Arrivals, small: Arrivals, draw: random.Random, seconds: float) -> None:
-    """One row for each table of both jobs at moments by chance within so many seconds, and the wait for all of them."""
+    """One row for each table of both jobs at random moments within this number of seconds, and the wait for all of
+    them.
+    """
     began = time.monotonic()
     tables = [(job, channel.source_table) for job in (big, small) for channel in job.mirror.job.channels]
     left = sorted(((draw.uniform(0, seconds), n, *one) for n, one in enumerate(tables)), reverse=True)
@@ -205,7 +207,7 @@ def arrived(big: Arrivals, small: Arrivals, draw: random.Random, seconds: float)
 def test_a_job_of_200_tables_runs_within_two_minutes_and_brings_rows_as_a_small_job_does(
     count: int, make_warehouse: MakeWarehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path
 ) -> None:
-    """On real Spark, beside a job of ten tables in the same run, over a source that is written to all the time."""
+    """On real Spark, beside a job of ten tables in the same run, over a source under continuous writes."""
     page = Page(
         "tables",
         f"{count} tables in one job, on Spark",

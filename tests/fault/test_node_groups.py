@@ -1,4 +1,4 @@
-"""A logical cluster: some DNs hold nothing of a table, so they are none of its lanes, whatever they answer."""
+"""A logical cluster: DNs without data of a table are not its lanes, for any answer of theirs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TABLE = "ods.t"
 
 
 @pytest.mark.parametrize("answers", [False, pytest.param(True, marks=pytest.mark.chaos)], ids=["silent", "answering"])
-def test_a_dn_that_does_not_hold_the_table_is_no_lane(
+def test_a_dn_that_does_not_hold_the_table_has_no_lane(
     warehouse: Warehouse, make_mirror: MakeMirror, answers: bool
 ) -> None:
     warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
@@ -40,7 +40,7 @@ def test_a_dn_that_does_not_hold_the_table_is_no_lane(
     mirror.wait_equal()
 
 
-def test_where_nobody_tells_which_dns_hold_the_table_it_is_taken_to_lie_on_all(warehouse: Warehouse) -> None:
+def test_a_table_whose_dns_are_unknown_is_taken_to_lie_on_all(warehouse: Warehouse) -> None:
     warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
     warehouse.node_elsewhere("dn_of_others")
     session = DwsSession(warehouse.endpoint(), warehouse.etl_password_file.read_text("utf-8").strip(), "test")

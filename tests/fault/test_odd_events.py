@@ -1,4 +1,4 @@
-"""Events that no vendor's page describes, and a key that changes under a job: it ends by name, nothing is applied."""
+"""Events that no vendor's page describes, and a key that changes under a job: a named error, nothing is applied."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.mirror import MakeMirror, Mirror
 
 TABLE, TARGET = "ods.t", "mart.t"
 LATE = 30
-"""Seconds after which a job that goes on has not seen it."""
+"""Seconds after which a job that continues has not seen the event."""
 CHANGED = f"UPDATE {TABLE} SET v = 'x' WHERE id = 3"
 
 
@@ -28,7 +28,7 @@ def running(warehouse: Warehouse, make_mirror: MakeMirror, where: str = "") -> M
 
 
 def spoiled(mirror: Mirror, write: str, change: str) -> None:
-    """A transaction whose records are not as they were written: changed in the store before it commits."""
+    """A transaction whose records differ from the written rows: changed in the store before it commits."""
     store = f"(SELECT 'dws.b_' || '{TABLE}'::regclass::oid)"
     update = f"UPDATE %s SET {change} AND xid = pg_current_xact_id()".replace("'", "''")
     mirror.source(write, f"DO $$ BEGIN EXECUTE format('{update}', {store}); END $$")
@@ -59,7 +59,7 @@ def test_a_step_with_an_odd_event_ends_as_a_named_defect_and_applies_nothing(
     assert sorted(mirror.target_rows()) == sorted(before) and sum(mirror.changes().values()) == counted
 
 
-def test_an_unknown_code_is_no_delete_where_a_row_filter_makes_deletes_of_others(
+def test_an_unknown_code_is_not_a_delete_where_a_row_filter_makes_deletes_of_others(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
     mirror = running(warehouse, make_mirror, where='"part" = 1')

@@ -1,4 +1,4 @@
-"""Two channels of one stream whose server keeps one position for it, and purges what lies before: nothing is lost."""
+"""Two channels of one stream whose server keeps one position for it, and purges everything before: nothing is lost."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_stream_is_confirmed_up_to_the_least_of_its_channels(make_pair: Make
             writing.put(ONE, id=key, v=-key)
         pair.origin.rotate()
         pair.wait_equal()
-    # an idle channel is moved on, too, so that it does not hold the binlog for ever
+    # an idle channel is advanced, too, so that it does not hold the binlog for ever
     until(lambda: kept(pair) == least(pair) == pair.origin.latest(), 60, "all of it to be confirmed")
     pair.mirror.stop()
     pair.origin.purge_read()
@@ -140,7 +140,7 @@ def test_a_first_start_that_is_killed_between_its_channels_begins_again(make_pai
 
 
 @pytest.mark.parametrize("where", ["ahead", "gone"])
-def test_a_position_that_somebody_else_moved_is_told(make_pair: MakePair, where: str) -> None:
+def test_a_position_that_somebody_else_moved_is_reported(make_pair: MakePair, where: str) -> None:
     pair = made(make_pair)
     pair.mirror.start().wait_running()
     pair.mirror.stop()
@@ -174,7 +174,7 @@ def test_nothing_is_done_to_a_shared_slot_for_one_of_its_channels(
 
 
 @pytest.mark.parametrize("goal", ["latest", "point", "snapshot"])
-def test_a_slot_of_one_channel_is_reset_and_goes_on(
+def test_a_slot_of_one_channel_is_reset_and_resumes(
     make_pair: MakePair, tmp_path: Path, capfd: pytest.CaptureFixture[str], goal: str
 ) -> None:
     pair = make_pair(ONE, source_kind=kind.KEEPS)

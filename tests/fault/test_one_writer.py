@@ -1,4 +1,4 @@
-"""One target has one writer, also across progress schemas, where no fence is: a lock held as long as the lease."""
+"""One target has one writer, also across progress schemas, which share no fence: a lock held as long as the lease."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def thief(mirror: Mirror) -> Iterator[Thief]:
 
 
 def second_of(mirror: Mirror, make_mirror: MakeMirror, **other: object) -> Mirror:
-    """Another configuration's job that writes to the same target from progress rows of its own."""
+    """Another configuration's job that writes to the same target with its own progress rows."""
     mirror.at_sink("CREATE SCHEMA second")
     made = make_mirror(mirror.warehouse, mirror.table)
     there = {"sink": mirror.job.sink, "progress_schema": "second", "on_existing": "merge"}
@@ -91,7 +91,7 @@ def test_two_jobs_on_one_target_from_two_progress_schemas_are_refused(
         pass
     mirror.wait_applied(mirror.booked())
     mirror.stop()
-    assert second.start().wait_running(), "a target that nobody writes to any more is free"
+    assert second.start().wait_running(), "a target that no job writes to any more is free"
     second.stop()
 
 
@@ -101,7 +101,7 @@ def test_a_take_over_passes_no_target_of_another_progress_schema(mirror: Mirror,
     second.take_over = True
     error = second.start().wait_error()
     assert isinstance(error, Refused)
-    assert holders(mirror) == [f"slotkeeper/{mirror.job.name}/lease"], "nobody's session was ended"
+    assert holders(mirror) == [f"slotkeeper/{mirror.job.name}/lease"], "no session was ended"
     again = Mirror.__new__(Mirror)
     again.__dict__.update(mirror.__dict__)
     again.take_over = True

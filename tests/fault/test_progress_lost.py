@@ -1,4 +1,4 @@
-"""PROGRESS LOST of a table with an odd name: what is printed on the way can be pasted, and leads out."""
+"""PROGRESS LOST of a table with an odd name: the printed statements can be pasted, and fix it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The sink's session ends at every statement of an isolating step, chunk and replay: nothing is lost,
-nothing doubled.
-"""
+"""The sink's session ends at every statement of an isolating step, chunk and replay: nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ EVERY = pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.c
 class Ending:
     """Ends the session before the nth statement that it sends; `sent` counts them.
 
-    Each statement in turn, or every so many of them from a random one on.
+    The test takes each statement in turn, or one in every few from a random one on.
     """
 
     def __init__(self, target: Target, monkeypatch: pytest.MonkeyPatch, seed: int, every: int) -> None:
@@ -70,7 +68,7 @@ class Ending:
             self.target.run(f"SELECT pg_terminate_backend({cursor.connection.get_backend_pid()}, 5000)")
 
     def everywhere(self, act: Callable[[], object], unchanged: Callable[[], None]) -> int:
-        """End it at each statement in turn, until one run ends well; how many there are."""
+        """End it at each statement in turn, until one run ends well; the number of statements."""
         while True:
             self.nth, self.sent = self.nth + self.every, 0
             try:

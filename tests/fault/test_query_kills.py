@@ -1,7 +1,7 @@
-"""A query's writer killed before and after each statement, its COMMIT too: each batch once, aborts harmless.
+"""A query's writer is killed before and after each statement, even COMMIT: each batch once, aborts are harmless.
 
-Killed is what a process is of which nothing is left: no rollback is sent, the line is closed. What Spark does then is
-done by hand: it may abort the batch, and the next run takes it again under new tokens. `tests/spark` has Spark do it.
+Killed means that no rollback is sent and the connection is closed. The test then acts as Spark does: it may abort the
+batch, and the next run takes it again under new tokens. `tests/spark` uses Spark itself.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ When = Literal["before", "after"]
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """The process has exited."""
 
 
 class Killer:
-    """Kills at the `nth` statement from when it is `armed` on; `said` are those that were begun."""
+    """Kills at the `nth` statement since it was `armed`; `said` are the statements that were started."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.nth, self.when, self.armed = 0, "before", False
@@ -59,7 +59,7 @@ class Killer:
         raise Killed
 
     def kills(self, nth: int, when: When, does: Callable[[], object]) -> bool:
-        """Whether `does` was killed at its nth statement; False where it has fewer."""
+        """Whether `does` was killed at its nth statement; False if it has fewer."""
         self.nth, self.when, self.said, self.armed = nth, when, [], True
         try:
             does()
@@ -92,7 +92,7 @@ def batches(seed: int) -> list[list[Event]]:
 
 
 def taken_again(target: QueryEffects, batches: list[list[Event]], aborts: bool) -> bool:
-    """What Spark does behind a kill in batch 1; whether the batch was there already."""
+    """Spark's calls after a kill in batch 1; whether the batch was there already."""
     if aborts:
         with target.opened() as sink:
             sink.admit()
@@ -109,13 +109,13 @@ def taken_again(target: QueryEffects, batches: list[list[Event]], aborts: bool) 
 
 
 def begin(target: QueryEffects, batches: list[list[Event]]) -> None:
-    target.begin_anew()
+    target.start_over()
     target.fill([])
     assert target.batch(0, batches[0])
 
 
 def walk(target: QueryEffects, batches: list[list[Event]], killer: Killer, when: When, whole: bool) -> list[bool]:
-    """Kill at each statement of a batch (or of its commit alone) in turn: whether it was there, by the statement."""
+    """Kill at each statement of a batch (or of its commit alone) in turn; by statement, whether the batch was there."""
     found: list[bool] = []
     for nth in itertools.count(1):
         begin(target, batches)

@@ -1,4 +1,4 @@
-"""A reset goes where its plan says, replays and skips exactly what was foretold, and a start goes on from there."""
+"""A reset goes where its plan says, replays and skips exactly the predicted changes; a start continues there."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def followed(make_mirror: MakeMirror, warehouse: Warehouse, seed: int, folder: P
     with written(mirror, seed, changes=150):
         pass
     mirror.wait_applied(mirror.booked())
-    # behind the next check of the target
+    # after the next check of the target
     until(lambda: all(row.registered != first[row.key] for row in mirror.rows()), 30, "every DN to be registered")
     mirror.stop()
     return Resetting(mirror, folder / "state")
 
 
 def read_on(mirror: Mirror, expected: dict[str, int]) -> None:
-    """Start, wait until the rows count what is expected, and compare both tables."""
+    """Start, wait until the expected number of rows is counted, and compare both tables."""
     mirror.start().wait_running()
     mirror.wait_applied({dn: number for dn, number in expected.items() if number})
     mirror.stop()
@@ -93,7 +93,7 @@ def test_latest_skips_exactly_the_rows_that_were_typed(resetting: Resetting, see
     assert mirror.difference() != (0, 0)
 
 
-def test_a_snapshot_copies_anew(resetting: Resetting) -> None:
+def test_a_snapshot_copies_again(resetting: Resetting) -> None:
     mirror = resetting.mirror
     assert [check.name for check in resetting.plan(SNAPSHOT).failed] == ["target accepts copy"]
     mirror.job = replace(mirror.job, on_existing="replace")
@@ -151,7 +151,9 @@ def test_a_time_is_the_smallest_point_of_any_dn(warehouse: Warehouse, make_mirro
 def test_a_time_skips_nothing_of_that_time_whose_point_is_smaller_than_the_first_found(
     warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path, which: str
 ) -> None:
-    """The stopped job has read nothing of that time, so each point too far is a skip; 3 and 4 lie on one DN, 1 not."""
+    """The stopped job has read nothing of that time, so each point too far is a skip; 3 and 4 lie on one DN, 1 on
+    another.
+    """
     warehouse.create_table("ods.t", "id bigint NOT NULL, v text", ("id",), timestamp=True)
     warehouse.time_cursor_by_time()
     mirror = make_mirror(warehouse, "ods.t", "mart.t")
@@ -162,7 +164,7 @@ def test_a_time_skips_nothing_of_that_time_whose_point_is_smaller_than_the_first
         at = cursor.fetchall()[0][0]
         cursor.execute("INSERT INTO ods.t VALUES (3, 'written first')")
         if which == "not shown yet":
-            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # its point is given here
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # its point is assigned here
             run(warehouse, "INSERT INTO ods.t VALUES (1, 'committed')")
         else:
             run(warehouse, "INSERT INTO ods.t VALUES (4, 'written last, committed first')")
@@ -231,7 +233,7 @@ def test_a_backup_is_written_before_anything_changes(resetting: Resetting) -> No
     assert resetting.undo(backup).outcome == DONE
 
 
-def test_after_a_snapshot_reset_another_target_is_no_changed_channel(resetting: Resetting) -> None:
+def test_after_a_snapshot_reset_another_target_is_not_a_changed_channel(resetting: Resetting) -> None:
     mirror = resetting.mirror
     mirror.job = replace(
         mirror.job, channels=(ChannelSpec(mirror.table, "mart.other", create_target=True),), on_existing="replace"

@@ -1,5 +1,6 @@
-"""Between a reset and a start no change is skipped in silence: a snapshot copies, or nothing begins; an undo does not
-call a target equal that a start has made anew since.
+"""Between a reset and a start no change is skipped silently: a snapshot copies, or nothing starts.
+
+An undo does not call a target equal that a start has recreated since.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def running(warehouse: Warehouse, make_mirror: MakeMirror, start: str, *target: 
 def test_where_start_makes_no_copy_a_snapshot_is_refused_and_an_emptied_mirror_does_not_start(
     warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
 ) -> None:
-    """The change that nobody has read yet is what a start at the newest point would skip."""
+    """A start at the newest point would skip the change that no job has read yet."""
     same = f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, v text)"
     mirror = running(warehouse, make_mirror, "latest", "CREATE SCHEMA mart", same)
     mirror.at_sink(f"INSERT INTO {TARGET} VALUES (1, 'old'), (2, 'old')")
@@ -62,7 +63,7 @@ def test_where_start_makes_no_copy_a_snapshot_is_refused_and_an_emptied_mirror_d
     mirror.stop()
 
 
-def test_an_undo_over_a_target_that_a_start_may_have_made_anew_is_refused(
+def test_an_undo_over_a_target_that_a_start_may_have_recreated_is_refused(
     warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
 ) -> None:
     mirror = running(warehouse, make_mirror, "initial")

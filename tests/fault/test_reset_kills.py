@@ -1,4 +1,4 @@
-"""A reset is killed at every step: each time it is reported, and finished or rolled back; never half moved for good."""
+"""A reset is killed at every step: each time it is reported, and finished or rolled back, never left half moved."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.standin import MakeWarehouse
 from tests.support.waiting import until
 
 BEFORE = ("after_backup_file", "after_backup_row", "after_intent")
-"""Points at which nothing is begun yet: no mark, nothing to resume."""
+"""Points at which nothing has started yet: no mark, nothing to resume."""
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def resetting(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, tmp_path
 
 
 def steps_of(resetting: Resetting) -> list[str]:
-    """The points that a whole reset passes, taken on the way; the slot is put back."""
+    """The points that a whole reset passes, recorded on the way; the slot is restored."""
     heard = CrashAt()
     done = resetting.reset(EARLIEST, heard)
     resetting.undo(done.reset)
@@ -85,7 +85,7 @@ def test_a_kill_at_every_step_of_going_back(
         assert resetting.places() == start
 
 
-def test_only_a_job_at_rest_is_reset_undone_or_resumed(resetting: Resetting) -> None:
+def test_only_a_stopped_job_is_reset_undone_or_resumed(resetting: Resetting) -> None:
     backup = resetting.reset(LATEST).reset
     plan = resetting.plan(EARLIEST)
     start = resetting.places()
@@ -111,7 +111,7 @@ def test_a_running_job_keeps_its_lease_from_a_reset(resetting: Resetting) -> Non
 
 
 def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
-    """A task stands still, the slot is reset under it, it goes on: it commits nothing."""
+    """A task waits, the slot is reset meanwhile, the task continues: it commits nothing."""
     mirror = resetting.mirror
     with written(mirror, seed, changes=40):
         pass
@@ -178,7 +178,7 @@ def test_a_killed_process_is_reported_by_every_command_and_resumed(
 
 
 def killed_at(step: str, resetting: Resetting, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Kill a reset of another process there, and end it with the commands of this one."""
+    """Kill a reset of another process at that point, and end it with the commands of this process."""
     job = resetting.mirror.job
     config = polling.config(
         tmp_path, job.source, job.sink, polling.job(job.name, job.slot, job.channel.source_table, "mart.orders")

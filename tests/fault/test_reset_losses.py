@@ -1,7 +1,7 @@
-"""What a reset finds gone or moved in its midst: it ends ROLLED BACK with that sentence, and the next start names it.
+"""A reset that finds something missing or moved ends ROLLED BACK with that sentence, and the next start names it.
 
-Gone: the slot on one DN or all, the table, progress rows. Moved: rows by a step that was on its way. No command stays
-refused for ever.
+Missing: the slot on one DN or all, the table, progress rows. Moved: rows, by a step that was under way. No command
+stays refused for good.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ALL = "DELETE FROM dws.slot"
 
 @dataclass
 class Losing:
-    """A reset's slot that loses what a test takes away; `again` puts all of it back as it was."""
+    """A reset's slot from which a test removes something; `again` restores all of it."""
 
     resetting: Resetting
 
@@ -68,7 +68,7 @@ class Losing:
         return error.name
 
     def over(self, result: Result, words: str) -> None:
-        """The reset is ROLLED BACK, says why, and nothing is unfinished."""
+        """The reset is ROLLED BACK, gives the reason, and nothing is unfinished."""
         assert result.outcome == ROLLED_BACK
         assert words in result.sentence
         self.closed()
@@ -82,7 +82,7 @@ class Losing:
 def made(
     pg_server: Server, standin_template: str, seed: int, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Losing]:
-    """One slot for all tests of this file: each begins where the job was stopped."""
+    """One slot for all tests of this file: each starts where the job was stopped."""
     database = "warehouse_losing"
     new_database(pg_server, database, template=standin_template)
     warehouse, folder = Warehouse.attach(pg_server, database), tmp_path_factory.mktemp("losing")
@@ -180,13 +180,13 @@ def test_an_unknown_error_on_the_way_back_is_tried_once_more_by_a_resume_and_the
     losing: Losing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unknown(*_: object) -> None:
-        raise Unclassified("the source says what nobody knows", where="source")
+        raise Unclassified("the source says what no job knows", where="source")
 
     with monkeypatch.context() as patched:
         patched.setattr(reset_apply, "_register", unknown)
-        with pytest.raises(Busy, match="is unfinished: the source says what nobody knows"):
+        with pytest.raises(Busy, match="is unfinished: the source says what no job knows"):
             losing.resetting.reset(EARLIEST)
-        losing.over(losing.resetting.resume(), "the source says what nobody knows")
+        losing.over(losing.resetting.resume(), "the source says what no job knows")
     assert losing.rows() == {name: row for name, (row, _) in losing.start.items()}
 
 
@@ -195,7 +195,7 @@ def test_progress_rows_lost_in_the_middle_of_a_reset_end_it_and_the_next_start_n
     for point in ("after_begun", "after_silence", "after_rows", "after_false", "after_compare"):
         for how in (one, ctx):
             if (point, how) in (("after_compare", one), ("after_false", ctx)):
-                continue  # there one row is locked, by the thread that takes the others away
+                continue  # there one row is locked, by the thread that deletes the others
             taken = At(point, lambda how=how: losing.at_sink(how))  # type: ignore[misc]
             result = losing.resetting.reset(EARLIEST, taken)
             if point == "after_compare":
@@ -221,7 +221,7 @@ def test_progress_rows_lost_before_a_resume_end_the_reset(losing: Losing) -> Non
             losing.again()
 
 
-def test_a_row_that_somebody_moved_by_hand_is_left_and_the_others_go_back(losing: Losing) -> None:
+def test_a_row_that_a_person_moved_is_left_and_the_others_go_back(losing: Losing) -> None:
     moved = "UPDATE slotkeeper_progress SET position = '77/1' WHERE shard = 'dn_2'"
     result = losing.resetting.reset(EARLIEST, At("after_rows", lambda: losing.at_sink(moved)))
     losing.over(result, "dn_2: position ")
@@ -233,7 +233,7 @@ def test_a_row_that_somebody_moved_by_hand_is_left_and_the_others_go_back(losing
 
 
 def stepped(losing: Losing) -> Callable[[], object]:
-    """Takes the steps that wait, as a worker does that was on its way."""
+    """Takes the pending steps, as a worker does that was under way."""
 
     def step() -> None:
         before = losing.rows()
@@ -270,7 +270,7 @@ def test_a_registration_that_lands_between_the_look_and_the_epoch_makes_the_plan
 
 
 def test_a_table_dropped_in_the_middle_of_a_reset_ends_it(losing: Losing) -> None:
-    # the last test of this file: the table is not made again
+    # the last test of this file: the table is not recreated
     table = losing.resetting.mirror.table
     drop = At("after_false", lambda: losing.at_source(f"DROP TABLE {table}"))
     losing.over(losing.resetting.reset(EARLIEST, drop), "SCHEMA CHANGED")

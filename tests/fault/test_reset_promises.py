@@ -1,7 +1,7 @@
-"""Twelve resets drawn at random: what the plan said is what happened, counted in the rows of the target.
+"""Twelve random resets: the plan matches the result, counted in the rows of the target.
 
-Before each reset every row of the target is marked. Whatever is written afterwards has lost its mark, so that rows that
-were replayed, skipped or replaced are counted without asking the job, its progress rows or the plan.
+Before each reset every row of the target is marked. A row that is written afterwards has lost its mark, so that rows
+that were replayed, skipped or replaced are counted without asking the job, its progress rows or the plan.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MARKED = -1
 
 @dataclass
 class World:
-    """A table whose keys are each inserted once, so that a change is a row; its job, and what it has not read yet."""
+    """A table whose keys are each inserted once, so that a change is a row; its job, and its unread changes."""
 
     mirror: Mirror
     resetting: Resetting
@@ -85,13 +85,13 @@ class World:
 
 
 def promised(plan: ResetPlan) -> str:
-    """What the plan says in words, on screens and in the shell."""
+    """The plan as text, on screens and in the shell."""
     sections = of_reset(plan, to_type(plan), undo_of(plan)).sections(full=False)
     return " ".join(text for section in sections for _, _, text in section.lines)
 
 
 def kinds(draw: Random) -> Iterator[str]:
-    """Each kind in turns, in an order that is drawn anew for each turn."""
+    """Each kind in turn, in an order that is drawn again for each round."""
     every = ["earliest", "latest", "point", "point of one", "time", "replace", "merge"]
     while True:
         yield from draw.sample(every, len(every))

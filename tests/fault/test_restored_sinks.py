@@ -1,4 +1,4 @@
-"""A sink that was restored to an older copy: the start says so, on the job's own host and on any other."""
+"""A sink that was restored to an older copy: the start reports it, on the job's own host and on any other."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def save(mirror: Mirror, name: str) -> None:
 
 
 def restore(mirror: Mirror, name: str) -> None:
-    """Put a copy back, as a restore of the sink does."""
+    """Restore a copy, as a restore of the sink does."""
     back = [f"DELETE FROM {one}; INSERT INTO {one} TABLE {name}.{one.partition('.')[2]}" for one in TABLES]
     mirror.at_sink("; ".join(back))
 

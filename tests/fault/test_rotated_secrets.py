@@ -1,4 +1,4 @@
-"""A password that is changed at a server, with all its sessions ended, ends no running job: its reference is asked."""
+"""A password change at a server, with all its sessions ended, ends no running job: its reference is read again."""
 
 from __future__ import annotations
 

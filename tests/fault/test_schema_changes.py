@@ -1,4 +1,4 @@
-"""A source table gets other columns under a running job: it stops and says what to type, or goes on; both end equal."""
+"""A source table changes its columns under a running job: it stops with instructions or continues; both end equal."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ CHANGES = {
         ],
     ),
 }
-"""What is done at the source, and what is to be typed at the sink."""
+"""The change at the source, and the statements to type at the sink."""
 QUICK = ["add not null", "drop", "rename", "set type by a cast"]
 LATE = [one for one in CHANGES if one not in QUICK]
 POINTS = [f"after_reshape_{step}" for step in ("intent", "epoch", "alter", "rows", "outcome")]
@@ -110,7 +110,7 @@ def kill() -> None:
 
 
 def change(mirror: Mirror, what: str) -> None:
-    """Change the source with rows before and behind it that nobody has read yet."""
+    """Change the source, with unread rows before and after the change."""
     insert(mirror, "51, 60")
     mirror.source(*CHANGES[what][0])
     run(mirror.warehouse, f"DELETE FROM {TABLE} WHERE {'key' if 'rename the key' in what else 'id'} > 55")
@@ -125,7 +125,7 @@ def running(warehouse: Warehouse, make_mirror: MakeMirror, policy: str) -> Mirro
 
 
 def ended_equal(mirror: Mirror) -> None:
-    """It runs, both ends are equal by name, and it follows what comes."""
+    """It runs, both ends are equal by name, and it follows further changes."""
     mirror.wait_running()
     run(mirror.warehouse, f"DELETE FROM {TABLE} WHERE ctid IN (SELECT ctid FROM {TABLE} LIMIT 3)")
     until_equal(mirror)
@@ -163,7 +163,7 @@ def stops_and_says(mirror: Mirror, what: str, folder: Path) -> None:
     ended_equal(mirror)
 
 
-def goes_on(mirror: Mirror, what: str) -> None:
+def continues(mirror: Mirror, what: str) -> None:
     change(mirror, what)
     mirror._until(lambda: len(audit_of(mirror).lines) == 2, 60, "the table to be altered")
     ended_equal(mirror)
@@ -175,7 +175,7 @@ def goes_on(mirror: Mirror, what: str) -> None:
 
 
 def test_old_values_that_fit_no_new_type_go(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    """The source made them fit in a way of its own; its copy brings what it made of them."""
+    """The source adapted the values in its own way; its copy brings the result."""
     mirror = prepared(warehouse, make_mirror, RESNAPSHOT, "id bigint NOT NULL, f double precision NOT NULL")
     run(warehouse, f"INSERT INTO {TABLE} VALUES (1, 1e12), (2, 2)")
     mirror.start().wait_running()
@@ -229,8 +229,8 @@ def test_every_change_stops_a_job_with_the_alter_that_works_as_printed(
 def test_a_job_that_may_alters_its_target_and_copies_again(
     what: str, warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """What on_schema_change = "resnapshot" does."""
-    goes_on(running(warehouse, make_mirror, RESNAPSHOT), what)
+    """The effect of on_schema_change = "resnapshot"."""
+    continues(running(warehouse, make_mirror, RESNAPSHOT), what)
 
 
 @pytest.mark.chaos
@@ -238,7 +238,7 @@ def test_a_job_that_may_alters_its_target_and_copies_again(
 def test_a_job_that_may_alters_its_target_whatever_changed(
     what: str, warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    goes_on(running(warehouse, make_mirror, RESNAPSHOT), what)
+    continues(running(warehouse, make_mirror, RESNAPSHOT), what)
 
 
 def test_a_reset_shows_the_columns_of_both_ends(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_reset_shows_the_columns_of_both_ends(warehouse: Warehouse, make_mirro
 def test_a_copy_that_is_due_brings_its_target_in_line_too(
     warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
 ) -> None:
-    """The source changes again after a reset, and after a kill behind the reshape's rows."""
+    """The source changes again after a reset, and after a kill once the reshape has written its rows."""
     mirror = running(warehouse, make_mirror, RESNAPSHOT)
     mirror.stop()
     resetting = Resetting(mirror, tmp_path / "state")
@@ -281,7 +281,9 @@ def test_a_copy_that_is_due_brings_its_target_in_line_too(
     assert told == [f"ALTER TABLE {TARGET} ADD COLUMN IF NOT EXISTS x integer", *names, *names, *gone, *gone]
 
 
-def test_a_reset_without_the_alter_is_told_again(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path) -> None:
+def test_a_reset_without_the_alter_is_reported_again(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
     mirror = running(warehouse, make_mirror, STOP)
     change(mirror, "drop")
     mirror.wait_error()
@@ -361,7 +363,7 @@ def test_a_mapped_column_that_is_gone_is_named(warehouse: Warehouse, make_mirror
     assert not audit_of(mirror).lines
 
 
-def test_what_the_sink_refuses_is_told_with_what_to_type(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+def test_what_the_sink_refuses_is_reported_with_what_to_type(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = running(warehouse, make_mirror, RESNAPSHOT)
     mirror.at_sink(f"CREATE VIEW mart.totals AS SELECT sum(w) FROM {TARGET}")
     change(mirror, "drop")
@@ -386,7 +388,7 @@ def test_without_an_audit_nothing_is_altered(warehouse: Warehouse, make_mirror: 
 
 
 def killed_at(mirror: Mirror, point: str, what: str) -> None:
-    """The job is killed there; the next start ends equal."""
+    """The job is killed at that point; the next start ends equal."""
     mirror.stop()
     change(mirror, what)
     probe = At(point, kill)
@@ -451,7 +453,7 @@ def test_a_job_outlives_many_changes_and_kills(
     for turn in range(12):
         before = dict(columns)
         statements = [random_change(draw, columns) for _ in range(draw.randrange(1, 4))]
-        while columns == before:  # what undoes itself is a lost slot for no cause that anybody could tell
+        while columns == before:  # a change that undoes itself is a lost slot without a visible cause
             statements.append(random_change(draw, columns))
         kills = draw.random() < 0.5
         if kills:

@@ -1,4 +1,4 @@
-"""The second pair under kills: nothing is lost, and whatever its sink gets once more is counted."""
+"""The second pair under kills: nothing is lost, and every row that its sink gets once more is counted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Table:
 
     @property
     def events(self) -> int:
-        """Without those of the rows that were there before."""
+        """Without the events of the rows that existed before."""
         return self.origin.events[TABLE] - LOADED
 
     def write(self) -> None:

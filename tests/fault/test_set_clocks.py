@@ -1,9 +1,8 @@
-"""Clocks are set an hour back and forward, at the source, at the sink and here: nothing is lost,
-doubled or believed.
+"""Clocks are set an hour back and forward, at the source, at the sink and on this host: nothing is lost or doubled.
 
-Only differences between a server's times can matter, so the source's clock is set by moving what it has written down
-the other way. The sink's is set by functions in the place of its `now()` and `clock_timestamp()`, since there one of
-its times becomes a number (an epoch).
+Only differences between a server's times can matter, so the source's clock is set by moving its stored times the other
+way. The sink's clock is set by functions that replace its `now()` and `clock_timestamp()`, since one of its times
+becomes a number there (an epoch).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ HOUR = 3_600.0
 
 
 class SetClock(SystemClock):
-    """This host's clock; `by` is what it was set forward by, in seconds. The monotonic one runs on."""
+    """This host's clock; `by` is the offset, in seconds. The monotonic clock is not changed."""
 
     def __init__(self, by: float = 0.0) -> None:
         super().__init__()
@@ -49,13 +48,13 @@ class SetClock(SystemClock):
 
 
 def can_set_sink(mirror: Mirror) -> Callable[[float], None]:
-    """Make the clock of a mirror's sink one that can be set; before the job opens any session there."""
+    """Replace the clock of a mirror's sink by one that can be set; call it before the job opens a session there."""
     functions = [
         statement
         for name, kind in (("now", "STABLE"), ("clock_timestamp", "VOLATILE"))
         for statement in (
             f"CREATE FUNCTION clocks.{name}() RETURNS timestamptz {kind} LANGUAGE internal AS '{name}'",
-            # one expression, which the planner puts in the place of the call: by its number the built-in one is called
+            # one expression, which the planner inlines: the built-in function is called by its number
             f"CREATE OR REPLACE FUNCTION pg_catalog.{name}() RETURNS timestamptz {kind} LANGUAGE sql"
             f" AS $$SELECT clocks.{name}() + clocks.by()$$",
         )
@@ -73,7 +72,7 @@ def can_set_sink(mirror: Mirror) -> Callable[[float], None]:
 
 
 def can_set_source(mirror: Mirror) -> Callable[[float], None]:
-    """The same for the stand-in: what it has written down moves by the difference, the other way."""
+    """The same for the stand-in: its stored times move by the difference, the other way."""
     at = 0.0
 
     def act(seconds: float) -> None:
@@ -88,7 +87,7 @@ def can_set_source(mirror: Mirror) -> Callable[[float], None]:
 
 
 def set_here(monkeypatch: pytest.MonkeyPatch) -> SetClock:
-    """A clock of this host for what opens one by itself: resets, the audit, the state store."""
+    """A clock of this host for code that opens its own: resets, the audit, the state store."""
     clock = SetClock()
     for module in (slotkeeper.core.services.reset, slotkeeper.core.state.audit, slotkeeper.core.state.sqlite):
         monkeypatch.setattr(module, "SystemClock", lambda *_: clock)
@@ -104,7 +103,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int) -> Mirror:
 
 
 def clocks_of(mirror: Mirror) -> Jumps:
-    """By place, what sets the clock there so many seconds ahead."""
+    """By server, the function that sets its clock ahead by this number of seconds."""
     here = SetClock()
     mirror.clock = here
     return {
@@ -153,7 +152,7 @@ def test_a_lease_is_kept_and_taken_over_by_sessions_and_epochs_not_by_age(
     assert isinstance(error, Refused)
     assert "last report before the sink's clock was set back" in error.message or " s ago" in error.message
     set_clock(HOUR)
-    assert isinstance(twin(mirror).start().wait_error(), Refused), "an old row is no free lease"
+    assert isinstance(twin(mirror).start().wait_error(), Refused), "an old row does not free the lease"
     set_clock(-HOUR)
     second.take_over = True
     with written(mirror, seed):
@@ -197,7 +196,7 @@ def test_a_plan_does_not_mind_the_clocks_of_the_servers(resetting: Resetting, se
 
 
 def test_an_undo_asks_for_epochs_where_the_sink_s_clock_was_set_back(resetting: Resetting) -> None:
-    """A start that came after the reset may have made the target anew, and its time was before the reset's end."""
+    """A start that came after the reset may have recreated the target, and its time was before the reset's end."""
     mirror = resetting.mirror
     set_clock = can_set_sink(mirror)
     mirror.at_sink("TRUNCATE mart.orders")

@@ -1,4 +1,4 @@
-"""One job over several tables: each mirrors as it would alone, wherever it is interrupted; trouble names its table."""
+"""One job over several tables: each mirrors as it would alone, at any interruption; an error names its table."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def channel(table: str, target: str = "") -> ChannelSpec:
 
 
 def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror, tables: tuple[str, ...] = TABLES) -> Mirror:
-    """A job over `tables`, each with rows of its own."""
+    """A job over `tables`, each with its own rows."""
     for number, table in enumerate(TABLES, 1):
         warehouse.create_table(table, "id bigint NOT NULL, v bigint", ("id",))
         run(warehouse, f"INSERT INTO {table} SELECT n, {number} FROM generate_series(1, {ROWS * number}) n")
@@ -50,7 +50,7 @@ def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror, tables: tuple[str, 
 
 
 def touched(mirror: Mirror) -> dict[str, int]:
-    """Each table changes in one transaction with the others; the events that makes, by table."""
+    """Change each table in one transaction with the others; the resulting events by table."""
     mirror.source(
         f"UPDATE {TABLES[0]} SET v = v + 1 WHERE id <= 40",
         f"DELETE FROM {TABLES[1]} WHERE id % 10 = 3",
@@ -67,7 +67,7 @@ def applied(mirror: Mirror) -> dict[str, int]:
 
 
 def wait_applied(mirror: Mirror, events: dict[str, int]) -> None:
-    """Wait until so many events were applied to each of these tables."""
+    """Wait until this number of events was applied to each of these tables."""
     until(lambda: events.items() <= applied(mirror).items(), 30, f"{events} to be applied")
 
 
@@ -110,7 +110,7 @@ def test_a_table_that_is_added_is_copied_and_one_that_is_removed_stays_as_it_was
     left = "SELECT source_table, count(*), min(changes), count(DISTINCT epoch) FROM slotkeeper_progress GROUP BY 1"
     rows = {table: rest for table, *rest in mirror.query(mirror.sink, left)}
     assert rows[TABLES[0]] == [4, 0, 1]
-    # both are wanted again: the one that was left out goes on from where it stood
+    # both are configured again: the one that was left out resumes from its position
     mirror.job = replace(mirror.job, channels=tuple(map(channel, TABLES)))
     mirror.start().wait_running().wait_equal()
     mirror.stop()
@@ -280,7 +280,7 @@ def test_a_table_that_is_asked_for_while_the_last_other_one_ends_is_started(
 def test_a_target_that_is_locked_retains_the_other_tables_once_and_then_its_own_alone(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """Its lanes may have all places when the lock comes, for as long as a statement waits for it; later one less."""
+    """Its lanes may have all places when the lock comes, as long as a statement waits for it; later one less."""
     mirror = mirror_of(warehouse, make_mirror)
     mirror.capacity = 2
     mirror.start().wait_running().wait_equal()
@@ -422,7 +422,7 @@ def test_a_step_asks_the_source_no_more_than_it_did_with_one_table_per_job(
     step, quiet = ["status", "COPY", "status"], ["COPY", "status"]
     first = [*identified, *step] if len(tables) == 1 else [*identified, *step, *identified, *step]
     assert asked[: len(first)] == first
-    # a quiet turn goes on from the last look; where tables take turns on a session, it has to be asked again
+    # a quiet turn starts from the last check; where tables share a session, it has to be asked again
     again = quiet if len(tables) == 1 else ["status", *quiet]
     turns, rest = divmod(len(asked) - len(first), len(again))
     assert (asked[len(first) :], rest) == (again * turns, 0)
@@ -434,13 +434,13 @@ HOW = ("nothing", "stop", "stop and purge", "end sink sessions", "end source ses
 
 
 def cut(mirror: Mirror) -> None:
-    """End all sessions of the job at both ends, as the end of its machine would."""
+    """End all sessions of the job at both ends, as the loss of its host would."""
     disturb(mirror, "end source sessions")
     disturb(mirror, "end sink sessions")
 
 
 def write(connection: pg.Connection, draw: random.Random, booked: dict[str, int]) -> None:
-    """One transaction over some of the tables; what it makes is booked once it is committed."""
+    """One transaction over some of the tables; its events are booked once it is committed."""
     made = dict.fromkeys(TABLES, 0)
     with pg.transaction(connection) as cursor:
         for table in draw.sample(TABLES, draw.randint(1, 3)):
@@ -456,7 +456,7 @@ def write(connection: pg.Connection, draw: random.Random, booked: dict[str, int]
 
 
 def interrupted(mirror: Mirror, draw: random.Random) -> None:
-    """A disturbance of a running job, or a start that is cut off at some point and stopped."""
+    """A disturbance of a running job, or a start that is interrupted at some point and stopped."""
     if draw.random() < 0.5:
         disturb(mirror, draw.choice(HOW))
         return
@@ -492,7 +492,7 @@ def test_whatever_interrupts_the_job_every_table_ends_equal_and_every_event_coun
             write(connection, draw, booked)
         if turn == 4 and begins_with == 2:
             mirror.stop()
-            booked[TABLES[2]] = 0  # what its slot did not see is in its copy
+            booked[TABLES[2]] = 0  # changes that its slot did not record are in its copy
             mirror.job = replace(mirror.job, channels=tuple(map(channel, TABLES)))
             cutting = At("before_chunk_commit", lambda: cut(mirror), draw.randint(1, 4))
             mirror.start(cutting)

@@ -1,4 +1,4 @@
-"""Lines that go silent in the middle of a step: our own deadline cuts them, and nothing is lost or applied twice."""
+"""Connections that go silent in mid-step: the product's deadline cuts them, nothing is lost or applied twice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mirror(
 
 @pytest.fixture
 def line(mirror: Mirror) -> Iterator[Proxy]:
-    """What the job reaches its sink through; the tests themselves do not."""
+    """The job's connection to its sink; the tests themselves do not use it."""
     with proxy(mirror.job.sink.port) as made:
         through = replace(
             mirror.job.sink, host="127.0.0.1", port=made.port, sslmode="disable", connect_timeout_ms=2_000
@@ -40,7 +40,7 @@ def line(mirror: Mirror) -> Iterator[Proxy]:
 
 
 def said(mirror: Mirror) -> str:
-    """What the job tells of its errors, and its lanes of theirs."""
+    """The job's report of its errors, and its lanes' reports."""
     return " ".join([*mirror.heard.retries, *(f"{lane.error}" for lane in mirror.heard.now.values())])
 
 

@@ -1,4 +1,4 @@
-"""Sessions whose server never answers: a driver ends all the same, and tries another session for its lease."""
+"""Sessions whose server never answers: a driver ends nevertheless, and tries another session for its lease."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Silence:
         assert self._asked.wait(20)
 
     def end(self) -> None:
-        """Let it go on; safe twice."""
+        """Let it continue; safe to call twice."""
         pid, self.pid = self.pid, 0
         if pid:
             os.kill(pid, signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""A sink that answers again is used at once: nobody waits for the next try of each lane."""
+"""A sink that answers again is used at once: the job does not wait for the next try of each lane."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def test_a_lane_that_waits_for_a_sink_is_tried_as_soon_as_the_lease_is_answered_
         until(lambda: waits and waits[-1], 60, "the lane fails by the sink")
         done = crowd.done["dn_1"]
         away.clear()
-        until(lambda: crowd.done["dn_1"] > done and not waits[-1], 60, "it goes on, and nothing is told any more")
+        until(
+            lambda: crowd.done["dn_1"] > done and not waits[-1], 60, "it continues, and no fault is reported any more"
+        )
     finally:
         crowd.close()
         running.join(30)

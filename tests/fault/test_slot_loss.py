@@ -1,7 +1,7 @@
-"""The slot is lost or moved at every named moment of a step, of a registration, and while a job rests.
+"""The slot is lost or moved at every named moment of a step, of a registration, and while a job is stopped.
 
-Each time the trouble is named, again at the next start, and nothing that was written after the harm has reached the
-target: it was never gone past the hole.
+Each time the error is named, again at the next start, and no change written after the harm has reached the target: the
+job never passes the gap.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STEP = ("after_status", "after_read", "after_recheck", "after_commit")
 REGISTRATION = ("before_false", "after_false", "before_true", "after_true")
 REST = ("running", "paused", "stopped")
 HARMED = 2
-"""The one DN that some harms are done to, by its number."""
+"""The number of the one DN that some harms affect."""
 LOST, MOVED, CHANGED = TroubleName.SLOT_LOST, TroubleName.SLOT_MOVED, TroubleName.SCHEMA_CHANGED
 BEFORE = f"INSERT INTO {TABLE} (id, v) SELECT n, 'before' FROM generate_series(101, 140) n"
 BEHIND = f"INSERT INTO {TABLE} (id, v) SELECT n, 'behind' FROM generate_series(201, 240) n"
@@ -43,14 +43,14 @@ def made_again(mirror: Mirror) -> None:
 
 
 def taken_over(mirror: Mirror) -> None:
-    """Somebody else registers the newest point for itself, beyond what was written meanwhile, and it is purged."""
+    """Another session registers the newest point, beyond the changes written meanwhile, and they are purged."""
     run(mirror.warehouse, BEFORE.replace("101, 140", "301, 340").replace("before", "skipped"))
     run(mirror.warehouse, f"SELECT pgxc_register_full_sync_point('{TABLE}', '{mirror.job.slot}')")
     mirror.warehouse.purge()
 
 
 def restored(mirror: Mirror) -> None:
-    """The warehouse comes back from a backup: older rows, and no increments and points (documented)."""
+    """The warehouse is restored from a backup: older rows, and no increments and points (documented)."""
     run(
         mirror.warehouse,
         f"DELETE FROM {TABLE} WHERE id > 45",
@@ -60,7 +60,7 @@ def restored(mirror: Mirror) -> None:
 
 
 def on_one_dn(change: str) -> Callable[[Mirror], None]:
-    """Only one DN's points are changed, behind the documented calls."""
+    """Only one DN's points are changed, without the documented calls."""
     return sql(f"UPDATE dws.slot SET {change} WHERE slot_name = '{{slot}}' AND dn = {HARMED}")
 
 
@@ -73,7 +73,7 @@ HARMS: dict[str, tuple[Callable[[Mirror], None], set[TroubleName]]] = {
     "add column": (sql("ALTER TABLE {table} ADD COLUMN x integer"), {LOST}),
     "drop column": (sql("ALTER TABLE {table} DROP COLUMN w"), {LOST}),
     "set type": (sql("ALTER TABLE {table} ALTER COLUMN w TYPE bigint"), {LOST}),
-    "made again": (made_again, {LOST, CHANGED}),  # a look may fall between DROP and CREATE
+    "made again": (made_again, {LOST, CHANGED}),  # a check may fall between DROP and CREATE
     "expired": (lambda mirror: mirror.warehouse.expire(TABLE, mirror.job.slot), {LOST}),
     "dropped slot": (sql("SELECT pgxc_binlog_clear_target_slot('{table}', '{slot}')"), {LOST}),
     "expired on one DN": (on_one_dn("sync_timestamp = now() - interval '10 days'"), {LOST}),
@@ -86,7 +86,7 @@ DDL = ("add column", "drop column", "set type")
 ONE_DN = ("expired on one DN", "moved on one DN", "moved back on one DN")
 EVERY = list(product(HARMS, STEP + REGISTRATION + REST))
 WAYS_OUT = [*((harm, REST[n % len(REST)]) for n, harm in enumerate(HARMS)), ("truncate", "after_read")]
-"""Each harm once, each moment of rest with four of them; the chaos run has every harm at every moment."""
+"""Each harm once, each stopped moment with four of them; the chaos run has every harm at every moment."""
 QUICK = [
     *product(("truncate",), (moment for moment in STEP + REGISTRATION if moment != "after_read")),
     ("drop column", "after_status"),
@@ -107,7 +107,7 @@ def prepared(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
 
 
 def harmed(mirror: Mirror, harm: str, moment: str) -> Trouble:
-    """Run the job, do the harm at that moment and write behind it; returns the trouble that it ended with."""
+    """Run the job, do the harm at that moment and write after it; returns the error that the job ended with."""
 
     def act() -> None:
         HARMS[harm][0](mirror)
@@ -125,13 +125,15 @@ def harmed(mirror: Mirror, harm: str, moment: str) -> Trouble:
         probe.armed = True
         mirror.source(BEFORE)
     error = mirror.wait_error(30)
-    assert moment in REST or probe.done.wait(120), "the moment never came"  # a look may see the harm before its end
+    assert moment in REST or probe.done.wait(120), "the moment never came"  # a check may see the harm before its end
     assert isinstance(error, Trouble), repr(error)
     return error
 
 
 def behind(mirror: Mirror, harm: str) -> set[int]:
-    """What was written after the harm and has reached the target; on one DN, as the others may go on for a moment."""
+    """The changes that were written after the harm and reached the target; on one DN, as the others may continue for a
+    moment.
+    """
     found = {id_ for (id_,) in mirror.query(mirror.sink, f"SELECT id FROM {TARGET} WHERE v = 'behind'")}
     if harm not in ONE_DN:
         return found
@@ -141,7 +143,7 @@ def behind(mirror: Mirror, harm: str) -> set[int]:
 
 
 def check(mirror: Mirror, harm: str, moment: str) -> tuple[str, str]:
-    """Both sentences: of the job that met the harm, and of the next start."""
+    """Both messages: of the job that met the harm, and of the next start."""
     error = harmed(mirror, harm, moment)
     names = HARMS[harm][1]
     assert error.name in names, error
@@ -181,7 +183,7 @@ def test_the_way_out_that_is_offered_leads_to_an_equal_mirror(
 
 
 def way_out(mirror: Mirror, harm: str, folder: Path) -> None:
-    """Columns brought in line where DDL changed them, then a new snapshot: equal, and followed from there on."""
+    """Columns adapted where DDL changed them, then a new snapshot: equal, and followed from there on."""
     if harm in DDL:
         mirror.at_sink({
             "add column": f"ALTER TABLE {TARGET} ADD COLUMN x integer",
@@ -198,8 +200,8 @@ def way_out(mirror: Mirror, harm: str, folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def page() -> Page:
-    """What every case of the chaos run ended with."""
-    about = "Each harm at each moment, on a server that makes a slot anew when asked and on one that does not."
+    """The result of every case of the chaos run."""
+    about = "Each harm at each moment, on a server that recreates a slot when asked and on one that does not."
     return Page(
         "losses",
         "Lost and moved slots",

@@ -1,7 +1,7 @@
-"""A worker or a step that takes longer than an overrun task is given: it gets more time at each try, and ends at last.
+"""A worker or a step that takes longer than the limit of an overrun task gets more time at each try, until it ends.
 
-Ending a task costs its worker: where a new one is slow to start, each would otherwise be ended before its first step;
-and a step that takes longer than any task is given would be cancelled again and again.
+Ending a task costs its worker. If a new worker is slow to start, each would otherwise be ended before its first step; a
+step that exceeds the limit of every task would be cancelled again and again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.support.waiting import until
 
 @dataclass
 class SlowToStart(Crowd):
-    """Each task needs `start` seconds before its first step, and begins anew with them where it is cancelled."""
+    """Each task needs `start` seconds before its first step, and needs them again after a cancellation."""
 
     start: float = 0.7
     cancelled: int = 0
@@ -73,7 +73,7 @@ def test_a_worker_that_starts_slower_than_a_task_is_given_gets_more_time_at_each
 
 @dataclass
 class LongSteps(SlowToStart):
-    """The first tasks take longer than they are given, whatever that is; `given` is how long each was given.
+    """The first tasks exceed their limit, whatever it is; `given` has the limit of each.
 
     A job that tries again at once.
     """

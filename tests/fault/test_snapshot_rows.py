@@ -1,5 +1,6 @@
-"""A snapshot that cannot surprise: rows are counted at both ends, TRUNCATE is named, and what a target would lose has
-to be typed; what it does with the target's rows is said with the reset, once.
+"""A snapshot without surprises: both ends are counted, TRUNCATE is named, a loss needs a typed confirmation.
+
+The reset reports once what it does with the target's rows.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def locked(mirror: Mirror) -> Iterator[None]:
 
 
 def emptied(mirror: Mirror, left: int) -> None:
-    """A TRUNCATE at the source, and a few new rows behind it."""
+    """A TRUNCATE at the source, and a few new rows after it."""
     run(mirror.warehouse, f"TRUNCATE {TABLE}")
     run(mirror.warehouse, f"INSERT INTO {TABLE} SELECT n, 'new' FROM generate_series(1, {left}) n")
 

@@ -1,4 +1,4 @@
-"""Somebody at the source waits for the slot of a job: told while it lasts, and its end as soon as the slot has read."""
+"""A session at the source waits for a job's slot: it is reported while it lasts, and its end once the slot has read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.waiting import until
 
 @dataclass
 class Answers:
-    """All that was told of waits at the source."""
+    """All reports of waits at the source."""
 
     all: list[tuple[SourceWait, ...]] = field(default_factory=list)
     untold: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ def answers(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers
     watch.stop()
 
 
-def test_a_vacuum_full_that_waits_for_a_stopped_job_is_told_until_the_job_has_read(
+def test_a_vacuum_full_that_waits_for_a_stopped_job_is_reported_until_the_job_has_read(
     mirror: Mirror, answers: Answers, seed: int
 ) -> None:
     mirror.start().wait_running()

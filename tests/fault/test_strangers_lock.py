@@ -1,4 +1,6 @@
-"""A session that is no job of ours has our lock: who it is is told, `--take-over` passes the lease, never a target."""
+"""A session that belongs to no Slotkeeper job holds the product's lock: the session is reported, and `--take-over`
+passes the lease, never a target.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, monkeypatch
 
 @pytest.fixture
 def plant(mirror: Mirror) -> Iterator[Plant]:
-    """Takes locks in a session of its own, which lives as long as the test."""
+    """Takes locks in its own session, which lasts as long as the test."""
     with ExitStack() as stack:
 
         def make(*numbers: int, name: str = "psql", how: str = "pg_advisory_lock") -> None:
@@ -79,7 +81,7 @@ def refusal(mirror: Mirror) -> Refused:
     return error
 
 
-def test_a_strangers_lease_lock_is_told_as_far_as_the_server_shows_it(mirror: Mirror, plant: Plant) -> None:
+def test_a_strangers_lease_lock_is_reported_as_far_as_the_server_shows_it(mirror: Mirror, plant: Plant) -> None:
     login = mirror.warehouse.endpoint()
     ordinary = login.user
     mirror.at_sink(
@@ -97,12 +99,10 @@ def test_a_strangers_lease_lock_is_told_as_far_as_the_server_shows_it(mirror: Mi
     )
 
 
-def test_the_statement_of_a_session_that_we_may_see_is_told_without_what_stands_in_quotes(
-    mirror: Mirror, plant: Plant
-) -> None:
-    plant(lease_lock(mirror), name="by hand")
+def test_the_statement_of_a_visible_session_is_reported_without_its_quoted_texts(mirror: Mirror, plant: Plant) -> None:
+    plant(lease_lock(mirror), name="ad hoc")
     message = refusal(mirror).message
-    assert f"session by hand, user {mirror.job.sink.user}, pid " in message
+    assert f"session ad hoc, user {mirror.job.sink.user}, pid " in message
     assert "s ago by the server's clock), last statement SELECT pg_advisory_lock(" in message
     assert "hunter2" not in message
 
@@ -137,7 +137,7 @@ def test_a_session_of_another_coordinator_is_said_to_be_not_shown_and_passed(
     mirror.stop()
 
 
-def test_a_take_over_goes_on_beside_a_stranger_for_a_whole_job_and_loses_and_doubles_nothing(
+def test_a_take_over_runs_beside_a_stranger_for_a_whole_job_and_loses_and_doubles_nothing(
     mirror: Mirror, plant: Plant, seed: int
 ) -> None:
     plant(lease_lock(mirror))
@@ -179,7 +179,7 @@ def twin_without_take_over(mirror: Mirror) -> Mirror:
     return again
 
 
-@pytest.mark.chaos  # half a minute: it waits out a lease
+@pytest.mark.chaos  # half a minute: the test waits for a lease to expire
 def test_a_second_take_over_by_another_host_fences_the_first(mirror: Mirror, plant: Plant, seed: int) -> None:
     plant(lease_lock(mirror))
     mirror.take_over = True
@@ -235,7 +235,7 @@ def test_a_target_whose_lock_a_stranger_has_says_who_it_is_and_what_to_do(mirror
     assert "--take-over does not bypass this lock" in error.hint
 
 
-def test_a_reset_names_the_stranger_and_waits_for_nobody(
+def test_a_reset_names_the_stranger_and_does_not_wait(
     warehouse: Warehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path
 ) -> None:
     resetting = followed(make_mirror, warehouse, seed, tmp_path)

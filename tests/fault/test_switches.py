@@ -1,10 +1,10 @@
-"""Equal, and every event applied once, however a DWS may behave where its vendor says nothing.
+"""Equal tables, and every event applied once, for every DWS behaviour that its vendor leaves open.
 
-Each run copies a table under writers, follows it, stops in between and goes on; afterwards the target equals the source
+Each run copies a table under writers, follows it, stops in between and resumes; afterwards the target equals the source
 and the events applied per DN are those that the writers booked in their own ledger.
 
-Runs are chosen greedily: each row begins with a group that is still missing and takes for every other parameter the
-value that covers most of what is left. Not minimal, but small, and the same for the same seed.
+Runs are chosen greedily: each row starts with a group that is still missing and takes for every other parameter the
+value that covers most of the rest. Not minimal, but small, and the same for the same seed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _with(row: Mapping[str, object], name: str, value: object, together: int) ->
 SEED = 4
 ROWS = covering(all_values(), 2, SEED)
 EVERY = "SLOTKEEPER_CHAOS_EVERY_COMBINATION"
-"""Set: a chaos run takes all 4,096 combinations, which needs hours; else those that cover any four switches."""
+"""If set, a chaos run takes all 4,096 combinations, which needs hours; else those that cover any four switches."""
 
 
 def text_of(row: dict[str, bool]) -> str:
@@ -81,7 +81,7 @@ def text_of(row: dict[str, bool]) -> str:
 def mirrored(switches: Switches, make_warehouse: MakeWarehouse, make_mirror: MakeMirror, seed: int) -> None:
     warehouse = make_warehouse(switches=switches)
     mirror = orders(make_mirror, warehouse, seed)
-    # where the slots hold back the xmin, only a login that sees other sessions can tell when they have ended
+    # where the slots hold back the xmin, only a login that sees other sessions can see that they have ended
     mirror = as_superuser(mirror) if switches.xmin_includes_slots else mirror
     options = replace(mirror.job.binlog, new_system_value=switches.new_system_names)
     mirror.job = replace(mirror.job, binlog=options)

@@ -1,6 +1,4 @@
-"""A table of four is lost, changed, refused or dropped: it alone stops, the others go on as fresh as before, and it is
-brought back while they run.
-"""
+"""One table of four is lost, changed, refused or dropped: it alone stops, and is restored while the others run."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ TABLES = ("ods.w", "ods.x", "ods.y", "ods.z")
 ALONE = TABLES[3]
 OTHERS = TABLES[:3]
 MOST = 1.5
-"""How much longer the others' slowest hundredth may take beside a table that ends and comes back."""
+"""The maximum increase of the others' 99th percentile beside a table that ends and comes back."""
 
 
 def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
@@ -47,20 +45,20 @@ def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
 
 @dataclass
 class Freshness:
-    """Seconds from a commit at the source to its being seen at the sink, of the tables that go on."""
+    """Seconds from a commit at the source to its arrival at the sink, for the tables that continue."""
 
     before: list[float] = field(default_factory=list)
     beside: list[float] = field(default_factory=list)
     seen: list[float] = field(default_factory=list)
 
     def turn(self) -> None:
-        """What is seen from now on is beside the table that ends."""
+        """Commits seen from now on are beside the table that ends."""
         self.before, self.seen = self.seen, self.beside
 
 
 @contextmanager
 def measured(mirror: Mirror) -> Iterator[Freshness]:
-    """Write a numbered row into each of the others, ten times a second, and look when the last of them is there."""
+    """Write a numbered row into each of the others, ten times a second, and poll for the last of them."""
     found, done = Freshness(), threading.Event()
     found.seen = found.before
     committed: dict[int, float] = {}
@@ -101,7 +99,7 @@ def measured(mirror: Mirror) -> Iterator[Freshness]:
 
 
 def wait_seen(found: list[float], count: int) -> None:
-    """Wait until so many commits were seen at the sink."""
+    """Wait until this number of commits was seen at the sink."""
     until(lambda: len(found) >= count, 180, f"{count} commits of the others to be seen")
 
 
@@ -113,7 +111,7 @@ def p99(seconds: list[float]) -> float:
 
 
 def reset(mirror: Mirror, folder: Path, table: str = ALONE) -> None:
-    """Reset the slot of a table that rests to a snapshot, as its command does beside a running job."""
+    """Reset the slot of a stopped table to a snapshot, as its command does beside a running job."""
     of_one = copy.copy(mirror)
     of_one.job = mirror.job.of(table)
     assert Resetting(of_one, folder).reset(SNAPSHOT).outcome == DONE
@@ -128,7 +126,7 @@ def add_column(mirror: Mirror) -> None:
 
 
 def alter_as_printed(mirror: Mirror, said: TableReport) -> None:
-    """The statements of the hint, as they are printed."""
+    """The statements of the hint, as printed."""
     found = re.search(r"run at the sink: (.*?); then ", said.safe)
     assert found, said.safe
     mirror.at_sink(*re.findall(r"`([^`]+)`", found[1]))
@@ -155,7 +153,7 @@ def take_poison_away(mirror: Mirror, said: TableReport) -> None:
 
 @dataclass(frozen=True)
 class Cause:
-    """What ends a table; `cure` comes before the reset, where one is needed."""
+    """The cause of a table's end; `cure` comes before the reset, if one is needed."""
 
     ends: Callable[[Mirror], None]
     cure: Callable[[Mirror, TableReport], None] | None = None
@@ -234,9 +232,9 @@ def write(mirror: Mirror, draw: random.Random) -> None:
 
 
 def at_one_table(mirror: Mirror, draw: random.Random, folder: Path) -> str:
-    """Something is done about one table, while the others may be doing anything; what it was."""
+    """Act on one table, while the others may be in any state; returns the action."""
     table = draw.choice(TABLES)
-    what = draw.choice(("pause", "resume", "restart", "stop", "reset", "lose its slot", "job anew"))
+    what = draw.choice(("pause", "resume", "restart", "stop", "reset", "lose its slot", "job again"))
     if what == "pause":
         mirror.want(table, WantedState.PAUSE)
     elif what in ("resume", "restart"):
@@ -245,7 +243,7 @@ def at_one_table(mirror: Mirror, draw: random.Random, folder: Path) -> str:
         mirror.want(table, WantedState.STOP)
     elif what == "lose its slot":
         mirror.source(f"SELECT pgxc_binlog_clear_target_slot('{table}', '{mirror.job.slot}')")
-    elif what == "job anew":
+    elif what == "job again":
         mirror.stop()
         mirror.start()
     else:
@@ -259,7 +257,7 @@ def at_one_table(mirror: Mirror, draw: random.Random, folder: Path) -> str:
 
 
 def rests(mirror: Mirror, table: str) -> bool:
-    """Whether nothing of a table goes on; one that nobody has told of yet does. A job of which nothing is left ends."""
+    """Whether a table has fully stopped; a table without a report yet has not. A job without any running table ends."""
     if mirror.ended():
         return True
     known = mirror.heard.tables.get(table)

@@ -1,4 +1,4 @@
-"""Single tables of a job, while somebody else is at them: a commit on its way, another job, a late worker, a name."""
+"""Single tables of a job under contention: a commit under way, another job, a late worker, a name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.standin import run
 from tests.support.waiting import until
 
 SAME = ("ods.t2", "ods.t495")
-"""Two names with the same four digits of a hash, which stand in the names of their sessions."""
+"""Two names with the same four digits of a hash, which are part of the names of their sessions."""
 TABLES = (*SAME, "ods.c")
 TWIN, ONE, THIRD = TABLES
 
@@ -41,7 +41,7 @@ def mirror_of(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
 
 
 def applied(mirror: Mirror, table: str, value: int) -> None:
-    """All rows of a table get a value, which arrives."""
+    """All rows of a table get a value, and it arrives."""
     run(mirror.warehouse, f"UPDATE {table} SET v = {value}")
     arrives(mirror, table, value)
 
@@ -58,7 +58,7 @@ def told(mirror: Mirror, table: str) -> str:
 
 @contextmanager
 def step_held(mirror: Mirror, table: str, value: int) -> Iterator[threading.Event]:
-    """The next step is held just before its commit, for the block; the event is set as it goes on."""
+    """Hold the next step just before its commit, for the block; setting the event lets it continue."""
     mirror.stop()
     reached, goes_on = threading.Event(), threading.Event()
 
@@ -85,7 +85,7 @@ def test_the_names_have_the_same_digits() -> None:
 def test_a_table_is_stopped_once_the_commit_that_was_on_its_way_has_come(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """Its target's lock is given back then: another job may begin there, and a person who was told so may write."""
+    """The lock of its target is released then: another job can start there, and a person who was told so can write."""
     mirror = mirror_of(warehouse, make_mirror)
     with step_held(mirror, ONE, 7) as goes_on:
         mirror.want(ONE, WantedState.STOP)

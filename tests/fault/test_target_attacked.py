@@ -1,4 +1,4 @@
-"""Targets of odd names, and ones that somebody has locked: the checks of the others go on."""
+"""Targets with odd names, and locked targets: the checks of the others continue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.standin import drop_database, new_database
 
 DATABASE = "target_attacked"
 TREE, PART = 'a"b.c%d{e} %(seen)s', "p 100%s {rows} %(seen)s"
-"""Names that a statement which is composed must take as they are."""
+"""Names that a composed statement must take verbatim."""
 FREE = "mart.free"
 LOCKED = tuple(f"mart.locked_{n}" for n in range(4))
 

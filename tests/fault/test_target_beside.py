@@ -1,4 +1,4 @@
-"""Somebody changes a target at a Doris or a Hologres: named within seconds or at the start, as far as they tell.
+"""Another user changes a target at a Doris or a Hologres: named within seconds or at the start, as far as visible.
 
 One job has a table for each act.
 """
@@ -24,7 +24,7 @@ RUNNING, STOPPED = [f"r_{act}" for act in ACTS], [f"s_{act}" for act in ACTS]
 ROWS = tuple((key, key) for key in range(1, 31))
 DORIS_COLUMNS, HOLOGRES_COLUMNS = "id BIGINT NOT NULL, v BIGINT", "id bigint, v bigint"
 WITHIN = 20.0
-"""Seconds that a test waits on a busy machine; the product promises five."""
+"""Seconds that a test waits on a busy host; the product promises five."""
 
 
 def _at_doris(pair: DorisPair, table: str) -> None:
@@ -63,7 +63,7 @@ def _at_hologres(pair: HologresPair, table: str) -> None:
 
 
 def _filled(mirror: Mirror, warehouse: Warehouse, make: Callable[[str], object]) -> None:
-    """A table of a name for each act, beside the pair's own."""
+    """A table named for each act, beside the pair's own."""
     for name in (*RUNNING, *STOPPED):
         warehouse.create_table(f"ods.{name}", "id bigint, v bigint", ("id",), ("id",))
         run(warehouse, f"INSERT INTO ods.{name} SELECT n, n FROM generate_series(1, 30) n")
@@ -73,7 +73,7 @@ def _filled(mirror: Mirror, warehouse: Warehouse, make: Callable[[str], object])
 
 
 def _confirmed(mirror: Mirror, name: str = "t") -> bool:
-    """Whether the source was told of all that the target has."""
+    """Whether everything that the target has is confirmed at the source."""
     return all(
         row.registered is not None and row.position is not None and row.registered.at(row.position) == row.registered
         for row in mirror.rows()
@@ -81,16 +81,16 @@ def _confirmed(mirror: Mirror, name: str = "t") -> bool:
     )
 
 
-def _goes_on(pair: DorisPair | HologresPair) -> None:
-    """All rows go by the job's own events and come again, and the source is told."""
+def _continues(pair: DorisPair | HologresPair) -> None:
+    """All rows are deleted by the job's own events and inserted again, and the source is confirmed."""
     for changes in (tuple((key, None) for key, _ in ROWS), ROWS):
         pair.write(*changes)
-        pair.wait(lambda: pair.compare().equal, what="the table that nobody touched to be equal")
+        pair.wait(lambda: pair.compare().equal, what="the untouched table to be equal")
         until(lambda: _confirmed(pair.mirror), WITHIN, "the source to be told")
 
 
 def _named(pair: DorisPair | HologresPair, act: Callable[..., None]) -> None:
-    """Each act, under a running job and a stopped one; what is nobody's is confirmed at all times."""
+    """Each act, under a running job and a stopped one; positions of untouched tables are confirmed at all times."""
     mirror = pair.mirror
     pair.write(*ROWS)
     mirror.start().wait_running()
@@ -101,7 +101,7 @@ def _named(pair: DorisPair | HologresPair, act: Callable[..., None]) -> None:
         report = mirror.wait_table(f"ods.{name}", JobState.FAILED, WITHIN)
         assert report.trouble == TroubleName.TARGET_CHANGED.value, report
         assert f"mart.{name}" in report.reason, report
-    _goes_on(pair)
+    _continues(pair)
     mirror.stop()
     for name in STOPPED:
         act(pair, name)
@@ -110,7 +110,7 @@ def _named(pair: DorisPair | HologresPair, act: Callable[..., None]) -> None:
         report = mirror.wait_table(f"ods.{name}", JobState.FAILED, WITHIN)
         assert name.endswith("_narrowed") or report.trouble == TroubleName.TARGET_CHANGED.value, report
         assert f"mart.{name}" in report.reason, report
-    _goes_on(pair)
+    _continues(pair)
     mirror.stop()
 
 
@@ -144,7 +144,7 @@ def test_a_doris_that_tells_no_partitions_is_compared_by_columns_and_rows(doris_
     pair.write(*ROWS)
     pair.mirror.start().wait_running()
     pair.wait_equal()
-    tables.tells_partitions = True  # what was never told proves nothing
+    tables.tells_partitions = True  # a position that was never confirmed proves nothing
     pair.write((1, -1))
     pair.wait_equal()
     until(lambda: _confirmed(pair.mirror), WITHIN, "the source to be told")

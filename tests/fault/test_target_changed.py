@@ -1,4 +1,4 @@
-"""Somebody changes a target: it is named within seconds or at the start, and nothing behind a change is confirmed.
+"""Another user changes a target: the change is named within seconds or at the start, and nothing after it is confirmed.
 
 All acts share one job, whose tables fail alone.
 """
@@ -27,7 +27,7 @@ from tests.support.waiting import until
 
 NAMED = TroubleName.TARGET_CHANGED.value
 WITHIN = 10.0
-"""Seconds that a test waits on a busy machine; the product promises five."""
+"""Seconds that a test waits on a busy host; the product promises five."""
 SWALLOWS = """CREATE FUNCTION public.swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"""
 ACTS: dict[str, tuple[str, ...]] = {
     "truncated": ("TRUNCATE mart.truncated",),
@@ -89,7 +89,7 @@ STEADY = "steady"
 
 @pytest.fixture
 def make_job(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path) -> Iterator[Callable[..., Mirror]]:
-    """Makes jobs of some tables, whose sink login is one that row security holds for."""
+    """Makes jobs of some tables, with a sink login that row security applies to."""
 
     def made(*names: str) -> Mirror:
         for name in names:
@@ -113,7 +113,7 @@ def make_job(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path) -> I
 
 
 def act(mirror: Mirror, *statements: str) -> None:
-    """Carry statements out at the sink, each by itself; one in several parts is one transaction."""
+    """Run statements at the sink, each by itself; one in several parts is one transaction."""
     with closing(mirror.sink()) as connection, connection.cursor() as cursor:
         for statement in statements:
             connection.autocommit = not statement.startswith("BEGIN")
@@ -122,14 +122,14 @@ def act(mirror: Mirror, *statements: str) -> None:
 
 
 def named(mirror: Mirror, name: str) -> str:
-    """What is told of a table that has FAILED."""
+    """The report of a table that has FAILED."""
     report = mirror.wait_table(f"ods.{name}", JobState.FAILED, WITHIN)
     assert report.trouble == NAMED, report
     return report.reason
 
 
 def confirmed(mirror: Mirror, name: str) -> bool:
-    """Whether the source was told of all that the target has of a table."""
+    """Whether everything that the target has of a table is confirmed at the source."""
     rows = [row for row in mirror.rows() if row.key.source_table == f"ods.{name}"]
     return all(
         row.registered is not None and row.position is not None and row.registered.at(row.position) == row.registered
@@ -138,7 +138,7 @@ def confirmed(mirror: Mirror, name: str) -> bool:
 
 
 def wait_confirmed(mirror: Mirror, *names: str) -> None:
-    """Wait until the source was told of all that the targets have; fails at once where a table has FAILED."""
+    """Wait until everything that the targets have is confirmed at the source; fails at once if a table has FAILED."""
 
     def there() -> bool:
         failed = [one.reason for one in mirror.heard.tables.values() if one.state == JobState.FAILED.value]
@@ -170,7 +170,7 @@ def test_each_act_on_a_target_under_a_running_job_is_named_also_by_the_next_star
     act(mirror, "DROP TRIGGER swallows ON mart.triggered", "DROP RULE nothing ON mart.ruled")
     mirror.stop()
     mirror.start().wait_running()
-    for name in ("triggered", "ruled", "truncated"):  # what was written meanwhile is not in it: only a reset ends that
+    for name in ("triggered", "ruled", "truncated"):  # it lacks rows written meanwhile: only a reset ends that
         named(mirror, name)
     mirror.stop()
 
@@ -201,7 +201,7 @@ def test_harmless_acts_raise_nothing_under_a_running_job_nor_at_a_start(make_job
             run(mirror.warehouse, "UPDATE ods.hot SET v = v + 1")  # every row of it is a new one
         write(mirror, "calm", 1000 + 20 * number)
         wait_confirmed(mirror, "calm", "hot")
-    run(mirror.warehouse, "DELETE FROM ods.hot")  # the source's own: all rows go, by events
+    run(mirror.warehouse, "DELETE FROM ods.hot")  # the source's own: all rows are deleted, by events
     until(lambda: not mirror.query(mirror.sink, "SELECT 1 FROM mart.hot"), 30, "the target to be empty as the source")
     wait_confirmed(mirror, "hot")
     mirror.stop()
@@ -234,7 +234,7 @@ def test_nothing_is_confirmed_that_no_check_of_the_target_has_passed_since(
     mirror.wait_equal()
     wait_confirmed(mirror, "held")
     goes.clear()
-    assert begun.wait(30)  # this check began before what is written now
+    assert begun.wait(30)  # this check started before the rows that are written now
     stood = {row.key.shard: row.registered for row in mirror.rows()}
     write(mirror, "held", 1000)
     before = mirror.heard.registrations

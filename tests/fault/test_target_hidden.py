@@ -1,4 +1,4 @@
-"""A change of a target that something else seems to explain is named all the same."""
+"""A change of a target that another cause seems to explain is named nevertheless."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTITIONS = 2
 
 @pytest.fixture
 def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
-    """A job of 300 rows that has not begun."""
+    """A job of 300 rows that has not started."""
     warehouse.create_table("ods.t", "id bigint NOT NULL, v numeric(12,2)", ("id",))
     run(warehouse, "INSERT INTO ods.t SELECT n, n FROM generate_series(1, 300) n")
     return make_mirror(warehouse, "ods.t", "mart.t")
@@ -70,7 +70,7 @@ def test_a_partitioned_target_that_was_emptied_is_named_although_it_was_analyzed
     mirror.at_sink(
         "ANALYZE mart.t",
         "TRUNCATE mart.t",
-        # as a driver leaves it that ends at once, behind many steps and before it could register
+        # as a driver leaves it that exits at once, after many steps and before it could register
         "UPDATE public.slotkeeper_progress SET changes = changes + 300",
     )
     mirror.start()

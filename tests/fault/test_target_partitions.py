@@ -1,4 +1,4 @@
-"""Somebody changes the tree of a target: what a start would refuse, or rows that have gone with a partition, is named.
+"""Another user changes the tree of a target: a state that a start refuses, or lost rows of a partition, are named.
 
 All acts share one job.
 """
@@ -49,7 +49,7 @@ HARMLESS = {
     "shrunk": ("ALTER TABLE mart.shrunk DETACH PARTITION mart.none_of_shrunk",),
 }
 WITHIN = 10.0
-"""Seconds that a test waits on a busy machine; the product promises five."""
+"""Seconds that a test waits on a busy host; the product promises five."""
 
 
 @pytest.mark.parametrize("running", [True, False], ids=["running", "stopped"])

@@ -1,4 +1,4 @@
-"""A target that was emptied is cured by a copy that has ended, and by no reset that is undone before that."""
+"""An emptied target is fixed by a copy that has ended, and by no reset that is undone before that."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
 
 
 def emptied(mirror: Mirror, running: bool) -> None:
-    """Empty the target under the job, which writes that down, or while it is stopped."""
+    """Empty the target under the job, which records that, or while it is stopped."""
     if not running:
         mirror.stop()
     mirror.at_sink("TRUNCATE mart.t")
@@ -79,7 +79,7 @@ def test_an_undo_of_the_snapshot_before_its_copy_is_target_changed_again_and_the
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("way", ["shadow", "merge", "direct"])
-def test_an_undo_half_way_through_the_copy_is_refused_and_the_copy_goes_on_to_its_end(
+def test_an_undo_half_way_through_the_copy_is_refused_and_the_copy_runs_to_its_end(
     mirror: Mirror, tmp_path: Path, way: str
 ) -> None:
     emptied(mirror, running=False)

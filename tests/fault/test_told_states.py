@@ -1,4 +1,4 @@
-"""A table is told as far as its own progress rows are: neither before them nor with the others of its job."""
+"""The reported state of a table is never ahead of its own progress rows, and does not wait for other tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_table_whose_lanes_all_run_is_running_while_another_still_catches_up(
     with closing(mirror.sink()) as holder, holder.cursor() as cursor:
 
         def hold(heard: Heard, report: TableReport) -> None:
-            """Once the first copy has ended: change a row of the last table, which somebody locks at its target."""
+            """Once the first copy has ended: change a row of the last table, whose target another session locks."""
             tell(heard, report)
             if report.state == JobState.CATCHING_UP.value and not held.is_set():
                 held.set()
@@ -52,7 +52,7 @@ def test_a_table_whose_lanes_all_run_is_running_while_another_still_catches_up(
     assert states.samples > 0
 
 
-def test_no_table_is_told_further_than_its_rows_however_its_job_is_disturbed(
+def test_no_table_is_reported_further_than_its_rows_however_its_job_is_disturbed(
     warehouse: Warehouse, make_mirror: MakeMirror, seed: int
 ) -> None:
     chance = random.Random(seed)
@@ -76,11 +76,11 @@ def _judged(states: ToldStates, before: int) -> bool:
     return states.samples > before
 
 
-def test_the_judge_finds_what_is_told_too_early_and_what_is_told_too_late() -> None:
+def test_the_judge_finds_states_reported_too_early_and_too_late() -> None:
     states = ToldStates()
     states.judge({"a": "RUNNING", "b": "PENDING"}, [("a", "running"), ("a", "catching up"), ("b", "running")], 0.0)
-    assert states.wrong == ["a is told RUNNING, its rows say CATCHING UP"]
+    assert states.wrong == ["a is reported RUNNING, its rows say CATCHING UP"]
     states = ToldStates()
     for second in range(5):
         states.judge({"a": "SNAPSHOT"}, [("a", "catching up")], float(second))
-    assert states.wrong == [f"a is told SNAPSHOT, its rows say CATCHING UP for {second}.0 s" for second in (3, 4)]
+    assert states.wrong == [f"a is reported SNAPSHOT, its rows say CATCHING UP for {second}.0 s" for second in (3, 4)]

@@ -1,7 +1,8 @@
-"""DNs that are added, removed or renamed while a job runs, rests or copies, with changes unread and without.
+"""DNs are added, removed or renamed while a job runs, is stopped or copies, with and without unread changes.
 
-Each time the mirror ends equal, or the job stops as TOPOLOGY CHANGED and what it calls safe leads to an equal mirror;
-no row is ever older than one that was applied before. The stand-in moves rows between all DNs, the old ones among them.
+Each time the mirror ends equal, or the job stops as TOPOLOGY CHANGED and the action that it calls safe leads to an
+equal mirror. No row is ever older than one that was applied before. The stand-in moves rows between all DNs, the old
+ones among them.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from tests.support.standin import MakeWarehouse
 from tests.support.topology import KINDS, MOMENTS, UNREAD, check, prepared
 
 BEYOND = ("added, unread left", "running")
-"""Rows moved between old DNs past changes that a running job has not read: not what is documented, and beyond all rules
-(tests/model/topology.py, UNSUPPORTED_SCALING)."""
+"""Rows moved between old DNs past changes that a running job has not read: undocumented, and beyond all rules
+(tests/model/topology.py, UNSUPPORTED_SCALING).
+"""
 EVERY = [
     (kind, moment, unread) for kind in KINDS for moment in MOMENTS for unread in UNREAD if (kind, moment) != BEYOND
 ]
@@ -51,8 +53,8 @@ def test_another_set_of_dns_ends_equal_or_named(
 
 @pytest.fixture(scope="session")
 def page() -> Page:
-    """What every case of the chaos run ended with."""
-    about = "Each change of the set of DNs at each moment, where asking makes a slot anew and where it does not."
+    """The result of every case of the chaos run."""
+    about = "Each change of the set of DNs at each moment, where asking recreates a slot and where it does not."
     columns = ("change", "moment", "changes", "makes slots", "latest inclusive", "the job")
     return Page("topology", "Another set of DNs", about, columns)
 

@@ -1,4 +1,4 @@
-"""What a job goes by where the set of DNs is another: when it asks, what it adopts, what it takes for a loss."""
+"""The rules of a job for another set of DNs: when it checks, which it adopts, and which it takes for a loss."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_without_need_redistribution_any_change_is_named_and_not_even_asked_for(
 
 
 def test_the_interval_is_how_soon_a_busy_job_sees_it(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    """A DN that no look shows is found by the interval alone; with a long one, not within the test."""
+    """A DN that no check shows is found by the interval alone; with a long one, not within the test."""
     warehouse.configure(Switches(auto_create=False))
     mirror = prepared(warehouse, make_mirror)
     long = replace(mirror.job.binlog, check_node_change_interval=3_600_000)

@@ -1,4 +1,4 @@
-"""A real job (tasks in threads) whose DN fails waits ten minutes for its next try, and is asked to try at once."""
+"""A real job (tasks in threads) whose DN fails waits ten minutes for its next try, and is asked to retry at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.product import Mirrored, Product
 from tests.support.waiting import until
 
 SOON = 20.0
-"""Seconds after which what is tried at once has to be done, where it would have been tried after ten minutes."""
+"""Seconds after which an immediate retry has to be done, which would otherwise wait ten minutes."""
 pytestmark = pytest.mark.slow
 
 
@@ -29,7 +29,7 @@ def product(tmp_path: Path) -> Iterator[Product]:
 
 
 def waiting(product: Product, **retry: object) -> Mirrored:
-    """A job that has its long waits set so."""
+    """A job with these long waits."""
     job = product.job("waiting")
     text = job.config.read_text(encoding="utf-8")
     keys = "".join(f"{key} = {json.dumps(value)}\n" for key, value in retry.items())
@@ -47,7 +47,7 @@ def retried(job: Mirrored, capfd: pytest.CaptureFixture[str], *more: str) -> tup
     return typed(capfd, "--config", str(job.config), "jobs", "retry", job.name, *more)
 
 
-def test_a_lane_that_waits_ten_minutes_goes_on_as_soon_as_somebody_asks_once_its_dn_is_back(
+def test_a_lane_that_waits_ten_minutes_resumes_at_the_first_question_once_its_dn_is_back(
     product: Product, capfd: pytest.CaptureFixture[str]
 ) -> None:
     job = waiting(product, wait_initial="10m", wait_max="10m")

@@ -1,4 +1,4 @@
-"""A sink beside its progress rows: workers that are killed anywhere lose nothing, and every repeat is counted."""
+"""A sink beside its progress rows: workers that are killed at any point lose nothing, and every repeat is counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = (ADDS_UP, BY_KEY, TOKENS)
 
 @dataclass
 class Table:
-    """The source's rows, and the number of its events since the job follows it, by our own account."""
+    """The source's rows, and the number of its events since the job follows it, counted by the test."""
 
     connection: pg.Connection
     chance: random.Random
@@ -109,7 +109,7 @@ def test_killed_workers_lose_nothing_and_every_repeat_is_counted(case: Case, kin
 def test_a_worker_of_an_earlier_start_that_lives_on_may_repeat_what_it_had_decided(
     case: Case, starts: int, seed: int
 ) -> None:
-    """No fence of the store reaches into the sink: its rows land late, are counted, and stand over no newer ones."""
+    """No fence of the store protects the sink: late rows arrive, are counted, and replace no newer ones."""
     seeded(case, BY_KEY, seed)
     case.kills.lives_on, case.kills.only = 1.0, frozenset({"before_write", "in_write"})
     case.start()
@@ -121,7 +121,7 @@ def test_a_worker_of_an_earlier_start_that_lives_on_may_repeat_what_it_had_decid
     found, counted = case.end()
     refuse_loss(case, found)
     print(f"{repeats(found.read)} repeats of {len(found.read)} events, {counted.ranges} counted")
-    # a start ends the earlier one's sessions at the store, so that an answer may be lost: then less is written
+    # a start ends the earlier one's sessions at the store, so an answer may be lost: then less is written
     assert repeats(found.read) <= counted.ranges - sqlite.unwritten.ranges
 
 

@@ -1,4 +1,4 @@
-"""Actions of the console as real children: they end although their starter is killed, and another console sees it."""
+"""Actions of the console as real child processes finish although their starter is killed; other consoles see it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def ended(runs: Runner, id: str) -> Action:
 
 
 def begun(runs: Runner, id: str) -> Action:
-    """The action once its command lives, or is over."""
+    """The action once its command is running, or is over."""
 
     def lives() -> Action | None:
         found = runs.find(id)
@@ -92,7 +92,7 @@ def typed(plan: Preview) -> Typed:
     return Typed(plan.plan, parts)
 
 
-def test_a_reset_goes_on_to_its_end_though_the_console_is_killed_and_the_line_drops(shell: Shell) -> None:
+def test_a_reset_runs_to_its_end_though_the_console_is_killed_and_the_connection_drops(shell: Shell) -> None:
     before, plan = shell.places(), planned(shell, "earliest")
     assert [one.dn for one in plan.lanes] and all("again" in one.number for one in plan.lanes if one.number != "0")
     words = slot_words(Origin(str(shell.config)), doing(shell, "earliest"), typed(plan))

@@ -1,4 +1,4 @@
-"""The command of `[alerts]` may hang, fail, flood or leave something running: it ends by its limit, with that."""
+"""The command of `[alerts]` may hang, fail, flood or leave a process behind: its limit ends it, and that process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_it_gets_the_notification_on_its_input_and_its_answer_is_kept(pager: Pag
     assert pager.told() == [{"a": 1}]
 
 
-def test_one_that_fails_is_told_with_its_words(pager: Pager) -> None:
+def test_one_that_fails_is_reported_with_its_words(pager: Pager) -> None:
     pager.does("fail")
     found = run(pager)
     assert found.code == 7 and found.said.endswith("exited with status 7: no route to the pager")
@@ -49,7 +49,7 @@ def test_one_that_fails_is_told_with_its_words(pager: Pager) -> None:
         (["/bin/pa\0ge"], "cannot be started"),
     ],
 )
-def test_what_cannot_be_run_is_told_and_never_raised(words: list[str], says: str) -> None:
+def test_what_cannot_be_run_is_reported_and_never_raised(words: list[str], says: str) -> None:
     found = alert_sender.run(words, "{}", 5.0)
     assert says in found.fault and "\x1b" not in found.fault
 

@@ -1,4 +1,4 @@
-"""What is wrong is told without a console: real supervisors, FAKE drivers and a FAKE pager."""
+"""Faults are reported without a console: real supervisors, FAKE drivers and a FAKE pager."""
 
 from __future__ import annotations
 
@@ -39,70 +39,72 @@ def table(pager: Pager, *lines: str) -> str:
     return "\n".join([f'command = "{pager.command}"', 'command_timeout = "20s"', *lines])
 
 
-def test_a_dn_held_back_is_told_once_and_once_that_it_is_over(jobs: Jobs, pager: Pager, tmp_path: Path) -> None:
+def test_a_dn_held_back_is_reported_once_and_once_that_it_is_over(jobs: Jobs, pager: Pager, tmp_path: Path) -> None:
     holds = tmp_path / "holds"
     alerts = table(pager, 'lag_warning = "2s"', 'gap = "1h"')
     jobs.start("orders", limits=OFTEN, alerts=alerts, lanes=["dn_1", "dn_2"], holds=str(holds))
     holds.touch()
-    until(lambda: pager.kinds("lag") == ["fired"], SOON, "the lag is told")
+    until(lambda: pager.kinds("lag") == ["fired"], SOON, "the lag is reported")
     (one,) = [each for each in pager.told() if each["fault"]["rule"] == "lag"]
     assert (one["fault"]["job"], one["fault"]["name"], one["fault"]["party"]) == ("orders", "dn_1", "dn")
     before = _evaluations(jobs, "orders")
     until(lambda: _evaluations(jobs, "orders") > before + 20, SOON, "many evaluations more")
     assert pager.kinds("lag") == ["fired"], "no repeat within the gap"
     holds.unlink()
-    until(lambda: pager.kinds("lag") == ["fired", "cleared"], SOON, "its end is told")
+    until(lambda: pager.kinds("lag") == ["fired", "cleared"], SOON, "its end is reported")
     before = _evaluations(jobs, "orders")
     until(lambda: _evaluations(jobs, "orders") > before + 20, SOON, "many evaluations more")
     assert pager.kinds("lag") == ["fired", "cleared"]
 
 
 def _evaluations(jobs: Jobs, job: str) -> int:
-    """Frames are taken as often as alerts are evaluated here."""
+    """Frames are recorded as often as alerts are evaluated here."""
     (row,) = jobs.store.read("SELECT max(id) AS n FROM frames WHERE job = ?", job)
     return int(row["n"] or 0)
 
 
 @pytest.mark.chaos
-def test_with_the_default_limits_it_is_told_within_60_seconds(jobs: Jobs, pager: Pager, tmp_path: Path) -> None:
+def test_with_the_default_limits_it_is_reported_within_60_seconds(jobs: Jobs, pager: Pager, tmp_path: Path) -> None:
     holds = tmp_path / "holds"
     limits = replace(FAST, frame_every=5.0, alerts_every=5.0)
     jobs.start("orders", limits=limits, alerts=table(pager, 'gap = "2m"'), lanes=["dn_1"], holds=str(holds))
     holds.touch()
     began = time.monotonic()
-    until(lambda: "fired" in pager.kinds("lag"), 60, "the lag is told within 60 s")
+    until(lambda: "fired" in pager.kinds("lag"), 60, "the lag is reported within 60 s")
     print(f"told {time.monotonic() - began:.1f} s after the DN was held back")
     assert time.monotonic() - began <= 60
-    until(lambda: "again" in pager.kinds("lag"), 150, "it is told again after the gap")
+    until(lambda: "again" in pager.kinds("lag"), 150, "it is reported again after the gap")
     fired, again = [one for one in pager.told() if one["fault"]["rule"] == "lag"][:2]
     told = [datetime.fromisoformat(one["at"]) for one in (fired, again)]
     assert 120 <= (told[1] - told[0]).total_seconds() <= 130
     holds.unlink()
-    until(lambda: pager.kinds("lag")[-1] == "cleared", 30, "its end is told")
+    until(lambda: pager.kinds("lag")[-1] == "cleared", 30, "its end is reported")
     assert pager.kinds("lag") == ["fired", "again", "cleared"]
 
 
-def test_what_an_end_is_is_told_although_its_supervisor_goes(jobs: Jobs, pager: Pager) -> None:
+def test_the_reason_of_an_end_is_reported_although_its_supervisor_exits(jobs: Jobs, pager: Pager) -> None:
     jobs.start("orders", limits=OFTEN, alerts=table(pager))
     control.stop(jobs.store, "orders", Patience(SOON))
-    until(lambda: pager.kinds("job_stopped") == ["fired"], SOON, "the stop is told")
+    until(lambda: pager.kinds("job_stopped") == ["fired"], SOON, "the stop is reported")
 
 
 def test_supervisors_of_one_state_folder_tell_nothing_twice(jobs: Jobs, pager: Pager, tmp_path: Path) -> None:
     alerts = table(pager, 'disk_free = "16777216MiB"', 'gap = "1h"')
     for name in ("orders", "stock", "returns"):
         jobs.start(name, limits=OFTEN, alerts=alerts)
-    until(lambda: "fired" in pager.kinds("disk_nearly_full"), SOON, "the disk is told")
+    until(lambda: "fired" in pager.kinds("disk_nearly_full"), SOON, "the disk is reported")
     before = {name: _evaluations(jobs, name) for name in ("orders", "stock", "returns")}
     until(lambda: all(_evaluations(jobs, name) > n + 15 for name, n in before.items()), SOON, "all have evaluated")
     assert pager.kinds("disk_nearly_full") == ["fired"]
 
 
-def test_a_job_whose_processes_are_all_killed_is_told_by_the_supervisor_of_another(jobs: Jobs, pager: Pager) -> None:
+def test_a_job_whose_processes_are_all_killed_is_reported_by_the_supervisor_of_another(
+    jobs: Jobs, pager: Pager
+) -> None:
     for name in ("orders", "stock"):
         jobs.start(name, limits=OFTEN, alerts=table(pager))
     _kill_all(jobs, "orders")
-    until(lambda: pager.kinds("job_dead") == ["fired"], SOON, "its death is told")
+    until(lambda: pager.kinds("job_dead") == ["fired"], SOON, "its death is reported")
     assert [one["fault"]["job"] for one in pager.told() if one["fault"]["rule"] == "job_dead"] == ["orders"]
 
 
@@ -121,7 +123,7 @@ def test_a_command_that_hangs_holds_up_neither_the_supervisor_nor_the_end_of_its
     jobs.start("orders", limits=OFTEN, alerts=alerts)
     until(lambda: len(pager.told()) == 1, SOON, "the pager hangs")
     before = _evaluations(jobs, "orders")
-    until(lambda: _evaluations(jobs, "orders") > before + 10, SOON, "the supervisor goes on")
+    until(lambda: _evaluations(jobs, "orders") > before + 10, SOON, "the supervisor continues")
     began = time.monotonic()
     control.stop(jobs.store, "orders", Patience(SOON))
     assert time.monotonic() - began < 20
@@ -130,7 +132,7 @@ def test_a_command_that_hangs_holds_up_neither_the_supervisor_nor_the_end_of_its
 
 
 def _end_sender(jobs: Jobs) -> None:
-    """End the sender that this test's state folder has, and the pager below it, by what it was started with."""
+    """End the sender of this test's state folder and the pager below it, found by their command lines."""
     for one in psutil.process_iter(["cmdline"]):
         words = one.info["cmdline"] or []
         if "slotkeeper.core.launch.alert_sender" in words and str(jobs.store.folder.path) in words:
@@ -162,8 +164,8 @@ def test_an_acknowledged_fault_is_not_told_and_the_acknowledgement_ends_with_it(
     alerts = table(pager, 'lag_warning = "2s"', 'gap = "2s"')
     jobs.start("orders", limits=OFTEN, alerts=alerts, lanes=["dn_1"], holds=str(holds))
     holds.touch()
-    until(lambda: pager.kinds("lag") == ["fired"], SOON, "the lag is told")
-    told_of = AlertFile(jobs.store.folder).read().firing.values()  # on a busy machine a late report is a fault as well
+    until(lambda: pager.kinds("lag") == ["fired"], SOON, "the lag is reported")
+    told_of = AlertFile(jobs.store.folder).read().firing.values()  # on a busy host a late report is a fault as well
     (firing,) = (one for one in told_of if one.fault.rule == "lag")
     acks = AckFile(jobs.store.folder)
     acks.put(firing.fault.ack_keys[0], Ack("li.wei", datetime.now(timezone.utc), None, "on it"))
@@ -172,11 +174,11 @@ def test_an_acknowledged_fault_is_not_told_and_the_acknowledgement_ends_with_it(
     until(lambda: _evaluations(jobs, "orders") > before + 20, SOON, "the gap has passed twice")
     assert len(pager.kinds("lag")) <= len(told) + 1, "at most one was under way"
     holds.unlink()
-    until(lambda: pager.kinds("lag")[-1] == "cleared", SOON, "its end is told")
+    until(lambda: pager.kinds("lag")[-1] == "cleared", SOON, "its end is reported")
     until(lambda: acks.read() == {}, SOON, "the acknowledgement has ended")
 
 
-def test_options_are_read_anew_and_a_broken_file_leaves_the_last_good_ones(jobs: Jobs, pager: Pager) -> None:
+def test_options_are_read_again_and_a_broken_file_leaves_the_last_good_ones(jobs: Jobs, pager: Pager) -> None:
     jobs.start("orders", limits=OFTEN, alerts='disk_free = "1MiB"')
     jobs.config("orders", alerts=table(pager, 'disk_free = "16777216MiB"'))
     until(lambda: pager.kinds("disk_nearly_full") == ["fired"], SOON, "the new options hold")
@@ -203,7 +205,7 @@ def test_a_supervisor_that_finds_a_broken_file_goes_by_what_its_run_was_started_
     assert tick("r1") == {"disk_nearly_full"}
 
 
-def test_the_figures_are_openmetrics_and_are_written_anew(jobs: Jobs, tmp_path: Path) -> None:
+def test_the_figures_are_openmetrics_and_are_written_again(jobs: Jobs, tmp_path: Path) -> None:
     file = tmp_path / "figures.prom"
     jobs.start("orders", limits=OFTEN, alerts=f'metrics_file = "{file}"', lanes=["dn_1"], holds="/nowhere")
 
@@ -229,14 +231,14 @@ def test_figures_that_cannot_be_written_are_said_once_and_break_nothing(jobs: Jo
     log = jobs.store.folder.log("orders")
     until(lambda: "metrics_file /proc/nowhere/figures.prom cannot be written" in log.read_text(), SOON, "it is said")
     before = _evaluations(jobs, "orders")
-    until(lambda: _evaluations(jobs, "orders") > before + 10, SOON, "the supervisor goes on")
+    until(lambda: _evaluations(jobs, "orders") > before + 10, SOON, "the supervisor continues")
     assert log.read_text().count("metrics_file") == 1
 
 
-def test_what_cannot_be_remembered_is_told_once_by_each_process(
+def test_what_cannot_be_remembered_is_reported_once_by_each_process(
     jobs: Jobs, pager: Pager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk: what is told is kept in memory, and given to the command all the same."""
+    """A full disk: the reported alerts are kept in memory, and passed to the command nevertheless."""
     config = jobs.config("orders", alerts=table(pager, 'disk_free = "16777216MiB"'))
     said: list[str] = []
 
@@ -247,7 +249,7 @@ def test_what_cannot_be_remembered_is_told_once_by_each_process(
     mine = Alerting(jobs.store, lambda event, text: said.append(text), "orders", str(config))
     for _ in range(3):
         mine.tick(0.0)
-    until(lambda: pager.kinds("disk_nearly_full") == ["fired"], SOON, "it is told")
+    until(lambda: pager.kinds("disk_nearly_full") == ["fired"], SOON, "it is reported")
     for _ in range(3):
         mine.tick(0.0)
     assert pager.kinds("disk_nearly_full") == ["fired"]

@@ -1,4 +1,4 @@
-"""What is told of a job whose supervisor can tell nothing itself: real supervisors, FAKE drivers and a FAKE pager."""
+"""Reports of a job whose own supervisor can report nothing: real supervisors, FAKE drivers and a FAKE pager."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.waiting import until
 OFTEN = replace(FAST, frame_every=0.2, alerts_every=0.2)
 
 
-def test_a_job_whose_supervisor_was_stopped_by_a_signal_is_told_by_the_supervisor_of_another(
+def test_a_job_whose_supervisor_was_stopped_by_a_signal_is_reported_by_the_supervisor_of_another(
     jobs: Jobs, tmp_path: Path
 ) -> None:
     pager = Pager(tmp_path / "pager")
@@ -32,17 +32,17 @@ def test_a_job_whose_supervisor_was_stopped_by_a_signal_is_told_by_the_superviso
     supervisor = jobs.view_of_job("orders").supervisor
     assert supervisor is not None
     file = AlertFile(jobs.store.folder)
-    locks = [until(take, SOON, "nobody evaluates or sends") for take in (file.try_lock, file.try_sender)]
+    locks = [until(take, SOON, "no process evaluates or sends") for take in (file.try_lock, file.try_sender)]
     os.kill(supervisor.pid, signal.SIGSTOP)
     until(lambda: processes.stopped(supervisor), SOON, "it is stopped, with neither lock")
     for lock in locks:
         lock.release()
     try:
-        until(lambda: pager.kinds("process_stopped") == ["fired"], SOON, "the stopped supervisor is told")
+        until(lambda: pager.kinds("process_stopped") == ["fired"], SOON, "the stopped supervisor is reported")
         assert [one["fault"]["job"] for one in pager.told() if one["fault"]["rule"] == "process_stopped"] == ["orders"]
     finally:
         os.kill(supervisor.pid, signal.SIGCONT)
-    until(lambda: pager.kinds("process_stopped") == ["fired", "cleared"], SOON, "its end is told")
+    until(lambda: pager.kinds("process_stopped") == ["fired", "cleared"], SOON, "its end is reported")
 
 
 HOLDS = """
@@ -60,7 +60,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("ended_by", [signal.SIGCONT, signal.SIGKILL])
-def test_who_is_stopped_while_it_evaluates_alerts_is_told_by_all_others(
+def test_who_is_stopped_while_it_evaluates_alerts_is_reported_by_all_others(
     jobs: Jobs, tmp_path: Path, capsys: pytest.CaptureFixture[str], ended_by: int
 ) -> None:
     pager = Pager(tmp_path / "pager")
@@ -73,7 +73,7 @@ def test_who_is_stopped_while_it_evaluates_alerts_is_told_by_all_others(
         try:
             assert main(["status", "--state-dir", str(folder.path)]) == 0
             assert "alerts" not in capsys.readouterr().out, "an evaluation that has only begun is none that is stuck"
-            until(lambda: pager.kinds("alerts_stuck") == ["fired"], SOON, "it is told by another supervisor")
+            until(lambda: pager.kinds("alerts_stuck") == ["fired"], SOON, "it is reported by another supervisor")
             assert main(["alerts", "list", "--json", "--state-dir", str(folder.path)]) == 0
             (one,) = json.loads(capsys.readouterr().out)["alerts"]
         finally:
@@ -81,4 +81,4 @@ def test_who_is_stopped_while_it_evaluates_alerts_is_told_by_all_others(
     why = f"the supervisor of job orders (pid {holder.pid}) is stopped by a signal (SIGSTOP) or a debugger"
     assert one["fault"]["cause"] == f"{why} while it evaluates alerts"
     assert one["fault"]["do"].startswith(f"`kill -CONT {holder.pid}`") and one["sent_at"] is not None
-    until(lambda: pager.kinds("alerts_stuck") == ["fired", "cleared"], SOON, "its end is told")
+    until(lambda: pager.kinds("alerts_stuck") == ["fired", "cleared"], SOON, "its end is reported")

@@ -1,4 +1,4 @@
-"""`slotkeeper alerts`: what holds, who was told, what people say of it, and a test of the command."""
+"""`slotkeeper alerts`: active faults, their notifications, acknowledgements and silences, and a test of the command."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_test_is_labelled_and_what_the_command_answered_is_said(place: Place, 
     pager.does("fail")
     code, out, err = place.run("alerts", "test")
     assert (code, out) == (1, "") and "exited with status 7: no route to the pager" in err
-    assert AlertFile(place.jobs.store.folder).read().failure is None, "a test by hand is no failure of the service"
+    assert AlertFile(place.jobs.store.folder).read().failure is None, "a manual test is not a failure of the service"
 
 
 def test_jobs_ensure_tells_what_no_supervisor_does(place: Place, pager: Pager) -> None:
@@ -156,7 +156,7 @@ def test_jobs_ensure_tells_what_no_supervisor_does(place: Place, pager: Pager) -
     killed(place.jobs, "paused")
     place.write(f'command = "{pager.command}"', 'gap = "1h"')
     assert place.run("jobs", "ensure")[0] == 0
-    until(lambda: len(pager.told()) == 1, SOON, "it is told")
+    until(lambda: len(pager.told()) == 1, SOON, "it is reported")
     (told,) = pager.told()
     assert (told["fault"]["rule"], told["fault"]["job"], told["fault"]["severity"]) == (
         "job_dead",

@@ -1,4 +1,4 @@
-"""`audit verify` against a real sink, and what is said where a copy in the sink fails."""
+"""`audit verify` against a real sink, and its message when a copy in the sink fails."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def verified(shell: Shell) -> tuple[int, dict[str, object]]:
     return code, dict(json.loads(out))
 
 
-def test_nothing_speaks_against_lines_that_nobody_touched(reset: Shell) -> None:
+def test_nothing_speaks_against_untouched_lines(reset: Shell) -> None:
     code, out, err = reset.call("audit", "verify")
     assert code == 0, err
     assert "2 lines, hash chain intact" in out
@@ -75,7 +75,7 @@ def test_lines_after_the_newest_copy_are_told_as_not_proven(reset: Shell) -> Non
     assert code == 0 and "whether the newest 1 lines are unchanged" in str(found["unproven"])
 
 
-def test_a_sink_that_does_not_answer_is_told_and_is_another_code(reset: Shell) -> None:
+def test_a_sink_that_does_not_answer_is_reported_and_is_another_code(reset: Shell) -> None:
     text = reset.config.read_text("utf-8")
     before, _, sink = text.partition("[sinks.")
     reset.config.write_text(f"{before}[sinks.{sink.replace('port = ', 'port = 1 # ', 1)}", "utf-8")

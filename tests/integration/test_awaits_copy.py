@@ -1,6 +1,6 @@
-"""A copy that replaces rows begins only with a consent, whoever starts the job; real drivers with threads for Spark.
+"""A copy that replaces rows starts only with a consent, for every way to start; real drivers with threads.
 
-Each test resets a mirror's slot to a snapshot, and counts the rows of the target that are as they were before.
+Each test resets a mirror's slot to a snapshot, and counts the unchanged rows of the target.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SOON = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Local(Launch):
-    """What the product starts where it would start Spark."""
+    """The driver that the product starts here instead of Spark."""
 
     command: tuple[str, ...] = LOCAL.command
     limits: Limits = FAST
@@ -55,7 +55,7 @@ class Local(Launch):
 
 @dataclass
 class Shell:
-    """Commands on the job of a mirror; the target has ten rows that a copy would replace."""
+    """Commands on the job of a mirror; a copy would replace the ten rows of the target."""
 
     mirror: Mirror
     config: Path
@@ -92,7 +92,7 @@ class Shell:
         assert code == 0, err
 
     def expire(self) -> None:
-        """The consents of the job as they are a day later."""
+        """The consents of the job, a day later."""
         for one in self.consents.known():
             self.consents.keep(replace(one, at=one.at - VALID_SECONDS - 1))
 
@@ -189,7 +189,7 @@ def test_the_timer_leaves_the_job_as_it_is_with_a_warning_even_where_a_consent_i
 
 
 def test_ensure_starts_a_job_that_was_killed_and_its_driver_still_asks(shell: Shell) -> None:
-    """The host goes down right after a start; once it is back the consent has expired."""
+    """The host goes down right after a start; by its return the consent has expired."""
     shell.reset()
     shell.expire()
     assert shell.store.begin_run(shell.name, "killed", Local().text)
@@ -235,7 +235,7 @@ def test_a_driver_that_is_started_again_after_the_consent_was_taken_back_does_no
     assert mirror.query(mirror.sink, OLD) == [(10,)]
 
 
-def test_a_copy_that_has_begun_goes_on_without_a_consent_of_its_own(mirror: Mirror, tmp_path: Path) -> None:
+def test_a_copy_that_has_begun_continues_without_a_consent_of_its_own(mirror: Mirror, tmp_path: Path) -> None:
     assert Resetting(mirror, tmp_path / "state").reset(REPLACE).outcome == DONE
 
     def killed() -> None:

@@ -1,4 +1,4 @@
-"""What the binlog's parameters do to a job that runs; how they are read is tested in tests/unit/config."""
+"""The effect of the binlog's parameters on a running job; tests/unit/config tests how they are read."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_binlog_sleep_time_and_binlog_max_sleep_time_pace_an_idle_job(
     most: int,
     statuses_seen: int,
 ) -> None:
-    """As many looks take their pauses at least; a busy machine makes them take longer, never shorter."""
+    """At least this number of checks take their pauses; a busy host makes them longer, never shorter."""
     statuses: list[float] = []
     whole = DwsSource.read_status
     mirror = _mirror(warehouse, make_mirror, binlog_sleep_time=sleep, binlog_max_sleep_time=most)
@@ -270,7 +270,7 @@ def test_binlog_ignore_update_before_leaves_b_rows_at_the_server(
 
 
 def test_a_changed_key_would_leave_its_old_row_behind(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    """Why the configuration demands the promise `keys_never_change`."""
+    """The reason that the configuration demands the promise `keys_never_change`."""
     warehouse.create_table(TABLE, "id bigint, part bigint", ("id", "part"), ("id",))
     mirror = make_mirror(warehouse, TABLE)
     mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, binlog_ignore_update_before=True))

@@ -1,4 +1,4 @@
-"""The vendor's changes function may materialize all that it is asked for: nobody asks for more than a step's width."""
+"""The vendor's changes function may materialize its whole range: no read asks for more than a step's width."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.support.waiting import until
 TABLE = "ods.t"
 WIDTH = 50
 ASKED = WIDTH + 2
-"""One point more on each side than is wanted (ADR 9)."""
+"""One point more on each side than requested (ADR 9)."""
 
 
 def raced(warehouse: Warehouse, points: int) -> None:
-    """The cluster's newest point goes ahead by the transactions of other tables."""
+    """The cluster's newest point advances with the transactions of other tables."""
     run(warehouse, f"SELECT count(nextval('dws.csn')) FROM generate_series(1, {points})")
 
 
@@ -111,7 +111,7 @@ def test_one_row_is_found_and_nothing_else_however_far_it_lies(
 
 
 def found(warehouse: Warehouse, after: DwsPosition) -> list[tuple[int, str]]:
-    """(point, DN) of every record behind a position, by the store itself."""
+    """(point, DN) of every record after a position, read from the store directly."""
     connection = warehouse.connect()
     try:
         with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""What a channel says beside its two tables: names, mapped columns, a row filter; through whole jobs and `verify`."""
+"""The further settings of a channel: names, mapped columns, a row filter; through whole jobs and `verify`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def mirrored(mirror: Mirror) -> Callable[[], bool]:
 
 
 def given(warehouse: Warehouse, make_mirror: MakeMirror, rows: int = 300, **channel: Any) -> Mirror:
-    """A job over a table with rows, whose channel says this; not started."""
+    """A job over a table with rows, whose channel has these settings; not started."""
     warehouse.create_table(TABLE, COLUMNS, ("Place", "id"), ("Place",))
     run(
         warehouse,

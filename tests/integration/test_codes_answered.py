@@ -1,7 +1,7 @@
-"""Codes that MariaDB and the stand-ins for Doris and Hologres answer with: each is answered with its own act.
+"""Codes of MariaDB and of the stand-ins for Doris and Hologres: the product answers each with its own action.
 
-A server is asked for what it refuses, and its answer goes the way of a job's: as an error of ours, as a condition, and
-through the table of causes. What is expected is written down here.
+Each test provokes a refusal of a server. Its answer takes the path that it takes in a job: as a Slotkeeper error, as a
+condition, and through the table of causes. The expected results are written down here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ USER = "answered"
 
 
 def answered(error: SlotkeeperError, job: JobSpec) -> Condition:
-    """What a job says of it: the condition with its code and its act."""
+    """A job's report of it: the condition with its code and its action."""
     party, at = (error.where, job.source if error.where == "source" else job.sink)
     cause = server_of(error.message)[2]
     return explained(Condition(party, f"{party} {at.name}", cause, 0.0, code=error.code), job)
@@ -49,7 +49,7 @@ def agrees(condition: Condition, code: str, act: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Something that a MariaDB refuses: what is prepared as its superuser, what the login asks, what is expected."""
+    """A refusal of a MariaDB: the superuser's preparation, the login's statement, and the expected result."""
 
     number: int
     code: str

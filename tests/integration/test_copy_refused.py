@@ -1,4 +1,4 @@
-"""A source that refuses a COPY is read by a cursor from then on; one whose COPY breaks with rows behind it is not."""
+"""A source that refuses a COPY is read by a cursor from then on; one whose COPY fails after some rows is not."""
 
 from __future__ import annotations
 

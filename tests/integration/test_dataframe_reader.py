@@ -1,6 +1,6 @@
-"""A changelog as batches, without Spark: equal to the ledger, registered behind the commit log, refused by name.
+"""A changelog as batches, without Spark: equal to the ledger, registered after the commit log; named refusals.
 
-`tests.support.frames.Program` asks as Spark does, which `tests/spark/test_source_calls.py` pins.
+`tests.support.frames.Program` makes the calls of Spark, which `tests/spark/test_source_calls.py` pins.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
-    """A table `(id, v)` with ten rows, read by nobody."""
+    """A table `(id, v)` with ten rows, which no job reads."""
     warehouse.create_table(TABLE, "id bigint, v text", ("id",), ("id",))
     made = make_mirror(warehouse, TABLE)
     made.source(f"INSERT INTO {TABLE} SELECT n, 'old ' || n FROM generate_series(1, 10) n")
@@ -69,7 +69,7 @@ def write(mirror: Mirror, *ids: int, value: str = "new") -> None:
 
 
 def points(offset: dict[str, Any]) -> dict[str, set[int]]:
-    """What both points of a slot are where it stands at an offset."""
+    """Both points of a slot whose reader is at an offset."""
     return {name: {int(text.split("/")[0])} for name, text in offset["positions"].items()}
 
 
@@ -79,8 +79,9 @@ def points(offset: dict[str, Any]) -> dict[str, set[int]]:
 def follow(
     make_warehouse: MakeWarehouse, make_mirror: MakeMirror, folder: Path, seed: int, inclusive: bool
 ) -> tuple[Program, Mirror]:
-    """A program that reads in small batches while writers write, and to the end behind them; compared with the ledger
-    by whoever asks."""
+    """A program that reads in small batches while writers write, and then to the end; the caller compares it with the
+    ledger.
+    """
     mirror = orders(make_mirror, make_warehouse(switches=Switches(latest_inclusive=inclusive)), seed)
     program = Program(configured(mirror, folder), start="initial", poll_interval="0ms")
     try:
@@ -112,13 +113,13 @@ def committing(mirror: Mirror, statement: str) -> Iterator[None]:
     """A transaction that has its point, the newest one, and shows nothing of it before the block's end."""
     with closing(mirror.warehouse.connect(False)) as connection, connection.cursor() as cursor:
         cursor.execute(statement)
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # the stand-in gives points in a deferred trigger
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # the stand-in assigns points in a deferred trigger
         yield
         connection.commit()
 
 
 def late(mirror: Mirror, path: Path) -> list[int]:
-    """What a program has of a transaction that comes to show at the newest point after that point was read."""
+    """The program's rows of a transaction that becomes visible at the newest point after that point was read."""
     program = Program(path, start="latest", poll_interval="0ms")
     program.query.initial()
     mirror.source(f"INSERT INTO {TABLE} SELECT n, 'before' FROM generate_series(100, 199) n")
@@ -139,7 +140,7 @@ def test_what_comes_late_at_the_newest_point_is_read(mirror: Mirror, path: Path)
 def test_a_reader_that_takes_all_of_the_newest_point_for_read_loses_rows(
     mirror: Mirror, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mutant: nothing says that anything is missing."""
+    """The mutant: nothing reports the missing rows."""
     honest = DwsChangelog.end_of
 
     def lossy(self: DwsChangelog, shard: Shard, after: Position, up_to: Position, status: SlotStatus) -> DwsPosition:
@@ -149,7 +150,7 @@ def test_a_reader_that_takes_all_of_the_newest_point_for_read_loses_rows(
     assert late(mirror, path) == []
 
 
-# -- what is registered -------------------------------------------------------------------------------------------
+# -- registered points -------------------------------------------------------------------------------------------
 
 
 def test_the_slot_follows_the_commit_log_and_is_at_its_end_when_idle(mirror: Mirror, path: Path) -> None:
@@ -191,9 +192,9 @@ def test_a_batch_that_was_not_committed_is_read_again_with_the_same_rows(mirror:
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("point", ["before_false", "after_false", "before_true", "after_true"])
-def test_a_driver_killed_while_it_registers_goes_on(mirror: Mirror, path: Path, point: str) -> None:
+def test_a_driver_killed_while_it_registers_resumes(mirror: Mirror, path: Path, point: str) -> None:
     class Killed(BaseException):
-        """Ends the driver wherever it is."""
+        """Ends the driver at any point."""
 
     def kill(at: str) -> None:
         if at == point and armed:
@@ -273,7 +274,7 @@ def ids(program: Program, kinds: str = "SIU") -> list[int]:
     return sorted(row["id"] for row in program.rows if row["slotkeeper_change"] in kinds)
 
 
-def test_initial_copies_the_table_as_s_and_goes_on_with_its_changes(mirror: Mirror, path: Path) -> None:
+def test_initial_copies_the_table_as_s_and_continues_with_its_changes(mirror: Mirror, path: Path) -> None:
     program = Program(path, start="initial", poll_interval="0ms", partition_rows="4")
     assert program.batch() == 10
     write(mirror, 11, 12)
@@ -346,7 +347,7 @@ def test_a_query_that_registers_nothing_leaves_the_slot_where_it_stands(mirror: 
     assert slot_places(mirror) == before
 
 
-# -- refused ------------------------------------------------------------------------------------------------------
+# -- refusals ----------------------------------------------------------------------------------------------------
 
 
 def test_a_second_checkpoint_is_refused_by_name(mirror: Mirror, path: Path) -> None:
@@ -440,7 +441,7 @@ def test_a_query_whose_slot_was_taken_over_ends(mirror: Mirror, path: Path, impa
 
 
 def test_a_query_whose_process_is_killed_gives_its_slot_back_without_a_stop(mirror: Mirror, path: Path) -> None:
-    """Spark ends a source's process by SIGKILL; the next start would be refused where the lease outlived it."""
+    """Spark ends a source's process by SIGKILL; the next start would be refused if the lease outlived it."""
     words = [sys.executable, "-m", "tests.support.frames", str(path)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as life:
         assert life.stdout is not None
@@ -502,7 +503,7 @@ def test_what_cannot_be_asked_is_one_clear_line(path: Path, options: dict[str, s
     assert isinstance(raised.value, SlotkeeperError)
 
 
-# -- from the console's side --------------------------------------------------------------------------------------
+# -- from the console --------------------------------------------------------------------------------------------
 
 
 def test_slots_list_names_the_query_and_a_reset_is_refused_while_it_lives(

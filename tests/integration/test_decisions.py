@@ -1,4 +1,4 @@
-"""The store's side of a sink beside it: each move hits one row as it was, and no step passes what is decided."""
+"""The store's part for a sink beside it: each move hits one row in its expected state, none passes a decision."""
 
 from __future__ import annotations
 
@@ -164,8 +164,10 @@ def test_a_reset_gives_up_what_is_decided_and_counts_it(target: Target, store: P
     assert (row.position, row.decided, row.repeats) == (LATER, None, RANGE.rows)
 
 
-def test_a_reset_that_raised_no_epoch_is_told_from_one_that_did_whatever_words_it_ended_with(target: Target) -> None:
-    """An earlier version has stored other words."""
+def test_a_reset_that_raised_no_epoch_is_distinguished_from_one_that_did_whatever_its_last_message(
+    target: Target,
+) -> None:
+    """An earlier version has stored other texts."""
     resets = PostgresResets(target.session, POSITIONS, target.lane, Runner("job", "run", "host", "user", 1))
     resets.make_table()
     place = (target.lane.source, target.lane.source_table, target.lane.slot, "public.t")

@@ -1,4 +1,4 @@
-"""The sdist and the wheel that `make dist` makes: what is in them, and what their metadata says."""
+"""The sdist and the wheel that `make dist` builds: their files, and their metadata."""
 
 from __future__ import annotations
 

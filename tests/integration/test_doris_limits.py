@@ -1,4 +1,4 @@
-"""Names, sizes and states as a real Doris has them: what the sink sends, and what it does about each limit."""
+"""Names, sizes and states of a real Doris: the requests of the sink, and its reaction to each limit."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def committed(doris: DorisStandin) -> list[str]:
 
 
 def publishing_once_committed(doris: DorisStandin) -> threading.Thread:
-    """Publish as soon as a load waits for it, as a BE that was slow."""
+    """Publish as soon as a load waits for it, like a slow BE."""
 
     def publish() -> None:
         until(lambda: bool(committed(doris)), 30, "a load to be committed")

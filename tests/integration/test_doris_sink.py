@@ -1,4 +1,4 @@
-"""Loads over HTTP: who gets the password, what a slow or silent server costs, and what each answer leads to."""
+"""Loads over HTTP: which server gets the password, the cost of a slow or silent server, the result of each answer."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_load_is_unseen_until_it_is_committed_and_a_commit_may_be_repeated(
     assert sink.send(BATCH, "a") == ""
 
 
-def test_what_stands_under_the_label_and_is_not_committed_is_given_up(doris: DorisStandin, sink: DorisSink) -> None:
+def test_an_uncommitted_load_under_the_label_is_aborted(doris: DorisStandin, sink: DorisSink) -> None:
     doris.faults.plan(Call.LOAD, Fault.LOST_AFTER)
     with pytest.raises(Unreachable):
         sink.send(BATCH, "a")
@@ -96,7 +96,7 @@ def test_outcomes_of_loads_that_are_not_there_to_be_committed(doris: DorisStandi
     assert sink.commit("a", load) is Outcome.COMMITTED, "its label is committed, by whatever load"
 
 
-def test_a_load_of_fewer_rows_is_given_up(doris: DorisStandin, sink: DorisSink) -> None:
+def test_a_load_of_fewer_rows_is_aborted(doris: DorisStandin, sink: DorisSink) -> None:
     doris.faults.plan(Call.LOAD, Fault.CUT)
     with pytest.raises(Busy, match="the load has 1 of 2 rows"):
         sink.send(BATCH, "a")
@@ -124,13 +124,13 @@ def test_trials_count_rows_that_are_refused_and_leave_nothing(doris: DorisStandi
     assert doris.tables.query("SELECT * FROM mart.t")[1] == []
 
 
-def test_what_a_withdrawn_plan_left_is_given_up_by_its_label(doris: DorisStandin, sink: DorisSink) -> None:
+def test_what_a_withdrawn_plan_left_is_aborted_by_its_label(doris: DorisStandin, sink: DorisSink) -> None:
     doris.faults.plan(Call.LOAD, Fault.LOST_AFTER)
     with pytest.raises(Unreachable):
         sink.send(BATCH, "a")
     assert len(doris.transactions.running()) == 1
     sink.clear("a")
-    sink.clear("nobody has it")
+    sink.clear("no such label")
     assert doris.transactions.running() == []
 
 
@@ -204,7 +204,7 @@ def test_a_dead_backend_and_none_at_all_pass_by_themselves(doris: DorisStandin, 
     assert PASSWORD not in str(dead.value)
 
 
-def test_a_wrong_password_is_no_answer_that_passes(doris: DorisStandin) -> None:
+def test_a_wrong_password_is_not_retried(doris: DorisStandin) -> None:
     session = DorisConnection(opened(doris))
     sink = session.batch_sink(job_of(doris), IDENTITY, "direct")
     sink.http.login = replace(sink.http.login, password="falsch")

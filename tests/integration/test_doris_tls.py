@@ -1,6 +1,6 @@
-"""TLS to a Doris: verified by default, and never left by a redirect; over the stand-in's FE and BE, and a MariaDB.
+"""TLS to a Doris: verified by default, and kept through a redirect; over the stand-in's FE and BE, and a MariaDB.
 
-The session for queries is tried on a MariaDB as well.
+The session for queries is tested on a MariaDB as well.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 def secured(authority: Authority) -> Iterator[DorisStandin]:
-    """A stand-in all of whose lines are TLS, with a certificate for its address."""
+    """A stand-in with TLS on every connection, and a certificate for its address."""
     with DorisStandin(password=PASSWORD, tls=authority.server("127.0.0.1")) as made:
         made.create(TARGET, "id BIGINT NOT NULL, v BIGINT", ("id",))
         yield made
@@ -62,7 +62,7 @@ def test_a_certificate_of_the_authority_is_let_in_by_every_mode(
     assert secured.tables.query("SELECT count(*) FROM mart.t")[1] == [(2,)]
 
 
-def test_a_certificate_of_an_authority_that_nobody_named_is_refused(secured: DorisStandin) -> None:
+def test_a_certificate_of_an_authority_that_is_not_configured_is_refused(secured: DorisStandin) -> None:
     with pytest.raises(AccessRefused, match="TLS: ") as told:
         sent(at(secured, "verify-full"))
     assert "sslrootcert" in told.value.hint
@@ -89,7 +89,7 @@ def test_a_redirect_out_of_tls_is_refused(secured: DorisStandin, authority: Auth
     assert PASSWORD not in str(told.value)
 
 
-def test_a_file_that_is_no_certificate_is_named(secured: DorisStandin, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_certificate_is_named(secured: DorisStandin, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.crt"
     for text in (None, "no certificate"):
         if text:

@@ -1,7 +1,8 @@
-"""A DWS as a sink, as far as PostgreSQL can show it: every statement that is sent, and what it makes of the target.
+"""DWS as a sink, as far as PostgreSQL can show it: every statement that is sent, and its effect on the target.
 
-NOT shown here: that a DWS takes these statements. A face of PostgreSQL stands in for it: it takes away the clauses that
-PostgreSQL has not (the layout of a table), and refuses what a DWS refuses, has not or does badly by its vendor's pages.
+NOT shown here: that DWS accepts these statements. A wrapper of PostgreSQL's cursor stands in for DWS: it removes the
+clauses that PostgreSQL lacks (the layout of a table), and refuses what DWS refuses, lacks or handles badly according to
+its vendor's pages.
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ REFUSED = re.compile(
     r"|^\s*WITH\b|^\s*PREPARE\b.*\bMERGE\b|\bSET shard\b",
     re.DOTALL,
 )
-"""Newer than its dialect, or refused before ON CONFLICT (WITH) or inside PREPARE (MERGE), or not pushed down;
-or the column by whose hash rows lie."""
+"""Statements newer than its dialect, refused before ON CONFLICT (WITH) or inside PREPARE (MERGE), or not pushed down;
+or the column by whose hash rows are distributed.
+"""
 
 
 class Face(pg.Cursor):
-    """A cursor of a DWS, for statements only."""
+    """A cursor of the DWS stand-in, for statements only."""
 
     sent: ClassVar[list[str]] = []
 
@@ -60,7 +62,7 @@ class Face(pg.Cursor):
 
 @pytest.fixture
 def face(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Sessions of kind dws speak through it; the statements that they send."""
+    """Sessions of kind dws use this cursor; returns the statements that they send."""
     real = SinkSession.ready
 
     def ready(session: SinkSession) -> pg.Connection:
@@ -81,7 +83,7 @@ def database(pg_server: Server) -> Iterator[str]:
     drop_database(pg_server, DATABASE)
 
 
-def test_kind_dws_mirrors_without_what_a_dws_refuses(
+def test_kind_dws_mirrors_without_what_dws_refuses(
     warehouse: Warehouse, make_mirror: MakeMirror, face: list[str]
 ) -> None:
     columns = """place bigint NOT NULL, id bigint NOT NULL, v text, w text COLLATE "C" DEFAULT 'w' NOT NULL"""
@@ -151,7 +153,7 @@ def test_a_dn_under_another_name_keeps_its_row(warehouse: Warehouse, make_mirror
 def test_every_mode_makes_what_the_oracle_makes(
     pg_server: Server, database: str, face: list[str], seed: int, partial: bool
 ) -> None:
-    name = "mart.every t" if partial else "mart.excluded"  # spelled with quotes; like ON CONFLICT's own
+    name = "mart.every t" if partial else "mart.excluded"  # written with quotes; like ON CONFLICT's own
     effects = Effects(pg_server, database, name, others=partial, kind="dws")
     events = 0
     for number, (mode, strategy) in enumerate(CELLS):
@@ -171,7 +173,7 @@ def test_every_mode_makes_what_the_oracle_makes(
 def test_batches_of_a_query_make_what_the_oracle_makes(
     pg_server: Server, database: str, face: list[str], seed: int, mode: str
 ) -> None:
-    """Only the statements, as everywhere here: an unlogged table, and a fence by ON CONFLICT ... WHERE."""
+    """The statements only, as in the whole file: an unlogged table, and a fence by ON CONFLICT ... WHERE."""
     effects = QueryEffects(pg_server, database, f"mart.query_{mode}", others=True, kind="dws")
     run_query(effects, SinkOptions(write_mode=mode), True, seed)
     effects.close()
@@ -182,7 +184,7 @@ def test_batches_of_a_query_make_what_the_oracle_makes(
 def test_where_merge_is_refused_for_now_the_same_rows_are_upserted(
     pg_server: Server, database: str, face: list[str]
 ) -> None:
-    """DWS: MERGE INTO cannot run during redistribution. Here a rule on the table makes PostgreSQL refuse it alike."""
+    """DWS: MERGE INTO cannot run during redistribution. A rule on the table makes PostgreSQL refuse it likewise."""
     row: dict[str, Value] = {"h": 0, "k": 1, "a": 1, "b": "x", "tags": None, "j": None}
     events = [Event(1, 2, "I", (0, 1), row)]
     for kind in ("dws", "postgres"):
@@ -217,7 +219,7 @@ def test_the_face_refuses_what_postgresql_alone_takes(pg_server: Server, databas
 def test_a_changed_source_alters_a_target_or_names_what_does(
     warehouse: Warehouse, make_mirror: MakeMirror, face: list[str], policy: str
 ) -> None:
-    """A DWS alters with its own statements; where it is a sink, no slot is reset, and the way out is another one."""
+    """DWS alters with its own statements; with DWS as a sink, no slot is reset, and the fix is another one."""
     mirror = shapes.prepared(warehouse, make_mirror, policy)
     mirror.job = replace(mirror.job, sink_kind="dws")
     shapes.insert(mirror, "1, 50")
@@ -245,7 +247,7 @@ def test_a_changed_source_alters_a_target_or_names_what_does(
     mirror.stop()
 
 
-def test_a_reset_is_refused_where_the_sink_is_a_dws(
+def test_a_reset_is_refused_where_the_sink_is_dws(
     warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
 ) -> None:
     job = replace(make_mirror(warehouse, TABLE).job, sink_kind="dws")

@@ -1,4 +1,4 @@
-"""A DWS whose database imitates Oracle would keep empty texts as NULL, and one like Teradata may cut long ones."""
+"""Databases of DWS: in Oracle mode they would store empty texts as NULL, in Teradata mode they can cut long texts."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ def test_other_modes_are_not_and_a_postgresql_has_none(sink: Warehouse, kind: st
         assert PostgresViewer(session).objections() == []
 
 
-def test_a_session_of_a_dws_has_no_text_cut() -> None:
+def test_a_session_of_dws_has_no_text_cut() -> None:
     assert dialect_of("dws").settings["td_compatible_truncation"] == "off"
     assert "td_compatible_truncation" not in dialect_of("postgres").settings

@@ -1,4 +1,4 @@
-"""What cannot be mirrored is refused by name, with what cures it: by a start, and by `doctor` with the same words."""
+"""Tables that cannot be mirrored are refused with a named error and its fix, by a start and by `doctor` alike."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
 
 @pytest.fixture(scope="module")
 def shared(pg_server: Server) -> Iterator[Mirror]:
-    """One mirror for all that is spoiled and mended again: no start of it gets through."""
+    """One mirror that every case spoils and repairs again: no start of it succeeds."""
     warehouse = Warehouse.install(pg_server, database="warehouse_of_targets")
     mend(warehouse)
     made = Mirror(warehouse, TABLE)
@@ -161,7 +161,7 @@ def test_row_security_that_comes_later_is_refused_by_the_next_start_and_by_verif
     mirror.wait_equal()
 
 
-def test_a_policy_that_is_off_or_does_not_concern_the_login_is_no_objection(mirror: Mirror) -> None:
+def test_a_policy_that_is_off_or_does_not_concern_the_login_is_not_an_objection(mirror: Mirror) -> None:
     facts.redact(mirror.warehouse, TABLE, enable=False)
     mirror.source(
         f"ALTER TABLE {TABLE} ENABLE ROW LEVEL SECURITY",
@@ -297,7 +297,7 @@ def test_a_made_type_goes_into_a_column_of_text(warehouse: Warehouse, make_mirro
     mirror.stop()
 
 
-def test_types_that_only_a_dws_has_become_what_reads_the_same(mirror: Mirror) -> None:
+def test_types_that_only_dws_has_become_what_reads_the_same(mirror: Mirror) -> None:
     spelled = {"a": "tinyint", "b": "nvarchar2(20)", "c": "smalldatetime", "d": "clob"}
     columns = (Column("id", "bigint"), *(Column(name, type_) for name, type_ in spelled.items()))
     identity = TableIdentity(1, columns, ("id",), "db1")

@@ -1,4 +1,4 @@
-"""A MariaDB of the demo's own, on hosts that differ from the usual one."""
+"""A MariaDB of the demo, on unusual hosts."""
 
 from __future__ import annotations
 

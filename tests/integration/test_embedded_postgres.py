@@ -1,4 +1,4 @@
-"""Embedded servers: start, restart, crash, stop, attach; and the ways of not being root."""
+"""Embedded servers: start, restart, crash, stop, attach; and the cases without root."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def alive(process: psutil.Process) -> bool:
-    """Whether it lives: another process that was given its number is not it."""
+    """Whether it is running: another process with the same number does not count."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -62,7 +62,7 @@ def test_a_crash_keeps_what_was_committed_and_the_port(folder: Path) -> None:
     assert ask(server, "SELECT a FROM kept") == [(1,)]
 
 
-def test_stop_leaves_no_process_and_start_goes_on(folder: Path) -> None:
+def test_stop_leaves_no_process_and_start_resumes(folder: Path) -> None:
     server = postgres.start(folder, "one")
     assert postgres.start(folder, "one") == server, "one that runs is not started twice"
     assert postgres.attach(folder) == server
@@ -87,7 +87,7 @@ def test_passwords_are_asked_for_and_private(folder: Path) -> None:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A temporary folder of our own where everybody may make files; pytest's is closed to other users."""
+    """A temporary folder in a place where every user may create files; pytest's is closed to other users."""
     place = Path(tempfile.mkdtemp(prefix="slotkeeper-test-"))
     place.chmod(0o1777)
     if not placement.everybody_may_enter(place):
@@ -99,7 +99,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root has to drop rights")
-def test_as_root_with_binaries_that_nobody_can_reach(
+def test_as_root_with_binaries_that_no_other_user_can_reach(
     opened: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = find_binaries().folder.parents[1]

@@ -1,4 +1,4 @@
-"""`slotkeeper locks end`: one session in front of a job's is ended at a real PostgreSQL, and never another one."""
+"""`slotkeeper locks end`: one session in front of a job's is ended at a real PostgreSQL, and never another session."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def is_there(at: Place, pid: int) -> bool:
 
 
 def in_front(at: Place, name: str = OURS, holder: str = "psql") -> tuple[int, float]:
-    """A stranger with the table's lock, and one of ours that waits for it."""
+    """A stranger with the table's lock, and a session of the job that waits for it."""
     pid = at.stranger(f"LOCK TABLE {TABLE} IN ACCESS EXCLUSIVE MODE", name=holder).info.backend_pid
     at.waiting(STATEMENT, name)
     at.waits(at.reader("slotkeeper"))
@@ -93,7 +93,7 @@ def test_the_session_in_front_ends_ours_continues_and_both_lines_are_in_the_audi
     assert (after.phase, after.outcome) == (Phase.OUTCOME, "it has ended")
 
 
-def test_a_session_that_is_in_front_of_nobody_of_ours_is_never_ended(
+def test_a_session_that_blocks_no_session_of_a_job_is_never_ended(
     place: Place, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pid = place.stranger(f"SELECT * FROM {TABLE}").info.backend_pid
@@ -179,7 +179,7 @@ def test_without_a_line_in_the_audit_nothing_is_ended(place: Place, capfd: pytes
 
 @dataclass
 class Roles:
-    """Two logins without any right of their own, dropped at the end."""
+    """Two logins without any rights, dropped at the end."""
 
     at: Place
     admin: pg.Connection

@@ -1,4 +1,4 @@
-"""A DDL that waits at a MariaDB, with a job's session after it, is ended where the login may, and no other session."""
+"""A DDL that waits at a MariaDB before a job's session is ended if the login has the right; no other session is."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def ender(stage: Stage) -> SessionEnder:
 
 
 def after_it(stage: Stage, user: str = READER) -> None:
-    """A session that reads the table, and waits until the DDL in front has gone."""
+    """A session that reads the table, and waits until the DDL in front has ended."""
     session = stage.login(user)
     session.seconds = 300.0
 
@@ -71,7 +71,7 @@ def there(stage: Stage, pid: int) -> bool:
 
 
 def seen(at: SessionEnder, pid: int, end: float | None = None) -> InFront:
-    """What is said of it, as soon as the server tells which of the two waits longer."""
+    """The report of it, as soon as the server shows which of the two waits longer."""
     return until(lambda: at.in_front(pid, time.time(), end), 20, "it to be in front")
 
 
@@ -85,7 +85,7 @@ def test_a_login_that_may_ends_the_ddl_in_front_of_a_job_and_one_that_may_not_sa
     assert f"`KILL {pid}`" in refused.value.hint and f"CONNECTION_ADMIN ON *.* TO '{READER}'@'%'" in refused.value.hint
     assert not seen(at, pid, began).sent and there(stage, pid)
     stage.maria.run(f"GRANT CONNECTION ADMIN ON *.* TO {READER}@'%'")
-    at = ender(stage)  # a session has the rights of its login's moment
+    at = ender(stage)  # a session has the rights of the time of its login
     found = seen(at, pid, began - 60.0)
     assert found.right == "CONNECTION ADMIN" and not found.sent and there(stage, pid)
     with pytest.raises(Refused, match="not the session connected"):
@@ -133,14 +133,14 @@ def test_a_right_that_the_session_has_not_yet_ends_nothing_and_says_who_can(stag
     assert not found.sent and not found.right and there(stage, pid)
 
 
-def test_a_ddl_that_no_session_of_ours_waits_after_is_in_front_of_nobody(stage: Stage) -> None:
+def test_a_ddl_that_no_session_of_a_job_waits_after_blocks_no_session(stage: Stage) -> None:
     stage.maria.run(f"GRANT CONNECTION ADMIN ON *.* TO {READER}@'%'")
     pid, at = waiting(stage, ""), ender(stage)
     assert at.in_front(pid, time.time()) is None
     assert at.in_front(pid, time.time(), first(stage.reader()).waiter.began) is None and there(stage, pid)
 
 
-def test_a_session_that_waits_to_read_or_that_does_nothing_is_in_front_of_nobody(stage: Stage) -> None:
+def test_a_session_that_waits_to_read_or_that_does_nothing_blocks_no_session(stage: Stage) -> None:
     waiting(stage)
     rows = stage.maria.rows(waits._WAITING.replace("%%", "%"))
     readers = [int(row[0]) for row in rows if row[1] == READER]

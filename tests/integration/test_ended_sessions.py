@@ -1,6 +1,4 @@
-"""Sessions at a real PostgreSQL sink are ended by their exact name: of one login, in one database, and
-nobody else's.
-"""
+"""Sessions at a real PostgreSQL sink are ended by their exact name, login and database, and no other session."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ NEIGHBOURS = (
 
 @dataclass
 class Place:
-    """A database with sessions in it, each of which a test asks whether it lives."""
+    """A database with sessions in it, which a test asks whether they are connected."""
 
     server: Server
     database: str
@@ -97,11 +95,11 @@ def test_only_who_goes_by_just_that_name_is_ended(place: Place) -> None:
     assert store.end_sessions(NAME) == 2
     until(lambda: not any(map(lives, mine)), 20, "both to be ended")
     assert all(map(lives, others)) and lives(elsewhere)
-    assert store.end_sessions(NAME) == 0, "whoever is gone is nobody"
+    assert store.end_sessions(NAME) == 0, "an ended session is not listed"
 
 
 @pytest.mark.parametrize("name", ["slotkeeper/%", "slotkeeper/or_ders/_.3f9a2c.1_", "\\", "%", "_"])
-def test_a_name_is_no_pattern(place: Place, name: str) -> None:
+def test_a_name_is_not_a_pattern(place: Place, name: str) -> None:
     other = place.named(NAME)
     assert place.store().end_sessions(name) == 0
     assert lives(other)
@@ -117,7 +115,7 @@ def test_a_stranger_who_has_taken_the_name_is_not_ended_and_an_ordinary_login_en
     assert lives(hers)
 
 
-def test_a_login_that_may_not_end_anybody_is_told_so(place: Place) -> None:
+def test_a_login_without_the_right_to_end_a_session_is_reported(place: Place) -> None:
     etl = place.role("etl_refused")
     run(place.named("maker"), "REVOKE EXECUTE ON FUNCTION pg_terminate_backend(integer, bigint) FROM PUBLIC")
     mine = place.named(NAME, endpoint=etl)

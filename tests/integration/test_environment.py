@@ -1,4 +1,4 @@
-"""Nothing of the environment or of a home redirects or weakens a session, in this process or in its children.
+"""No part of the environment or of a home directory redirects or weakens a session, in this process or in its children.
 
 libpq, "Environment Variables", "The Connection Service File", "The Password File", "Client Certificates".
 """
@@ -46,7 +46,7 @@ if len(sys.argv) > 4:
     said += json.loads(subprocess.run(child, env=environment, stdout=subprocess.PIPE, check=True).stdout)
 print(json.dumps(said))
 """
-"""Opens a session of either way to connect, and tells where it went; a child of it does the same."""
+"""Opens a session in each of the two ways to connect, and prints its server; a child process does the same."""
 
 HOSTILE = {
     "PGPORT": "{decoy}", "PGDATABASE": "elsewhere", "PGUSER": "mallory", "PGPASSWORD": "wrong",
@@ -73,14 +73,14 @@ FILES = (
 
 @pytest.fixture
 def decoy() -> Iterator[Seen]:
-    """A server that nobody named, which takes any password that it is given."""
+    """A server that no configuration names, which accepts any password."""
     with begging(None, 3) as seen:
         yield seen
 
 
 @pytest.fixture
 def hostile(tmp_path: Path, decoy: Seen) -> dict[str, str]:
-    """An environment and a home that lead elsewhere by every way that libpq knows."""
+    """An environment and a home directory that redirect in every way that libpq knows."""
     home, certs = tmp_path / "home", tmp_path / "home" / ".postgresql"
     certs.mkdir(parents=True)
     for name in ("root.crt", "root.crl", "postgresql.crt", "postgresql.key"):

@@ -1,4 +1,4 @@
-"""`errors list|show|replay|discard` as typed, and `verify` beside them: what is shown, asked for and refused."""
+"""`errors list|show|replay|discard` as typed, and `verify` beside them: output, questions and refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Shell:
 
 @pytest.fixture
 def shell(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Shell:
-    """A stopped job over ten rows, of which numbers 1 and 2 are held."""
+    """A stopped job over ten rows, of which numbers 1 and 2 are in quarantine."""
     mirror = mirror_of(warehouse, make_mirror)
     standin.run(warehouse, f"INSERT INTO {TABLE} SELECT g % 4, g, g / 3 * 100, 'row' FROM generate_series(1, 10) g")
     standin.run(warehouse, f"UPDATE {TABLE} SET n = 1 WHERE id <= 2")
@@ -48,7 +48,7 @@ def shell(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path, capfd: 
     return Shell(mirror, polling.config(tmp_path, mirror.job.source, mirror.job.sink, entry), capfd)
 
 
-def test_a_row_is_looked_at_replayed_and_given_up_as_typed(shell: Shell) -> None:
+def test_a_row_is_shown_replayed_and_discarded_as_typed(shell: Shell) -> None:
     job = shell.mirror.job.name
     found = shell.listed(job)
     assert [one["key"] for one in found] == [["2", "2"], ["1", "1"]]
@@ -104,7 +104,7 @@ def test_a_row_is_looked_at_replayed_and_given_up_as_typed(shell: Shell) -> None
 
 WRONG = {
     ("list", "JOB", "--state", "gone"): (2, "unknown state 'gone'"),
-    ("list", "nobody"): (2, "unknown job 'nobody'"),
+    ("list", "absent"): (2, "unknown job 'absent'"),
     ("show", "JOB", "999"): (3, "unknown entry 999"),
     ("replay", "JOB", "--reason", "x"): (2, "specify either IDs or --all"),
     ("replay", "JOB", "999", "--reason", "x"): (3, "unknown entry 999"),

@@ -1,4 +1,4 @@
-"""A disk that is really full: jobs can be stopped, nothing that runs ends for it, and what is said names the disk."""
+"""A disk that is really full: jobs can be stopped, no running process ends by it, and the messages name the disk."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Disk:
     path: Path
 
     def fill(self) -> None:
-        """Leave no byte free, also none that was freed meanwhile."""
+        """Leave no byte free, and none of those that are freed meanwhile."""
         with (self.path / "filler").open("ab", buffering=0) as file, contextlib.suppress(OSError):
             while True:
                 file.write(b"x" * 4096)
@@ -63,7 +63,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 @pytest.fixture
 def jobs(disk: Disk, tmp_path: Path) -> Iterator[Jobs]:
-    """Real jobs whose state lies on that disk, and what their fake drivers note beside it."""
+    """Real jobs whose state is on that disk, and the notes of their fake drivers beside it."""
     with Store.open(disk.path / "state") as store:
         made = Jobs(store, tmp_path)
         try:
@@ -74,7 +74,7 @@ def jobs(disk: Disk, tmp_path: Path) -> Iterator[Jobs]:
 
 
 def takes_nothing(jobs: Jobs) -> bool:
-    """Whether a write is refused for want of room: until then what was free in the store's own files goes."""
+    """Whether a write is refused for lack of space: until then the free space in the store's own files is used up."""
     try:
         jobs.store.record_event("orders", "probe")
     except NoRoom:
@@ -198,14 +198,14 @@ def test_a_disk_without_inodes_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
-def test_a_quota_on_a_disk_with_room_is_told_as_such(tmp_path: Path, number: int) -> None:
+def test_a_quota_on_a_disk_with_room_is_reported_as_such(tmp_path: Path, number: int) -> None:
     error = cannot_write(tmp_path / "x", OSError(number, os.strerror(number)))
     assert isinstance(error, NoRoom) and "accepts no more data" in error.message and "check quotas" in error.message
     assert full(tmp_path) == ""
     assert not isinstance(cannot_write(tmp_path / "x", OSError(errno.EACCES, "Permission denied")), NoRoom)
 
 
-# -- who is signalled, with a store that refuses to be written -----------------------------------------------------
+# -- processes that are signalled, with a store that refuses to be written -----------------------------------------
 
 
 def refuse_wanted(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
@@ -244,7 +244,7 @@ def test_a_deaf_job_that_is_not_waited_for_is_still_shown_as_it_is(jobs: Jobs, m
 
 
 def test_a_process_that_does_not_hold_the_lock_is_not_signalled(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever shares the folder can write any process of ours into the store."""
+    """Another user of the folder can write any process of the product's user into the store."""
     view = jobs.start("orders")
     other = jobs.start("other")
     assert other.supervisor is not None and other.driver is not None

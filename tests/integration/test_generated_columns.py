@@ -1,7 +1,7 @@
-"""Generated columns of a source: a stored one is carried, a virtual one is in no binlog and is refused or left out.
+"""Generated columns of a source: a stored one is mirrored, a virtual one is in no binlog and is refused or left out.
 
 DWS, CREATE TABLE: a column-store table, which an HStore table is, takes NULL, NOT NULL and DEFAULT alone, so that none
-of its columns is generated. PostgreSQL 18 makes virtual ones where nothing else is said.
+of its columns is generated. PostgreSQL 18 makes virtual columns by default.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_a_full_copy_carries_what_is_computed(mirror: Mirror) -> None:
 
 
 def test_a_catalog_that_knows_no_generated_columns_is_read(mirror: Mirror) -> None:
-    """As a DWS's: `attgenerated` is of PostgreSQL 12."""
+    """As in the catalog of DWS: `attgenerated` came with PostgreSQL 12."""
     run(
         mirror.warehouse,
         "CREATE SCHEMA older",

@@ -1,4 +1,4 @@
-"""That all old sessions are gone is said only where every coordinator's sessions are seen."""
+"""The end of all older sessions is reported only if the sessions of every coordinator are visible."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_what_a_server_said_before_it_ended_a_session_is_kept(warehouse: Warehou
 
 
 def test_with_one_coordinator_it_is_certain(warehouse: Warehouse, admin: DwsSlotAdmin) -> None:
-    facts.activity_by_user(warehouse)  # they are of our own login
+    facts.activity_by_user(warehouse)  # they belong to the job's own login
     old = old_session(warehouse, OLD)
     assert ended(admin) and admin.end_rivals()
     with pytest.raises(Exception, match=r"terminat|closed"):
@@ -110,7 +110,7 @@ def test_where_the_coordinators_cannot_be_counted_it_is_not_certain(warehouse: W
 
 
 def listed(warehouse: Warehouse, pattern: str) -> list[str]:
-    """The names of the sessions that the server lists."""
+    """The names of the sessions in the server's list."""
     with warehouse.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SELECT application_name FROM pg_stat_activity WHERE application_name LIKE %s", (pattern,))
         return [name for (name,) in cursor.fetchall()]
@@ -137,7 +137,7 @@ def test_a_session_is_listed_by_the_channel_that_it_registers_whatever_a_server_
 
 
 def test_a_rival_of_the_longest_name_is_found_and_ended(warehouse: Warehouse, admin: DwsSlotAdmin) -> None:
-    """Of a job of 40 characters on a DN of eleven: what a server cuts off a name, nobody finds the session by."""
+    """Of a job of 40 characters on a DN of eleven: a name that the server cuts off finds no session."""
     facts.activity_by_user(warehouse)
     first, again = (longest(epoch) for epoch in (1_700_000_000_000, 9_999_999_999_999))
     old = old_session(warehouse, first)

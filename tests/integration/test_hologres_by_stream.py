@@ -1,4 +1,4 @@
-"""A Hologres read by its binlog's stream: the same rows as by SQL, whatever the types, the ranges and the messages."""
+"""A Hologres read by its binlog's stream: the same rows as by SQL, for all types, ranges and messages."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_both_ways_bring_the_same_rows_of_every_type_whatever_ranges_and_message
     assert hologres.faults.messages > 60
 
 
-def test_a_job_by_stream_copies_follows_and_goes_on_where_its_rows_stand(holo_pair: HoloPair, seed: int) -> None:
+def test_a_job_by_stream_copies_follows_and_resumes_from_its_rows(holo_pair: HoloPair, seed: int) -> None:
     print(f"seed {seed}")
     chance = random.Random(seed)
     mirror, hologres = holo_pair.mirror, holo_pair.hologres
@@ -143,7 +143,7 @@ def test_what_no_stream_can_send_is_refused_by_name_and_doctor_says_so(
             session.source(pair.mirror.job).admit()
 
 
-def test_doctor_names_slots_of_others_and_no_verb_of_ours_makes_or_drops_one(holo_pair: HoloPair) -> None:
+def test_doctor_names_slots_of_others_and_no_slotkeeper_verb_makes_or_drops_one(holo_pair: HoloPair) -> None:
     hologres = holo_pair.hologres
     assert not any("other owners have slots" in text for text in findings(holo_pair)[Level.OK])
     hologres.rows(f"CREATE PUBLICATION p FOR TABLE {TABLE}; SELECT 1")
@@ -155,7 +155,7 @@ def test_doctor_names_slots_of_others_and_no_verb_of_ours_makes_or_drops_one(hol
         assert session.viewer().points(TABLE) is None
 
 
-def test_a_lane_that_stands_still_counts_down_to_when_unread_records_go(holo_pair: HoloPair) -> None:
+def test_a_lane_that_does_not_advance_counts_down_to_when_unread_records_go(holo_pair: HoloPair) -> None:
     holo_pair.hologres.set_property(TABLE, "binlog.ttl", "1000")
     holo_pair.options(read_by="stream")
     holo_pair.write(*((key, key) for key in range(1, 41)))

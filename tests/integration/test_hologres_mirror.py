@@ -46,7 +46,7 @@ def test_a_copy_and_the_changes_behind_it_make_the_target_equal(holo_pair: HoloP
     assert {row.key.shard for row in mirror.rows()} == {"shard_0", "shard_1", "shard_2", "shard_3"}
 
 
-def test_a_job_goes_on_where_its_rows_stand(holo_pair: HoloPair) -> None:
+def test_a_job_resumes_from_its_rows(holo_pair: HoloPair) -> None:
     mirror = holo_pair.mirror
     holo_pair.write((1, 1), (2, 2))
     mirror.start().wait_running()

@@ -1,4 +1,4 @@
-"""What the parameters of a hologres source do; how they are read is tested in tests/unit/config."""
+"""The effect of the parameters of a hologres source; tests/unit/config tests how they are read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.waiting import until
 
 
 def everything(pair: HoloPair) -> list[Fields]:
-    """All that the whole binlog does to rows, as a job reads it."""
+    """All effects of the whole binlog on rows, as a job reads it."""
     out = io.BytesIO()
     with closing(pair.connection()) as session:
         source = session.source(pair.mirror.job)
@@ -63,7 +63,7 @@ def test_binlog_read_batch_size_is_how_many_records_a_page_has(holo_pair: HoloPa
     assert pages == sum(-(-count // size) for count in by_shard if count)
 
 
-def test_binlog_ignore_delete_leaves_deletes_out_and_goes_on_behind_them(holo_pair: HoloPair) -> None:
+def test_binlog_ignore_delete_leaves_deletes_out_and_continues_after_them(holo_pair: HoloPair) -> None:
     holo_pair.write((1, 1), (2, 2))
     holo_pair.write((1, None), (2, None))
     assert letters(holo_pair) == ["I", "I", "d", "d"]
@@ -126,7 +126,7 @@ def test_binlog_visibility_lag_leaves_the_newest_records_for_later(holo_pair: Ho
     assert len(everything(holo_pair)) == 29, "the older ones alone"
 
 
-def test_retry_count_counts_the_first_try_and_begins_anew_after_a_success(holo_pair: HoloPair, tmp_path: Path) -> None:
+def test_retry_count_counts_the_first_try_and_starts_over_after_a_success(holo_pair: HoloPair, tmp_path: Path) -> None:
     loaded(tmp_path, holo_pair, "retry_count = 4\nbinlog_retry_interval = 10\n")
     rules, history, waits = RetryRules.of(holo_pair.mirror.job), NO_HISTORY, []
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""Resets of a job that reads a Hologres: our rows move, the server keeps nothing; and what undoes them."""
+"""Resets of a job that reads a Hologres: the progress rows move, the server stores nothing; and their undo."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.resetting import Resetting
 
 
 def stopped(pair: HoloPair, tmp_path: Path) -> Resetting:
-    """A job that has applied three changes to each of 20 rows, and stands still."""
+    """A job that has applied three changes to each of 20 rows, and has nothing left to read."""
     pair.write(*((key, 0) for key in range(1, 21)))
     pair.mirror.start().wait_running()
     for turn in (1, 2, 3):
@@ -24,7 +24,7 @@ def stopped(pair: HoloPair, tmp_path: Path) -> Resetting:
 
 
 def spoil(pair: HoloPair) -> None:
-    """The target falls back, as one that somebody restored; what is read again makes it equal."""
+    """The target falls back, like a restored one; reading again makes it equal."""
     pair.mirror.at_sink("UPDATE mart.t SET v = -1")
 
 
@@ -76,7 +76,7 @@ def test_a_time_is_looked_up_in_each_shard(holo_pair: HoloPair, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", [TargetKind.LATEST, TargetKind.SNAPSHOT])
-def test_latest_skips_and_a_snapshot_copies_anew(holo_pair: HoloPair, tmp_path: Path, kind: TargetKind) -> None:
+def test_latest_skips_and_a_snapshot_copies_again(holo_pair: HoloPair, tmp_path: Path, kind: TargetKind) -> None:
     resetting = stopped(holo_pair, tmp_path)
     holo_pair.write(*((key, 9) for key in range(1, 11)))
     made = resetting.plan(Goal(kind, on_existing="replace" if kind is TargetKind.SNAPSHOT else ""))

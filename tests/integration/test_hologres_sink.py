@@ -1,4 +1,4 @@
-"""Statements of a Hologres sink at a real PostgreSQL: every type keeps its values, and no name or value breaks out."""
+"""Statements of a Hologres sink at a real PostgreSQL: every type keeps its values, and no text escapes its quotes."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_a_value_that_the_target_refuses_is_a_bad_row_without_the_value(
     assert "Restore the target as it was" in gone.value.hint
 
 
-def test_nobody_there_and_a_wrong_password_are_told_apart(hologres: HologresSinkSide) -> None:
+def test_no_server_and_a_wrong_password_are_distinguished(hologres: HologresSinkSide) -> None:
     job = job_of(hologres)
     other = replace(login(job.sink, "test"), password="falsch-9")
     with closing(HologresConnection(other)) as wrong, pytest.raises(AccessRefused) as told:

@@ -1,4 +1,4 @@
-"""A Hologres whose slot at the server follows our progress rows: made, moved, never ahead of them."""
+"""A Hologres whose slot at the server follows the progress rows: made, moved, never ahead of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def positions(pair: HoloPair) -> dict[int, int]:
 
 
 def confirmed(pair: HoloPair) -> dict[int, int]:
-    """What the server has, by shard; 0 where nothing was confirmed."""
+    """The server's positions, by shard; 0 if nothing was confirmed."""
     return dict.fromkeys(positions(pair), 0) | pair.hologres.confirmed(SLOT)
 
 
@@ -138,7 +138,7 @@ def test_a_reset_moves_row_and_slot_and_undo_brings_both_back(
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("how", ["latest", "earliest", "initial"])
-def test_it_begins_where_the_job_begins_and_a_start_anew_finds_its_own_slot(slot_pair: HoloPair, how: str) -> None:
+def test_it_begins_where_the_job_begins_and_a_new_start_finds_its_own_slot(slot_pair: HoloPair, how: str) -> None:
     slot_pair.mirror.job = replace(slot_pair.mirror.job, start=how)
     slot_pair.write(*((key, key) for key in range(1, 21)))
     for turn in range(2):

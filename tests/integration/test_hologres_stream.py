@@ -40,7 +40,7 @@ def keepalive(end: int, reply: bool = True) -> bytes:
 
 @dataclass
 class StreamServer:
-    """Serves one script a login; a script that ends leaves the line open, `CUT` in it closes the line."""
+    """Serves one script a login; a script that ends leaves the connection open, `CUT` in it closes the connection."""
 
     scripts: list[list[bytes]]
     commands: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class StreamServer:
     flushed: list[int] = field(default_factory=list)
     """The flush position of each status that a client sent."""
     refusal: bytes = b""
-    """What the first commands are refused with, as fields of an ErrorResponse."""
+    """The refusals of the first commands, as fields of an ErrorResponse."""
     answered: threading.Event = field(default_factory=threading.Event)
     """Set by a status."""
 
@@ -293,7 +293,7 @@ def test_a_range_that_begins_elsewhere_begins_a_new_stream_there() -> None:
         assert ["'5'" in one for one in server.commands] == [False, True]
 
 
-def test_a_range_whose_rows_do_not_come_is_given_up_in_time() -> None:
+def test_a_range_whose_rows_do_not_come_is_abandoned_in_time() -> None:
     with streaming([[rows(1)], [rows(1, 2)]]) as server, closing(ranges(server, 0.3)) as shard:
         with pytest.raises(Unreachable, match="sent nothing new within"):
             lsns(shard.rows(0, 2))

@@ -29,7 +29,7 @@ def _run(connection: pg.Connection, statement: str) -> None:
         cursor.execute(statement)
 
 
-def test_a_ddl_that_waits_for_a_job_s_session_is_told_until_that_ends(hologres: Hologres) -> None:
+def test_a_ddl_that_waits_for_a_job_s_session_is_reported_until_that_ends(hologres: Hologres) -> None:
     hologres.create_table(TABLE, "id bigint, v bigint", ("id",))
     with ExitStack() as stack:
         ours, eve = (_session(hologres, stack, name) for name in ("slotkeeper/orders/1/copy", "psql"))

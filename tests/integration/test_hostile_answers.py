@@ -1,7 +1,7 @@
-"""Whatever a source writes into a field of its answers, no sink runs it, nor does a printed statement when pasted.
+"""A source may write anything into a field of its answers: no sink runs it, nor does a printed statement when pasted.
 
-Each source kind's answers are read by its own code, from a session that tells lies; each sink kind then checks, makes,
-alters and writes its target by them. PostgreSQL stands in for DWS and Hologres.
+Each source kind's own code reads the answers, from a session that lies; each sink kind then checks, makes, alters and
+writes its target by them. PostgreSQL stands in for DWS and Hologres.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ TEXTS += [
     "bigint DEFAULT pwned()",
 ]
 SOME = [TEXTS[0], f"\\'\"`); {RUN}; --"]
-"""Those that a server tries."""
+"""The statements that a hostile server tries."""
 
 
 def breaks_out(statement: str) -> bool:
@@ -70,7 +70,7 @@ def breaks_out(statement: str) -> bool:
 
 @dataclass
 class Answers:
-    """A session whose statements have these rows; a name that is asked for is one of a statement, or its text."""
+    """A session whose statements return these rows; a requested name is one of a statement, or its text."""
 
     rows_of: Mapping[str, Sequence[tuple[Any, ...]]]
     facts: ServerFacts = field(default_factory=lambda: ServerFacts({"version": "8.4.2", "server_uuid": "u"}))
@@ -90,7 +90,7 @@ def dws(name: str = "v", type_: str = "text", collation: str | None = None, key:
 def dws_with(
     kind: str, name: str = "kinds.own", base: str = "", parts: Sequence[str] = (), key: Sequence[str] = (), **of: str
 ) -> TableIdentity:
-    """A DWS's table with a column of a type that somebody made, as both answers say."""
+    """A table of DWS with a column of a user-defined type, as both answers describe it."""
     ranges = [(9, name, 0, 1, of.get("subtype", "text"), of.get("options", ""))] if kind == "r" else []
     types: list[tuple[Any, ...]] = [(9, name, kind, base, list(parts), bool(key), list(key), [])]
     answers: dict[str, list[tuple[Any, ...]]] = {"user_types": [(9,)], "types": types, "ranges": ranges}
@@ -119,7 +119,7 @@ def of_mysql(
 
 
 def of_status(name: str, text: str) -> TableIdentity:
-    """A DWS's status: its DN's name, or its columns, as the store is told of them."""
+    """A status of DWS: its DN's name, or its columns, as the store receives them."""
     shard, column, type_ = (text if name == one else "dn_1" for one in ("shard", "column", "type"))
     type_ = text if name == "type" else "text"
     rows = [(flag, shard, 1, 5, 6, 7, 1, ["id", column], ["bigint", type_], [1, 2], [1]) for flag in (False, True)]
@@ -171,11 +171,11 @@ PARSED = {
 """Fields that are SQL where a server writes them."""
 
 
-# -- what each kind of sink does with it -----------------------------------------------------------------------------
+# -- use by each kind of sink ------------------------------------------------------------------------------------------
 
 
 class Recorded(pg.Cursor):
-    """A cursor that keeps what is sent, and takes away the layouts that PostgreSQL does not have."""
+    """A cursor that records its statements, and removes the layouts that PostgreSQL does not have."""
 
     sent: ClassVar[list[str]] = []
 
@@ -219,13 +219,13 @@ def run(session: SinkSession, statements: Iterable[str]) -> None:
 
 
 def attempt(action: Callable[[], object]) -> None:
-    """Do it as far as it goes: the sink may refuse it by name, or take offence at a name."""
+    """Run it as far as it goes: the sink may refuse it with a named error, or reject a name."""
     with suppress(SlotkeeperError, pg.DriverError, ValueError):
         action()
 
 
 def at_postgres(session: SinkSession, identity: TableIdentity) -> list[str]:
-    """A start that makes the target, one that alters what is there, and what both print, pasted."""
+    """A start that makes the target, one that alters it, and the pasted output of both."""
     channel, printed = ChannelSpec("ods.t", TARGET, create_target=True), list[str]()
     attempt(lambda: targets.create(session, TARGET, identity))
     fresh(session, "CREATE SCHEMA mart", f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, w integer)")
@@ -260,7 +260,7 @@ def pwned(session: SinkSession) -> bool:
 
 @pytest.mark.parametrize("kind", ["postgres", "dws"])
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_a_postgresql_and_a_dws_run_nothing_of_what_a_source_answers(
+def test_postgresql_and_dws_run_nothing_of_what_a_source_answers(
     sessions: dict[str, SinkSession], answer: str, kind: str
 ) -> None:
     session = sessions[kind]
@@ -305,7 +305,7 @@ _TRIED: set[tuple[str, str]] = set()
 
 
 def is_new(kind: str, identity: TableIdentity) -> bool:
-    """Whether the sink of this kind has not been told the same by another answer: a text may never reach it."""
+    """Whether the sink of this kind has not received the same text in another answer: a text may never reach it."""
     seen = (kind, repr(replace(identity, oid=0, server=identity.server if "pwned" in identity.server else "")))
     new = seen not in _TRIED
     _TRIED.add(seen)
@@ -332,7 +332,9 @@ def test_a_doris_runs_nothing_of_what_a_source_answers(answer: str) -> None:
 
 
 def told(answer: str, text: str) -> TableIdentity | None:
-    """What the source's own code makes of an answer; None where it refuses it, in one line that names the text."""
+    """The result of the source's own code for an answer; None if it refuses the answer, in one line that names the
+    text.
+    """
     try:
         return ANSWERS[answer](text)
     except Refused as error:

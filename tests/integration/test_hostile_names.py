@@ -1,4 +1,4 @@
-"""Hostile names and values through a real job at both ends: equal or refused by name, and nothing raw is printed."""
+"""Hostile names and values through a real job at both ends: equal or refused, and no raw character is printed."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def test_tables_slots_and_jobs_of_hostile_names_are_mirrored_or_refused_in_words
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What a configuration takes is mirrored by one job, and every command that names it prints it as visible text."""
+    """A name that the configuration accepts is mirrored by one job, and every command that names it prints it as
+    visible text.
+    """
     print(f"seed {seed}")
     taken, refused = [], 0
     for text in hostile.texts(count, seed):
@@ -155,7 +157,7 @@ def test_what_a_server_says_of_hostile_names_and_rows_is_printed_as_visible_text
 
 
 def _printed(path: Path, capsys: pytest.CaptureFixture[str], *commands: list[str]) -> list[dict[str, Any]]:
-    """Run commands, also as JSON, and look for raw characters in all that they print; what the JSON says.
+    """Run commands, also as JSON, and search their output for raw characters; returns the JSON.
 
     5 and less: done, failed, or refused by a rule; never a crash.
     """
@@ -182,6 +184,6 @@ def _mirror(warehouse: Warehouse, make_mirror: MakeMirror, channels: list[Channe
 
 
 def _intact(mirror: Mirror) -> None:
-    """The table that so many names wanted to drop has all its rows, at both ends."""
+    """The table that these names tried to drop has all its rows, at both ends."""
     for connect in (mirror.warehouse.connect, mirror.sink):
         assert mirror.query(connect, "SELECT count(*), sum(id) FROM public.victim") == [(9, 45)]

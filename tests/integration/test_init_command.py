@@ -29,7 +29,7 @@ FULL = (*HALF, "--table", "ods.orders", "--sink", "etl@127.0.0.1:1/d", "--sink-p
 
 @dataclass(frozen=True)
 class Pair:
-    """A warehouse with a table to follow, and a sink, as whoever mirrors knows them."""
+    """A warehouse with a table to follow, and a sink, as the author of a first job knows them."""
 
     source: Endpoint
     sink: Endpoint
@@ -105,7 +105,7 @@ def test_the_file_that_the_environment_names_is_written(
     assert f"configuration {file}: already exists" in capsys.readouterr().err
 
 
-def test_a_job_that_has_not_begun_in_time_is_no_success_and_goes_on(
+def test_a_job_that_has_not_started_in_time_is_not_a_success_and_continues(
     pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "_start_patience", lambda job, wait: Patience(0.01))
@@ -225,7 +225,7 @@ def test_who_leaves_at_a_question_leaves_no_password_behind(tmp_path: Path, monk
 
 
 def test_the_welcome_screen_asks_writes_and_opens_the_console(pair: Pair, tmp_path: Path) -> None:
-    """A password that is typed is not shown, and kept in a file for its owner alone."""
+    """A password that is typed is not shown, and is stored in a file for its owner alone."""
     terminal = Terminal(tmp_path, configured=False)
     terminal.read_until(b"your first job")
     password = Path(pair.sink.password.ref).read_bytes().strip()

@@ -29,7 +29,7 @@ AS_STOP = [pytest.param(f"jobs {verb}", marks=pytest.mark.chaos) for verb in ("p
 
 @dataclass(frozen=True)
 class Place:
-    """A mirror of two tables whose engine runs here, and beside it a FAKE driver that tells of its tables."""
+    """A mirror of two tables whose engine runs here, and beside it a FAKE driver that reports its tables."""
 
     mirror: Mirror
     config: Path
@@ -128,7 +128,7 @@ def test_hostile_names_at_table_are_refused_as_visible_text(verb: str, place: Pl
     assert steering.wanted(place.jobs.store, JOB) == {}
 
 
-def test_a_failed_table_is_told_everywhere_and_started_alone(place: Place) -> None:
+def test_a_failed_table_is_reported_everywhere_and_started_alone(place: Place) -> None:
     place.start(B)
     _, out, _ = place.call("jobs", "list")
     assert "1 of 2 tables FAILED" in out

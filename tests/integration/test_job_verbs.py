@@ -1,4 +1,4 @@
-"""`jobs cancel` and `jobs drain`: final and audited; "now" only when the server itself says that all is read."""
+"""`jobs cancel` and `jobs drain`: final and audited; "now" only if the server itself reports that all is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`slotkeeper jobs` on real supervisors with FAKE drivers: what it prints, what it returns, what it imports."""
+"""`slotkeeper jobs` on real supervisors with FAKE drivers: its output, its exit codes, its imports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_job_is_listed_paused_resumed_shown_and_stopped(jobs: Jobs, capsys: py
     assert "STOPPED" in capsys.readouterr().out
 
 
-def test_a_resumed_job_that_is_only_on_its_way_is_no_success(jobs: Jobs, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_resumed_job_that_is_still_starting_is_not_a_success(jobs: Jobs, capsys: pytest.CaptureFixture[str]) -> None:
     pends = jobs.folder / "pends"
     jobs.start("orders", pends=str(pends))
     assert call(jobs, "pause", "orders") == 0
@@ -57,8 +57,8 @@ def test_a_resumed_job_that_is_only_on_its_way_is_no_success(jobs: Jobs, capsys:
 
 
 def test_exit_codes_tell_refused_from_late_and_from_misuse(jobs: Jobs, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(jobs, "stop", "nobody") == 3
-    assert "'nobody'" in capsys.readouterr().err
+    assert call(jobs, "stop", "absent") == 3
+    assert "'absent'" in capsys.readouterr().err
     jobs.start("orders", "deaf")
     assert call(jobs, "stop", "orders", "--wait", "100ms") == 1
     assert "the request remains" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`jobs ensure` brings back what is wanted and DEAD, once, on real supervisors with FAKE drivers."""
+"""`jobs ensure` restarts, once, DEAD jobs whose desired state is running, on real supervisors with FAKE drivers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.waiting import until
 
 
 def killed(jobs: Jobs, *names: str) -> None:
-    """Supervisor and driver end at once, as at a power cut: neither can start the other."""
+    """Supervisor and driver exit at once, as at a power cut: neither can start the other."""
     for name in names:
         driver = jobs.view_of_job(name).driver
         assert driver is not None
@@ -92,7 +92,7 @@ def test_a_job_that_another_start_is_just_beginning_lives(jobs: Jobs, monkeypatc
     jobs.store.set_state("orders", JobState.STOPPED, "", "", "")
 
     def begun(*_: object) -> AbstractContextManager[None]:
-        """The other start holds the lock until its supervisor lives."""
+        """The other start holds the lock until its supervisor is running."""
         monkeypatch.undo()
         jobs.start("orders")
         return nullcontext()
@@ -121,7 +121,7 @@ def test_what_is_stopped_paused_or_has_failed_between_the_look_and_the_start_sta
     assert jobs.view_of_job("orders").run == before and not jobs.view_of_job("orders").lives
 
 
-def test_a_job_that_is_not_wanted_any_more_is_not_begun_by_whoever_was_not_asked(jobs: Jobs) -> None:
+def test_a_job_whose_desired_state_is_stopped_is_not_started_by_another_command(jobs: Jobs) -> None:
     jobs.store.register_job("orders", "c.toml")
     assert not jobs.store.begin_run("orders", "r1", unasked=True)
     assert jobs.view_of_job("orders").run == "" and jobs.store.begin_run("orders", "r1")
@@ -211,4 +211,6 @@ def test_a_job_whose_recorded_interpreter_is_gone_is_started_with_the_one_that_s
     log = jobs.store.folder.log("orders").read_text()
     assert "driver started" in jobs.told("orders")
     assert "slotkeeper-that-was" not in log and "No such file" not in log
-    assert "orders.json" in jobs.view_of_job("orders").reason + log, "the driver ran: it refuses a file that is no TOML"
+    assert "orders.json" in jobs.view_of_job("orders").reason + log, (
+        "the driver ran: it refuses a file that is not TOML"
+    )

@@ -1,4 +1,4 @@
-"""`slotkeeper jobs retry`: what waits is tried at once; what cannot be is refused with what to do. Both are audited."""
+"""`slotkeeper jobs retry`: waiting work is retried at once; a refusal names the next action. Both are audited."""
 
 from __future__ import annotations
 

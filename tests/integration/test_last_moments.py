@@ -1,6 +1,6 @@
-"""A job that has just ended may have processes for some seconds more: whoever needs it at rest waits for these.
+"""A job that has just ended may have processes for some more seconds: a command that needs it stopped waits for them.
 
-Spark takes some seconds to end behind a job that is FAILED already; nobody should have to type a remedy twice.
+Spark takes some seconds to exit after a job that is FAILED already; a user should not have to type a remedy twice.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def jobs(tmp_path: Path) -> Iterator[Jobs]:
 
 
 def ended(jobs: Jobs) -> Identity:
-    """A job that says that it is FAILED, whose driver still lives."""
+    """A job that reports FAILED and whose driver is still running."""
     view = jobs.start(JOB, limits=SLOW)
     assert view.driver is not None
     jobs.store.apply(JOB, JobEvent.FAILED, "SLOT LOST")
     return view.driver
 
 
-def test_what_needs_a_job_at_rest_waits_for_the_processes_of_its_ended_run(jobs: Jobs) -> None:
+def test_what_needs_a_stopped_job_waits_for_the_processes_of_its_ended_run(jobs: Jobs) -> None:
     driver = ended(jobs)
     ending = threading.Timer(0.3, processes.terminate, (driver,))
     ending.start()

@@ -1,4 +1,4 @@
-"""The rights that `doctor` prints are enough for everything, and each of them that lacks is named before a start."""
+"""The rights that `doctor` prints suffice for everything, and each missing one is named before a start."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def follow(mirror: Mirror, seed: int) -> None:
 
 
 def steer(least: Least, capfd: pytest.CaptureFixture[str]) -> None:
-    """Every command that goes to a server: looking, verbs on slots, a reset and its way back, a comparison."""
+    """Every command that asks a server: read-only ones, verbs on slots, a reset and its undo, a comparison."""
     call(least, capfd, "jobs", "list", "--json")
     Store.open(least.loaded.state_dir).close()  # `status` reads what a first start has made
     job = least.mirror.job

@@ -1,4 +1,4 @@
-"""The example of docs/library.md runs as it stands there; its errors are seen, and a batch read twice does no harm."""
+"""The example of docs/library.md runs as printed; its errors are reported, and reading a batch twice is harmless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console over a source whose slots are not ours: they stay as they are, and the source has little to answer."""
+"""The console over a source with foreign slots: they stay as they are, and the load on the source is small."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOGGED = re.compile(r"^(\S+ \S+) UTC \[\d+\] (\w+)@(\w+) (\S*) LOG:  statement: 
 
 @dataclass
 class Place:
-    """A warehouse whose log tells every statement, two tables with foreign slots, a job of ours that never ran."""
+    """A warehouse that logs every statement, two tables with foreign slots, and a configured job that never ran."""
 
     warehouse: Warehouse
     loaded: Loaded
@@ -44,7 +44,7 @@ class Place:
         return slot_points(self.warehouse)
 
     def statements(self, program: str = "slotkeeper") -> list[tuple[float, str]]:
-        """When and what sessions of ours sent, by the server's own log."""
+        """The statements of Slotkeeper's sessions and their times, from the server's own log."""
         text = self.warehouse.server.log_file.read_bytes()[self.began :].decode("utf-8", "replace")
         return [
             (datetime.fromisoformat(at).timestamp(), words)
@@ -152,5 +152,5 @@ def test_a_server_that_takes_too_long_is_left_after_three_seconds(
         assert late.error is not None and "statement timeout" in late.error.message and not late.everywhere
     finally:
         place.warehouse.dn_hanging(None)
-    assert [slot_poller.turn().error for _ in range(3)] == [None] * 3  # over the session that was there
+    assert [slot_poller.turn().error for _ in range(3)] == [None] * 3  # over the existing session
     slot_poller.close()

@@ -1,4 +1,4 @@
-"""Who of us waits for a lock at a real PostgreSQL, and who is in front: strangers, chains, ours, what is not shown."""
+"""Sessions of jobs that wait for a lock at a real PostgreSQL, and those in front: strangers, chains, other jobs."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class Place:
         return self.stack.enter_context(closing(made))
 
     def stranger(self, *statements: str, name: str = "psql") -> pg.Connection:
-        """A session with a transaction open in which these were run."""
+        """A session with an open transaction that ran these statements."""
         made = self.session(name)
         run(made, *statements)
         return made
 
     def waiting(self, statement: str, name: str) -> pg.Connection:
-        """A session that waits in a thread until it gets what it wants, or is ended."""
+        """A session that waits in a thread until it gets its lock, or is ended."""
         made = self.session(name)
         self.waits_in_thread(made, statement)
         return made
@@ -86,7 +86,7 @@ class Place:
         return made
 
     def waits(self, found: LockReader, count: int = 1) -> Sequence[LockWait]:
-        """The waits once there are so many."""
+        """The waits, once there are this many."""
 
         def some() -> Sequence[LockWait]:
             seen = found.read(now())
@@ -111,7 +111,7 @@ def place(pg_server: Server, tmp_path: Path) -> Iterator[Place]:
     drop_database(pg_server, database)
 
 
-def test_nobody_waits_where_nothing_is_locked(place: Place) -> None:
+def test_no_session_waits_where_nothing_is_locked(place: Place) -> None:
     place.stranger(f"SELECT * FROM {TABLE}")
     assert place.reader().read(now()) == ()
 
@@ -173,7 +173,7 @@ def test_an_insert_of_a_key_that_somebody_else_inserts_waits_for_a_row_without_i
     assert wait.root is not None and wait.root.pid == eve.info.backend_pid
 
 
-def test_in_a_queue_the_one_that_waits_for_nobody_is_named_and_who_else_is_in_front(place: Place) -> None:
+def test_in_a_queue_its_head_is_named_and_the_other_sessions_in_front(place: Place) -> None:
     eve = place.stranger(f"SELECT * FROM {TABLE}", name="report")
     found = place.reader(prefix="migration")
     bob = place.waiting(f"ALTER TABLE {TABLE} ADD COLUMN w int", "migration")
@@ -209,7 +209,7 @@ def test_a_login_that_may_not_see_others_says_what_is_hidden_from_it(place: Plac
     assert f"SELECT pg_terminate_backend({eve.info.backend_pid})" in to_do(wait)
 
 
-def test_a_job_that_is_behind_another_job_of_ours_names_it_and_is_not_told_to_end_it(place: Place) -> None:
+def test_a_job_blocked_by_another_slotkeeper_job_names_it_and_no_remedy_ends_it(place: Place) -> None:
     place.stranger(STATEMENT, name="slotkeeper/prices/3")
     place.waiting(STATEMENT, "slotkeeper/orders/7")
     (wait,) = place.waits(place.reader("slotkeeper/orders/"))
@@ -240,7 +240,7 @@ def test_a_prepared_transaction_with_a_name_that_cannot_be_typed_is_ended_by_wha
     (wait,) = place.waits(place.reader())
     (typed,) = to_do(wait).split("`")[1::2]
     ended(place, typed)
-    until(lambda: not place.reader().read(now()), 20, "nobody to wait")
+    until(lambda: not place.reader().read(now()), 20, "no session to wait")
 
 
 def ended(place: Place, *statements: str) -> None:
@@ -248,7 +248,7 @@ def ended(place: Place, *statements: str) -> None:
         run(connection, *statements)
 
 
-def test_between_two_attempts_a_wait_goes_on_as_long_as_the_lock_is_there_and_ends_with_it(place: Place) -> None:
+def test_between_two_attempts_a_wait_lasts_as_long_as_the_lock_and_ends_with_it(place: Place) -> None:
     eve = place.stranger(f"LOCK TABLE {TABLE}")
     first = place.waiting(STATEMENT, "slotkeeper/orders/7")
     found = place.reader()
@@ -266,7 +266,7 @@ def test_between_two_attempts_a_wait_goes_on_as_long_as_the_lock_is_there_and_en
     until(lambda: not found.read(now()), 20, "the wait to be gone with the lock")
 
 
-def test_whoever_has_begun_another_transaction_meanwhile_is_not_in_front_any_more(place: Place) -> None:
+def test_a_session_that_began_another_transaction_is_not_in_front_any_more(place: Place) -> None:
     eve = place.stranger(f"LOCK TABLE {TABLE}")
     ours = place.waiting(STATEMENT, "slotkeeper/orders/7")
     found = place.reader()
@@ -319,10 +319,10 @@ LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE l.locktype = 'relation' AND a.datname = current_database()
   AND EXISTS (SELECT FROM pg_locks w WHERE NOT w.granted AND w.relation = l.relation)
 """
-"""A stand-in for the view of a DWS (dws_04_0809); that a DWS answers so is not shown here."""
+"""A stand-in for the view of DWS (dws_04_0809); that DWS answers in this form is not shown here."""
 
 
-def test_of_a_dws_the_waiting_session_is_found_by_its_query_and_the_node_and_query_in_front_are_told(
+def test_of_dws_the_waiting_session_is_found_by_its_query_and_the_node_and_query_in_front_are_told(
     place: Place,
 ) -> None:
     admin = place.session("admin")
@@ -344,7 +344,7 @@ def test_of_a_dws_the_waiting_session_is_found_by_its_query_and_the_node_and_que
     until(lambda: not found.read(now()), 20, "the wait to be gone")
 
 
-def test_a_wait_for_a_table_s_extension_is_no_wait_for_a_session_that_could_be_ended(place: Place) -> None:
+def test_a_wait_for_a_tables_extension_names_no_session_to_end(place: Place) -> None:
     admin = place.session("admin")
     run(admin, "SET allow_system_table_mods = on", CONFLICTS)
     admin.commit()

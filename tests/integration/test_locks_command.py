@@ -1,4 +1,4 @@
-"""`slotkeeper locks`: the sinks themselves are asked, each in its time, and nothing is changed by it."""
+"""`slotkeeper locks`: it asks the sinks themselves, each within its time limit, and changes nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def waiting(capfd: pytest.CaptureFixture[str], at: Place, *words: str) -> Sequen
     return found
 
 
-def test_nobody_waits(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_session_waits(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     code, out, err = call(capfd, place)
     assert (code, err) == (0, "")
     at, there = (replace(place.endpoint(), name=name).place for name in ("mart", "dws1"))
@@ -60,7 +60,7 @@ def test_who_waits_who_is_in_front_and_what_ends_it(place: Place, capfd: pytest.
     assert f"SELECT pg_terminate_backend({pid})" in " ".join(out.split())
 
 
-def test_the_printed_statement_ends_it_and_ours_goes_on(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_printed_statement_ends_it_and_the_job_continues(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     place.stranger(f"LOCK TABLE {TABLE}")
     place.waiting(STATEMENT, "slotkeeper/orders/7")
     (wait,) = until(lambda: waiting(capfd, place), 20, "it to wait")
@@ -69,7 +69,7 @@ def test_the_printed_statement_ends_it_and_ours_goes_on(place: Place, capfd: pyt
     with admin.cursor() as cursor:
         cursor.execute(sql)
         assert cursor.fetchone() == (True,)
-    until(lambda: not waiting(capfd, place), 20, "nobody to wait any more")
+    until(lambda: not waiting(capfd, place), 20, "no session to wait any more")
 
 
 def test_a_sink_that_hangs_is_not_known_and_the_others_are_told(

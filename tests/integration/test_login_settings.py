@@ -1,4 +1,4 @@
-"""What a login or a database sets for its sessions changes neither what is mirrored nor what a row filter accepts."""
+"""Session settings of a login or a database change neither the mirrored rows nor the rows that a row filter accepts."""
 
 from __future__ import annotations
 

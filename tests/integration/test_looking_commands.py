@@ -1,4 +1,4 @@
-"""Commands that look, against real servers: what they print and return, and that they never make a slot."""
+"""Read-only commands against real servers: their output and exit codes, and that they never make a slot."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ TABLE, BARE = "ods.orders", "ods.untouched"
 
 @dataclass(frozen=True)
 class Place:
-    """A warehouse with a followed table, one that nobody ever asked about, and a job of ours that is not started."""
+    """A warehouse with a followed table, one that no command ever asked about, and a configured job that is not
+    started.
+    """
 
     mirror: Mirror
     config: Path
@@ -38,7 +40,7 @@ class Place:
         return self.mirror.warehouse
 
     def slots(self) -> list[tuple[Any, ...]]:
-        """Every slot point that the server keeps, behind the surface."""
+        """Every slot point that the server keeps, read from its store."""
         columns = "rel::regclass::text, dn, slot_name, checkpoint, sync_point, sync_timestamp"
         return self.mirror.query(self.warehouse.connect, f"SELECT {columns} FROM dws.slot ORDER BY 1, 2, 3, 4")
 
@@ -135,7 +137,7 @@ def test_what_a_source_answers_is_shown_where_the_sink_never_answers(
         show = ["slots", "show", TABLE, place.mirror.job.slot, "--config", path]
         assert main(show) == 0
         assert "dn_4" in capsys.readouterr().out
-        function = "pg_catalog.pgxc_get_binlog_slots(text, integer)"  # without it the progress rows are asked
+        function = "pg_catalog.pgxc_get_binlog_slots(text, integer)"  # without it the progress rows are read
         run(place.warehouse, f"DROP FUNCTION {function}", settings=("SET allow_system_table_mods = on",))
         begun = time.monotonic()
         assert main(show) == 0
@@ -242,7 +244,7 @@ def test_an_unreachable_source_is_five_and_named(
 def test_doctor_prints_a_script_after_which_it_finds_nothing(
     place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The least rights are the least: a role without any fails, with the printed ones it passes and a job runs."""
+    """The minimum rights are minimal: a role that lacks one fails, with the printed ones it passes and a job runs."""
     admin = place.mirror.sink()
     password = tmp_path / "poor.password"
     password.write_text("poor", encoding="utf-8")

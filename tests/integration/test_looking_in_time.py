@@ -1,4 +1,4 @@
-"""Commands that look end in time, with what they know, where a server never answers or a file is locked."""
+"""Read-only commands end in time, with the known facts, if a server never answers or a file is locked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.polling import config, job
 from tests.support.proxy import Line, proxy
 
 MOST = 10.0
-"""Seconds in which a command that looks ends."""
+"""Maximum seconds of a read-only command."""
 TABLE = "ods.orders"
 ASKING = {
     ("slots", "list"): 5,
@@ -41,7 +41,7 @@ ASKING = {
     ("jobs", "list"): 0,
     ("jobs", "show", "idle"): 5,
 }
-"""Commands that ask a server, with their exit code where it never answers."""
+"""Commands that ask a server, with their exit code if it never answers."""
 HERE = {
     ("status",): 0,
     ("status", "--json"): 0,
@@ -57,7 +57,9 @@ HERE = {
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A configuration whose source and sink accept connections and never answer; one of its jobs is known here."""
+    """A configuration whose source and sink accept connections and never answer; the state folder knows one of its
+    jobs.
+    """
     monkeypatch.setattr(doctor, "_ask_java", lambda: {"version": "21", "home": "/j", "origin": "PATH"})
     password = tmp_path / "password"
     password.touch(0o600)

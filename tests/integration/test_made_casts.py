@@ -1,6 +1,6 @@
-"""A cast that a type's owner made never runs as our login: not in a copy, an isolating step, `verify` or `peek`.
+"""A user-defined cast never runs as the product's login: not in a copy, an isolating step, `verify` or `peek`.
 
-PostgreSQL, "CREATE CAST": whoever owns the source or the target type may make one, implicit or not.
+PostgreSQL, "CREATE CAST": the owner of the source or of the target type may make one, implicit or not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TYPES = (
 
 
 def planted() -> list[str]:
-    """Casts, each of which writes down who ran it."""
+    """Casts, each of which records the user that ran it."""
     made = []
     for number, (type_, to, how) in enumerate(
         [

@@ -1,6 +1,6 @@
-"""A man in the middle at every sslmode of a MySQL source and a Doris sink: what he gets, and what the refusal names.
+"""A man in the middle at every sslmode of a MySQL source and a Doris sink: his loot, and the name in the refusal.
 
-PostgreSQL and DWS: `test_tls.py`. What is sent on by an FE: `test_doris_tls.py`.
+PostgreSQL and DWS: `test_tls.py`. Redirects of an FE: `test_doris_tls.py`.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def test_the_seconds_of_reading_writing_and_registering_are_told_and_when_the_so
     mirror.stop()
 
 
-def test_a_stopped_job_goes_on_where_it_was(mirror: Mirror) -> None:
+def test_a_stopped_job_resumes_from_its_position(mirror: Mirror) -> None:
     mirror.start().wait_running()
     mirror.stop()
     mirror.source(f"DELETE FROM {TABLE} WHERE order_no <= 1000")

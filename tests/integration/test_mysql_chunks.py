@@ -1,4 +1,4 @@
-"""A copy in chunks has every row once, whatever the type of the key, and asks as often as it has chunks."""
+"""A copy in chunks has every row once, for every type of key, with one query a chunk."""
 
 from __future__ import annotations
 

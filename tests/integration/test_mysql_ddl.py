@@ -1,4 +1,4 @@
-"""DDL of a followed table at a real MariaDB: what keeps all rows stops nothing. Tables with a UNIQUE key alone."""
+"""DDL of a followed table at a real MariaDB: DDL that keeps all rows stops nothing. Tables with a UNIQUE key alone."""
 
 from __future__ import annotations
 

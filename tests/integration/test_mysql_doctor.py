@@ -1,4 +1,4 @@
-"""`doctor` at a MySQL source: each fault once, TLS where it is asked for, whose port it is; and when binlogs go."""
+"""`doctor` at a MySQL source: each fault once, TLS if requested, the owner of the port; and the expiry of binlogs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def found(loaded: Loaded, **changed: object) -> list[Finding]:
     return check_source(loaded, replace(entry, endpoint=replace(entry.endpoint, **changed)))  # type: ignore[arg-type]
 
 
-def test_each_objection_is_told_once(loaded: Loaded, maria: Maria) -> None:
+def test_each_objection_is_reported_once(loaded: Loaded, maria: Maria) -> None:
     assert all(one.level is not Level.FAIL for one in found(loaded))
     maria.run("SET GLOBAL binlog_format = 'MIXED'")
     try:
@@ -64,7 +64,7 @@ def test_a_port_that_is_a_postgresqls_is_called_so_and_the_other_way_round(
     assert "answers with MySQL's protocol, not PostgreSQL's; correct host and port" in other.text
 
 
-def test_the_binlog_that_a_position_needs_is_told_with_when_it_can_be_purged(maria: Maria) -> None:
+def test_the_binlog_that_a_position_needs_is_reported_with_when_it_can_be_purged(maria: Maria) -> None:
     before = maria.rows("SELECT @@GLOBAL.binlog_expire_logs_seconds")[0][0]
     maria.run("SET GLOBAL binlog_expire_logs_seconds = 7200")
     try:

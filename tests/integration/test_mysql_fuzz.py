@@ -1,6 +1,6 @@
 """Random DDL and DML around a followed table: its lane ends with the table's rows, or stops with an error.
 
-Each statement can fail: the server then has done nothing, or has written what it did.
+Each statement can fail: the server then has done nothing, or has written its effect.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAMES = ("o", "q", "a#b", "-- x", "it's", 'd"q', "表")
 FORMATS = ("ROW", "ROW", "ROW", "STATEMENT", "MIXED")
 MODES = ("", "", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES")
 KNOWN = {"Refused", "Trouble"}
-"""Errors at which a lane may stop: each with its position and what to do."""
+"""Errors at which a lane may stop: each with its position and action."""
 _SERVERS = 1000
 """Errors from here on are a server's own."""
 _UNTOLD = re.compile(r".*['\"] (?=changed|may|is|took|added|made|cannot)|;.*|: it names.*|fuzz\S*", re.DOTALL)
@@ -232,7 +232,7 @@ class Fuzz:
         self.stops[said] = self.stops.get(said, 0) + 1
 
     def resume(self) -> None:
-        """Go on in another session from the lane's position, as a restarted job does."""
+        """Continue in another session from the lane's position, as a restarted job does."""
         assert self.lane is not None
         other = Lane(self.server, TABLE, slot=f"fuzz{self.ran}")
         before, self.lane = self.lane, None
@@ -248,7 +248,7 @@ class Fuzz:
             self.restart()
 
     def check(self) -> None:
-        """Apply what was written: the rows are those of the table, or the lane stops with an error."""
+        """Apply the written changes: the rows are those of the table, or the lane stops with an error."""
         assert self.lane is not None
         try:
             there = self.lane.catch_up().copied()

@@ -1,4 +1,4 @@
-"""What changes a table's rows without row events: refused before a start, and stopped at where the stream has it."""
+"""Changes of a table's rows without row events: refused before a start, and a stop at their place in the stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job from a real MariaDB into PostgreSQL, with the local runner: copy, stream, DDL, broken lines, restarts."""
+"""A job from a real MariaDB into PostgreSQL, with the local runner: copy, stream, DDL, broken connections, restarts."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_what_has_no_row_events_stops_the_lane_and_drops_nothing(
         assert mirror.query(mirror.sink, "SELECT v FROM mart.t WHERE id <= 3 ORDER BY id") == [(100,), (3,)]
 
 
-def test_what_is_no_change_of_columns_stops_nothing(mysql_pair: MysqlPair) -> None:
+def test_a_ddl_that_changes_no_column_stops_nothing(mysql_pair: MysqlPair) -> None:
     mysql_pair.run(f"INSERT INTO {TABLE} SELECT seq, seq FROM seq_1_to_20")
     mysql_pair.mirror.start().wait_running()
     mysql_pair.run(f"ALTER TABLE {TABLE} ADD INDEX by_v (v)", f"OPTIMIZE TABLE {TABLE}", f"ANALYZE TABLE {TABLE}")

@@ -84,7 +84,7 @@ def test_a_running_job_names_a_binlog_that_was_reset(mysql_pair: MysqlPair, chan
     assert values(mysql_pair) == {3}
 
 
-def test_a_position_without_a_creation_goes_on_and_gets_one(maria: Maria) -> None:
+def test_a_position_without_a_creation_continues_and_gets_one(maria: Maria) -> None:
     """As an earlier version stored it."""
     maria.run("CREATE TABLE t (id INT PRIMARY KEY)")
     maria.run("INSERT INTO t VALUES (1)")

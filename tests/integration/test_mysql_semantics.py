@@ -1,4 +1,4 @@
-"""What of a MariaDB comes as which rows, and places that are none: each as `docs/binlog-load.md` lists it."""
+"""The rows that MariaDB's statements produce, and invalid positions: each as `docs/binlog-load.md` lists it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.waiting import until
 
 @pytest.fixture
 def kept(maria: Maria) -> Maria:
-    """A table with two rows, and the binlog behind it."""
+    """A table with two rows, and the binlog after it."""
     maria.run("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)")
     maria.mark()
     return maria

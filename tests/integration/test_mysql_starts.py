@@ -1,4 +1,4 @@
-"""Where a stream begins that has no position yet: oldest, newest, a moment, typed GTIDs, a consistent copy's place."""
+"""The start of a stream without a position: oldest, newest, a time, typed GTIDs, a consistent copy's position."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_newest_place_is_the_end_and_names_its_gtids(maria: Maria, facts: Se
 
 
 def test_typed_gtids_that_leave_out_a_domain_are_refused(maria: Maria, facts: ServerFacts) -> None:
-    """A server streams a domain that is not named from its oldest transaction on, without a word."""
+    """A server streams an unnamed domain from its oldest transaction on, without an error."""
     with pytest.raises(Refused, match="omits domain 3"):
         starts.behind(maria.session, facts, "9-77-5")
     with pytest.raises(Refused, match="GTID"):
@@ -66,7 +66,7 @@ def test_the_file_of_a_moment_is_found_among_many() -> None:
 
 
 def test_a_copy_and_what_is_behind_its_place_are_the_table(maria: Maria, facts: ServerFacts) -> None:
-    """Rows that are written while snapshots begin are in the copy or behind its place, never in both or in neither."""
+    """Rows written while snapshots start are in the copy or after its position, never in both or in neither."""
     stop = threading.Event()
 
     def write() -> None:

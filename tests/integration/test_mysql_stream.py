@@ -49,7 +49,7 @@ def test_a_stream_begins_at_a_file_and_offset_and_names_gtids(filled: Maria) -> 
 
 
 def test_a_mariadb_position_of_a_file_is_not_ignored(filled: Maria) -> None:
-    """Asked for a file's offset, another reader began at the oldest binlog without a word."""
+    """For a file's offset, another reader started at the oldest binlog without an error."""
     middle = ends(filled.stream("t").items(blocking=False))[9]
     assert ids(filled, filled.stream("t", start=middle).items(blocking=False)) == EVERY[100:]
 
@@ -75,7 +75,7 @@ def test_every_range_between_two_ends_has_exactly_its_rows(filled: Maria) -> Non
 
 
 def test_a_position_inside_of_a_transaction_is_refused(filled: Maria) -> None:
-    """A start behind a TABLE_MAP dropped the rows of its statement without a word."""
+    """A start after a TABLE_MAP dropped the rows of its statement without an error."""
     inside = next(
         MysqlPosition(filled.file, event.header.end) for event in filled.events() if type(event).__name__ == "Mapped"
     )
@@ -84,7 +84,7 @@ def test_a_position_inside_of_a_transaction_is_refused(filled: Maria) -> None:
     assert "transaction's end" in refused.value.hint
 
 
-def test_an_end_that_is_no_transactions_end_is_refused(filled: Maria) -> None:
+def test_an_end_inside_a_transaction_is_refused(filled: Maria) -> None:
     last = ends(filled.stream("t").items(blocking=False))[4]
     with pytest.raises(Refused, match="is not the end of a transaction"):
         list(filled.stream("t").read(MysqlPosition(last.file, last.offset - 1)))
@@ -94,7 +94,7 @@ def test_an_end_that_is_no_transactions_end_is_refused(filled: Maria) -> None:
 
 
 @pytest.mark.parametrize("by_gtid", [False, True])
-def test_a_stream_that_is_killed_goes_on_without_a_loss_or_a_double(filled: Maria, by_gtid: bool) -> None:
+def test_a_stream_that_is_killed_continues_without_a_loss_or_a_double(filled: Maria, by_gtid: bool) -> None:
     """Another reader repeated 190 of 200 rows by GTID after its connection was killed twice."""
     position, found = filled.position(), list[int]()
     for _ in range(3):
@@ -136,7 +136,7 @@ def test_every_session_has_an_hour_to_write_and_to_read(filled: Maria) -> None:
 
 
 def test_an_idle_stream_has_heartbeats(filled: Maria) -> None:
-    """Another reader went on again every two seconds for a line without a word."""
+    """Another reader reconnected every two seconds without an error."""
     last = filled.stream("t")
     for item in last.items(blocking=True):
         if isinstance(item, Alive):
@@ -189,7 +189,7 @@ def test_a_purged_file_is_a_lost_position(maria: Maria) -> None:
     assert "snapshot" in trouble.value.hint
 
 
-def test_a_stream_goes_on_into_the_next_file(filled: Maria) -> None:
+def test_a_stream_continues_into_the_next_file(filled: Maria) -> None:
     filled.run("FLUSH BINARY LOGS", "INSERT INTO t VALUES (500, 'next')")
     items = list(filled.stream("t").items(blocking=False))
     assert ids(filled, items)[-1] == 500

@@ -1,4 +1,4 @@
-"""Values that another reader of MariaDB's binlog gives wrong: each is right here, or refused by its name.
+"""Values that another reader of MariaDB's binlog decodes wrongly: each is right here, or refused with a named error.
 
 Round trips of random rows equal SELECT, and equal mysql-replication where that one is right.
 """
@@ -47,7 +47,7 @@ def test_zero_and_partly_zero_dates_are_no_nulls_and_year_0000_is_not_1900(maria
     assert written(maria, "TIMESTAMP NULL", "0", "NULL") == ["0000-00-00 00:00:00", None]
 
 
-def test_an_empty_set_is_no_null_and_a_set_keeps_its_order(maria: Maria) -> None:
+def test_an_empty_set_is_not_null_and_a_set_keeps_its_order(maria: Maria) -> None:
     assert written(maria, "SET('z','a','m')", "''", "'m,z'", "NULL") == ["", "z,m", None]
 
 
@@ -119,7 +119,7 @@ def test_generated_and_invisible_columns_are_in_the_rows(maria: Maria) -> None:
 
 
 def test_a_compressed_binlog_is_refused_and_hides_no_rows(maria: Maria) -> None:
-    """log_bin_compress: another reader left the rows out without a word."""
+    """log_bin_compress: another reader left the rows out without an error."""
     maria.run("CREATE TABLE c (id INT PRIMARY KEY, v TEXT)")
     maria.run("SET GLOBAL log_bin_compress = ON")
     try:

@@ -1,4 +1,4 @@
-"""What is read from MariaDB's binlog equals what its own SELECT says: types, hard values, character sets."""
+"""Values read from MariaDB's binlog equal those of its own SELECT: types, hard values, character sets."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_every_character_set_is_read_as_the_server_reads_it(maria: Maria, charse
 
 
 def test_a_double_in_json_is_spelled_as_the_server_spells_doubles(maria: Maria) -> None:
-    """MySQL spells JSON's doubles by the same function as SELECT does, with ".0" behind a whole one; MariaDB has it."""
+    """MySQL formats JSON's doubles with the same function as SELECT, with ".0" after a whole one; MariaDB has it."""
     mantissas = (1, -1.5, 1.2345678901234567, 9.999999, 1.234567890123457)
     numbers = [mantissa * 10.0**power for mantissa in mantissas for power in range(-24, 25)]
     wrong = []

@@ -67,7 +67,7 @@ class Stage:
 
 
 def first(reader: SourceWaitReader, behind: int = 0) -> SourceWait:
-    """The wait once that many sessions follow it."""
+    """The wait, once this number of sessions follows it."""
 
     def one() -> SourceWait | None:
         return next((wait for wait in reader.read(time.time()) if (wait.behind or 0) >= behind), None)
@@ -135,7 +135,7 @@ def test_a_login_without_process_says_hidden(stage: Stage) -> None:
     )
 
 
-def test_a_ddl_of_another_table_is_none_of_ours(stage: Stage) -> None:
+def test_a_ddl_of_another_table_does_not_concern_the_job(stage: Stage) -> None:
     other = f"{stage.maria.database}.orders_old"
     stage.maria.run(f"CREATE TABLE {other} (id int PRIMARY KEY)", f"GRANT SELECT ON {other} TO {READER}@'%'")
     session = stage.login(READER)

@@ -1,4 +1,4 @@
-"""Tables and columns of any name are mirrored: named like our own aliases, or with what only quotes can carry."""
+"""Tables and columns of any name are mirrored: named like the product's aliases, or with characters to quote."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _OWN = """
     event_sequence slotkeeper_last slotkeeper_n slotkeeper_more tg_op found dn xid seq typ ts_us csn own
 """
 OWN = tuple(_OWN.split())
-"""Aliases, variables and columns of ours, of the stand-in's and of the statements in between."""
+"""Aliases, variables and columns of the product, of the stand-in and of the statements in between."""
 
 WIDE = "é" * 31 + "x"
-"""63 bytes: the longest name that a server keeps."""
+"""63 bytes: the longest name that a server accepts."""
 
 TABLES = {
     "ods.excluded": ("mart.excluded", ("excluded", "base"), (*OWN[2:], "type")),

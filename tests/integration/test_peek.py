@@ -1,4 +1,4 @@
-"""Looking at binlog rows, against the stand-in: what is found and shown, and that no slot is ever made or moved."""
+"""Reading binlog rows, against the stand-in: which rows are found and shown, and that no slot is ever made or moved."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ HOSTILE = ["\x1b]52;c;aGFjaw==\x07", "\x9b31m", "\u202egnp.exe", "[@click=app.qu
 
 @dataclass(frozen=True)
 class Place:
-    """A warehouse with a followed table whose one slot is not ours, and a configuration that names a slot of ours."""
+    """A warehouse with a followed table whose one slot is not Slotkeeper's, and a configuration that names the job's
+    own slot.
+    """
 
     warehouse: Warehouse
     surface: Surface
@@ -61,7 +63,7 @@ Make = Callable[..., Place]
 
 @pytest.fixture
 def make(make_warehouse: MakeWarehouse, tmp_path: Path) -> Iterator[Make]:
-    """Makes a place: the source's environment, whether times are kept, the server's switches."""
+    """Makes a setup: the source's environment, whether times are recorded, the server's switches."""
     found: list[Place] = []
 
     def made(environment: str = "", timed: bool = True, switches: Switches | None = None) -> Place:
@@ -84,7 +86,7 @@ def make(make_warehouse: MakeWarehouse, tmp_path: Path) -> Iterator[Make]:
 
 
 def write(place: Place) -> str:
-    """One order's life, with another row on the same DN and rows elsewhere; the order's DN."""
+    """The life of one order, with another row on the same DN and rows elsewhere; the order's DN."""
     run(place.warehouse, f"INSERT INTO {TABLE} VALUES (1, 'NEW', 18.50), (2, NULL, 0), (3, '', 1)")
     dn = place.dn_of(1)
     run(
@@ -112,7 +114,7 @@ def test_rows_are_found_in_order_with_null_and_empty_apart_and_no_slot_is_touche
     assert place.slots() == before
 
 
-def test_a_page_is_cut_and_the_next_goes_on_where_it_ended_inside_a_transaction(make: Make) -> None:
+def test_a_page_is_cut_and_the_next_continues_where_it_ended_inside_a_transaction(make: Make) -> None:
     place = make()
     run(place.warehouse, f"INSERT INTO {TABLE} SELECT g, 'x', g FROM generate_series(1, 100) g")
     dn = place.dn_of(1)
@@ -314,7 +316,7 @@ def test_without_a_slot_or_point_the_jobs_slot_says_where_to_begin(
     assert {row[1] for row in place.slots()} == {FOREIGN, "ours"}
 
 
-def test_the_sql_to_type_by_hand_registers_what_is_registered_and_moves_no_point(make: Make) -> None:
+def test_the_printed_sql_registers_what_is_registered_and_moves_no_point(make: Make) -> None:
     place = make()
     before = place.slots()
     seen = {(one.shard, one.checkpoint): one for one in DwsViewer(_session(place)).points(TABLE) or ()}

@@ -1,4 +1,4 @@
-"""Behind a pooler that keeps no session per connection nothing runs, and nothing of Slotkeeper stays there."""
+"""Through a pooler that keeps no session per connection no job runs, and no state of Slotkeeper stays there."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DIALECTS = {
 }
 SAID = "does not keep the same server session"
 WITHIN = 5.0
-"""Seconds in which a start or a reconnect is refused; it takes tenths of one on a machine that is not busy."""
+"""Seconds in which a start or a reconnect is refused; it takes tenths of a second on an idle host."""
 
 
 def session(endpoint: Endpoint, dialect: Dialect) -> Session:
@@ -54,7 +54,7 @@ def session(endpoint: Endpoint, dialect: Dialect) -> Session:
 
 
 def left_on_server(pooler: Pooler, endpoint: Endpoint) -> list[tuple[Any, ...]]:
-    """What a program that comes next finds set in the pooler's server sessions, and locks that nobody of it took."""
+    """The settings that the next client finds in the pooler's server sessions, and locks that belong to no client."""
     login = pg.log_in(pooler.before(endpoint), resolve(endpoint.password), "another program")
     with closing(login) as other, other.cursor() as cursor:
         cursor.execute("SELECT name, setting FROM pg_catalog.pg_settings WHERE source = 'session'")
@@ -100,7 +100,7 @@ def test_a_pooler_is_found_out_whatever_server_session_it_gives_next(
             made = pg.log_in(pooler.before(endpoint), resolve(endpoint.password), "earlier")
             open_before.enter_context(closing(made))
             with made.cursor() as cursor:
-                cursor.execute("BEGIN")  # each in a server session of its own
+                cursor.execute("BEGIN")  # each in its own server session
         open_before.close()
         refused = session(pooler.before(endpoint), dialect_of("postgres"))
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Preflight against the stand-in: in each situation the verdict is the server's 0 or 1, and names who holds back."""
+"""Preflight against the stand-in: in each situation the verdict is the server's 0 or 1, with the slots behind it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DNS = ("dn_1", "dn_2", "dn_3", "dn_4")
 
 @dataclass
 class Stage:
-    """A warehouse and a client that plays the consumers."""
+    """A warehouse and a client that acts as the consumers."""
 
     warehouse: Warehouse
     surface: Surface
@@ -40,7 +40,7 @@ class Stage:
         run(self.warehouse, f"INSERT INTO {TABLE} SELECT g, 'x' FROM generate_series({first}, {last}) g")
 
     def read(self, name: str = OURS, flags: tuple[bool, ...] = (False, True), but: str = "") -> None:
-        """Register the given points everywhere at now, but for one DN."""
+        """Register the given points everywhere except on one DN, which gets the current one."""
         for shard, point in self.surface.read_status(TABLE, name).items():
             for flag in flags:
                 if shard != but:
@@ -90,7 +90,7 @@ def no_lists(stage: Stage) -> None:
 SITUATIONS: dict[str, tuple[Do, Holders, MayBegin]] = {
     # what happened, who holds back what, the answer for ALTER
     "no slot": (_in_turn(), set(), MayBegin.YES),
-    "no slot and rows that nobody recorded": (write, set(), MayBegin.YES),
+    "no slot and rows that no slot recorded": (write, set(), MayBegin.YES),
     "a slot asked for, no row": (lambda s: s.asked(), set(), MayBegin.NO),
     "a slot asked for, rows": (_in_turn(lambda s: s.asked(), write), _each(OURS, BOTH), MayBegin.NO),
     "a fresh slot, no row": (ours, set(), MayBegin.NO),

@@ -1,4 +1,4 @@
-"""`slotkeeper doctor --probe` against a real server: what it tells and keeps, and that it leaves nothing behind."""
+"""`slotkeeper doctor --probe` against a real server: its output and records, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_a_group_that_fails_leaves_the_others(place: Place, capsys: pytest.Captu
     assert leftovers(place.warehouse) == []
 
 
-def test_a_cluster_under_which_changes_could_be_lost_is_told_apart(
+def test_a_cluster_under_which_changes_could_be_lost_is_recognized(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its newest point is the first unsafe one, and it purges the registered point itself (design: not supported)."""
@@ -315,7 +315,7 @@ def test_a_job_that_names_the_columns_otherwise_is_named(place: Place, capsys: p
     assert "set new_system_value = false for orders_rt" in capsys.readouterr().out
 
 
-def test_where_copy_is_refused_the_cursor_is_told(
+def test_where_copy_is_refused_the_cursor_is_reported(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(session: DwsSession, *_: object) -> int:

@@ -1,4 +1,4 @@
-"""Bad rows of every kind, one isolating step or chunk at a time, beside what is applied of the same step."""
+"""Bad rows of every kind, one isolating step or chunk at a time, beside the rows that the same step applies."""
 
 from __future__ import annotations
 
@@ -285,8 +285,8 @@ def test_a_key_that_the_target_cannot_hold_is_ended_by_its_later_changes_all_the
     [
         ("numeric", "number", "1.00", "1.0"),
         ("double precision", "float", "-0", "0"),
-        ("double precision", "float", "1e+06", "1e+06"),  # as a real is written
-        ("double precision", "float", "0.10000000000000001", "0.1"),  # as a server of before PostgreSQL 12 does
+        ("double precision", "float", "1e+06", "1e+06"),  # in the notation of a real
+        ("double precision", "float", "0.10000000000000001", "0.1"),  # as a server before PostgreSQL 12 writes it
         ("real", "float", "0.100000001", "0.1"),
         ("double precision", "float", "-Infinity", "-Infinity"),
         ("interval", "span", "1 mon", "30 days"),
@@ -405,4 +405,4 @@ def test_a_careful_step_that_takes_too_long_is_to_be_tried_again_at_half_its_wid
     with pytest.raises(TooLarge, match=r"an isolating step of mart\.pairs"):
         pairs.step(pairs.sink(), [(1, 1, "I", 1, BAD_N), (1, 2, "I", 2, 2)])
     assert (pairs.rows(), pairs.listed(), pairs.position.point) == ([], [], 0)
-    assert pairs.chunk(pairs.sink(), [(1, BAD_N), (2, 2)]), "a chunk cannot be halved, and nobody gives it up"
+    assert pairs.chunk(pairs.sink(), [(1, BAD_N), (2, 2)]), "a chunk cannot be halved, and no task abandons it"

@@ -1,4 +1,4 @@
-"""Whole jobs that meet bad rows: in the copy, in the stream, up to the limit, and what replays make of them."""
+"""Whole jobs that meet bad rows: in the copy, in the stream, up to the limit, and the result of replays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a DataFrame query says of itself in the store, and how it is seen from elsewhere, without Spark."""
+"""The records of a DataFrame query in the store, and their view from other processes, without Spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TABLE = "ods.t"
 
 @pytest.fixture
 def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
-    """A table `(id, v)` with ten rows, read by nobody."""
+    """A table `(id, v)` with ten rows, which no job reads."""
     warehouse.create_table(TABLE, "id bigint, v text", ("id",), ("id",))
     made = make_mirror(warehouse, TABLE)
     made.source(f"INSERT INTO {TABLE} SELECT n, 'old ' || n FROM generate_series(1, 10) n")
@@ -54,7 +54,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class HandClock(SystemClock):
-    """Its time goes on where a test says so."""
+    """A clock that advances only when a test sets it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ def seen(path: Path) -> QuerySeen | None:
 
 
 class Told:
-    """A query as pyspark has one, at a moment that a test has made; `tests/spark` has those of Spark."""
+    """A query in pyspark's form, at a time that a test has set; `tests/spark` has those of Spark."""
 
     def __init__(self, program: Program, batch: int, idle: bool = False) -> None:
         self.id, self.runId, self.name = "6366ed2e", "a0aa7c41", "orders to lake"
@@ -83,7 +83,7 @@ class Told:
 
 
 class Kept:
-    """A keeper over queries that a test has put there."""
+    """A keeper of the queries that a test supplies."""
 
     def __init__(self, *queries: Any) -> None:
         self.queries: tuple[Any, ...] = queries
@@ -117,7 +117,7 @@ def test_a_query_shows_its_batch_its_checkpoint_and_how_far_it_is_behind(mirror:
     assert (found.id, found.name, found.batch) == ("6366ed2e", "orders to lake", 12)
     assert found.positions == (program.commits or {})["positions"]
     assert found.worst == 0 and found.unit == "commits" and found.age is not None
-    # the next batch is under way: what the source had when it was asked for it lies beyond what is committed
+    # the next batch is under way: the source's newest offset at the request is beyond the committed one
     write(mirror, 3)
     start = program.offset(program.commits or {})
     program.query.latest(start, 1)
@@ -228,7 +228,7 @@ def test_a_store_without_the_table_and_a_login_that_may_not_make_it_serve_querie
 
 @contextmanager
 def forbidden(mirror: Mirror) -> Iterator[None]:
-    """Nobody makes `slotkeeper_queries` at the sink meanwhile; all else may be made."""
+    """No session creates `slotkeeper_queries` at the sink meanwhile; other tables can be created."""
     mirror.at_sink(
         "CREATE FUNCTION no_queries() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN"
         " IF EXISTS (SELECT 1 FROM pg_event_trigger_ddl_commands() WHERE object_identity LIKE '%slotkeeper_queries')"
@@ -340,7 +340,7 @@ def test_a_checkpoint_that_this_spark_does_not_tell_is_not_known() -> None:
 
 
 class Shell:
-    """Commands over the configuration, with what they print."""
+    """Commands over the configuration, and their output."""
 
     def __init__(self, path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         self._path = path
@@ -426,7 +426,7 @@ def test_a_store_that_does_not_answer_holds_no_list_of_jobs_up(
         assert code == 5 and "never started here, and its store does not answer" in err, err
 
 
-def test_no_command_is_run_for_a_password_where_nobody_asks_for_queries(
+def test_no_password_command_runs_unless_queries_are_asked_for(
     path: Path, mirror: Mirror, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     program = begun(path, mirror)

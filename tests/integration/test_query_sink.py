@@ -1,4 +1,4 @@
-"""What the batches of a Spark query make of a target, and what is refused before anything is written. No Spark here."""
+"""The effect of a Spark query's batches on a target, and the refusals before anything is written. No Spark here."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def shared(pg_server: Server, database: str) -> Iterator[QueryEffects]:
 
 @pytest.fixture
 def target(shared: QueryEffects) -> QueryEffects:
-    shared.begin_anew()
+    shared.start_over()
     shared.fill([])
     return shared
 

@@ -1,4 +1,4 @@
-"""Supervisors record what their jobs look like; the drivers are labelled fakes."""
+"""Supervisors record the status of their jobs; the drivers are labelled fakes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_change_of_state_is_recorded_at_once(jobs: Jobs) -> None:
     assert len(states(jobs)) <= 4
 
 
-def test_a_supervisor_that_adopts_goes_on_recording(jobs: Jobs) -> None:
+def test_a_supervisor_that_adopts_continues_recording(jobs: Jobs) -> None:
     jobs.start("orders", limits=OFTEN)
     jobs.kill_supervisor("orders")
     until(lambda: jobs.view_of_job("orders").supervisor_alive, SOON, "another supervisor")
@@ -58,4 +58,4 @@ def test_a_record_that_cannot_be_written_breaks_nothing(jobs: Jobs) -> None:
     assert view.driver is not None
     os.kill(view.driver.pid, signal.SIGKILL)
     until(lambda: len(jobs.pids("orders")) == 2, SOON, "a second driver")
-    until(lambda: "no frame could be recorded" in jobs.store.folder.log("orders").read_text(), SOON, "it is told")
+    until(lambda: "no frame could be recorded" in jobs.store.folder.log("orders").read_text(), SOON, "it is reported")

@@ -1,4 +1,4 @@
-"""`slots reset`, `undo` and `history` as typed: what is shown, what is refused with one clear line, the way back."""
+"""`slots reset`, `undo` and `history` as typed: their output, refusals with one clear line, the undo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way of a reset, file by file: what the key, the child and the command enter is what the page lists."""
+"""The path of a reset, file by file: the page lists the modules that the key, the child and the command enter."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ROOTS = frozenset(
         reset.reset,
     )
 )
-"""The keys, the answer of the dry run, the button; the child; the command."""
+"""The keys, the answer of the dry run, the button; the child process; the command."""
 SHARED = {
     "core/codec.py": "values as text",
     "core/config/": "the configuration, which each command reads before it acts",
@@ -60,7 +60,7 @@ SHARED = {
     "core/sources/dws/session.py": "opens a session",
     "core/sinks/postgres/kind.py": "opens a session",
     "core/sinks/postgres/session.py": "opens a session",
-    "core/sinks/postgres/own_tables.py": "makes a table before its first use, whoever uses it",
+    "core/sinks/postgres/own_tables.py": "makes a table before its first use, by any caller",
     "core/services/audit.py": "the audit of each command that changes something",
     "core/state/audit.py": "the audit",
     "core/sinks/postgres/progress/reports.py": "the audit's copy",
@@ -78,11 +78,11 @@ SHARED = {
     "console/monitor/snapshot.py": "values: what is known now",
     "console/actions/record.py": "values: an action",
 }
-"""What a reset shares with every other action, and why."""
+"""The modules that a reset shares with every other action, and the reason."""
 
 
 class InProcess:
-    """Stands for the command's process: runs it here, with its output where that of the child goes."""
+    """Stands for the command's process: runs it here, and sends its output to the child's place."""
 
     walk: Walk
     streams: tuple[int, int]

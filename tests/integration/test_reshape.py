@@ -1,4 +1,4 @@
-"""What a target needs when its source has other columns: each statement that is named is taken, and suffices."""
+"""The statements that adapt a target to new columns of its source: each named statement is accepted, and suffices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOOD = UserType("kinds.mood", "e", parts=("sad", "o'k"))
 
 @pytest.fixture(scope="module")
 def session(pg_server: Server) -> Iterator[SinkSession]:
-    """A sink whose target is made anew by each case."""
+    """A sink whose target is recreated by each case."""
     new_database(pg_server, DATABASE)
     endpoint = pg_server.endpoint(DATABASE)
     made = SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/reshape/1")
@@ -59,7 +59,7 @@ def identity(new: Sequence[Column], key: Sequence[str] = ("id",)) -> TableIdenti
 
 @dataclass(frozen=True)
 class Case:
-    """The source's new columns and key, what is to be typed, and the target by its DDL."""
+    """The source's new columns and key, the statements to type, and the target as DDL."""
 
     new: tuple[Column, ...]
     typed: tuple[str, ...]
@@ -88,7 +88,7 @@ CASES = {
         (*OLD, Column("x", "text", collation='pg_catalog."C"', number=4)),
         (f'{ALTER} ADD COLUMN IF NOT EXISTS x text COLLATE pg_catalog."C"',),
     ),
-    "types that only a DWS has": Case(
+    "types that only DWS has": Case(
         (*OLD, Column("x", "nvarchar2(7)", number=4)), (f"{ALTER} ADD COLUMN IF NOT EXISTS x character varying(7)",)
     ),
     "a name that moved on": Case(
@@ -166,7 +166,7 @@ def test_both_ends_are_shown_with_their_differences(session: SinkSession) -> Non
     ]
 
 
-def test_a_dws_alters_no_column_by_whose_hash_its_rows_lie(session: SinkSession) -> None:
+def test_dws_alters_no_column_by_whose_hash_its_rows_lie(session: SinkSession) -> None:
     fresh(session, MADE)
     session.dialect = DIALECTS["dws"]
     try:

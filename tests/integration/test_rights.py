@@ -1,4 +1,4 @@
-"""File modes and owners under every umask, for one user and for a team; and what another user can do: nothing."""
+"""File modes and owners under every umask, for one user and for a team; another user has no access."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DATABASE = {FILE_NAME, f"{FILE_NAME}-wal", f"{FILE_NAME}-shm"}
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder that everybody may enter, as pytest's are not."""
+    """A folder that every user may enter, unlike pytest's."""
     found = Path(tempfile.mkdtemp(prefix="slotkeeper-rights-"))
     found.chmod(0o755)
     yield found

@@ -1,4 +1,4 @@
-"""Row filters at a real server: what is sent accepts the rows that were meant; what a table cannot serve is refused."""
+"""Row filters at a real server: the sent condition accepts the intended rows; an unusable one is refused."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _condition(chance: random.Random, depth: int = 0) -> str:
 
 
 def test_what_is_sent_accepts_the_rows_that_what_was_typed_accepts(warehouse: Warehouse, seed: int) -> None:
-    """The server judges both, so that its own precedence is what counts."""
+    """The server evaluates both, so that its own precedence counts."""
     chance = random.Random(seed)
     with closing(warehouse.connect()) as connection, connection.cursor() as cursor:
         cursor.execute('CREATE TEMP TABLE t (id int, a int, b numeric, v text, "W w" text, d date)')
@@ -80,7 +80,7 @@ def test_what_is_sent_accepts_the_rows_that_what_was_typed_accepts(warehouse: Wa
             asked = _rows(cursor, typed)
             try:
                 sent = read(typed).text
-            except WrongFilter as error:  # what the server reads, or refuses, and we refuse is no harm
+            except WrongFilter as error:  # a refusal by the product alone does no harm
                 assert "blank" in str(error) or asked is None, (typed, error)
                 continue
             assert _rows(cursor, sent) == asked, (typed, sent)
@@ -90,7 +90,7 @@ def test_what_is_sent_accepts_the_rows_that_what_was_typed_accepts(warehouse: Wa
 
 
 def _rows(cursor: pg.Cursor, condition: str) -> list[tuple[object, ...]] | None:
-    """The rows that a condition accepts; None where the server refuses it."""
+    """The rows that a condition accepts; None if the server refuses it."""
     try:
         cursor.execute(f"SELECT id FROM t WHERE {condition} ORDER BY id")
     except pg.DriverError:
@@ -98,7 +98,7 @@ def _rows(cursor: pg.Cursor, condition: str) -> list[tuple[object, ...]] | None:
     return cursor.fetchall()
 
 
-# -- what a table cannot serve
+# -- conditions that a table cannot serve
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def _names(mirror: Mirror) -> list[str]:
     ]
 
 
-# -- the second wall
+# -- the second check
 
 
 EFFECT = """
@@ -166,7 +166,7 @@ $f$ BEGIN INSERT INTO public.effects VALUES ($1); RETURN true; END $f$;
 def test_a_filter_with_an_effect_has_none_because_its_reads_are_read_only(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """Should the lists ever let one through: the copy refuses it, and nothing was written."""
+    """If the lists ever let one pass, the copy refuses it, and nothing is written."""
     mirror = _mirror(warehouse, make_mirror, "")
     run(warehouse, EFFECT)
     with closing(open_source(mirror.job, "test")) as source:

@@ -1,4 +1,4 @@
-"""`slotkeeper run` as a process of its own, with a FAKE driver: codes, signals, refusals, what stderr shows."""
+"""`slotkeeper run` as a separate process, with a FAKE driver: codes, signals, refusals, its stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runbook prints and what only looks, or only plans: typed as printed, over real servers and a job at rest."""
+"""The read-only and plan-only commands of the runbook: typed as printed, over real servers and a stopped job."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_most_of_the_runbook_only_looks() -> None:
 
 @pytest.fixture
 def file(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path) -> Path:
-    """A configuration of the runbook's job over real servers; its slot is there, and the job was never started."""
+    """A configuration of the runbook's job over real servers; its slot exists, and the job was never started."""
     warehouse.create_table(TABLE, "id bigint, note text", ("id",))
     mirror = make_mirror(warehouse, TABLE)
     client = Surface(warehouse)

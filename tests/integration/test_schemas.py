@@ -1,6 +1,6 @@
-"""Every command that prints JSON, against real servers and FAKE drivers: all print what the schemas promise.
+"""Every command that prints JSON, against real servers and FAKE drivers: all output conforms to the schemas.
 
-What is promised is held against each value by `tests.support.promised`, here and in every other test.
+`tests.support.promised` checks each value against its schema, here and in every other test.
 """
 
 from __future__ import annotations

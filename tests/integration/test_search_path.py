@@ -1,4 +1,5 @@
-"""Nothing that others keep in a schema of the login's path runs as our login, at either end; what we need is found.
+"""No function of another user in a schema of the login's path runs as the product's login, at either end; the functions
+that the product needs are found.
 
 PostgreSQL, "Writing SECURITY DEFINER Functions Safely" and CVE-2018-1058: an operator of a better match in a schema
 that everybody may create in is chosen before the server's own.
@@ -48,7 +49,7 @@ PAIRS = [
     ("boolean", "text", "||"),
     ("smallint", "text", "||"),
 ]
-"""Operators that our statements spell, over pairs of types for which the server has none or a worse match."""
+"""Operators in the product's statements, over pairs of types for which the server has none or a worse match."""
 
 _LOOT = """
 CREATE TABLE public.loot (who text, what text);
@@ -58,7 +59,7 @@ GRANT CREATE ON SCHEMA public TO PUBLIC;
 
 
 def _plant() -> list[str]:
-    """Statements that plant operators and functions, each of which writes down who ran it."""
+    """Statements that plant operators and functions, each of which records the user that ran it."""
     made = [_LOOT]
     for number, (left, right, name) in enumerate((pair for pair in PAIRS if "unknown" not in pair), 1):
         result = "boolean" if name in ("=", "<>") else "text"
@@ -101,7 +102,7 @@ def test_planted_operators_never_run_as_our_login_at_either_end(warehouse: Wareh
 
 
 def _loot(mirror: Mirror) -> tuple[list[str], list[str]]:
-    """What was planted and ran: at the source, and at the sink."""
+    """The planted functions that ran: at the source, and at the sink."""
     found = []
     for opened in (mirror.warehouse.connect, mirror.sink):
         with closing(opened()) as connection, connection.cursor() as cursor:
@@ -110,7 +111,7 @@ def _loot(mirror: Mirror) -> tuple[list[str], list[str]]:
     return found[0], found[1]
 
 
-# -- keys of types whose operators lie elsewhere
+# -- keys of types whose operators are in another schema
 
 CITEXT = ("CREATE SCHEMA ext", "CREATE EXTENSION citext SCHEMA ext", "GRANT USAGE ON SCHEMA ext TO PUBLIC")
 
@@ -119,7 +120,7 @@ CITEXT = ("CREATE SCHEMA ext", "CREATE EXTENSION citext SCHEMA ext", "GRANT USAG
 def test_a_citext_key_of_another_schema_is_compared_by_its_own_operators(
     warehouse: Warehouse, make_mirror: MakeMirror, options: SinkOptions
 ) -> None:
-    """As text, an update of one spelling and a delete by another would each leave a row behind."""
+    """As text, an update in one notation and a delete in another would each leave a row behind."""
     run(warehouse, *CITEXT)
     warehouse.create_table(TABLE, "part integer, k ext.citext, v text", ("part", "k"))
     run(
@@ -138,7 +139,7 @@ def test_a_citext_key_of_another_schema_is_compared_by_its_own_operators(
         rows = sum(source.copy_chunk(chunk, found) for chunk in chunks)
         assert (rows, len(chunks)) == (60, 6)
     mirror.start().wait_running()
-    mirror.at_sink("UPDATE mart.orders SET k = upper(k::text)::ext.citext")  # equal keys, other texts
+    mirror.at_sink("UPDATE mart.orders SET k = upper(k::text)::ext.citext")  # equal keys, different texts
     mirror.source(f"UPDATE {TABLE} SET v = 'w' WHERE k = 'k7'", f"DELETE FROM {TABLE} WHERE k IN ('k9', 'K10')")
     until(
         lambda: _rows(mirror, mirror.sink, "mart.orders") == _rows(mirror, warehouse.connect, TABLE), 60, "equal rows"
@@ -150,14 +151,14 @@ def _rows(mirror: Mirror, connect: Callable[[], pg.Connection], table: str) -> l
     return mirror.query(connect, f"SELECT part, lower(k::text), v FROM {table} ORDER BY 1, 2")
 
 
-# -- what a target runs in our session
+# -- functions that a target runs in the job's session
 
 
 @pytest.mark.parametrize("place", ["check", "generated", "index", "domain", "default"])
 def test_a_target_that_runs_a_function_which_looks_names_up_is_refused_by_name(
     warehouse: Warehouse, make_mirror: MakeMirror, place: str
 ) -> None:
-    """Its rows would be refused one by one, or kept by another function of the same name."""
+    """Its rows would be refused one by one, or stored by another function of the same name."""
     warehouse.create_table(TABLE, "id bigint, code text", ("id",))
     run(warehouse, f"INSERT INTO {TABLE} VALUES (1, 'a1')")
     mirror = make_mirror(warehouse, TABLE)
@@ -186,7 +187,7 @@ def test_a_target_whose_functions_look_nothing_up_is_taken_as_it_is(
     mirror.at_sink("CREATE SCHEMA app", "CREATE SCHEMA mart", atomic, *_target("check"))
     mirror.at_sink(*_functions("plpgsql", "BEGIN RETURN is_code($1); END")[:1])
     other = "CREATE FUNCTION app.next() RETURNS bigint LANGUAGE plpgsql AS $f$ BEGIN RETURN is_code('x'); END $f$"
-    mirror.at_sink(other, "ALTER TABLE mart.orders ALTER COLUMN id SET DEFAULT app.next()")  # no row of ours takes it
+    mirror.at_sink(other, "ALTER TABLE mart.orders ALTER COLUMN id SET DEFAULT app.next()")  # no row of the job uses it
     mirror.start().wait_running()
     mirror.wait_equal()
     mirror.stop()
@@ -195,7 +196,7 @@ def test_a_target_whose_functions_look_nothing_up_is_taken_as_it_is(
 def test_functions_are_asked_of_a_catalog_that_knows_no_parsed_bodies(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """As PostgreSQL 13's and before: `prosqlbody` is of 14."""
+    """As in PostgreSQL 13 and before: `prosqlbody` came with 14."""
     warehouse.create_table(TABLE, "id bigint, code text", ("id",))
     mirror = make_mirror(warehouse, TABLE)
     mirror.at_sink(
@@ -235,7 +236,7 @@ def _codes(mirror: Mirror) -> list[tuple[object, ...]]:
     return mirror.query(mirror.sink, "SELECT id, code::text FROM mart.orders ORDER BY 1")
 
 
-# -- what doctor says
+# -- output of doctor
 
 
 def test_doctor_warns_where_everybody_may_create_on_the_logins_path(

@@ -87,7 +87,7 @@ def shell(make_pair: MakePair, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     return Shell(pair, pair.config(tmp_path), capfd)
 
 
-def test_it_copies_and_streams_and_goes_on_where_it_stopped(make_pair: MakePair) -> None:
+def test_it_copies_and_streams_and_resumes_where_it_stopped(make_pair: MakePair) -> None:
     pair = make_pair(TABLE)
     fill(pair, TABLE)
     pair.mirror.start().wait_running()
@@ -213,14 +213,14 @@ def test_a_purged_file_is_a_lost_slot(shell: Shell) -> None:
     named(pair, TroubleName.SLOT_LOST)
 
 
-def test_another_life_of_the_binlog_is_told_apart(shell: Shell) -> None:
+def test_another_life_of_the_binlog_is_recognized(shell: Shell) -> None:
     pair = shell.pair
     pair.origin.rebuild()
     pair.mirror.start()
     named(pair, TroubleName.POSITIONS_DIFFER)
 
 
-def test_a_binlog_that_begins_anew_while_it_is_read_is_told(make_pair: MakePair) -> None:
+def test_a_binlog_that_starts_over_while_it_is_read_is_reported(make_pair: MakePair) -> None:
     pair = make_pair(TABLE)
     fill(pair, TABLE)
     pair.mirror.start().wait_running()

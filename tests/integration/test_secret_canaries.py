@@ -1,4 +1,4 @@
-"""Canary passwords are in no environment and no argument of what we start, and still reach whoever needs them.
+"""Canary passwords are in no environment or argument of started processes, and still reach those that need them.
 
 Real supervisors with FAKE drivers; `tests/spark/test_secret_canaries.py` has the product with its JVM and its workers.
 """
@@ -38,7 +38,7 @@ def _canary(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def digests(jobs: Jobs) -> list[str]:
-    """What each start of the fake driver resolved, as digests."""
+    """The passwords that each start of the fake driver resolved, as digests."""
     noted = jobs.folder / "orders.json.resolved"
     return noted.read_text(encoding="ascii").split() if noted.exists() else []
 
@@ -56,7 +56,7 @@ def test_neither_supervisor_nor_driver_nor_its_children_have_the_variable_and_th
 
 def test_it_outlives_the_supervisor_and_the_driver(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     first = jobs.start("orders", resolve=NAME).driver
-    monkeypatch.delenv(NAME)  # whoever started the job has gone
+    monkeypatch.delenv(NAME)  # the process that started the job has exited
     assert first is not None
     dead = jobs.kill_supervisor("orders")
     until(lambda: jobs.view_of_job("orders").supervisor_alive, SOON, "the driver starts another supervisor")
@@ -120,7 +120,7 @@ def test_an_action_of_the_console_gets_it_by_another_way(tmp_path: Path) -> None
     assert runner.said(id).out.split() == [DIGEST, "False"], runner.said(id).err
 
 
-def test_whoever_has_a_secret_dumps_no_core() -> None:
+def test_a_process_that_has_a_secret_dumps_no_core() -> None:
     code = (
         "import resource\n"
         "from slotkeeper.core.config.secrets import resolve\n"

@@ -1,4 +1,4 @@
-"""Commands before servers that hang, trickle or lie: each ends in its time with one line, and at Ctrl-C at once."""
+"""Commands before servers that hang, trickle or lie: each ends in its limit with one line, and at Ctrl-C at once."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.support.silent_place import LOGIN_SECONDS, SECRET, Place, bare_interr
 from tests.support.waiting import until
 
 STATEMENT_SECONDS = 4
-"""The limit of a status (2 s), with our grace."""
+"""The limit of a status (2 s), with the product's grace."""
 STARTING = 10.0
-"""What an interpreter on a busy machine may take to start, beside the limit; a hang is longer."""
+"""The time that an interpreter on a busy host may take to start, beyond the limit; a hang takes longer."""
 BARE = 4
-"""Ctrl-C may take a second and so many times what an interpreter with the same modules takes beside it."""
+"""Ctrl-C may take a second and this multiple of the time that an interpreter with the same modules takes beside it."""
 INTERRUPTED = 130
 
 DOCTOR, LIST, VERIFY = ("doctor",), ("slots", "list"), ("verify", "orders_rt")
@@ -47,7 +47,7 @@ def test_a_command_before_a_silent_server_ends_in_its_time_and_names_it(
 
 
 def code_of(place: Place, words: tuple[str, ...]) -> tuple[int, str]:
-    """A command's exit code, and all that it told."""
+    """A command's exit code, and its output."""
     code, out, err = ended(place.begin(words))
     return code, out + err
 
@@ -60,7 +60,9 @@ def code_of(place: Place, words: tuple[str, ...]) -> tuple[int, str]:
         (Mode.NO_TLS, LIST),
     ],
 )
-def test_what_a_false_server_says_is_told_without_a_secret(mode: Mode, words: tuple[str, ...], tmp_path: Path) -> None:
+def test_what_a_false_server_says_is_reported_without_a_secret(
+    mode: Mode, words: tuple[str, ...], tmp_path: Path
+) -> None:
     with opened(mode, tmp_path) as place:
         code, told = code_of(place, words)
     assert code and "source dws1 (127.0.0.1:" in told

@@ -1,4 +1,4 @@
-"""Each parameter of the sink, by what it makes of a small target: one effect a test, beside the default's."""
+"""The effect of each parameter of the sink on a small target: one effect a test, beside the default's."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_large_step_of_few_inserts_is_not_tried_because_it_would_save_nothing(
     assert len(target.rows()) == LEAST + len(BEFORE) + 1
 
 
-def test_kept_plans_are_made_anew_now_and_then(target: Effects) -> None:
+def test_kept_plans_are_made_again_now_and_then(target: Effects) -> None:
     steps = [change(ONE, ONE, n, point=n) for n in range(1, 203)]
     assert after(target, SinkOptions(write_mode="upsert"), *steps)[1][0] == 202
     assert kept_plans(target) == 3

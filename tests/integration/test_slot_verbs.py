@@ -27,7 +27,7 @@ TABLE, JOB, FOREIGN = "ods.orders", "orders_rt", "elsewhere"
 
 @dataclass(frozen=True)
 class Place:
-    """A warehouse with a followed table, a job of ours, and a configuration over both."""
+    """A warehouse with a followed table, a job, and a configuration over both."""
 
     mirror: Mirror
     config: Path
@@ -42,7 +42,7 @@ class Place:
         return self.mirror.job.slot
 
     def points(self, slot: str) -> dict[str, set[int]]:
-        """Both points of a slot by DN, behind the surface."""
+        """Both points of a slot by DN, read from the server's store."""
         rows = self.mirror.query(
             self.warehouse.connect,
             f"SELECT n.node_name, s.sync_point FROM dws.slot s JOIN dws.node n ON n.ord = s.dn "

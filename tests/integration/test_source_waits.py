@@ -1,4 +1,4 @@
-"""Who waits at a source for slots and sessions of jobs: on the stand-in, while it lasts."""
+"""Sessions that wait at a source for slots and sessions of jobs: on the stand-in, while the wait lasts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ASKED = WaitsAsked({TABLE: {OURS: "orders"}})
 
 @dataclass
 class Stage:
-    """A warehouse, a client that plays consumers, and sessions that end with the test."""
+    """A warehouse, a client that acts as consumers, and sessions that end with the test."""
 
     warehouse: Warehouse
     surface: Surface
@@ -45,7 +45,7 @@ class Stage:
         return connection
 
     def begins(self, act: Callable[[pg.Cursor], None], name: str = "gsql") -> pg.Connection:
-        """Something that waits, in a thread and a session of its own."""
+        """A statement that waits, in its own thread and session."""
         session = self.session(name)
 
         def go() -> None:
@@ -87,7 +87,7 @@ def _run(connection: pg.Connection, *statements: str) -> None:
 
 
 def found(reader: SourceWaitReader, count: int = 1) -> Sequence[SourceWait]:
-    """The waits once there are so many."""
+    """The waits, once there are this many."""
 
     def some() -> tuple[Sequence[SourceWait]] | None:
         seen = reader.read(time.time())
@@ -106,7 +106,7 @@ def stage(make_warehouse: MakeWarehouse) -> Iterator[Stage]:
     facts.sees_statistics(warehouse, False)
 
 
-def test_vacuum_full_that_waits_for_a_slot_is_told_with_who_and_how_many_follow_until_the_slot_has_read(
+def test_vacuum_full_that_waits_for_a_slot_is_reported_with_who_and_how_many_follow_until_the_slot_has_read(
     stage: Stage,
 ) -> None:
     stage.surface.start(TABLE, OURS)
@@ -128,7 +128,7 @@ def test_vacuum_full_that_waits_for_a_slot_is_told_with_who_and_how_many_follow_
 
 @dataclass
 class Watched:
-    """What a job's watch tells of a reader's answers, each time with the number of the question behind it."""
+    """The reports of a job's watch on a reader's answers, each with the number of its question."""
 
     reader: SourceWaitReader
     asked: int = 0
@@ -142,13 +142,13 @@ class Watched:
         self.told.append((self.asked, bool(waits)))
 
     def questions_until(self, waits: bool) -> int:
-        """How many questions are sent from now on until that is told."""
+        """The number of questions that are sent from now on until that is reported."""
         sent, known = self.asked, len(self.told)
         found = until(lambda: [n for n, so in self.told[known:] if so is waits], 20, f"waits to be told: {waits}")
         return found[0] - sent
 
 
-def test_a_wait_is_told_by_the_second_question_sent_while_it_lasts_and_no_more_by_the_first_after_its_end(
+def test_a_wait_is_reported_by_the_second_question_sent_while_it_lasts_and_no_more_by_the_first_after_its_end(
     stage: Stage,
 ) -> None:
     assert EVERY + LEAST + LIMIT_MS / 1000 <= 5.0, "so far apart are they at most, and the answer of the second"
@@ -187,7 +187,7 @@ def test_a_limit_says_when_it_fails(stage: Stage) -> None:
     assert wait.fails_at == pytest.approx(wait.since + 1800) and wait.limit == "binlog_consume_timeout 1800 s"
 
 
-def test_scaling_that_waits_is_told(stage: Stage) -> None:
+def test_scaling_that_waits_is_reported(stage: Stage) -> None:
     stage.surface.start(TABLE, OURS)
     stage.write()
     reader = stage.reader()
@@ -221,7 +221,7 @@ def test_ddl_that_waits_for_a_job_s_session_names_the_session_and_the_statement_
     until(lambda: not reader.read(time.time()), 20, "it to be cleared")
 
 
-def test_sessions_that_wait_for_others_are_none_of_ours(stage: Stage) -> None:
+def test_sessions_that_wait_for_others_are_not_the_jobs_own(stage: Stage) -> None:
     eve = stage.session("psql")
     _run(eve, f"LOCK TABLE {TABLE}")
     stage.begins(lambda cursor: cursor.execute(f"ALTER TABLE {TABLE} ADD COLUMN c int"))

@@ -1,4 +1,4 @@
-"""Jobs that begin without a copy: at the newest point, at a time, at a point per DN; and what they refuse."""
+"""Jobs that start without a copy: at the newest point, at a time, at a point per DN; and their refusals."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_latest_is_not_begun_where_a_dn_was_left_out(
     mirror.stop()
 
 
-def test_a_start_at_latest_that_is_broken_off_begins_anew(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+def test_an_interrupted_start_at_latest_starts_over(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = _mirror(warehouse, make_mirror)
 
     def die() -> None:
@@ -121,7 +121,7 @@ def test_a_start_at_latest_that_is_broken_off_begins_anew(warehouse: Warehouse, 
 
 
 def _recorded(warehouse: Warehouse, texts: list[str]) -> list[datetime]:
-    """Rows with these notes, in transactions of their own, recorded for another slot; the time before each."""
+    """Rows with these notes, in separate transactions, recorded for another slot; the time before each."""
     other = Surface(warehouse)
     other.start(TABLE, "elsewhere")
     other.close()
@@ -161,7 +161,7 @@ def test_after_a_start_at_a_time_a_slow_dn_brings_its_share_later_than_the_other
     mirror.at_sink("CREATE SCHEMA mart", f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text)")
     quarantined = mirror.sink_server.connect(mirror.sink_database, False)
     with quarantined.cursor() as cursor:
-        cursor.execute(f"INSERT INTO {TARGET} VALUES (3, 'held')")  # whoever writes d waits for this session
+        cursor.execute(f"INSERT INTO {TARGET} VALUES (3, 'held')")  # a session that writes d waits for this session
     _starts(mirror, times[3].isoformat()).wait_running()
     mirror.source(f"INSERT INTO {TABLE} VALUES (99, 'later')")
     until(lambda: _notes(mirror) == ["f", "later"], 30, "the other DNs")
@@ -172,7 +172,8 @@ def test_after_a_start_at_a_time_a_slow_dn_brings_its_share_later_than_the_other
 
 def _overtaken(warehouse: Warehouse, *first: str) -> tuple[datetime, pg.Connection]:
     """Keys 0, 3 and 4 lie on dn_4, 1 on dn_3. A record of an earlier time gets its point after that of key 3; `first`
-    are statements of a transaction from before the time that is returned, which is still open."""
+    are statements of a transaction that began before the returned time and is still open.
+    """
     _recorded(warehouse, ["old"])
     earlier, writer = warehouse.connect(False), warehouse.connect(False)
     with earlier.cursor() as old, writer.cursor() as cursor:
@@ -191,7 +192,7 @@ def _overtaken(warehouse: Warehouse, *first: str) -> tuple[datetime, pg.Connecti
 def test_a_time_takes_what_was_written_later_and_committed_earlier_than_the_first_record_of_that_time(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """dn_3 holds nothing of that time, but a record behind the point: no xmin is newer than its DN's first record."""
+    """dn_3 has no record of that time, but one after the point: no xmin is newer than its DN's first record."""
     mirror = _mirror(warehouse, make_mirror, timestamp=True)
     at, earlier = _overtaken(warehouse, f"INSERT INTO {TABLE} VALUES (1, 'before')")
     earlier.commit()
@@ -220,7 +221,7 @@ def test_a_time_takes_what_was_written_later_and_committed_earlier_than_the_firs
 def test_a_time_takes_a_change_whose_point_is_given_and_whose_commit_does_not_show_yet(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """Nothing says that the cursor by time leaves out what lies beyond a transaction that is about to commit."""
+    """No vendor page says that the cursor by time leaves out changes beyond a transaction that is about to commit."""
     mirror = _mirror(warehouse, make_mirror, timestamp=True)
     warehouse.time_cursor_by_time()
     times = _recorded(warehouse, ["old"])
@@ -229,7 +230,7 @@ def test_a_time_takes_a_change_whose_point_is_given_and_whose_commit_does_not_sh
         cursor.execute("SELECT clock_timestamp()")
         times = [row[0] for row in cursor.fetchall()]
         cursor.execute(f"INSERT INTO {TABLE} VALUES (3, 'committing')")
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # its point is given here
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # its point is assigned here
     run(warehouse, f"INSERT INTO {TABLE} VALUES (1, 'committed')")
     _starts(mirror, times[0].isoformat()).wait_running()
     writer.commit()
@@ -315,7 +316,7 @@ def test_points_are_refused_where_they_cannot_be_kept(warehouse: Warehouse, make
 
 
 def test_records_of_a_table_with_timestamps_go_by_their_own_age(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    """What is different there: a record stays for the TTL although every slot has read it, and no longer."""
+    """The difference there: a record stays for the TTL although every slot has read it, and no longer."""
     mirror = _mirror(warehouse, make_mirror, timestamp=True, ttl_s=600)
     mirror.start().wait_running()
     mirror.source(f"INSERT INTO {TABLE} VALUES (1, 'a')")
@@ -344,7 +345,7 @@ def test_a_table_with_timestamps_that_was_left_alone_too_long_is_slot_lost(
 
 
 def _short_lived(warehouse: Warehouse, make_mirror: MakeMirror, ttl_s: int = 3) -> Mirror:
-    """A table that says its records live for so long; its slot lives on, so that nothing but their age can be told."""
+    """A table that declares a short TTL for its records; its slot remains, so that only their age shows anything."""
     mirror = _mirror(warehouse, make_mirror, timestamp=True)
     facts.options(warehouse, TABLE, [*HSTORE, "enable_binlog_timestamp=on", f"binlog_ttl={ttl_s}"])
     return mirror
@@ -360,7 +361,7 @@ def _is_late(mirror: Mirror) -> None:
 def test_a_job_that_is_paused_for_longer_than_records_live_is_slot_lost(
     warehouse: Warehouse, make_mirror: MakeMirror
 ) -> None:
-    """The slot's points stand as they stood: only the driver's own looks tell how long the row has lain unread."""
+    """The slot's points have not changed: only the driver's own checks show how long the row has been unread."""
     mirror = _short_lived(warehouse, make_mirror)
     mirror.start().wait_running()
     mirror.pause()
@@ -388,7 +389,7 @@ def _known(mirror: Mirror) -> bool:
 
 
 class Ahead(SystemClock):
-    """The real clock, and the seconds that a test puts it forward by."""
+    """The real clock, and the seconds that a test sets it forward by."""
 
     ahead = 0.0
 
@@ -397,7 +398,7 @@ class Ahead(SystemClock):
 
 
 def test_a_job_that_keeps_up_outlives_the_ttl_of_its_records(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    """Four times the TTL goes by, half of it between two writes, which reach every DN."""
+    """Four times the TTL passes, half of it between two writes, which reach every DN."""
     mirror, clock = _short_lived(warehouse, make_mirror, 600), Ahead()
     mirror.clock = clock
     mirror.start().wait_running()

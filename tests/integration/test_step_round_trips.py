@@ -1,4 +1,4 @@
-"""What a step asks of the sink: looking after targets has a session of its own, and adds no round trip to a step."""
+"""A step's queries at the sink: checks of targets have a separate session, and add no round trip to a step."""
 
 from __future__ import annotations
 

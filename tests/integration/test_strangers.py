@@ -1,7 +1,7 @@
-"""Another user of the host at embedded servers, whoever runs them: no login, no file, no signal.
+"""Another user of the host at embedded servers, for every owner of the servers: no login, no file, no signal.
 
-The tries are in `tests/support/strangers.py`; the servers run once as root's, each with a user id of its own, and once
-as an ordinary user's.
+The attempts are in `tests/support/strangers.py`; the servers run once as root's, each with its own user id, and once as
+an ordinary user's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOBODY, STRANGER = 65_534, 64_003
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Path]:
-    """A folder that everybody can enter, as pytest's are not."""
+    """A folder that every user can enter, unlike pytest's."""
     try:
         mariadb.find_programs()
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""Supervisors and their drivers as real processes; the driver is a labelled fake, everything else is the real thing."""
+"""Supervisors and their drivers as real processes; the driver is a labelled fake, everything else is real."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.waiting import until
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_started_job_lives_in_sessions_of_its_own_and_is_nobodys_child(jobs: Jobs) -> None:
+def test_a_started_job_runs_in_its_own_sessions_and_is_reparented(jobs: Jobs) -> None:
     view = jobs.start("orders")
     assert view.state is JobState.RUNNING
     assert view.driver is not None and view.supervisor is not None
@@ -39,7 +39,7 @@ def test_a_started_job_lives_in_sessions_of_its_own_and_is_nobodys_child(jobs: J
     assert "fake driver is here" in jobs.store.folder.log("orders").read_text(encoding="utf-8")
 
 
-def test_a_crashed_driver_is_started_again_and_the_crash_is_told(jobs: Jobs) -> None:
+def test_a_crashed_driver_is_started_again_and_the_crash_is_reported(jobs: Jobs) -> None:
     first = jobs.start("orders").driver
     assert first is not None
     os.kill(first.pid, signal.SIGKILL)
@@ -61,7 +61,7 @@ def test_a_retry_is_shown_as_the_reason_and_a_stop_does_not_wait_for_it(jobs: Jo
     assert control.stop(jobs.store, "orders", Patience(5)).state is JobState.STOPPED
 
 
-def test_a_spark_cluster_that_is_away_is_waited_for_and_is_no_crash_loop(jobs: Jobs) -> None:
+def test_an_unreachable_spark_cluster_is_waited_for_and_is_not_a_crash_loop(jobs: Jobs) -> None:
     driver = jobs.start("orders").driver
     assert driver is not None
     jobs.config("orders", "exit", code=13)
@@ -101,7 +101,7 @@ def test_an_exit_code_of_the_contract_is_an_end_and_no_crash(
     jobs: Jobs, code: int, state: JobState, trouble: str
 ) -> None:
     jobs.start("orders", "exit", code=code)
-    view = until(lambda: _at_rest(jobs, "orders"), SOON, "the run is over")
+    view = until(lambda: _stopped(jobs, "orders"), SOON, "the run is over")
     assert view is not None
     assert (view.state, view.trouble) == (state, trouble)
     assert len(jobs.pids("orders")) == 1
@@ -168,7 +168,7 @@ def test_a_killed_supervisor_is_replaced_by_one_that_adopts_the_driver_and_can_s
     view = jobs.view_of_job("orders")
     assert view.supervisor is not None and view.supervisor.pid != killed
     assert view.driver == driver and view.driver_alive
-    until(lambda: jobs.told("orders").count("driver adopted") == 1, SOON, "the adoption is told")
+    until(lambda: jobs.told("orders").count("driver adopted") == 1, SOON, "the adoption is reported")
     assert control.stop(jobs.store, "orders", Patience(SOON)).state is JobState.STOPPED
     assert not processes.alive(driver)
     assert jobs.store.runs("orders")[0].exit_code == 12
@@ -193,7 +193,7 @@ def test_stop_reaches_a_driver_whose_supervisor_is_gone_and_cannot_come_back(job
     assert (view.state, view.lives) == (JobState.STOPPED, False)
 
 
-def test_where_both_are_gone_the_look_says_so_and_a_start_goes_on(jobs: Jobs) -> None:
+def test_where_both_have_exited_the_status_check_says_so_and_a_start_resumes(jobs: Jobs) -> None:
     driver = jobs.start("orders").driver
     assert driver is not None
     os.kill(driver.pid, signal.SIGSTOP)
@@ -236,7 +236,7 @@ def test_a_supervisor_that_is_asked_to_end_ends_its_driver_gracefully(jobs: Jobs
     view = jobs.start("orders")
     assert view.supervisor is not None
     os.kill(view.supervisor.pid, signal.SIGTERM)
-    until(lambda: _at_rest(jobs, "orders"), SOON, "the run is over")
+    until(lambda: _stopped(jobs, "orders"), SOON, "the run is over")
     assert jobs.store.runs("orders")[0].exit_code == 12
     assert "shutdown" in jobs.view_of_job("orders").reason
 
@@ -268,7 +268,7 @@ def test_the_death_of_the_shell_that_started_it_leaves_the_job_running(jobs: Job
     # A session leader that opens a terminal gets it as its own, and SIGHUP when the terminal goes away.
     script = f": < {os.ttyname(slave)}; {sys.executable} -m tests.support.jobs {jobs.folder} orders; exec sleep 600"
     shell = subprocess.Popen(
-        # as a shell at a terminal is, also where these tests themselves run under nohup
+        # like a shell at a terminal, also where these tests themselves run under nohup
         ["env", "--default-signal=HUP", "sh", "-c", script], cwd=ROOT, stdin=slave, stdout=slave, stderr=slave,
         start_new_session=True,
     )  # fmt: skip
@@ -279,7 +279,7 @@ def test_the_death_of_the_shell_that_started_it_leaves_the_job_running(jobs: Job
     view = jobs.view_of_job("orders")
     assert view.supervisor_alive and view.driver_alive
     seen = view.reported_at
-    until(lambda: jobs.view_of_job("orders").reported_at != seen, SOON, "it goes on reporting")
+    until(lambda: jobs.view_of_job("orders").reported_at != seen, SOON, "it continues reporting")
 
 
 def _with(jobs: Jobs, job: str, state: JobState) -> JobStatus | None:
@@ -287,7 +287,7 @@ def _with(jobs: Jobs, job: str, state: JobState) -> JobStatus | None:
     return view if view.state is state else None
 
 
-def _at_rest(jobs: Jobs, job: str) -> JobStatus | None:
+def _stopped(jobs: Jobs, job: str) -> JobStatus | None:
     view = jobs.view_of_job(job)
     return view if not view.state.has_process and view.ended_at is not None else None
 

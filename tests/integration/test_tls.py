@@ -1,4 +1,4 @@
-"""TLS as a session finds it: who is let in by which certificate, and what goes over an open line.
+"""TLS as a session finds it: the certificates that admit a client, and the data on an open connection.
 
 libpq, "SSL Support", Protection Provided in Different Modes.
 """
@@ -109,7 +109,7 @@ def test_a_server_without_tls_is_not_spoken_to_where_it_is_insisted_on(
     assert "TLS" in found.hint
 
 
-def test_prefer_goes_on_without_tls_and_says_so(pg_server: Server) -> None:
+def test_prefer_continues_without_tls_and_says_so(pg_server: Server) -> None:
     endpoint = at(pg_server, pg_server.port, "prefer")
     assert line(endpoint) == Line()
     assert "not encrypted" in line_finding("sink m", endpoint, Line()).text
@@ -132,7 +132,7 @@ def test_a_cleartext_password_is_sent_inside_tls(authority: Authority, pg_server
 
 
 @pytest.mark.parametrize("mode", ["disable", "prefer"])
-def test_an_md5_answer_as_a_dws_asks_for_is_sent_on_an_open_line(pg_server: Server, mode: str) -> None:
+def test_an_md5_answer_as_dws_asks_for_is_sent_on_an_open_line(pg_server: Server, mode: str) -> None:
     """DWS, "Using the Third-Party Function Library psycopg2": its MD5 hashes are what stock libpq can log in with."""
     with begging(None, 5) as seen:
         refusal(at(pg_server, seen.port, mode))

@@ -1,4 +1,4 @@
-"""What commands say about lines: `config check` and a start warn or refuse, `doctor` shows what was negotiated."""
+"""Messages of commands about TLS: `config check` and a start warn or refuse, `doctor` shows the negotiated protocol."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_doctor_says_why_a_line_is_refused_and_what_cures_it(
     assert "Enable TLS on the server" in found["sink mart"][0][1]
 
 
-def test_config_check_refuses_a_job_of_prod_whose_lines_nobody_chose(
+def test_config_check_refuses_a_job_of_prod_whose_tls_mode_was_not_chosen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     read(tmp_path, source=f"{SAFE}\n{PROD}", sink="")

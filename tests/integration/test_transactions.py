@@ -75,7 +75,7 @@ def test_a_transaction_whose_session_was_lost_before_its_commit_is_not_done(targ
     assert target.asked("SELECT * FROM kept") == [(2,)]
 
 
-def test_a_session_opened_anew_inside_a_transaction_does_not_commit_for_it(target: Target, lose: Loss) -> None:
+def test_a_session_reopened_inside_a_transaction_does_not_commit_for_it(target: Target, lose: Loss) -> None:
     session = target.session
     target.run("DROP TABLE IF EXISTS kept", "CREATE TABLE kept (id integer)")
     with pytest.raises(Unreachable), session.transaction() as cursor:

@@ -1,4 +1,4 @@
-"""Every type mirrors equal as text: copied, inserted, updated, deleted, and moved to another key."""
+"""Every type is mirrored with equal text: copied, inserted, updated, deleted, and moved to another key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODES = {
     "upsert": SinkOptions(write_mode="upsert"),
     "copy_upsert, replace": SinkOptions(write_mode="copy_upsert", conflict_strategy="replace"),
     "copy_merge": SinkOptions(write_mode="copy_merge"),
-    "each changed row anew": SinkOptions(ignore_update_before=False),
+    "each changed row again": SinkOptions(ignore_update_before=False),
 }
 """Options by name that insert: every one has to carry every type."""
 
@@ -54,7 +54,7 @@ def test_every_type_is_mirrored(mirror: Mirror, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", UPDATE_MODES)
 def test_every_type_is_updated(mirror: Mirror, mode: str) -> None:
-    """In the modes that insert nothing, over the rows that a copy has made."""
+    """In the modes that insert nothing, over the rows of a copy."""
     mirror.start().wait_running()
     zoo.wait_equal(mirror)
     mirror.stop()

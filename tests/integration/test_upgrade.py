@@ -1,6 +1,6 @@
-"""A sink whose own tables another version made: a look leaves them, a start migrates them and goes on from its rows.
+"""A sink with the own tables of another version: a status check leaves them, a start migrates them and resumes.
 
-Tables and rows are those of running jobs of two earlier commits (`tests/fixtures/upgrade`), in a real PostgreSQL.
+The tables and rows come from running jobs of two earlier commits (`tests/fixtures/upgrade`), in a real PostgreSQL.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Sink:
         return SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/test/0")
 
     def start(self) -> list[tuple[str, str, LaneState, str]]:
-        """What the first transaction of a start makes; the lanes as they are read then."""
+        """The tables that the first transaction of a start makes; the lanes as they are read then."""
         with closing(self.session()) as session:
             store = PostgresProgress(session, POSITIONS, KEY, ME)
             store.create_tables()
@@ -133,7 +133,7 @@ def test_the_tables_are_not_migrated_under_a_job_that_an_older_version_runs(sink
     sink.run(*sink_statements("41bb8e69"))
     before = sink.run(SHAPE)
     with closing(sink.server.connect(sink.database)) as older, older.cursor() as cursor:
-        cursor.execute(f"SELECT pg_advisory_lock({locks.lease_lock(KEY)})")  # as that version takes it
+        cursor.execute(f"SELECT pg_advisory_lock({locks.lease_lock(KEY)})")  # in the form that version accepts
         with pytest.raises(Refused, match="job orders_rt runs with an older slotkeeper"):
             sink.start()
         assert sink.run(SHAPE) == before
@@ -172,7 +172,7 @@ def test_a_migration_is_one_file_that_is_applied_once_to_old_and_new_tables(
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_a_login_that_owns_no_table_is_told_what_the_owner_runs_and_goes_on_behind_it(
+def test_a_login_that_owns_no_table_is_shown_what_the_owner_runs_and_continues_after_it(
     recorded: bool, sink: Sink
 ) -> None:
     sink.run(*sink_statements("7f5457e0"), "CREATE ROLE bound LOGIN SUPERUSER", "ALTER ROLE bound NOSUPERUSER")
@@ -203,7 +203,7 @@ def test_a_login_that_owns_no_table_is_told_what_the_owner_runs_and_goes_on_behi
 
 
 @pytest.mark.parametrize("commit", COMMITS)
-def test_after_the_upgrade_a_job_goes_on_from_the_positions_that_the_older_version_wrote(
+def test_after_the_upgrade_a_job_resumes_from_the_positions_that_the_older_version_wrote(
     commit: str, make_warehouse: MakeWarehouse, make_mirror: MakeMirror
 ) -> None:
     warehouse = make_warehouse(2)
@@ -229,7 +229,7 @@ def test_after_the_upgrade_a_job_goes_on_from_the_positions_that_the_older_versi
 
 
 def _as_of(commit: str, row: ProgressRow) -> str:
-    """The statement that puts a lane's row as the older version wrote it in the place of one of its fixture."""
+    """The statement that replaces a lane's fixture row by the row that the older version wrote."""
     assert isinstance(row.registered, SyncPoints) and row.position is not None
     points = (row.registered.live, row.registered.durable, row.registered.xmin)
     values = {

@@ -1,4 +1,4 @@
-"""The way of one change, file by file: what a real step with its registration enters is what the page lists."""
+"""The path of one change, file by file: the page lists the modules that a real step with its registration enters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`slotkeeper watch` shows the judgement that `status` shows: also of a job's slot and this machine."""
+"""`slotkeeper watch` shows the same judgement as `status`, including a job's slot and this host."""
 
 from __future__ import annotations
 

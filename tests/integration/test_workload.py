@@ -175,7 +175,7 @@ class CutAtCommit:
         self._real.commit()
 
     def close(self) -> None:
-        """A client that lost its line cannot end its session: it lives on at the server, holding its locks."""
+        """A client that lost its connection cannot end its session: it stays at the server, holding its locks."""
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["after the commit", "before the commit"])

@@ -1,8 +1,7 @@
 """Every bound of the model, every kind of server, and every rule that can be switched off.
 
-What is here: the sizes of the explored spaces (`Bounds`), what the server is allowed to be
-(`Server`), and the protocol's rules as named switches (`Rules`). What is left out: the steps
-themselves (`task.py`, `registrar.py`, `creation.py`).
+Contents: the sizes of the explored spaces (`Bounds`), the allowed behaviour of the server (`Server`), and the
+protocol's rules as named switches (`Rules`). The steps themselves are in `task.py`, `registrar.py` and `creation.py`.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What a source may mean by its words; the documents leave both open."""
+    """Two meanings of a source's terms; the vendor's documents leave both open."""
 
     name: str
     # `latest` names a point whose event may not be visible yet.
     exclusive: bool
-    # Purging takes the registered point itself, not only what lies below it.
+    # A purge removes the registered point itself, not only the points below it.
     purges_own_point: bool = False
 
 
@@ -36,25 +35,25 @@ class Bounds:
     points: int
     # Widest range of one step, in sync points.
     width: int
-    # Highest epoch, so one less than this is the number of restarts.
+    # Highest epoch; the number of restarts is one less.
     epochs: int
     # Sync points that belong to other tables: the point passes, this lane has no event there.
     foreign: frozenset[int] = frozenset()
     # A later transaction may become visible before an earlier one.
     straggler: bool = True
-    # An overrun task may live on while its lane is dealt anew (one such copy at a time).
+    # An overrun task may keep running while its lane is assigned again (one such copy at a time).
     copies: bool = False
     # Answers to a registration may be lost or name too few nodes, and registrars may be killed.
     answers_lost: bool = False
-    # Of the above, killed registrars only: every other answer arrives.
+    # Of these, killed registrars only: every other answer arrives.
     only_kills: bool = False
-    # Calls of registrations that may be on their way to the source with nobody waiting for them.
+    # Calls of registrations that may be under way to the source after their caller has exited.
     late: int = 0
-    # Sessions may be at a second coordinator, which the one that a driver asks does not show.
+    # Sessions may be at a second coordinator, which the driver's coordinator does not show.
     second_coordinator: bool = False
-    # The sink may fall back, once, to what it was at the beginning.
+    # The sink may fall back, once, to its initial state.
     sink_falls_back: bool = False
-    # Look, read, look, commit as one move: for spaces that are about registration.
+    # Check, read, check, commit as one move: for spaces that are about registration.
     whole_tasks: bool = False
 
 
@@ -64,7 +63,7 @@ STREAM = Bounds("stream", points=3, width=2, epochs=2)
 RANGES = Bounds("ranges", points=5, width=2, epochs=1, foreign=frozenset({3}))
 # Two copies of one task in one epoch.
 COPIES = Bounds("copies", points=3, width=2, epochs=1, copies=True)
-# Registration: lost answers, killed registrars, calls that land late, three restarts.
+# Registration: lost answers, killed registrars, calls that arrive late, three restarts.
 REGISTER = Bounds(
     "register", points=2, width=2, epochs=4,
     answers_lost=True, late=2, whole_tasks=True,
@@ -97,7 +96,7 @@ TOGETHER = Bounds(
 )  # fmt: skip
 
 BOTH = (EXCLUSIVE, INCLUSIVE)
-# TOGETHER with an exclusive server was run once by hand (README.md): it takes a minute.
+# TOGETHER with an exclusive server was run once outside the tests (README.md): it takes a minute.
 EXPLORED: tuple[tuple[Bounds, Server], ...] = (
     *((bounds, server) for bounds in (STREAM, RANGES, COPIES, REGISTER, KILLED, COORDINATORS) for server in BOTH),
     *((bounds, server) for bounds in (FALLBACK, REVIVAL) for server in BOTH),
@@ -123,7 +122,7 @@ class CreationBounds:
 
 
 CREATION = CreationBounds("creation", programme=((1, 3), (2,), (1, 2)), keys=3, restarts=2)
-# The list of open transactions shows none of them, as it does to an ordinary login of a DWS.
+# The list of open transactions shows none of them, as for an ordinary login of DWS.
 CREATION_HIDDEN = replace(CREATION, name="creation, sessions hidden", hidden=0b111)
 
 
@@ -135,27 +134,27 @@ class Rules:
     commit_before_register: bool = True
     # The position is a row of the sink, written with the rows it stands for.
     progress_row: bool = True
-    # The points are looked at again between the read and the commit.
+    # The points are checked again between the read and the commit.
     recheck: bool = True
     # `true` must still have its old value after `false` was registered.
     check_between: bool = True
     # A registration holds the progress row and checks its epoch.
     row_lock: bool = True
-    # No first look while a call of a registration may still be on its way.
+    # No first check while a call of a registration may still be under way.
     wait_for_late_calls: bool = True
-    # That no such call is on its way is not believed of one coordinator's view alone.
+    # One coordinator's view alone does not prove that no such call is under way.
     silence_of_all_coordinators: bool = True
     # The boundary point is read again by the next range.
     reread_boundary: bool = True
     # The commit compares the position as well as the epoch.
     compare_position: bool = True
-    # Every look compares the points with the row: the slot must not lead it.
+    # Every check compares the points with the row: the slot must not be ahead of it.
     compare_row_with_points: bool = True
-    # A registrar whose lock fell sends nothing more to the source.
+    # A registrar that lost its lock sends nothing more to the source.
     silent_without_lock: bool = True
-    # A driver whose sink session is new waits for late calls and looks, as at a start.
+    # A driver whose sink session is new waits for late calls and checks, as at a start.
     wait_on_new_session: bool = True
-    # A start's epoch is higher than any ever given, also where the sink has forgotten some.
+    # A start's epoch is higher than any earlier one, also if the sink has forgotten some.
     epochs_never_repeat: bool = True
     # Creation: after registering, wait for the transactions that were open.
     wait_after_registering: bool = True

@@ -1,8 +1,8 @@
 """The model of a job whose channels stop, are reset and start alone (ADR 32).
 
-What is here: two channels of one job, each with a row (position, epoch), a slot, a step and a registration by the
+Contents: two channels of one job, each with a row (position, epoch), a slot, a step and a registration by the
 driver; an operator that resets or starts channel A beside B's steps; a worker and a registration of A that were left
-behind. What is left out: wipes, fallbacks of the sink, the copy, several DNs (`stream.py`, `creation.py` have them): a
+behind. Not included: wipes, fallbacks of the sink, the copy, several DNs (`stream.py`, `creation.py` have them): a
 channel has one lane here.
 
 An operator is a reset, or the start of one channel: it takes the channel's lease, raises its epoch, ends or waits out
@@ -26,7 +26,7 @@ Phase = Literal["rest", "leased", "raised", "silenced", "written"]
 LOST = "the row passes an event that the target has not"
 TWICE = "an event is applied twice"
 LEADS = "the slot leads the row"
-ALARM = "SLOT MOVED is named, and nobody moved it"
+ALARM = "SLOT MOVED is named, and no stranger moved it"
 INTERRUPTED = "a session of B was ended by what was done to A"
 STOPPED = "B was superseded by what was done to A"
 
@@ -39,22 +39,22 @@ class JobBounds:
     events: int = 2
     resets: int = 1
     stops: int = 2
-    """How often channel A fails or is stopped."""
+    """The number of failures or stops of channel A."""
     losses: int = 1
-    """How often an answer or a sink session is lost."""
+    """The number of lost answers or sink sessions."""
     kills: int = 0
-    """How often the driver is killed."""
+    """The number of kills of the driver."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRules:
-    """The rules of channels that go alone; each switched off is one seeded fault."""
+    """The rules of independent channels; each switched off is one seeded fault."""
 
     # An operator raises the epoch of its own channel only.
     own_epoch: bool = True
     # It ends the sessions of its own channel only.
     ends_only_its_own: bool = True
-    # It reads and writes nothing before no call of an earlier epoch of its channel can be on its way.
+    # It reads and writes nothing until no call of an earlier epoch of its channel can be under way.
     silence_first: bool = True
     # A session shows its channel before the row is locked, and until its call is answered.
     named_before_lock: bool = True
@@ -62,7 +62,7 @@ class JobRules:
     commit_compares_epoch: bool = True
     # A registration finds its epoch in the row that it locks.
     registration_compares_epoch: bool = True
-    # The driver gives back the lease of a channel that has stopped.
+    # The driver returns the lease of a channel that has stopped.
     lease_given_back: bool = True
     # An operator needs the channel's lease.
     lease_needed: bool = True
@@ -100,15 +100,15 @@ class Channel(NamedTuple):
     """Whether the driver holds its lease."""
     step: Step | None = None
     behind: Step | None = None
-    """A step of a worker that lives on."""
+    """A step of a worker that is still running."""
     registering: At = "none"
     value: int = 0
     late: int = 0
-    """A registration that is on its way though nobody waits for it; 0 for none."""
+    """A registration that is under way although its caller has exited; 0 for none."""
 
 
 class Job(NamedTuple):
-    """Everything."""
+    """The whole state."""
 
     a: Channel
     b: Channel
@@ -137,7 +137,8 @@ def registered(one: Channel, value: int) -> Channel:
     return one._replace(slot=value)
 
 
-# -- what the driver does with a channel that it streams ------------------------------------------------------------
+# -- moves of the driver on a streaming channel
+# -------------------------------------------------------------------------
 
 
 def step_moves(setup: JobSetup, one: Channel) -> Iterator[tuple[str, Channel]]:
@@ -151,7 +152,7 @@ def step_moves(setup: JobSetup, one: Channel) -> Iterator[tuple[str, Channel]]:
 
 
 def committed(setup: JobSetup, one: Channel, step: Step) -> Channel:
-    """The channel after a commit; as it was where the fence is not hit."""
+    """The channel after a commit; unchanged if the fence is not hit."""
     ours = one.epoch == step.epoch or not setup.rules.commit_compares_epoch
     if not ours or one.position != step.after:
         return one
@@ -160,7 +161,7 @@ def committed(setup: JobSetup, one: Channel, step: Step) -> Channel:
 
 
 def register_moves(setup: JobSetup, one: Channel) -> Iterator[tuple[str, Channel]]:
-    """Name the session, lock the row, send, be answered."""
+    """Name the session, lock the row, send, get the answer."""
     if one.registering == "none" and one.streams and one.position > one.slot and not one.late:
         yield "turns a session to it", one._replace(registering="named")
     elif one.registering == "named":
@@ -177,7 +178,7 @@ def register_moves(setup: JobSetup, one: Channel) -> Iterator[tuple[str, Channel
 
 
 def lost_moves(one: Channel) -> Iterator[tuple[str, Channel]]:
-    """A sink session is cut off, which frees the row; what was sent goes on."""
+    """A sink session is cut off, which frees the row; a call that was sent continues."""
     if one.registering == "locked":
         yield "loses its sink session, and sleeps", one._replace(registering="asleep")
     elif one.registering == "sent":
@@ -185,7 +186,7 @@ def lost_moves(one: Channel) -> Iterator[tuple[str, Channel]]:
 
 
 def left_moves(setup: JobSetup, one: Channel) -> Iterator[tuple[str, Channel]]:
-    """What nobody waits for: a late registration, a worker that lives on."""
+    """Leftovers without a caller: a late registration, a worker that is still running."""
     if one.late:
         yield "a late registration lands", registered(one, one.late)._replace(late=0)
     if one.behind is not None:
@@ -193,7 +194,7 @@ def left_moves(setup: JobSetup, one: Channel) -> Iterator[tuple[str, Channel]]:
 
 
 def let_go(one: Channel, gives_back: bool) -> Channel:
-    """The driver has this channel no more: its step goes on without it, and so may a registration."""
+    """The driver has lost this channel: its step continues without it, and so may a registration."""
     return one._replace(streams=False, leased=one.leased and not gives_back, step=None, behind=one.step or one.behind)
 
 
@@ -201,7 +202,7 @@ def let_go(one: Channel, gives_back: bool) -> Channel:
 
 
 def operator_moves(setup: JobSetup, job: Job) -> Iterator[Move]:
-    """One operator at a time: the lease sees to that."""
+    """One operator at a time: the lease guarantees that."""
     a, rules = job.a, setup.rules
     free = not (a.leased and rules.lease_needed)
     if job.phase == "rest" and free:
@@ -238,7 +239,7 @@ def raised(setup: JobSetup, job: Job) -> Job:
 
 
 def silenced(setup: JobSetup, job: Job) -> Job:
-    """Sessions that show A are ended; where that is not allowed, 15 s outlast a call. A worker may live on."""
+    """Sessions that show A are ended; if that is not allowed, 15 s outlast a call. A worker may keep running."""
     a, b, rules = job.a, job.b, setup.rules
     shown = a.registering == "named" or (a.registering == "asleep" and rules.named_before_lock)
     if rules.silence_first:
@@ -273,7 +274,7 @@ def world_moves(setup: JobSetup, job: Job) -> Iterator[Move]:
 
 
 def dying(one: Channel) -> Channel:
-    """A call that was sent goes on; whoever only had the lock or slept says nothing any more."""
+    """A call that was sent continues; a caller that only held the lock or slept has no further effect."""
     late = one.value if one.registering == "sent" else one.late
     return one._replace(registering="none", value=0, late=late)
 
@@ -297,7 +298,7 @@ def put(job: Job, name: Name, one: Channel) -> Job:
 
 
 def judged(job: Job) -> str:
-    """What is wrong with a state, if anything."""
+    """The violation in a state, if any."""
     for one in (job.a, job.b):
         if 0 in one.applied[: one.position]:
             return LOST
@@ -331,7 +332,7 @@ def show(job: Job) -> str:
 
 
 def run(bounds: JobBounds, rules: JobRules, kinds: frozenset[str] = frozenset()) -> JobSpace:
-    """Explore; stop at these kinds of wrong only, with none named at any."""
+    """Explore; stop at these kinds of violation only, or at any if none is named."""
     setup = JobSetup(bounds, rules)
 
     def verdict(job: Job) -> str:

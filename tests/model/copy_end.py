@@ -1,8 +1,8 @@
 """The model of a copy's end: chunks, the turn to CATCHING UP and RUNNING, and a sink that falls back (section 4.4).
 
-What is here: one lane, a copy into the target or into a shadow that is exchanged, a driver that remembers which
+Contents: one lane, a copy into the target or into a shadow that is exchanged, a driver that remembers which
 chunks are left and how far the lane is, steps fenced by the progress row, a sink that falls back once to any earlier
-moment since the copy began, and restarts. What is left out: the making of the slot and its waits (`creation.py`), lost
+moment since the copy began, and restarts. Not included: the creation of the slot and its waits (`creation.py`), lost
 answers, zombies and late registrations (`stream.py`), a fallback to before the copy began (rows in state creating).
 
 A key's content is the number of the transaction that wrote it last, 0 where it was deleted or never written. Each
@@ -34,7 +34,7 @@ class EndBounds:
     shadow: bool
     programme: tuple[tuple[int, bool], ...] = ((0, False), (1, False), (0, True), (1, False))
     before: int = 1
-    """So many transactions are committed when the copy begins."""
+    """The number of transactions that are committed when the copy starts."""
     keys: int = 2
     restarts: int = 2
 
@@ -63,7 +63,7 @@ ENDS = (DIRECT, SHADOW)
 
 
 class Sink(NamedTuple):
-    """What falls back together: the row, the chunks, the target and its shadow."""
+    """The state that falls back together: the row, the chunks, the target and its shadow."""
 
     state: RowState
     # Everything up to this sync point is applied.
@@ -76,13 +76,13 @@ class Sink(NamedTuple):
 
 
 class Copying(NamedTuple):
-    """Everything. `left`, `reached` and `noted` are what the driver remembers."""
+    """The whole state. The driver remembers `left`, `reached` and `noted`."""
 
     committed: int
     sink: Sink
-    # What a standby of the sink holds: any earlier moment of it.
+    # The state of a standby of the sink: any earlier moment of it.
     standby: Sink
-    # The slot's registered point: what lies at or below it is purged.
+    # The slot's registered point: changes at or below it are purged.
     registered: int
     # copying, streaming, stopped
     at: str
@@ -137,7 +137,7 @@ def world_moves(setup: EndSetup, state: Copying) -> Iterator[Move]:
 
 
 def restarted(setup: EndSetup, state: Copying) -> Copying:
-    """The start's comparison: a slot ahead of the row is named; else what the sink remembers is gone on with."""
+    """The comparison of a start: a slot ahead of the row is named; else the start resumes from the sink's state."""
     state = state._replace(restarts=state.restarts + 1, trouble="")
     sink = state.sink
     if state.registered > sink.position:
@@ -182,7 +182,7 @@ def ended(setup: EndSetup, state: Copying) -> Copying:
 
 
 def step(setup: EndSetup, state: Copying) -> Copying:
-    """Look, read, look, commit in one; from the row's own position, as far as the newest point."""
+    """Check, read, check, commit in one move; from the row's own position, up to the newest point."""
     sink = state.sink
     if state.registered > sink.position:
         return stopped(state)
@@ -247,7 +247,7 @@ def show(state: Copying) -> str:
 
 
 def run(bounds: EndBounds, rules: EndRules, kinds: frozenset[str] = frozenset()) -> EndSpace:
-    """Explore; stop at these kinds of wrong only, with none named at any."""
+    """Explore; stop at these kinds of violation only, or at any if none is named."""
     setup = EndSetup(bounds, rules)
 
     def verdict(state: Copying) -> str:

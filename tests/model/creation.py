@@ -1,10 +1,9 @@
 """The creation model: slot, wait, plan, copy, wait, note, catch up (section 4.4 of the design).
 
-What is here: transactions in flight while the slot is made (what they wrote before is not
-recorded and not yet visible), a copy that is one snapshot per chunk, a `latest` that may lie
-below a commit the copy has seen, and restarts at any moment. What is left out: wipes, zombies
-and late calls (the stream model has them), rolled back transactions, chunks of more than one
-key, transactions that have only read so far (they have no number: only a complete list shows them).
+Contents: transactions in flight while the slot is made (their earlier writes are not recorded and not yet visible), a
+copy that is one snapshot per chunk, a `latest` that may lie below a commit the copy has seen, and restarts at any
+moment. Not included: wipes, zombies and late calls (the stream model has them), rolled back transactions, chunks of
+more than one key, transactions that have only read so far (they have no number: only a complete list shows them).
 
 A key's content is the number of the transaction that wrote it last; a position (p, s) is held
 as `2 * p + 1 + s`, so that it compares as a number.
@@ -35,7 +34,7 @@ class Transaction(NamedTuple):
 
 
 class Creation(NamedTuple):
-    """Everything. `at` is kept in the sink except for what a restart loses (see `restarted`)."""
+    """The whole state. `at` is kept in the sink except for the parts that a restart loses (see `restarted`)."""
 
     source: tuple[Transaction, ...]
     target: tuple[int, ...]
@@ -44,7 +43,7 @@ class Creation(NamedTuple):
     # The slot's points; 0 is "not registered". Recording needs `true`, the later of the two.
     false: int = 0
     true: int = 0
-    # Mask of the transactions that are waited for, once the list was taken.
+    # Mask of the transactions to wait for, once the list was read.
     awaited: int = 0
     listed: bool = False
     plan: int = 0
@@ -76,12 +75,12 @@ def latest(setup: CreationSetup, state: Creation) -> int:
 
 
 def still_open(state: Creation) -> int:
-    """Mask of the transactions that have begun (written something) and are not visible yet."""
+    """Mask of the transactions that have started (written something) and are not visible yet."""
     return sum(1 << number for number, t in enumerate(state.source) if t.writes and not t.visible)
 
 
 def content(setup: CreationSetup, state: Creation, key: int, position: int | None) -> int:
-    """Who wrote the key last: among the visible, or among those up to a position."""
+    """The last writer of the key: among the visible transactions, or among those up to a position."""
     best_point, best = 0, 0
     for number, t in enumerate(state.source):
         if key not in setup.bounds.programme[number][: t.writes] or t.point <= best_point:
@@ -127,7 +126,7 @@ def register(setup: CreationSetup, state: Creation) -> Iterator[Move]:
         point = latest(setup, state)
         again = state._replace(false=point, true=0) if not state.true else None
         if again is None:
-            # A restart in "creating": the slot is there and goes on recording.
+            # A restart in "creating": the slot exists and continues to record.
             yield "registers again", state._replace(false=point, true=point, at="waiting")
         else:
             yield f"registers false={point}", again
@@ -136,9 +135,9 @@ def register(setup: CreationSetup, state: Creation) -> Iterator[Move]:
 
 
 def wait(setup: CreationSetup, state: Creation, onward: Creation, needed: bool) -> Iterator[Move]:
-    """Take the counter and list the open transactions, then wait until each of them has ended.
+    """Read the counter and list the open transactions, then wait until each of them has ended.
 
-    Whoever has written has a number, and holds back the snapshot's xmin, listed or not.
+    A transaction that has written has a number, and holds back the snapshot's xmin, listed or not.
     """
     if not needed:
         yield "does not wait", onward
@@ -151,7 +150,7 @@ def wait(setup: CreationSetup, state: Creation, onward: Creation, needed: bool) 
 
 
 def plan(setup: CreationSetup, state: Creation) -> Creation:
-    """Chunks up to the largest key there is; larger keys are the stream's."""
+    """Chunks up to the largest existing key; the stream brings larger keys."""
     keys = [key for key in range(1, setup.bounds.keys + 1) if content(setup, state, key, None)]
     return state._replace(plan=max(keys, default=0) + 1)
 
@@ -171,7 +170,7 @@ def copy_moves(setup: CreationSetup, state: Creation) -> Iterator[Move]:
 def settle_moves(setup: CreationSetup, state: Creation) -> Iterator[Move]:
     """Wait once more, note latest, catch up from the points that were registered."""
     if not state.true:
-        # Seeded fault: the slot is made only now.
+        # Seeded fault: the slot is created only now.
         point = latest(setup, state)
         yield f"registers {point} after the copy", state._replace(false=point, true=point)
         return
@@ -181,7 +180,7 @@ def settle_moves(setup: CreationSetup, state: Creation) -> Iterator[Move]:
 
 
 def stream_step(setup: CreationSetup, state: Creation) -> Creation:
-    """Look, read, look, commit in one: what is recorded in (position, latest] is applied."""
+    """Check, read, check, commit in one move: the records in (position, latest] are applied."""
     up_to = latest(setup, state)
     target, reach = list(state.target), max(state.position, 2 * up_to)
     for number, t in sorted(enumerate(state.source), key=lambda pair: pair[1].point):
@@ -215,7 +214,7 @@ def job_moves(setup: CreationSetup, state: Creation) -> Iterator[Move]:
 
 
 def restarted(state: Creation) -> Creation:
-    """What is known again after a kill: "creating" begins anew, chunks and position stay."""
+    """The known state after a kill: "creating" starts over, chunks and position stay."""
     creating = state.at in ("registering", "waiting", "planning")
     at = "registering" if creating else state.at
     planned = 0 if creating else state.plan
@@ -234,7 +233,7 @@ def successors(setup: CreationSetup) -> Callable[[Creation], list[Move]]:
 
 
 def verdict_of(setup: CreationSetup) -> Callable[[Creation], str]:
-    """RUNNING promises: the target is the source as it was at the row's position."""
+    """The promise of RUNNING: the target equals the source at the row's position."""
 
     def verdict(state: Creation) -> str:
         if not state.running:

@@ -1,7 +1,6 @@
-"""What an exploration is asked: is it sound, can it still arrive, what does a fault lead to.
-
-What is here: the questions, each answered once per run of the tests, with counts printed. What
-is left out: the models. Explored spaces are dropped as soon as they have been asked.
+"""The questions to an exploration: is it sound, can it still arrive, what does a fault lead to. Contents: the
+questions, each answered once per run of the tests, with counts printed. Not included: the models. Explored spaces are
+dropped as soon as they have been asked.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ WRONG_ROWS = frozenset({LOST, TWICE})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One exploration's end: a violation with its shortest way, or none and who is stuck."""
+    """The result of one exploration: a violation with its shortest path, or none and the stuck states."""
 
     summary: str
     states: int
     verdict: str
     moves: int
     story: str
-    # States that have no way on to the goal (or, after a wipe, to a named stop).
+    # States without a path to the goal (or, after a wipe, to a named stop).
     stuck: int = 0
 
     def tell(self) -> Finding:
@@ -42,7 +41,7 @@ class Finding:
 
 @cache
 def with_all_rules(bounds: Bounds, server: Server) -> Finding:
-    """Explore with every rule on, and ask which states have lost their way."""
+    """Explore with every rule on, and find the states without a path to the goal."""
     space = stream.run(bounds, server, ALL_RULES)
     setup = Setup(bounds, server, ALL_RULES)
     if space.broken is not None:
@@ -64,7 +63,7 @@ def stream_violation(space: stream.StreamSpace, setup: Setup, broken: int) -> Fi
 
 
 def without(rule: str | tuple[str, ...], bounds: Bounds, server: Server, kinds: frozenset[str] = ANY) -> Finding:
-    """Switch a rule off (or several) and look for the first of these kinds of wrong."""
+    """Switch a rule off (or several) and find the first of these kinds of violation."""
     rules = ALL_RULES.without(*((rule,) if isinstance(rule, str) else rule))
     space = stream.run(bounds, server, rules, kinds)
     if space.broken is None:

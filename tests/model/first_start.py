@@ -1,11 +1,11 @@
-"""The model of a first start: is a slot with points ours, or of a life whose progress rows are lost (section 4.5)?
+"""The model of a first start: are a slot's points the job's own, or of a life with lost progress rows (section 4.5)?
 
-What is here: the rows of one job from nothing to streaming, a start that may be broken off between any two of its
+Contents: the rows of one job from nothing to streaming, a start that may be broken off between any two of its
 moves (a kill, a DN that does not answer, a pause), starts again, resets to a snapshot, and a slot that may stem from an
-earlier life. What is left out: everything else; several DNs (each is compared by itself).
+earlier life. Not included: everything else; several DNs (each is compared by itself).
 
 Rows: `none`; `made` (state creating, nothing registered, by the first transaction of a first start); `meant` (state
-creating, what is about to be registered is written); `streaming`; `reset` (creating, by a reset to a snapshot).
+creating, the coming registration is written); `streaming`; `reset` (creating, by a reset to a snapshot).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ ALARM = "PROGRESS LOST is named of a slot that this job made itself"
 
 @dataclass(frozen=True, slots=True)
 class FirstRules:
-    """The rules that tell a first start; each switched off is one seeded fault."""
+    """The rules that recognize a first start; each switched off is one seeded fault."""
 
-    # "First" is what the rows say: creating, and nothing registered. Else: this very start wrote the rows.
+    # "First" is defined by the rows: creating, and nothing registered. Else: this very start wrote the rows.
     first_by_the_rows: bool = True
-    # What is about to be registered is written before the first call that registers it.
+    # The coming registration is written before the first call that registers it.
     meant_before_registered: bool = True
-    # A reset to a snapshot keeps what was registered.
+    # A reset to a snapshot keeps the registered points.
     reset_keeps_registered: bool = True
 
     def without(self, rule: str) -> FirstRules:
@@ -43,7 +43,7 @@ ALL_FIRST_RULES = FirstRules()
 
 
 class First(NamedTuple):
-    """Everything; the slot's points are 0 or not, and `ours` says whose they are."""
+    """The whole state; the slot's points are 0 or not, and `ours` says whether this job registered them."""
 
     rows: Rows = "none"
     false: bool = False
@@ -64,7 +64,7 @@ STARTS = 4
 
 
 def first_states() -> tuple[First, ...]:
-    """A slot that nobody knows; one of an earlier life with both points; one with a half-made point."""
+    """A slot unknown to any job; one of an earlier life with both points; one with a half-made point."""
     return First(), First(false=True, true=True, ours=False), First(false=True, ours=False)
 
 
@@ -77,7 +77,7 @@ def is_first(rules: FirstRules, state: First) -> bool:
 
 
 def compared(rules: FirstRules, state: First) -> First:
-    """PROGRESS LOST where a first start meets points: what it wrote is taken back."""
+    """PROGRESS LOST if a first start meets points: the rows that it wrote are removed."""
     if not is_first(rules, state) or not (state.false or state.true):
         return state._replace(at="compared")
     wrong = ALARM if state.ours else state.wrong
@@ -98,7 +98,7 @@ def start_moves(rules: FirstRules, state: First) -> Iterator[Move]:
         begun = state._replace(at="begun", starts=state.starts + 1, wrote=wrote)
         yield "starts: the rows are written", begun._replace(rows="made") if wrote else begun
     elif state.at == "begun" and state.rows == "streaming":
-        yield "goes on", state._replace(at="streaming")
+        yield "continues", state._replace(at="streaming")
     elif state.at == "begun":
         yield "compares rows and slot", compared(rules, state)
     elif state.at == "compared":

@@ -1,8 +1,8 @@
-"""The model of a slot that a server keeps as a mark, and holds nothing back for (a Hologres before 2.1; ADR 59).
+"""The model of a slot that a server keeps as a mark, without retaining records for it (a Hologres before 2.1; ADR 59).
 
-What is here: the progress row, the slot that follows it, a confirmation under way, a driver that is killed with it and
-the start behind it, keepalives, and a stranger who moves the slot once. What is left out: records that go by their age,
-which the row's position tells of without any slot, and the row's own fence (`stream.py`).
+Contents: the progress row, the slot that follows it, a confirmation under way, a driver that is killed with it and the
+next start, keepalives, and a stranger who moves the slot once. Not included: records that expire by their age, which
+the row's position detects without any slot, and the row's own fence (`stream.py`).
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from typing import NamedTuple
 
 from .space import Space, explore, trace
 
-SKIPPED = "events are passed that were never applied, and nobody is told"
-AHEAD = "the slot is ahead of the row, and nobody else has moved it"
+SKIPPED = "events are passed that were never applied, and no error is reported"
+AHEAD = "the slot is ahead of the row, and no stranger has moved it"
 FALSE_ALARM = "the job stops because of a slot that only we have moved"
 EVENTS = 3
 FOREIGN = EVENTS + 1
-"""A keepalive's LSN: it is of no record."""
+"""A keepalive's LSN: it belongs to no record."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotRules:
     """The rules; each switched off is one seeded fault."""
 
-    # A job goes on from its row, not from where the slot stands.
+    # A job resumes from its row, not from the slot's position.
     from_row: bool = True
     # A start compares the slot with the row.
     compares: bool = True
-    # Only what is committed is confirmed.
+    # Only committed positions are confirmed.
     committed: bool = True
-    # A keepalive is answered with nothing as flushed.
+    # A keepalive is answered with no position as flushed.
     own_answers: bool = True
-    # A start waits until no call of a killed driver can land any more.
+    # A start waits until no call of a killed driver can arrive any more.
     waits: bool = True
-    # What was sent without an answer is expected beside what was there.
+    # A position that was sent without an answer is expected beside the earlier one.
     widened: bool = True
 
 
 class Slot(NamedTuple):
-    """The row, the server's slot, what the driver expects there, and the confirmation under way."""
+    """The row, the server's slot, the driver's expectation of it, and the confirmation under way."""
 
     row: int = 0
     slot: int = 0
@@ -48,16 +48,16 @@ class Slot(NamedTuple):
     """As the row remembers it."""
     expected: frozenset[int] = frozenset({0})
     cursor: int = 0
-    """Behind which the next event is read."""
+    """The next event is read after this position."""
     sending: int = -1
-    """On its way: it lands, or is lost with its line."""
+    """Under way: it arrives, or is lost with its connection."""
     mine: bool = False
-    """Whether the driver that lives now has sent it."""
+    """Whether the running driver has sent it."""
     alive: bool = True
     strange: bool = False
     """A stranger has moved the slot."""
     ended: bool = False
-    """The job has stopped, and says that the slot was moved."""
+    """The job has stopped, and reports that the slot was moved."""
     skipped: bool = False
 
 
@@ -105,7 +105,7 @@ def _started(rules: SlotRules, at: Slot) -> Slot:
 
 
 def verdict(at: Slot) -> str:
-    """What is wrong with a state, or nothing."""
+    """The violation in a state, or nothing."""
     if at.skipped:
         return SKIPPED
     if at.strange:

@@ -1,9 +1,9 @@
 """The model of one position that a server keeps for the stream of two channels (`slotkeeper.core.domain.position`).
 
-What is here: both rows, the server's position and what it has purged, one registration under way, the wanted position
-of a lane that was read a while ago, a driver that is killed with its call still on its way and the start behind it,
-and a sink that falls back once. What is left out: everything about one channel alone (`stream.py`, `registrar.py`), so
-that waits for calls of killed drivers are taken as given, and a start sends nothing before them.
+Contents: both rows, the server's position and the purged part, one registration under way, the requested position of a
+lane that was read a while ago, a driver that is killed with its call still under way and the next start, and a sink
+that falls back once. Not included: everything about one channel alone (`stream.py`, `registrar.py`), so that waits for
+calls of killed drivers are assumed, and a start sends nothing before them.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ class StreamRules:
 
     # The least of all channels' rows is confirmed, not the own one.
     least: bool = True
-    # The server is never set back.
+    # The server's position is never moved back.
     never_back: bool = True
 
 
 class Stream(NamedTuple):
-    """The rows, what a driver remembers of them, the server, the call under way, the backup of the sink."""
+    """The rows, the driver's memory of them, the server, the call under way, the backup of the sink."""
 
     rows: tuple[int, int] = (0, 0)
     known: tuple[int, int] = (0, 0)
-    """What a lane wants to confirm: its position as the driver knew it when it asked."""
+    """The position that a lane asks to confirm, as the driver knew it at that time."""
     kept: int = 0
     purged: int = 0
     sending: int = -1
-    """The place of a call that is on its way."""
+    """The index of a call that is under way."""
     locked: bool = False
     saved: tuple[int, int] = (0, 0)
     fell_back: bool = False
     ended: bool = False
-    """A status has told of a trouble: the job stands."""
+    """A status has reported an error: the job is stopped."""
 
 
 def successors(rules: StreamRules, at: Stream) -> Iterator[tuple[str, Stream]]:
@@ -83,7 +83,7 @@ def _with(pair: tuple[int, int], lane: int, value: int) -> tuple[int, int]:
 
 
 def verdict(at: Stream) -> str:
-    """What is wrong with a state, or nothing; a sink that fell back is told by a position ahead of its rows."""
+    """The violation in a state, or nothing; a position ahead of the rows reveals a sink that fell back."""
     hidden = any(row < at.purged and (at.kept <= row or not at.fell_back) for row in at.rows)
     return LOST if hidden else ""
 

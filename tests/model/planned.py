@@ -1,11 +1,11 @@
 """The model of a sink with labels and two-phase commit beside its store: plan, prepare, arm, commit, settle (ADR 41).
 
-What is here: one lane with one event at each point; its row (position, the planned range, the load that may be
-committed, repeats counted); a server with loads under labels, which forgets labels, ends what waits too long, takes a
-load in part and answers whom it likes; a worker that may be killed between any two of its moves, a driver that starts
-again, and one worker that lives on from before. An event may be refused until the target is cured, and then a plan
-leaves it out (ADR 50). What is not here: a load that still runs (it is waited for), chunks of a copy, wipes and
-fallbacks of the store, resets, replays. `two_parts.py` has a sink without labels.
+Contents: one lane with one event at each point; its row (position, the planned range, the load that may be committed,
+repeats counted); a server with loads under labels, which forgets labels, ends loads that wait too long, accepts a load
+in part and may leave a request unanswered; a worker that may be killed between any two of its moves, a driver that
+restarts, and one older worker that is still running. An event may be refused until the target is fixed, and then a plan
+leaves it out (ADR 50). Not included: a load that still runs (it is waited for), chunks of a copy, wipes and fallbacks
+of the store, resets, replays. `two_parts.py` has a sink without labels.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ class PlannedBounds:
 
     name: str
     forgets: int = 0
-    """How often the server forgets a load that is committed or aborted: retention is shorter than an outage."""
+    """The number of committed or aborted loads that the server forgets: retention is shorter than an outage."""
     expires: int = 0
-    """How often it aborts what is pre-committed and waits for too long."""
+    """The number of pre-committed loads that it aborts because they wait too long."""
     cuts: bool = False
-    """A load may be taken in part; its answer says how many rows."""
+    """A load may be accepted in part; its answer has the number of rows."""
     withdraws: bool = False
-    """A worker may give up a plan, because the server refuses a row of it."""
+    """A worker may abandon a plan, because the server refuses one of its rows."""
     isolates: bool = False
-    """The target refuses event BAD until it is cured; a worker finds that before it plans, and leaves it out."""
+    """The target refuses event BAD until it is fixed; a worker finds that before it plans, and leaves it out."""
     explains: bool = False
-    """Who misses reads the row in a move of its own, to say why it missed."""
+    """A worker that misses the row reads it in a separate move, to find the reason."""
     events: int = 2
     epochs: int = 2
     copies: int = 1
-    """How often a worker of the same epoch is left behind."""
+    """The number of workers of the same epoch that are left behind."""
     kills: int = 1
 
 
@@ -68,29 +68,29 @@ class PlannedRules:
     one_plan: bool = True
     # What is planned is resolved before anything else is planned.
     resolve_first: bool = True
-    # A plan is given up only while no load of it may be committed.
+    # A plan is abandoned only while no load of it may be committed.
     plan_kept: bool = True
-    # What is resolved is the planned range, to its very end.
+    # The resolved range is the planned one, to its very end.
     the_planned_range: bool = True
     # A load whose answer has fewer rows than the plan is aborted.
     count_compared: bool = True
-    # A load found under the label whose answer is not known is aborted, not adopted.
+    # A load found under the label whose answer is unknown is aborted, not adopted.
     unknown_is_aborted: bool = True
     # A load that the server no longer knows may have been committed: it is counted before it is sent again.
     gone_is_counted: bool = True
     # The position moves only where the row still has the load that was committed.
     settle_compares_load: bool = True
-    # What a plan leaves out goes into quarantine with the plan, not once it is settled.
+    # The rows that a plan leaves out go into quarantine with the plan, not once it is settled.
     entries_with_plan: bool = True
-    # A plan that may have left something out is withdrawn by whoever finds it, unless its load is committed.
+    # A plan that may have left something out is withdrawn by the worker that finds it, unless its load is committed.
     left_out_is_withdrawn: bool = True
-    # Its label is its own: no later plan of the same range has it, so that who may arm one may not arm the other.
+    # Its label is its own: no later plan of the same range has it, so that the right to arm one does not arm the other.
     label_of_plan: bool = True
     # It is withdrawn only where its load is certain never to be seen, or is counted.
     withdrawn_when_certain: bool = True
     # The position moves only once the commit is known.
     commit_before_settle: bool = True
-    # Who missed and finds the row free takes it that a plan was withdrawn, and reads the range again.
+    # A worker that misses and finds the row free assumes that a plan was withdrawn, and reads the range again.
     free_is_withdrawn: bool = True
 
     def without(self, *rules: str) -> PlannedRules:
@@ -116,7 +116,7 @@ WIDE = (
     PlannedBounds("rows are refused, wide", withdraws=True, expires=1),
     PlannedBounds("labels run out, wide", forgets=2, expires=1, kills=0),
 )
-"""What takes minutes."""
+"""Moves that take minutes."""
 
 NONE = -1
 Label = tuple[int, ...]
@@ -149,9 +149,9 @@ NOTHING = Load((), 0, 0, "gone")
 
 
 class Worker(NamedTuple):
-    """A task of an epoch with the range that it works on; `before` is the row's load while it sends again.
+    """A task of an epoch with its range; `before` is the row's load while it sends again.
 
-    `out` is what it leaves out, as it found before it planned; `found`: it has not planned this range itself.
+    `out` is the event that it leaves out, found before it planned; `found`: it has not planned this range itself.
     """
 
     epoch: int = 1
@@ -168,7 +168,7 @@ class Worker(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """Everything. `counts` says how often the sink has each event; `content` is the last one that was applied."""
+    """The whole state. `counts` has how often the sink has each event; `content` is the last applied one."""
 
     counts: tuple[int, ...]
     row: Row
@@ -211,7 +211,7 @@ def with_load(state: Planned, number: int, at: Literal["committed", "aborted", "
 
 
 def made(state: Planned, load: Load) -> tuple[Planned, int]:
-    """The state with one load more, under the lowest number that nobody uses."""
+    """The state with one load more, under the lowest unused number."""
     for number, one in enumerate(state.loads):
         if one is NOTHING or one == NOTHING:
             return state._replace(loads=(*state.loads[:number], load, *state.loads[number + 1 :])), number
@@ -219,7 +219,7 @@ def made(state: Planned, load: Load) -> tuple[Planned, int]:
 
 
 def under(state: Planned, label: Label) -> int:
-    """The load that a label stands for now; one that was aborted leaves its label free."""
+    """The load that a label names now; an aborted load frees its label."""
     for number, one in enumerate(state.loads):
         if one.label == label and one.at in ("prepared", "committed"):
             return number
@@ -231,7 +231,7 @@ def idle(worker: Worker) -> Worker:
 
 
 def missed(setup: PlannedSetup, worker: Worker) -> Worker:
-    """Who did not hit the row; why is read in a later move."""
+    """A worker that missed the row; a later move reads the reason."""
     return Worker(worker.epoch, "missed", worker.after) if setup.bounds.explains else idle(worker)
 
 
@@ -243,14 +243,14 @@ def label_of(setup: PlannedSetup, worker: Worker, after: int, end: int) -> Label
 
 
 def drawn(state: Planned, label: Label) -> Label:
-    """A label that nobody has: of those numbers that are not in use, the lowest."""
+    """A free label: the lowest of the unused numbers."""
     used = {state.row.label, *(one.label for one in state.loads)}
     used |= {one.label for one in (state.now, state.old) if one is not None}
     return next(made for number in range(len(used) + 1) if (made := (*label, number)) not in used)
 
 
 def begin(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
-    """Read the row; resolve what is planned, else read a range."""
+    """Read the row; resolve the plan, if there is one, else read a range."""
     row, rules = state.row, setup.rules
     if row.epoch != worker.epoch:
         yield "finds that it is superseded", put(state, role, None)
@@ -288,14 +288,14 @@ def plan(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Ite
 
 
 def send(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
-    """Send the range under its label, to be pre-committed; what stands there already decides otherwise."""
+    """Send the range under its label, to be pre-committed; a load that is there already decides otherwise."""
     bounds, rules = setup.bounds, setup.rules
     if bounds.isolates and worker.after < BAD <= worker.end and not worker.out and not state.cured:
         yield from withdraw(setup, state, role, worker)  # it is refused
         return
     there = under(state, worker.label)
     if there != NONE and state.loads[there].at == "committed":
-        # what the row has is not that load: nobody armed it whom we know of
+        # the row has another load: no known worker armed this one
         yield "finds its label FINISHED", put(state, role, worker._replace(at="written", load=worker.before))
     elif there != NONE and rules.unknown_is_aborted:
         yield f"aborts load {there} under its label", put(with_load(state, there, "aborted"), role, worker)
@@ -333,24 +333,24 @@ def withdraw(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) ->
 
 
 def certain(setup: PlannedSetup, state: Planned, worker: Worker) -> bool:
-    """Whether the armed load is one that was left out of, and is certain never to be seen."""
+    """Whether the armed load is one that a row was left out of, and is certain never to be seen."""
     if not setup.bounds.isolates or state.row.load != worker.load:
         return False
     return state.loads[worker.load].at == "aborted" or not setup.rules.withdrawn_when_certain
 
 
 def cleared(state: Planned, label: Label) -> Planned:
-    """What is pre-committed under a label is given up."""
+    """Abort the pre-committed load of a label."""
     there = under(state, label)
     return with_load(state, there, "aborted") if there != NONE and state.loads[there].at == "prepared" else state
 
 
 def arm(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
-    """Compare-and-swap: epoch, position, the plan, and the load that is there now; then this one may be committed."""
+    """Compare-and-swap: epoch, position, the plan, and the current load; then this one may be committed."""
     row, rules = state.row, setup.rules
     onward = worker._replace(at="armed", before=NONE)
     if not rules.arm_before_commit:
-        yield "goes on without arming", put(state, role, onward)
+        yield "continues without arming", put(state, role, onward)
         return
     if rules.plan_before_send:
         there = row.end == worker.end and (row.load == worker.before or not rules.arm_compares_load)
@@ -369,7 +369,7 @@ def arm(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iter
 
 
 def commit(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
-    """Commit the load, and tell by the answer what became of it."""
+    """Commit the load, and learn the result from the answer."""
     load = state.loads[worker.load]
     if worker.found and setup.bounds.isolates and not setup.rules.withdrawn_when_certain and load.at != "committed":
         yield from withdraw(setup, state, role, worker)
@@ -394,7 +394,7 @@ def commit(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> I
 
 
 def sent_again(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
-    """The server does not know the load any more: count it, and put the plan back to where nothing was sent."""
+    """The server does not know the load any more: count it, and reset the plan to the state before the send."""
     row = state.row
     same = row.epoch == worker.epoch and row.position == worker.after and row.end == worker.end
     same = same and row.label == worker.label
@@ -423,14 +423,14 @@ def settle(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> I
         return
     moved = row._replace(position=worker.end, end=0, label=(), load=NONE, out=0)
     quarantined = row.out
-    if not rules.entries_with_plan:  # they are found once more, as the target is now
+    if not rules.entries_with_plan:  # they are found once more, in the current target
         quarantined = BAD if setup.bounds.isolates and worker.after < BAD <= worker.end and not state.cured else 0
     settled = state._replace(row=moved, quarantined=quarantined or state.quarantined)
     yield f"settles {worker.end}", put(settled, role, idle(worker))
 
 
 def explain(setup: PlannedSetup, state: Planned, role: Role, worker: Worker) -> Iterator[Move]:
-    """Read the row to say why it was missed: a plan that stood there may have been withdrawn in between."""
+    """Read the row to find why it was missed: a plan may have been withdrawn in between."""
     row = state.row
     free = row.epoch == worker.epoch and row.position == worker.after and not row.end
     if free and not setup.rules.free_is_withdrawn:
@@ -489,7 +489,7 @@ def world_moves(setup: PlannedSetup, state: Planned) -> Iterator[Move]:
 
 
 def judged(setup: PlannedSetup, state: Planned) -> str:
-    """What is wrong with a state, if anything."""
+    """The violation in a state, if any."""
     row, bounds = state.row, setup.bounds
     if any(one is not None and one.free for one in (state.now, state.old)):
         return STOPPED
@@ -509,7 +509,7 @@ def judged(setup: PlannedSetup, state: Planned) -> str:
 
 
 def _orphans(state: Planned) -> bool:
-    """A pre-committed load counts against the server's limit until it times out: somebody has to know of it."""
+    """A pre-committed load counts against the server's limit until it times out: the row or a worker has to name it."""
     workers = [one for one in (state.now, state.old) if one is not None]
     labels = {state.row.label, *(one.label for one in workers)}
     return any(one.at == "prepared" and one.label not in labels for one in state.loads)
@@ -526,7 +526,7 @@ def successors(setup: PlannedSetup) -> Callable[[Planned], list[Move]]:
 
 
 def forgotten(state: Planned) -> Planned:
-    """Without loads that can do nothing any more and that neither the row nor a worker names."""
+    """Without loads that have no further effect and that neither the row nor a worker names."""
     if not state.loads:
         return state
     named = {state.row.load}
@@ -543,7 +543,7 @@ def forgotten(state: Planned) -> Planned:
 
 
 def is_goal(setup: PlannedSetup, state: Planned) -> bool:
-    """Everything is settled, and nobody has anything to write."""
+    """Everything is settled, and no worker has anything to write."""
     quiet = all(one is None or one.at == "idle" for one in (state.now, state.old))
     return state.row.position == setup.bounds.events and not state.row.end and quiet
 
@@ -558,7 +558,7 @@ def show(state: Planned) -> str:
 
 
 def run(bounds: PlannedBounds, rules: PlannedRules, passes: frozenset[str] = frozenset()) -> PlannedSpace:
-    """Explore; stop at the first state that is wrong in a way that is not passed over."""
+    """Explore; stop at the first violation that is not ignored."""
     setup = PlannedSetup(bounds, rules)
 
     def verdict(state: Planned) -> str:

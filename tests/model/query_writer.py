@@ -1,9 +1,9 @@
 """The model of a Spark query's writer: tasks stage under tokens, and a batch is one transaction behind a fence.
 
-What is here: one query with its checkpoint (which range a batch is, and which batches are done: both survive a driver),
-a driver that may be lost at any moment and lives on behind the next one, so that its transaction may still be open; a
-second query with a checkpoint of its own; a sink that crashes, which empties what is staged; the clearing of staged
-rows, and Spark's abort, at any moment. What is left out: several tasks in a batch (their tokens are one here), a
+Contents: one query with its checkpoint (the range of each batch, and the finished batches: both survive a driver); a
+driver that may be lost at any moment and keeps running beside the next one, so that its transaction may still be open;
+a second query with a checkpoint of its own; a sink that crashes, which empties the staging table; the clearing of
+staged rows, and Spark's abort, at any moment. Not included: several tasks in a batch (their tokens are one here), a
 checkpoint that is restored from a backup, a sink that falls back.
 """
 
@@ -24,7 +24,7 @@ LOST = "a batch is done, and an event of it is not in the target"
 TWICE = "an event is in the target twice"
 MIXED = "two queries have written one target"
 INSIDE = ("fenced", "counted", "written")
-"""Where a transaction is open: it has the fence's row."""
+"""A state with an open transaction: it has the fence's row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class WritingBounds:
     name: str
     events: int = 2
     losses: int = 2
-    """How often the driver is lost and begun again."""
+    """The number of times that the driver is lost and restarted."""
     crashes: int = 1
     other: bool = False
     """Whether a second query has the same target."""
@@ -50,13 +50,13 @@ class WritingRules:
     one_transaction: bool = True
     # The fence has the query's id: another query is refused.
     query_in_fence: bool = True
-    # Each attempt stages under a token of its own, and a batch reads those that its driver names.
+    # Each attempt stages under its own token, and a batch reads the tokens that its driver names.
     tokens: bool = True
-    # What is staged is counted in the transaction before it is used.
+    # Staged rows are counted in the transaction before they are used.
     count: bool = True
     # Staged rows are cleared only where no transaction has counted them.
     clear_waits: bool = True
-    # An abort removes nothing that is staged.
+    # An abort removes no staged rows.
     abort_keeps: bool = True
     # An abort does not take the fence back.
     abort_keeps_fence: bool = True
@@ -73,7 +73,7 @@ WRITING = (ALONE, LATER, BESIDE)
 
 
 class Driver(NamedTuple):
-    """A driver with its batch; `there`: what its tasks staged is, `rows`: its transaction found it there."""
+    """A driver with its batch; `there`: its tasks' staged rows exist, `rows`: its transaction found them."""
 
     at: At = "idle"
     batch: int = 0
@@ -82,7 +82,7 @@ class Driver(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """Everything. `ends` are the checkpoint's batches by the event that each ends with, `done` how many are done.
+    """The whole state. `ends` are the checkpoint's batches by the event that each ends with, `done` how many are done.
 
     `counts` says how often the target has each event, `foreign` how often that of the other query; `strays` are the
     batches of which another attempt left rows staged.
@@ -129,7 +129,7 @@ def drivers(state: Writing) -> Iterator[tuple[Role, Driver]]:
 
 
 def covers(state: Writing, batch: int) -> range:
-    """The events of a batch of ours, from 0."""
+    """The events of a batch of the query, from 0."""
     return range(state.ends[batch - 2] if batch > 1 else 0, state.ends[batch - 1])
 
 
@@ -147,7 +147,7 @@ def stage(setup: WritingSetup, state: Writing, role: Role, driver: Driver) -> It
 
 
 def pass_fence(setup: WritingSetup, state: Writing, role: Role, driver: Driver) -> Iterator[Move]:
-    """The fence, once nobody else has its row in an open transaction."""
+    """The fence, once no other session has its row in an open transaction."""
     if any(other.at in INSIDE for its, other in drivers(state) if its != role) and setup.rules.fence:
         return
     query, last = state.fence
@@ -165,7 +165,7 @@ def pass_fence(setup: WritingSetup, state: Writing, role: Role, driver: Driver) 
 
 
 def count(setup: WritingSetup, state: Writing, role: Role, driver: Driver) -> Iterator[Move]:
-    """Count what was staged; from here on the staging table is in use."""
+    """Count the staged rows; from here on the staging table is in use."""
     if driver.there or not setup.rules.count:
         yield f"{role}: counts", put(state, role, driver._replace(at="counted"))
     else:
@@ -173,12 +173,12 @@ def count(setup: WritingSetup, state: Writing, role: Role, driver: Driver) -> It
 
 
 def write(setup: WritingSetup, state: Writing, role: Role, driver: Driver) -> Iterator[Move]:
-    """The statements of a step: each reads what is staged anew."""
+    """The statements of a step: each reads the staged rows again."""
     yield f"{role}: writes", put(state, role, driver._replace(at="written", rows=driver.there))
 
 
 def commit(setup: WritingSetup, state: Writing, role: Role, driver: Driver) -> Iterator[Move]:
-    """COMMIT: what was read is in the target, and the fence moves."""
+    """COMMIT: the rows that were read are in the target, and the fence moves."""
     times = int(driver.rows) + (driver.batch in state.strays and not setup.rules.tokens)
     after = put(state, role, driver._replace(at="done"))._replace(fence=(of(role), driver.batch))
     if role == "other":
@@ -191,7 +191,7 @@ def commit(setup: WritingSetup, state: Writing, role: Role, driver: Driver) -> I
 
 
 def finish(setup: WritingSetup, state: Writing, role: Role, driver: Driver) -> Iterator[Move]:
-    """Spark writes down that the batch is done."""
+    """Spark records that the batch is done."""
     after = put(state, role, Driver(batch=driver.batch if role == "other" else 0))
     yield f"{role}: is answered", after if role == "other" else after._replace(done=max(state.done, driver.batch))
 
@@ -207,12 +207,12 @@ STEPS = {
 
 
 def strayed(state: Writing, driver: Driver) -> Writing:
-    """What a driver that is given up has staged stays."""
+    """The staged rows of an abandoned driver stay."""
     return state._replace(strays=state.strays | {driver.batch}) if driver.there else state
 
 
 def accidents(setup: WritingSetup, state: Writing) -> Iterator[Move]:
-    """What happens to a query from outside."""
+    """Events outside of a query."""
     if state.losses < setup.bounds.losses:
         begun = state._replace(now=Driver(), losses=state.losses + 1)
         yield "the driver is killed with its transaction, and begun again", strayed(begun, state.now)
@@ -235,7 +235,7 @@ def emptied(state: Writing) -> Writing:
 
 
 def cleared(setup: WritingSetup, state: Writing) -> Iterator[Move]:
-    """Anybody clears what is staged; Spark aborts a batch, also one that is there."""
+    """Any session clears staged rows; Spark aborts a batch, even a written one."""
     used = any(driver.at in ("counted", "written") for _, driver in drivers(state))
     if not (used and setup.rules.clear_waits):
         yield "staged rows are cleared", emptied(state)

@@ -1,7 +1,7 @@
-"""A registration: lock the row, look, `false`, check, `true`; and all that may go wrong with it.
+"""A registration: lock the row, check, `false`, check, `true`; and all its failures.
 
-What is here: step 6 of section 4.2 and the first look of a start (section 4.5). What is left
-out: xmin, several DNs: "too few nodes" is, for one lane, a call that landed or did not.
+Contents: step 6 of section 4.2 and the first check of a start (section 4.5). Not included: xmin, several DNs: "too few
+nodes" is, for one lane, a call that landed or did not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .task import Moves, status
 
 
 def quiet(setup: Setup, state: State) -> bool:
-    """No call may be on its way any more: its session was ended, or 15 s have passed."""
+    """No call can be under way any more: its session was ended, or 15 s have passed."""
     if not setup.rules.wait_for_late_calls:
         return True
     everywhere = setup.rules.silence_of_all_coordinators
@@ -36,10 +36,10 @@ def quiet(setup: Setup, state: State) -> bool:
 
 
 def lock_and_poll(setup: Setup, state: State, role: Role) -> State:
-    """Take the row FOR UPDATE, check the epoch, check both points.
+    """Lock the row FOR UPDATE, check the epoch, check both points.
 
-    One move: nobody else can move the row meanwhile, and what the source does between lock and
-    look might as well have happened before the lock.
+    One move: no other session can move the row meanwhile, and an event of the source between lock and check could
+    equally have happened before the lock.
     """
     agent, row = agent_of(state, role), state.row
     if setup.rules.row_lock:
@@ -55,7 +55,7 @@ def lock_and_poll(setup: Setup, state: State, role: Role) -> State:
 
 
 def check(state: State, role: Role) -> State:
-    """`true` must still have its old value: a wipe since the look has taken it away."""
+    """`true` must still have its old value: a wipe since the check has removed it."""
     agent = agent_of(state, role)
     state = state._replace(lane=polled_at(state.lane))
     if state.lane.true <= 0:
@@ -70,7 +70,7 @@ def unlocked(state: State, agent: Agent) -> State:
 
 
 def answered(setup: Setup, state: State, role: Role, checkpoint: bool) -> State:
-    """The call landed and its answer came."""
+    """The call arrived and its answer came."""
     agent = agent_of(state, role)
     mask = 1 << agent.registers
     state = land(setup, state, checkpoint, agent.registers)
@@ -95,12 +95,12 @@ def unanswered(state: State, role: Role, checkpoint: bool) -> State:
 
 
 def on_its_way(state: State, call: Call) -> State:
-    """A call that nobody waits for any more."""
+    """A call whose caller has exited."""
     return state._replace(late=tuple(sorted((*state.late, call))))
 
 
 def send(setup: Setup, state: State, role: Role, checkpoint: bool) -> Moves:
-    """Send one registration; every fate it may have."""
+    """Send one registration; every outcome it may have."""
     agent, word = agent_of(state, role), str(checkpoint).lower()
     yield f"registers {word}", answered(setup, state, role, checkpoint)
     if not setup.bounds.answers_lost:
@@ -123,13 +123,13 @@ def send(setup: Setup, state: State, role: Role, checkpoint: bool) -> Moves:
 
 
 def settle(setup: Setup, state: State, role: Role) -> State:
-    """After an unsure registration: look, expecting old or new."""
+    """After an unsure registration: check, expecting old or new."""
     state, name = status(setup, state, role, state.row.position)
     return state if name else with_agent(state, role, rest(agent_of(state, role)))
 
 
 def start(setup: Setup, state: State) -> State:
-    """The first look of a start: both points there, neither ahead of the row."""
+    """The first check of a start: both points are there, neither ahead of the row."""
     lane = polled_at(state.lane)
     seen = state.now._replace(false=1 << max(lane.false, 0), true=1 << max(lane.true, 0))
     state = state._replace(lane=lane, now=seen)

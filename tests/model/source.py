@@ -1,8 +1,6 @@
-"""The source's side of the model: `latest`, reading, wiping, and points that land.
-
-What is here: what the server does, in each of the ways its documents leave open. Purging is
-immediate, the worst moment for a consumer that still needs an event. What is left out: xmin,
-old row images, several DNs (every lane moves on its own).
+"""The source's side of the model: `latest`, reading, wiping, and points that arrive. Contents: the server's behaviour,
+in each of the ways its documents leave open. Purging is immediate, the worst moment for a consumer that still needs an
+event. Not included: xmin, old row images, several DNs (every lane moves on its own).
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ def events_between(lane: Lane, after: Position, up_to: int, reread_boundary: boo
 
 
 def land(setup: Setup, state: State, checkpoint: bool, point: int) -> State:
-    """A registration reaches the source: the point is set, what lies below is purged."""
+    """A registration reaches the source: the point is set, records below it are purged."""
     lane = state.lane
     lane = lane._replace(true=point) if checkpoint else lane._replace(false=point)
     registered = [value for value in (lane.false, lane.true) if value != ABSENT]

@@ -1,8 +1,6 @@
-"""Breadth-first exploration of a model: every reachable state, once, with the shortest way to it.
-
-What is here: the explorer, shortest traces, and the backward question "from which states can
-none of these be reached any more". What is left out: fairness. That a good state *can* be
-reached does not say that it *will* be.
+"""Breadth-first exploration of a model: every reachable state, once, with the shortest path to it. Contents: the
+explorer, shortest traces, and the backward question "from which states can none of these be reached any more". Not
+included: fairness. That a good state *can* be reached does not say that it *will* be.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ Move = tuple[str, S]
 
 @dataclass(slots=True)
 class Space(Generic[S]):
-    """What an exploration found. Edges are kept as two parallel arrays of state numbers."""
+    """The result of an exploration. Edges are kept as two parallel arrays of state numbers."""
 
     name: str
     states: list[S] = field(default_factory=list)

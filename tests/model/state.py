@@ -1,7 +1,7 @@
-"""The state of the stream model: one lane, its progress row, and those who work on it.
+"""The state of the stream model: one lane, its progress row, and the agents that work on it.
 
-What is here: the records that make up a state, and the setup (bounds, server, rules) that is
-the same for all states of one exploration. What is left out: rows and keys. An event is a
+Contents: the records that make up a state, and the setup (bounds, server, rules) that is
+the same for all states of one exploration. Not included: rows and keys. An event is a
 number and "applied" is a count, because the net effect per key is another test's business.
 
 Sets of points are bit masks: the explorer hashes millions of states.
@@ -16,14 +16,14 @@ from .bounds import Bounds, Rules, Server
 
 # (sync point, sequence): sequence 0 is the one event of a point, -1 is "none of it applied".
 Position = tuple[int, int]
-# A registration on its way: checkpoint flag, point, and whether a driver's coordinator shows its session.
+# A registration under way: checkpoint flag, point, and whether a driver's coordinator shows its session.
 Call = tuple[bool, int, bool]
 Role = Literal["now", "old", "copy"]
 
-# A slot's point: ABSENT after a wipe, UNREGISTERED when somebody looked at an absent slot.
+# A slot's point: ABSENT after a wipe, UNREGISTERED after a check of an absent slot.
 ABSENT = -1
 UNREGISTERED = 0
-# Points of the model begin here; 0 means "never registered" on the real server.
+# Points of the model start here; 0 means "never registered" on the real server.
 BASE: Position = (1, -1)
 NOWHERE: Position = (0, 0)
 
@@ -32,7 +32,7 @@ SLOT_MOVED = "SLOT MOVED"
 SUPERSEDED = "SUPERSEDED"
 SINK_OLDER = "SINK OLDER"
 
-# What may be wrong. Loss and doubling at the sink outrank the others, which foretell them.
+# The possible violations. Loss and doubling at the sink outrank the others, which precede them.
 LOST = "the row passes an event that was never applied"
 TWICE = "an event is applied twice"
 HIDDEN = "a look passes over a wiped slot"
@@ -41,13 +41,13 @@ ALARM = "a trouble is named without a cause"
 
 
 class Lane(NamedTuple):
-    """The source's side: what was committed, what is kept, the slot's two points."""
+    """The source's side: committed points, retained records, the slot's two points."""
 
     visible: int
     kept: int
     false: int
     true: int
-    # Ground truth, known to nobody: the slot was wiped at least once.
+    # Ground truth, hidden from every agent: the slot was wiped at least once.
     wiped: bool
 
 
@@ -73,7 +73,7 @@ class Agent(NamedTuple):
     latest: int = 0
     staged: int = 0
     reach: Position = NOWHERE
-    # What the driver expects of the slot's points, as masks: two bits where an answer was lost.
+    # The driver's expectation of the slot's points, as masks: two bits if an answer was lost.
     false: int = 0
     true: int = 0
     # The point being registered, and whether the row's lock is (still) held.
@@ -82,7 +82,7 @@ class Agent(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything. `counts` says how often each event was applied: the oracle."""
+    """The whole state. `counts` has how often each event was applied: the oracle."""
 
     lane: Lane
     row: Row
@@ -90,7 +90,7 @@ class State(NamedTuple):
     now: Agent
     old: Agent | None = None
     copy: Agent | None = None
-    # Calls still on their way to the source.
+    # Calls still under way to the source.
     late: tuple[Call, ...] = ()
     stopped: str = ""
     fallen: bool = False
@@ -152,7 +152,7 @@ def rest(agent: Agent, *, keep_position: bool = False) -> Agent:
 
 
 def gone(state: State, role: Role, at: str = "dead") -> State:
-    """The agent takes no more steps; a lock it held falls with its session."""
+    """The agent takes no more steps; a lock it held is released with its session."""
     agent = agent_of(state, role)
     if agent.holds:
         state = state._replace(row=state.row._replace(locked=False))
@@ -162,10 +162,10 @@ def gone(state: State, role: Role, at: str = "dead") -> State:
 
 
 def trouble(state: State, role: Role, name: str) -> State:
-    """An agent names a trouble. Only the newest driver's word stops the job.
+    """An agent reports an error. Only the newest driver's report stops the job.
 
-    A copy's outcome is dropped by the driver that dealt its lane anew, and whoever finds a
-    higher epoch in the row is SUPERSEDED, whatever else it has seen.
+    A copy's outcome is dropped by the driver that assigned its lane again. An agent that finds a higher epoch in the
+    row is SUPERSEDED, whatever else it has seen.
     """
     agent = agent_of(state, role)
     if role != "now":

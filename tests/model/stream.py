@@ -1,7 +1,7 @@
-"""The stream model: one lane from source to sink, with everybody who may touch it.
+"""The stream model: one lane from source to sink, with every agent that may touch it.
 
-What is here: the moves of the world around the agents (commits, wipes, restarts, a sink that
-falls back, calls that land late), the invariants, and the goal. What is left out: see README.md.
+Contents: the moves of the world around the agents (commits, wipes, restarts, a sink that
+falls back, calls that arrive late), the invariants, and the goal. README.md lists the parts that are not included.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def source_moves(setup: Setup, state: State) -> Moves:
 
 
 def restart(state: State, epoch: int) -> State:
-    """A start raises the epoch; whoever was there goes on as a zombie with its steps undone."""
+    """A start raises the epoch; an older driver continues as a zombie with its steps undone."""
     zombie = state.old if state.now.at in ("start", *ENDED) else state.now
     row = state.row._replace(epoch=epoch)
     return state._replace(row=row, now=Agent(epoch, "start"), old=zombie, stopped="")
 
 
 def without_session(setup: Setup, agent: Agent | None) -> Agent | None:
-    """Its sink sessions fell: task and registration are over, what it expects stays."""
+    """Its sink sessions are lost: task and registration are over, its expectations stay."""
     if agent is None or agent.at in ("start", *ENDED):
         return agent
     mask = 1 << agent.registers if agent.registers else 0
@@ -50,7 +50,7 @@ def without_session(setup: Setup, agent: Agent | None) -> Agent | None:
 
 
 def fall_back(setup: Setup, state: State) -> State:
-    """A fail-over to a lagging copy or a restore: rows and progress row of the beginning.
+    """A failover to a lagging copy or a restore: rows and progress row of the initial state.
 
     Every session at the sink ends with it, and so does a registrar's lock.
     """
@@ -75,11 +75,11 @@ def sink_moves(setup: Setup, state: State) -> Moves:
 
 
 def overrun_moves(setup: Setup, state: State) -> Moves:
-    """A task past its deadline is left to itself and its lane dealt anew."""
+    """A task past its deadline is left to itself and its lane assigned again."""
     busy = state.now.at in ("begun", "looked", "staged", "sure")
     if setup.bounds.copies and state.copy is None and busy:
         now = Agent(state.now.epoch, "idle", false=state.now.false, true=state.now.true)
-        yield "now: overruns, its lane is dealt anew", state._replace(copy=state.now, now=now)
+        yield "now: overruns, its lane is assigned again", state._replace(copy=state.now, now=now)
 
 
 def successors(setup: Setup) -> Callable[[State], list[tuple[str, State]]]:
@@ -101,14 +101,14 @@ def successors(setup: Setup) -> Callable[[State], list[tuple[str, State]]]:
 
 
 def verdict_of(kinds: frozenset[str]) -> Callable[[State], str]:
-    """Stop at these kinds of wrong only; with none named, at any."""
+    """Stop at these kinds of violation only, or at any if none is named."""
     if not kinds:
         return lambda state: state.wrong
     return lambda state: state.wrong if state.wrong in kinds else ""
 
 
 def is_goal(setup: Setup, state: State) -> bool:
-    """Every event applied once, registered at both points, the driver alive and quiet."""
+    """Every event applied once, registered at both points, the driver running and quiet."""
     point = state.row.position[0]
     return (
         not state.stopped

@@ -1,9 +1,9 @@
 """The model of starts that take over while a stranger's session has the lock of the lease (ADR 31).
 
-What is here: two hosts that start one job again and again, with `--take-over`; a stranger who may take the lease's lock
-at any moment and never gives it up, or does; the target's lock, which each of them and a job of another progress schema
-may have; sessions that are ended by name, or cannot be; a step and a registration of a driver, each with a moment
-between its look and its write. What is left out: wipes, fallbacks, lost answers, copies (`stream.py` has them).
+Contents: two hosts that start one job again and again, with `--take-over`; a stranger that may take the lease's lock at
+any moment and releases it or not; the target's lock, which each of them and a job of another progress schema may have;
+sessions that are ended by name, or cannot be; a step and a registration of a driver, each with a moment between its
+check and its write. Not included: wipes, fallbacks, lost answers, copies (`stream.py` has them).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ At = Literal["off", "asks", "passed", "holds", "runs", "read", "locked"]
 TWICE = "an event is applied twice"
 LOST = "the row passes an event that was not applied"
 LEADS = "the slot leads the row"
-BESIDE = "a start goes on beside the job of another progress schema"
+BESIDE = "a start continues beside the job of another progress schema"
 
 NOBODY, STRANGER, OTHER = -1, -2, -3
-"""Who has a lock, where it is none of our hosts."""
+"""The holder of a lock, if it is neither of the two hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class TakeOverBounds:
 
     name: str
     leaves: bool = False
-    """The stranger may give the lock up, and come again."""
+    """The stranger may release the lock, and take it again."""
     other: bool = False
-    """A job of another progress schema may take the target, and give it up."""
+    """A job of another progress schema may take the target, and release it."""
     ends: bool = True
     """Sessions of the other host can be ended; else only they end themselves (another login's)."""
     events: int = 2
@@ -46,18 +46,18 @@ class TakeOverBounds:
 class TakeOverRules:
     """The rules; each switched off is one seeded fault."""
 
-    # A start with --take-over goes on where the lease's lock is a stranger's.
+    # A start with --take-over continues while the lease's lock is a stranger's.
     passes_stranger: bool = True
-    # Nothing goes on without the target's lock.
+    # Nothing continues without the target's lock.
     keeps_off_target: bool = True
-    # Whoever has the target's lock for the same rows is ended by a start that passed the lease.
+    # The holder of the target's lock for the same rows is ended by a start that passed the lease.
     ends_by_target: bool = True
     # A start raises the epoch.
     raises_epoch: bool = True
     # A step commits under its own epoch, at the position that it read from.
     commit_compares_epoch: bool = True
     commit_compares_position: bool = True
-    # The source is told under the row's lock, with the epoch checked, and what the row says then.
+    # The source is confirmed under the row's lock, with the epoch checked, at the row's position at that time.
     registers_under_lock: bool = True
 
     def without(self, *rules: str) -> TakeOverRules:
@@ -73,7 +73,7 @@ TAKE_OVERS = (FOR_EVER, COMES_AND_GOES, ANOTHER_SCHEMA, NOT_ENDED)
 
 
 class Driver(NamedTuple):
-    """One host's start: how far it is, its epoch, and what a step of it has read."""
+    """One host's start: its progress, its epoch, and the state that its step has read."""
 
     at: At = "off"
     epoch: int = 0
@@ -82,7 +82,7 @@ class Driver(NamedTuple):
 
 
 class World(NamedTuple):
-    """Everything; `lease` and `target` say who has the lock."""
+    """The whole state; `lease` and `target` name the lock holders."""
 
     counts: tuple[int, ...]
     drivers: tuple[Driver, Driver] = (Driver(), Driver())
@@ -111,7 +111,7 @@ def put(world: World, host: int, driver: Driver) -> World:
 
 
 def freed(world: World, host: int) -> World:
-    """The session that has the locks of a host is gone: the driver knows nothing of it yet."""
+    """The session with the locks of a host has ended: the driver does not know it yet."""
     lease = NOBODY if world.lease == host else world.lease
     return world._replace(lease=lease, target=NOBODY if world.target == host else world.target)
 
@@ -139,13 +139,13 @@ def start_moves(setup: TakeOverSetup, world: World, host: int, driver: Driver) -
 
 
 def target_moves(setup: TakeOverSetup, world: World, host: int, driver: Driver) -> Iterator[Move]:
-    """The target's lock: nothing goes on without it."""
+    """The target's lock: nothing continues without it."""
     rules, other = setup.rules, 1 - host
     onward = put(world, host, driver._replace(at="holds"))
     if world.target in (NOBODY, host):
         yield "takes the target", onward._replace(target=host)
     elif not rules.keeps_off_target:
-        yield "goes on without the target", onward._replace(beside=world.target == OTHER)
+        yield "continues without the target", onward._replace(beside=world.target == OTHER)
     elif world.target == other and rules.ends_by_target and setup.bounds.ends:
         yield "ends who has the target for the same rows", freed(world, other)
     yield "is refused the target", freed(put(world, host, Driver()), host)
@@ -179,7 +179,7 @@ def driver_moves(setup: TakeOverSetup, world: World, host: int, driver: Driver) 
         else:
             yield "commits nothing", put(world, host, onward)
     elif driver.at == "locked":
-        # one move where the row is locked: nobody raises the epoch or falls behind in between
+        # one move if the row is locked: no agent raises the epoch or falls behind in between
         onward = driver._replace(at="runs", end=0)
         reached = world.position if rules.registers_under_lock else world.committed
         if ours or not rules.registers_under_lock:
@@ -220,7 +220,7 @@ def successors(setup: TakeOverSetup) -> Callable[[World], list[Move]]:
 
 
 def judged(world: World) -> str:
-    """What is wrong with a state, if anything."""
+    """The violation in a state, if any."""
     if max(world.counts) > 1:
         return TWICE
     if 0 in world.counts[: world.position]:
@@ -231,17 +231,17 @@ def judged(world: World) -> str:
 
 
 def is_goal(setup: TakeOverSetup, world: World) -> bool:
-    """Everything is applied and the source told."""
+    """Everything is applied and confirmed at the source."""
     return world.position == world.registered == setup.bounds.events
 
 
 def has_epochs(setup: TakeOverSetup, world: World) -> bool:
-    """Whether a further start is within the bounds: behind them nobody can be asked to arrive."""
+    """Whether a further start is within the bounds: beyond them no start can be required to finish."""
     return world.epoch < setup.bounds.epochs
 
 
 def show(world: World) -> str:
-    who = {NOBODY: "nobody", STRANGER: "the stranger", OTHER: "another schema's job"}
+    who = {NOBODY: "no session", STRANGER: "the stranger", OTHER: "another schema's job"}
     lease, target = (who.get(one, f"host {one}") for one in (world.lease, world.target))
     hosts = ", ".join(f"{one.at} {one.epoch}" for one in world.drivers)
     row = f"row {world.position} epoch {world.epoch}, sink {world.counts}, slot {world.registered}"

@@ -53,7 +53,7 @@ def moves(state: Watching, late: bool = False, eager: bool = False) -> Iterator[
 
 
 def explore(late: bool = False, eager: bool = False) -> tuple[int, list[Watching]]:
-    """How many states there are, and those in which a position is confirmed that was committed behind the act."""
+    """The number of states, and those in which a position is confirmed that was committed after the act."""
     seen, found = {Watching()}, [Watching()]
     while found:
         for state in moves(found.pop(), late, eager):

@@ -1,8 +1,8 @@
-"""A task: read the row, look, read, look again, commit; each a move of its own.
+"""A task: read the row, check, read, check again, commit; each is a separate move.
 
-What is here: sections 4.1 and 4.2 (steps 1 to 5) of the design. What is left out: staging as a
-stream, time limits, bad rows. A commit whose answer is lost and one that ends its task leave
-the same state: the driver has learned nothing and the row knows.
+Contents: sections 4.1 and 4.2 (steps 1 to 5) of the design. Not included: staging as a stream, time limits, bad rows. A
+commit whose answer is lost and one that ends its task leave the same state: the driver has learned nothing and the row
+knows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Moves = Iterator[tuple[str, State]]
 
 
 def judge(setup: Setup, state: State, agent: Agent, position: Position) -> str:
-    """What a look says: nothing, or the name of a trouble."""
+    """The result of a check: nothing, or the name of an error."""
     lane = state.lane
     if lane.false <= 0 or lane.true <= 0:
         return SLOT_LOST
@@ -46,7 +46,7 @@ def judge(setup: Setup, state: State, agent: Agent, position: Position) -> str:
 
 
 def status(setup: Setup, state: State, role: Role, position: Position) -> tuple[State, str]:
-    """Look at both points; on success what is expected is what was seen."""
+    """Check both points; on success the seen points become the expected ones."""
     agent = agent_of(state, role)
     name = judge(setup, state, agent, position)
     state = state._replace(lane=polled_at(state.lane))
@@ -59,7 +59,7 @@ def status(setup: Setup, state: State, role: Role, position: Position) -> tuple[
 
 
 def begin(setup: Setup, state: State, role: Role) -> State:
-    """A worker reads `after` from the row; the driver has told it the epoch only."""
+    """A worker reads `after` from the row; the driver has sent it the epoch only."""
     agent = agent_of(state, role)
     if not setup.rules.progress_row:
         after = agent.after if agent.after[0] else (state.lane.true, 0)
@@ -79,7 +79,7 @@ def first_status(setup: Setup, state: State, role: Role) -> State:
 
 
 def read(setup: Setup, state: State, role: Role) -> State:
-    """Choose the range and stage it. Nothing new ends the task."""
+    """Choose the range and stage it. The task ends if nothing is new."""
     agent = agent_of(state, role)
     after, rules = agent.after, setup.rules
     up_to = min(agent.latest, after[0] + setup.bounds.width)
@@ -95,7 +95,7 @@ def read(setup: Setup, state: State, role: Role) -> State:
 
 
 def recheck(setup: Setup, state: State, role: Role) -> State:
-    """The points must be unchanged, or what was read may be the hole that a wipe left."""
+    """The points must be unchanged, or the read range may be the gap that a wipe left."""
     state, name = status(setup, state, role, agent_of(state, role).after)
     if name:
         return state
@@ -104,7 +104,7 @@ def recheck(setup: Setup, state: State, role: Role) -> State:
 
 
 def fence(setup: Setup, state: State, agent: Agent) -> str:
-    """What the compare-and-swap finds: nothing wrong, somebody's commit ("ours"), a trouble."""
+    """The result of the compare-and-swap: no error, another agent's commit ("ours"), an error."""
     row = state.row
     if not setup.rules.progress_row:
         return ""
@@ -116,7 +116,7 @@ def fence(setup: Setup, state: State, agent: Agent) -> str:
 
 
 def applied(setup: Setup, state: State, agent: Agent) -> State:
-    """The rows and the row, in one transaction; the oracle counts and judges."""
+    """The rows and the progress row, in one transaction; the oracle counts and judges."""
     counts = list(state.counts)
     wrong = ""
     for number, point in enumerate(setup.events):
@@ -143,9 +143,9 @@ def commit(setup: Setup, state: State, role: Role) -> Moves:
     ended = finish(setup, with_agent(done, role, agent), role)
     yield "commits; the task ends, or its answer is lost", ended
     if setup.rules.recheck:
-        # The second look serves as the next step's look.
+        # The second check serves as the next step's check.
         onward = agent._replace(at="looked", reach=(0, 0))
-        yield "commits and goes on", with_agent(done, role, onward)
+        yield "commits and continues", with_agent(done, role, onward)
 
 
 def finish(setup: Setup, state: State, role: Role) -> State:
@@ -171,7 +171,7 @@ def acknowledge(setup: Setup, state: State, role: Role) -> State:
 
 
 def whole_task(setup: Setup, state: State, role: Role) -> Moves:
-    """Row, look, read, look, commit as one move, for spaces that are about registration."""
+    """Row, check, read, check, commit as one move, for spaces that are about registration."""
     state = begin(setup, state, role)
     steps = {"begun": first_status, "looked": read, "staged": recheck}
     agent = state.now if role == "now" else state.old

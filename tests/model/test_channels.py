@@ -1,4 +1,4 @@
-"""A channel that is stopped, reset and started beside another harms neither; and each rule switched off is found."""
+"""Stopping, resetting and starting a channel beside another harms neither; and each rule switched off is found."""
 
 from __future__ import annotations
 

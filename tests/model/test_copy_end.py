@@ -1,4 +1,4 @@
-"""A copy ends once, whole, whatever the sink falls back to; and each rule of its end switched off is found."""
+"""A copy ends once, whole, for every fallback of the sink; and each rule of its end switched off is found."""
 
 from __future__ import annotations
 

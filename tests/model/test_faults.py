@@ -1,7 +1,7 @@
-"""Each rule of the protocol switched off is found, with the shortest way to the harm.
+"""Each rule of the protocol switched off is found, with the shortest path to the violation.
 
-Every test also explores the same space with all rules on and finds nothing there: it is the
-rule that makes the difference, not the space.
+Every test also explores the same space with all rules on and finds nothing there: the rule makes the difference, not
+the space.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_registering_before_the_commit_lets_the_slot_lead_the_row() -> None:
 
 
 def test_registering_before_the_commit_loses_what_was_not_committed() -> None:
-    """Nothing is lost while looks compare row and points: the job stops. Without, it goes on."""
+    """Nothing is lost while checks compare row and points: the job stops. Without that rule, it continues."""
     alone = without("commit_before_register", STREAM, EXCLUSIVE, WRONG_ROWS)
     rules = ("commit_before_register", "compare_row_with_points")
     found = broken_without(rules, STREAM, EXCLUSIVE, WRONG_ROWS)
@@ -114,7 +114,7 @@ def test_a_killed_registrars_call_that_lands_later_loses_events() -> None:
 
 
 def test_silence_believed_of_one_coordinators_view_hides_a_wipe() -> None:
-    """Where every session shows at the coordinator that is asked, the same start is right."""
+    """If every session is visible at the coordinator that is asked, the same start is correct."""
     alone = without("silence_of_all_coordinators", KILLED, EXCLUSIVE)
     found = broken_without("silence_of_all_coordinators", COORDINATORS, EXCLUSIVE)
 
@@ -171,7 +171,7 @@ def test_while_the_sink_never_falls_back_the_starts_comparison_suffices() -> Non
     assert found.verdict == "", found.story
 
 
-def test_a_stalled_registrar_that_goes_on_without_its_lock_hides_a_wipe() -> None:
+def test_a_stalled_registrar_that_resumes_without_its_lock_hides_a_wipe() -> None:
     """Finding 2 of README.md: waiting out a call does not wait out a driver that sleeps."""
     found = broken_without("silent_without_lock", REGISTER, EXCLUSIVE)
 
@@ -179,13 +179,13 @@ def test_a_stalled_registrar_that_goes_on_without_its_lock_hides_a_wipe() -> Non
 
 
 def test_a_driver_revived_by_a_sink_that_fell_back_must_wait_as_at_a_start() -> None:
-    """Finding 3 of README.md: the fence stands in what fell back."""
+    """Finding 3 of README.md: the fence is part of the state that fell back."""
     found = broken_without("wait_on_new_session", REVIVAL, EXCLUSIVE)
 
     assert (found.verdict, found.moves) == (HIDDEN, 12)
 
 
-def test_an_epoch_that_is_given_twice_fences_nobody() -> None:
+def test_an_epoch_that_is_given_twice_fences_no_writer() -> None:
     """Finding 4 of README.md: row.epoch + 1 repeats once the row has fallen back."""
     found = broken_without("epochs_never_repeat", REVIVAL, EXCLUSIVE)
 
@@ -200,7 +200,7 @@ def test_without_the_wait_after_registering_what_was_in_flight_is_lost() -> None
 
 
 def test_a_wait_that_trusts_a_list_with_hidden_sessions_loses_what_was_in_flight() -> None:
-    """An ordinary login of a DWS sees its own sessions only; where the list shows all, it suffices."""
+    """An ordinary login of DWS sees its own sessions only; if the list shows all sessions, it suffices."""
     alone = creation_without("wait_for_the_snapshots_xmin", EXCLUSIVE)
     assert alone.verdict == "", alone.story
     assert creation_with_all_rules(EXCLUSIVE, CREATION_HIDDEN).verdict == ""
@@ -231,7 +231,7 @@ def test_a_slot_made_after_the_copy_misses_what_was_committed_meanwhile() -> Non
 
 
 def test_a_server_that_hides_and_purges_the_newest_point_loses_under_all_rules() -> None:
-    """Not a fault of ours: section 4.2 refuses such a server, and probes for it."""
+    """Not a fault of the protocol: section 4.2 refuses such a server, and probes for it."""
     space = run(STREAM, UNSUPPORTED, ALL_RULES)
 
     assert space.broken is not None

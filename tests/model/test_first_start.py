@@ -1,4 +1,4 @@
-"""What a first start is, the rows tell: no other life's slot is taken over, and no slot of ours is called lost."""
+"""The rows identify a first start: no other life's slot is taken over, and no slot of the job is reported lost."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def test_a_start_that_is_broken_off_anywhere_neither_takes_over_nor_cries_wolf(s
     assert space.broken is None, story(space, ALL_FIRST_RULES, space.broken)
     if start.ours:
         assert any(state.at == "streaming" for state in space.states)
-        # broken off STARTS times it rests where it is; elsewhere it still can arrive, or a life was lost
+        # after STARTS interruptions it stays where it is; elsewhere it can still arrive, or a life was lost
         rests = cannot_reach(space, lambda state: state.at in ("streaming", "rest") or state.trouble)
         assert rests == []
 
 
 def found(rules: FirstRules) -> tuple[str, int]:
-    """The first harm from any first state, and its number of moves."""
+    """The first violation from any initial state, and its number of moves."""
     harms = []
     for start in first_states():
         space = run(rules, start)

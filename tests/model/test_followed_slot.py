@@ -1,4 +1,4 @@
-"""A slot that follows our rows is never ahead of them and never read from, whoever moves it; each rule counts."""
+"""A slot that follows the progress rows is never ahead of them and never read from; each rule counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .followed_slot import AHEAD, EVENTS, FALSE_ALARM, SKIPPED, SlotRules, run, 
 from .space import cannot_reach
 
 
-def test_nothing_is_skipped_whoever_moves_the_slot_and_only_a_stranger_stops_the_job() -> None:
+def test_nothing_is_skipped_for_any_mover_of_the_slot_and_only_a_stranger_stops_the_job() -> None:
     rules = SlotRules()
     space = run(rules)
     print(f"\n{space.summary()}")
@@ -34,7 +34,7 @@ def test_each_rule_switched_off_is_found(rule: str, told: str) -> None:
 
 
 def test_a_slot_that_a_stranger_moved_ahead_skips_nothing_by_either_of_two_rules() -> None:
-    """A job that goes on from its row is not led astray; one that did not would be stopped by its start."""
+    """A job that resumes from its row is not misled; one that did not would be stopped by its start."""
     for alone in ("from_row", "compares"):
         space = run(without(alone))
         assert space.broken is None, story(space, without(alone), space.broken)

@@ -85,7 +85,7 @@ def test_where_workers_commit_what_they_sent_all_rests_on_the_plan_and_its_label
     assert both.verdict == TWICE
 
 
-def test_a_start_that_plans_before_it_resolves_stands_still_and_doubles_where_plans_may_be_replaced() -> None:
+def test_a_start_that_plans_before_it_resolves_does_not_advance_and_doubles_where_plans_may_be_replaced() -> None:
     rules = ALL_PLANNED_RULES.without("resolve_first")
     space, setup = run(KEPT, rules), PlannedSetup(KEPT, rules)
     assert space.broken is None

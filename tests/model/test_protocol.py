@@ -65,7 +65,7 @@ def test_the_spaces_are_as_large_as_the_readme_says() -> None:
     assert total > 800_000
 
 
-def test_a_protocol_that_only_stands_still_does_not_pass() -> None:
+def test_a_protocol_that_never_advances_does_not_pass() -> None:
     """Without the registration of `true` nothing is ever lost, and nothing ever arrives."""
     setup = Setup(RANGES, INCLUSIVE, ALL_RULES)
     moves = stream.successors(setup)

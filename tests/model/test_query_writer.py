@@ -1,4 +1,4 @@
-"""A query's writer puts each batch in once wherever anything is killed; and each rule of it switched off is found."""
+"""A query's writer writes each batch once, for a kill at any point; and each of its rules switched off is found."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ WITHOUT_END = ALL_TAKE_OVER_RULES.without("ends_by_target")
 
 
 @pytest.mark.parametrize("bounds", TAKE_OVERS, ids=lambda bounds: bounds.name)
-def test_nothing_is_lost_or_doubled_whoever_has_the_leases_lock(bounds: TakeOverBounds) -> None:
+def test_nothing_is_lost_or_doubled_for_any_holder_of_the_leases_lock(bounds: TakeOverBounds) -> None:
     space, setup = run(bounds, ALL_TAKE_OVER_RULES), TakeOverSetup(bounds, ALL_TAKE_OVER_RULES)
     print(f"\n{space.summary()}")
 

@@ -1,4 +1,4 @@
-"""Nothing that was committed behind an act on the target is ever confirmed at the source."""
+"""No position committed after an act on the target is ever confirmed at the source."""
 
 from __future__ import annotations
 

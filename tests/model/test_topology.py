@@ -1,4 +1,4 @@
-"""A changed set of DNs: adopted without a wrong row or named, and each rule of it switched off is found."""
+"""A changed set of DNs is adopted without a wrong row or named, and each of its rules switched off is found."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_each_rule_switched_off_is_found(rule: str, scaling: Scaling, verdict: s
 
 
 def test_rows_moved_between_old_dns_past_unread_changes_are_beyond_all_rules() -> None:
-    """Not what a DWS documents: it waits until everything is consumed. Named in docs/delivery.md."""
+    """DWS documents otherwise: it waits until everything is consumed. Named in docs/delivery.md."""
     space = run(UNSUPPORTED_SCALING, ALL_TOPOLOGY_RULES)
 
     assert space.broken is not None

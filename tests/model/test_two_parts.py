@@ -55,7 +55,7 @@ def test_each_rule_of_a_sink_in_two_parts_switched_off_is_found(
     assert found(space, lambda at: story(space, PartsSetup(bounds, without), at)) == (harm, moves)
 
 
-def test_a_start_that_plans_before_it_finishes_what_is_decided_stands_still() -> None:
+def test_a_start_that_plans_before_it_finishes_what_is_decided_does_not_advance() -> None:
     rules = ALL_PARTS_RULES.without("finish_first")
     space, setup = run(NOTHING_KEPT, rules), PartsSetup(NOTHING_KEPT, rules)
     print(f"\n{space.summary()}")

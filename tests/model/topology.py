@@ -1,8 +1,8 @@
 """The topology model: one key that moves between DNs while the set of DNs changes (section 4.5 of the design).
 
-What is here: two DNs and their lanes, a DN that is added, removed or renamed at any moment, rows that move with it, a
+Contents: two DNs and their lanes, a DN that is added, removed or renamed at any moment, rows that move with it, a
 server that waits until every slot has consumed everything or does not, a job that is stopped and started, notices the
-change late, and then decides. What is left out: what the stream model has (looks, lost answers, zombies, a sink that
+change late, and then decides. Not included: the parts of the stream model (checks, lost answers, zombies, a sink that
 falls back): a change of the set ends the run, and a start decides about it under an epoch of its own.
 
 The key's events are numbered by their points. "Applied" is the order in which the sink took them.
@@ -22,19 +22,19 @@ TopologySpace = Space["Cluster"]
 
 BASE = 1
 A, C, B = 0, 1, 2
-"""The DNs: A and C are there from the beginning, B is the one that is added."""
+"""The DNs: A and C exist from the beginning, B is the added one."""
 NAMES = "ACB"
 NOWHERE = -1
 TOPOLOGY = "TOPOLOGY CHANGED"
 OLDER = "an older change of the key is applied behind a newer one"
 TWICE = "a change is applied twice"
-LOST = "a change will never be applied, and nobody says so"
+LOST = "a change will never be applied, and no error is reported"
 ALARM = "TOPOLOGY CHANGED is named although nothing was left unread"
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """One explored space: which change, where the key moves, what the server does, and its number of transactions."""
+    """One explored space: the change, the key's moves, the server's behaviour, and its number of transactions."""
 
     name: str
     change: Change
@@ -52,11 +52,11 @@ class TopologyRules:
 
     # An added DN needs points of the slot: recording began there with them.
     needs_points: bool = True
-    # Its lane begins at that very point.
+    # Its lane starts at that very point.
     begins_at_point: bool = True
     # Nothing may be unread on the old DNs up to that point.
     nothing_unread: bool = True
-    # A DN that is gone cannot be asked what was unread.
+    # A removed DN cannot be asked for its unread changes.
     refuses_gone: bool = True
     # A DN under another name is known by its id, and its lane keeps its position.
     knows_renamed: bool = True
@@ -75,12 +75,12 @@ REMOVED = Scaling("removed", "removed", C, A)
 REMOVED_FORCED = replace(REMOVED, name="removed without waiting", waits=False)
 RENAMED = Scaling("renamed", "renamed", C, C, waits=False)
 SCALINGS = (ADDED, ADDED_OLD, ADDED_SILENT, ADDED_FORCED, REMOVED, REMOVED_FORCED, RENAMED)
-# Not what a DWS documents: rows move between DNs past changes that a running job has not read.
+# DWS documents otherwise: rows move between DNs past changes that a running job has not read.
 UNSUPPORTED_SCALING = replace(ADDED_OLD, name="between old DNs without waiting", waits=False)
 
 
 class Cluster(NamedTuple):
-    """Everything. `events` is, per point from 2 on, the DN that the key's change was written on."""
+    """The whole state. `events` has, per point from 2 on, the DN that the key's change was written on."""
 
     events: tuple[int, ...] = ()
     # Events that no binlog holds, as a mask of points.
@@ -148,7 +148,7 @@ def redistributed(scaling: Scaling, state: Cluster, point: int) -> Cluster:
 
 
 def reachable(scaling: Scaling, state: Cluster, dn: int) -> bool:
-    """Whether a worker that asks for this DN, by the name that its lane has, gets an answer."""
+    """Whether a worker that asks for this DN, by its lane's name, gets an answer."""
     if state.rows[dn] == NOWHERE or state.slot[dn] == NOWHERE:
         return False
     return not (scaling.change == "renamed" and dn == C and state.changed and not state.knows)
@@ -187,7 +187,7 @@ def job_moves(scaling: Scaling, rules: TopologyRules, state: Cluster) -> Iterato
 
 
 def started(scaling: Scaling, rules: TopologyRules, state: Cluster) -> Cluster:
-    """A start: the rows against the DNs that are there."""
+    """A start: compares the rows with the existing DNs."""
     if not state.changed or state.knows:
         return state._replace(at="running")
     if scaling.change == "renamed":
@@ -225,7 +225,7 @@ def refused(state: Cluster) -> Cluster:
 
 
 def judged(scaling: Scaling, state: Cluster) -> str:
-    """What is wrong: an order or a count of the sink, a silent loss, a name without a cause."""
+    """The violation: an order or a count of the sink, a silent loss, an error without a cause."""
     if state.wrong:
         return state.wrong
     if state.named and scaling.change == "added" and scaling.gives_points and scaling.waits:

@@ -1,11 +1,10 @@
-"""The model of a sink that shares no transaction with the progress row: decide, write, settle (ADR 23).
+"""The model of a sink that shares no transaction with the progress row: decide, write, settle (ADR 23). Contents: one
+lane with one event at each point, its row (position, decided range, repeats counted), a sink, a worker that may be
+killed between any two of its moves, a driver that restarts, and one older worker that is still running: of an earlier
+epoch, or a copy of the same one. Not included: wipes, registrations that are lost under way and fallbacks of the store
+(`stream.py` has them), events at the boundary that show late, chunks of a copy.
 
-What is here: one lane with one event at each point, its row (position, what is decided, repeats counted), a sink, a
-worker that may be killed between any two of its moves, a driver that starts again, and one worker that lives on
-from before: of an earlier epoch, or a copy of the same one. What is left out: wipes, registrations that are lost on
-their way and fallbacks of the store (`stream.py` has them), events at the boundary that show late, chunks of a copy.
-
-A kill stands for a lost answer, too: what was asked was done, and whoever asked is gone.
+A kill stands for a lost answer, too: the request was carried out, and its sender has exited.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ UNEQUAL = "all is settled, and an older event stands over a newer one"
 
 @dataclass(frozen=True, slots=True)
 class PartsBounds:
-    """One explored space; `keeps` and `by_order` are the sink's kind."""
+    """One explored space; `keeps` and `by_order` are the kind of the sink."""
 
     name: str
     keeps: bool = False
-    """What is prepared gets a token, and commits of one token count once."""
+    """A prepared range gets a token, and commits of one token count once."""
     forgets: bool = False
-    """A token may be forgotten, prepared or committed: labels run out."""
+    """A token may be forgotten, prepared or committed: labels expire."""
     by_order: bool = False
     """All events are of one key, whole rows, and the sink's content is that of the last event by its order."""
     events: int = 2
     epochs: int = 3
     copies: int = 1
-    """How often a worker of the same epoch is left behind."""
+    """The number of workers of the same epoch that are left behind."""
     kills: int = 1
-    """How often a worker is killed and its task begun again in the same epoch; each may write a range once more."""
+    """The number of kills of a worker whose task starts over in the same epoch; each may write a range once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +59,17 @@ class PartsRules:
     decide_compares_position: bool = True
     # A range is decided under the row's epoch only.
     decide_compares_epoch: bool = True
-    # What is decided is finished before anything is planned.
+    # A decided range is finished before anything is planned.
     finish_first: bool = True
-    # What is written again is the decided range, to its very end.
+    # The decided range is written again, to its very end.
     the_decided_range: bool = True
-    # A repeat is counted before it is written, not with the settling.
+    # A repeat is counted before it is written, not at the settling.
     count_before_repeat: bool = True
-    # A repeat is counted, and so written, only where the range is still the decided one, under our epoch.
+    # A repeat is counted, and so written, only if the range is still the decided one, under the worker's epoch.
     count_compares: bool = True
-    # The source is told of settled positions only.
+    # Only settled positions are confirmed at the source.
     confirm_settled: bool = True
-    # The sink lets no older row stand over a newer one.
+    # The sink lets no older row replace a newer one.
     later_wins: bool = True
 
     def without(self, *rules: str) -> PartsRules:
@@ -89,7 +88,7 @@ NONE = -1
 
 
 class Row(NamedTuple):
-    """The progress row: up to `position` all is settled, up to `decided` (0: nothing is) it is being written."""
+    """The progress row: up to `position` all is settled, up to `decided` (0: nothing) it is being written."""
 
     epoch: int = 1
     position: int = 0
@@ -99,7 +98,7 @@ class Row(NamedTuple):
 
 
 class Token(NamedTuple):
-    """What was prepared under a token: (after, end], and what the sink knows of it."""
+    """The prepared range of a token: (after, end], and the sink's state of it."""
 
     after: int
     end: int
@@ -118,11 +117,11 @@ class Worker(NamedTuple):
     end: int = 0
     token: int = NONE
     repeats: bool = False
-    """It writes what another may have written (only the fault that counts late asks for it)."""
+    """It writes a range that another worker may have written (only the fault that counts late asks for it)."""
 
 
 class Parts(NamedTuple):
-    """Everything. `counts` says how often the sink has each event; `content` is its last one by the sink's order."""
+    """The whole state. `counts`: how often the sink has each event; `content`: its last one by the sink's order."""
 
     counts: tuple[int, ...]
     row: Row
@@ -152,7 +151,7 @@ def more(counts: tuple[int, ...], after: int, end: int) -> tuple[int, ...]:
 
 
 def written(setup: PartsSetup, state: Parts, after: int, end: int) -> Parts:
-    """The rows of (after, end] go into the sink once more, and are seen."""
+    """The rows of (after, end] go into the sink once more, and are visible."""
     if after >= end:
         return state
     newest = 0
@@ -175,7 +174,7 @@ def put(state: Parts, role: Role, worker: Worker | None) -> Parts:
 
 
 def begin(setup: PartsSetup, state: Parts, role: Role, worker: Worker) -> Iterator[Move]:
-    """Read the row; finish what is decided, else read a range."""
+    """Read the row; finish the decided range, if there is one, else read a range."""
     row, fresh = state.row, Worker(worker.epoch)
     if row.epoch != worker.epoch:
         yield "finds that it is superseded", put(state, role, None)
@@ -189,7 +188,7 @@ def begin(setup: PartsSetup, state: Parts, role: Role, worker: Worker) -> Iterat
 
 
 def prepare(setup: PartsSetup, state: Parts, role: Role, worker: Worker) -> Iterator[Move]:
-    """Hand the rows over, unseen, where the sink keeps such; the fault writes them for good."""
+    """Send the rows, invisible, if the sink has prepared writes; the fault writes them for good."""
     onward = worker._replace(at="prepared")
     if not setup.rules.decide_before_write:
         yield "writes before it decides", put(written(setup, state, worker.after, worker.end), role, onward)
@@ -220,7 +219,7 @@ def decide(setup: PartsSetup, state: Parts, role: Role, worker: Worker) -> Itera
 
 
 def commit(setup: PartsSetup, state: Parts, role: Role, worker: Worker) -> Iterator[Move]:
-    """Make the prepared rows seen, or write them; what the sink has forgotten is written again, and counted."""
+    """Make the prepared rows visible, or write them; a range that the sink forgot is written again, and counted."""
     if worker.token == NONE:
         if worker.at == "again":
             yield from count(setup, state, role, worker)
@@ -239,7 +238,7 @@ def commit(setup: PartsSetup, state: Parts, role: Role, worker: Worker) -> Itera
 
 
 def count(setup: PartsSetup, state: Parts, role: Role, worker: Worker) -> Iterator[Move]:
-    """Before a range is written again: count it in the row, where it is still the decided one."""
+    """Before a range is written again: count it in the row, if it is still the decided one."""
     row, rules = state.row, setup.rules
     if rules.count_compares and not _ours(row, worker):
         yield "may not write again", put(state, role, Worker(worker.epoch))
@@ -255,7 +254,7 @@ def _ours(row: Row, worker: Worker) -> bool:
 
 
 def settle(setup: PartsSetup, state: Parts, role: Role, worker: Worker) -> Iterator[Move]:
-    """Compare-and-swap: epoch, position, and what is decided."""
+    """Compare-and-swap: epoch, position, and the decided range."""
     row, rules = state.row, setup.rules
     if not _ours(row, worker) or (row.decided != worker.end and rules.the_decided_range):
         yield "finds it settled", put(state, role, Worker(worker.epoch))
@@ -280,7 +279,7 @@ def worker_moves(setup: PartsSetup, state: Parts, role: Role) -> Iterator[Move]:
     elif worker.at in ("decided", "again"):
         yield from commit(setup, state, role, worker)
     elif worker.at == "counted":
-        # the source has what it was never told of; what it was told of may be purged
+        # the source keeps events that were not confirmed; confirmed ones may be purged
         done = written(setup, state, max(worker.after, state.registered), worker.end)
         yield "writes again", put(done, role, worker._replace(at="written"))
     elif worker.at == "written":
@@ -300,7 +299,7 @@ def world_moves(setup: PartsSetup, state: Parts) -> Iterator[Move]:
         yield f"source: {state.committed + 1} commits", state._replace(committed=state.committed + 1)
     reached = row.position if setup.rules.confirm_settled else max(row.position, row.decided)
     if reached > state.registered:
-        yield f"source: is told {reached}, and purges", state._replace(registered=reached)
+        yield f"source: confirmed up to {reached}, and purges", state._replace(registered=reached)
     if bounds.forgets:
         for number, token in enumerate(state.tokens):
             if token.at != "gone":
@@ -318,7 +317,7 @@ def world_moves(setup: PartsSetup, state: Parts) -> Iterator[Move]:
 
 
 def judged(setup: PartsSetup, state: Parts) -> str:
-    """What is wrong with a state, if anything."""
+    """The violation in a state, if any."""
     row = state.row
     if 0 in state.counts[: row.position]:
         return LOST
@@ -343,7 +342,7 @@ def successors(setup: PartsSetup) -> Callable[[Parts], list[Move]]:
 
 
 def forgotten(state: Parts) -> Parts:
-    """Without what nobody can ask for any more: tokens that neither the row nor a worker has."""
+    """Without tokens that have no further effect: neither the row nor a worker has them."""
     if not state.tokens:
         return state
     asked = {one.token for one in (state.row, state.now, state.old) if one is not None}
@@ -354,7 +353,7 @@ def forgotten(state: Parts) -> Parts:
 
 
 def is_goal(setup: PartsSetup, state: Parts) -> bool:
-    """Everything is settled, and nobody has anything to write."""
+    """Everything is settled, and no worker has anything to write."""
     quiet = all(one is None or one.at == "idle" for one in (state.now, state.old))
     return state.row.position == setup.bounds.events and not state.row.decided and quiet
 
@@ -367,7 +366,7 @@ def show(state: Parts) -> str:
 
 
 def run(bounds: PartsBounds, rules: PartsRules, kinds: frozenset[str] = frozenset()) -> PartsSpace:
-    """Explore; stop at these kinds of wrong only, with none named at any."""
+    """Explore; stop at these kinds of violation only, or at any if none is named."""
     setup = PartsSetup(bounds, rules)
 
     def verdict(state: Parts) -> str:

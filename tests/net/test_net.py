@@ -1,4 +1,4 @@
-"""The net: texts, files and configurations are as they were recorded, but for the renames that are listed."""
+"""The net: texts, files and configurations equal their recordings, except for the listed renames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.net.masks import Masks
 from tests.net.recorded import Rename
 
 SIZE_MAX = 400_000
-"""Bytes of a recorded file; a larger one is no longer read by people."""
+"""The maximum bytes of a recorded file; people cannot review a larger one."""
 
 
 def test_every_text_of_the_product_is_as_recorded() -> None:
@@ -55,7 +55,7 @@ def test_a_lost_a_changed_and_a_new_line_are_reported() -> None:
     assert "2 lines are recorded, 1 are seen" in recorded.difference("x.jsonl", ["{}", "{}"], ["{}"])
 
 
-def test_a_rename_that_is_listed_is_no_difference_and_one_without_effect_is_an_error() -> None:
+def test_a_listed_rename_makes_no_difference_and_one_without_effect_is_an_error() -> None:
     assert Rename("x", "a", "c").applied(["a", "ba"]) == ["c", "ba"]
     assert Rename("x", "", "new").applied(["a"]) == ["a", "new"]
     assert Rename("x", "a", "").applied(["a", "a", "b"]) == ["a", "b"], "one of two equal lines is removed"

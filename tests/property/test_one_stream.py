@@ -1,4 +1,4 @@
-"""One position for the stream of all channels: it is never past what any channel has committed, and never goes back."""
+"""One position for the stream of all channels: never beyond a channel's committed position, and never moved back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ places = st.integers(0, 40).map(at)
 
 
 @given(rows=st.lists(places, min_size=1, max_size=5), data=st.data())
-def test_whoever_confirms_it_is_the_least_of_all_and_in_the_end_all_of_it(
+def test_the_confirmed_position_is_the_least_of_all_and_in_the_end_all_of_it(
     rows: list[SqlitePosition], data: st.DataObject
 ) -> None:
     stands: SqlitePosition | None = None
@@ -31,7 +31,7 @@ def test_whoever_confirms_it_is_the_least_of_all_and_in_the_end_all_of_it(
         rows[moved] = max(rows[moved], data.draw(places))
         mine = data.draw(st.integers(0, len(rows) - 1))
         others = [row for number, row in enumerate(rows) if number != mine]
-        # a channel may ask for less than its row has: what it knew when it asked
+        # a channel may request less than its row has: the value at the time of the request
         wanted = min(rows[mine], data.draw(places))
         told = confirmable(wanted, others, stands)
         assert stands is None or told >= stands
@@ -51,7 +51,7 @@ def test_a_channel_that_has_not_begun_holds_nothing_back(
 
 
 @given(registered=places, there=st.none() | places, row=places)
-def test_what_other_channels_confirm_is_no_trouble_up_to_our_own_row(
+def test_confirmations_of_other_channels_do_not_fail_up_to_our_own_row(
     registered: SqlitePosition, there: SqlitePosition | None, row: SqlitePosition
 ) -> None:
     status = SlotStatus(Shard("binlog", 1), OneKept(there), at(50), FINGERPRINT)

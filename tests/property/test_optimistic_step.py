@@ -1,7 +1,7 @@
 """The optimistic step makes the same target as one event at a time, and each of its four checks is needed.
 
-Thousands of small steps over few keys, with changed and re-used keys, arrivals out of order, targets that do not agree
-with their source, and a row filter.
+Thousands of small steps over few keys: changed and re-used keys, events out of order, targets that differ from
+their source, and a row filter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.standin import drop_database, new_database
 
 DATABASE = "optimistic_steps"
 FEW, MANY = 400, 20_000
-"""Steps at random in each run."""
+"""Random steps in each run."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def effects(pg_server: Server) -> Iterator[Effects]:
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every step that has an insert is tried, however few they are and whatever became of the last one."""
+    """Try every step that has an insert, whatever the number of inserts and the outcome of the step before."""
     monkeypatch.setattr(routing, "LEAST", 0)
     monkeypatch.setattr(routing, "SHARE", 1_000_000)
     monkeypatch.setattr(Lane, "missed", lambda lane: None)
@@ -46,7 +46,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=[0, routing.WATCHED], ids=["checks alone", "keys watched"])
 def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps in which a key has two events are tried as well, or left out while they are read."""
+    """Either try steps in which a key has two events too, or leave them out while they are read."""
     monkeypatch.setattr(routing, "WATCHED", request.param)
 
 
@@ -57,7 +57,7 @@ def even(image: Image) -> bool:
 def run(
     effects: Effects, seed: int, steps: int, accepts: Accepts | None = None, keys: Sequence[int] = (3, 30, 200)
 ) -> Taken:
-    """So many steps over so many keys, each compared with the oracle; how they went."""
+    """Compare at least `steps` steps, over few and many `keys`, with the oracle; return how they ended."""
     draw, taken, number = random.Random(seed), Taken(), 0
     while taken.optimistic + taken.general < steps:
         number += 1
@@ -144,7 +144,7 @@ IMAGES: list[Image] = [{"h": 1, "k": 1, "a": value, "b": "x", "tags": None, "j":
 
 
 def _two_of_one_key(effects: Effects, kinds: str, there: bool) -> Taken:
-    """A step of two events of one key, whose last one has to win, with or without a row of it."""
+    """A step of two events of one key, with or without an existing row of it; the last event has to win."""
     effects.fill(IMAGES[:1] if there else [])
     sink = effects.sink(SinkOptions())
     effects.step(sink, [Event(1, n, kind, (1, 1), IMAGES[n + 1]) for n, kind in enumerate(kinds)])

@@ -43,7 +43,7 @@ def run(effects: QueryEffects, options: SinkOptions, filtered: bool, number: int
     draw = random.Random(number)
     accepts = even if filtered and not options.ignore_delete else None
     histories = [history(draw, one, cuts=3 if size > 1 else 12) for one in range(size)]
-    effects.begin_anew()
+    effects.start_over()
     effects.fill([row for one in histories for row in one.target.values()])
     for at, cut in enumerate(itertools.zip_longest(*(one.steps for one in histories), fillvalue=())):
         events: list[Event] = [event for part in cut for event in part]

@@ -1,7 +1,7 @@
-"""Whatever a table's history, wherever the job is interrupted: the mirror is equal and every event counts once.
+"""Any history of a table, interrupted anywhere: the mirror equals the source, and every event counts once.
 
-Histories are drawn over few keys, so that inserts, deletes, changed keys and repeated changes of one key meet within
-one batch.
+Histories are drawn over few keys, so that inserts, deletes, changed keys and repeated changes of one key meet
+within one batch.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ LIMITS = st.tuples(st.integers(1, 6), st.integers(1, 20))
 
 @dataclass
 class Table:
-    """The source's rows and the number of its binlog events, by our own account."""
+    """The source's rows and the number of its binlog events, as the test counts them."""
 
     rows: dict[tuple[int, int], int] = field(default_factory=dict)
     events: int = 0
 
     def statement(self, change: Change) -> tuple[str, tuple[int, ...]] | None:
-        """The change as a statement, booked; None where it does not apply to what is there."""
+        """The change as a statement, after recording it here; None if it does not apply to the rows."""
         kind, (place, number), other, value = change
         key = (place, number)
         value %= 1_000
@@ -102,7 +102,7 @@ def write(connection: pg.Connection, table: Table, transactions: Transactions) -
 
 @contextmanager
 def running(mirror: Mirror, limits: tuple[int, int]) -> Iterator[None]:
-    """The job runs for the block with steps of so many sync points, and transactions of so many rows."""
+    """Run the job in the block; `limits` are the sync points of a step and the rows of a transaction."""
     points, rows = limits
     mirror.job = replace(
         mirror.job,
@@ -128,7 +128,7 @@ def test_any_history_arrives_once_and_in_order(
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate,),  # one mirror lives through all examples, so that none can be repeated alone
+        phases=(Phase.generate,),  # one mirror serves all examples, so that none can be repeated alone
     )
     @given(RUNS, LIMITS)
     def examples(runs: list[tuple[Transactions, str]], limits: tuple[int, int]) -> None:
@@ -144,7 +144,7 @@ def test_any_history_arrives_once_and_in_order(
                 (f"({place},{number},{v})",) for (place, number), v in table.rows.items()
             )
 
-    # the slot is made before the first example, and nothing is written beside that
+    # the first example starts with a slot, and only the examples write
     mirror.start().wait_running()
     mirror.stop()
     print(f"seed {seed}")

@@ -1,10 +1,11 @@
-"""Whatever resets, shares replayed, undos and snapshots follow each other: RUNNING means equal, or a plan has said not.
+"""Any sequence of resets, partial replays, undos and snapshots: RUNNING means equal, or a plan has said that it
+differs.
 
-In memory the reset's own plan and execution are played over lists; a chaos run plays 500 histories against a real store
+In memory, the reset's own plan and execution run over lists; a chaos run plays 500 histories against a real store
 and the stand-in, with the worker's own steps.
 
-In memory the source is a list of changes by DN, the target a dict; what equal means is computed from both, never from
-the rows.
+In memory, the source is a list of changes by DN and the target a dict. Equality is computed from these two, never
+from the rows of the store.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from tests.support.resetting import Resetting, StandinWorld
 from tests.support.sqlite_pair.source import WORDS
 
 SAID = ("it differs from the source until", "the target keeps older values")
-"""What a plan says where the target will differ from the source although the state says RUNNING."""
+"""A plan's words where the target will differ from the source although the state is RUNNING."""
 KINDS = ("earliest", "latest", "point", "point", "time", "snapshot", "undo", "undo", "undo")
 
 
@@ -58,13 +59,13 @@ class Played(Protocol):
     def state(self) -> LaneState: ...
     def change(self, changes: int) -> None: ...
     def start(self, share: float) -> None:
-        """Start the job, let it read that share of what is unread, and stop it."""
+        """Start the job, let it read that share of the unread changes, and stop it."""
 
     def equal(self) -> bool:
-        """Whether the target equals the source, as far as the lanes have come."""
+        """Whether the target equals the source up to the positions of the lanes."""
 
     def point(self, draw: random.Random) -> str:
-        """Some point of the binlog."""
+        """A random point of the binlog."""
 
     def time(self, draw: random.Random) -> str: ...
     def plan(self, goal: Goal) -> ResetPlan: ...
@@ -73,7 +74,7 @@ class Played(Protocol):
 
 @dataclass
 class Figures:
-    """What happened in all histories; `wrong` are those that said RUNNING and differed."""
+    """The outcome of all histories; `wrong` are those that were RUNNING and differed."""
 
     histories: int = 0
     done: Counter[str] = field(default_factory=Counter)
@@ -90,7 +91,7 @@ class Figures:
 
 
 class Story:
-    """One history; `said` whether a plan has said that the target stays different, and by backup what held then."""
+    """One history; `said` is whether a plan has said that the target stays different; `backups` keep it."""
 
     def __init__(self, world: Played, draw: random.Random, figures: Figures, kinds: Sequence[str] = KINDS) -> None:
         self.world, self.draw, self.figures, self.kinds = world, draw, figures, kinds
@@ -99,7 +100,7 @@ class Story:
         self.acts: list[str] = []
 
     def play(self, acts: int) -> None:
-        """Resets with starts between them, and at the end a start that reads everything."""
+        """Resets with starts between them, then a start that reads everything."""
         self.figures.histories += 1
         self._start(1.0)
         for _ in range(acts):
@@ -174,7 +175,7 @@ Image = dict[int, int]
 
 
 class Texts:
-    """The positions of a DWS, with nothing kept at the source."""
+    """The positions of DWS, where the source retains nothing."""
 
     unit, name, marks = POSITIONS.unit, POSITIONS.name, ()
     position, place = staticmethod(POSITIONS.position), staticmethod(POSITIONS.place)
@@ -183,18 +184,18 @@ class Texts:
 
 @dataclass
 class Dn:
-    """One DN: `log` is its binlog as (key, value), None a delete, at points 10, 20, ...; `target` its target rows."""
+    """One DN: `log` is its binlog as (key, value), None for a delete, at points 10, 20, ...; `target` has its rows."""
 
     log: list[tuple[int, int | None]]
     target: Image
 
     def until(self, position: DwsPosition) -> int:
-        """How many changes lie at or before a position."""
+        """The number of changes at or before a position."""
         before = position.point % 10 == 0 and position.sequence == NOTHING
         return max(0, min(len(self.log), position.point // 10 - before))
 
     def image(self, changes: int) -> Image:
-        """The rows of the source after its first changes."""
+        """The rows of the source after its first `changes` changes."""
         rows: Image = {}
         for key, value in self.log[:changes]:
             written(rows, key, value)
@@ -250,7 +251,7 @@ class World:
         return next(iter(self.lanes.values())).state
 
     def start(self, share: float) -> None:
-        """A start that reads `share` of what is unread, DN by DN, or copies; with all of it the job ends equal."""
+        """Read `share` of the unread changes, DN by DN, or copy; a share of 1 ends with an equal target."""
         self.raise_epoch()
         if self.state not in STREAMING:
             self._copy(share)
@@ -277,7 +278,7 @@ class World:
         self.lanes = {name: change(row) for name, row in self.lanes.items()}
 
     def _copy(self, share: float) -> None:
-        """A copy, to its end or broken off; changes come while it runs."""
+        """A copy, complete or interrupted; changes arrive while it runs."""
         if self.state is LaneState.CREATING:
             begun = {name: DwsPosition(dn.latest.point, 0) for name, dn in self.dns.items()}
             self._all(lambda row: replace(row, state=LaneState.COPYING, position=begun[row.key.shard]))
@@ -292,7 +293,7 @@ class World:
             self._all(lambda row: replace(row, state=state, noted_end=ends[row.key.shard]))
 
     def equal(self) -> bool:
-        """Whether the target is what the source was at every DN's position, or at the end of that transaction."""
+        """Whether each DN's target equals the source at its position, or at the end of the transaction there."""
         return all(self._equal(dn, cast(DwsPosition, self.lanes[name].position)) for name, dn in self.dns.items())
 
     @staticmethod
@@ -346,7 +347,7 @@ class World:
         return None
 
     def make_table(self) -> None:
-        """There is one."""
+        """The table already exists."""
 
     def quarantined_beyond(self, rows: Sequence[ProgressRow]) -> int:
         return 0
@@ -411,7 +412,7 @@ class MemoryFiles:
 
 
 class MemoryConsents:
-    """Consents of a job whose target is in memory: no copy of it asks for one."""
+    """Consents of a job whose target is in memory: its copies need none."""
 
     def known(self) -> list[Consent]:
         return []
@@ -425,7 +426,7 @@ class MemoryConsents:
 
 
 class MemoryRetention:
-    """What a source that keeps nothing for a slot answers."""
+    """The answers of a source that retains nothing for a slot."""
 
     words = WORDS
 
@@ -451,7 +452,7 @@ class MemoryRetention:
         return {name: FirstRecord(dn.latest, DwsPosition(0, None), None) for name, dn in self._dns.items()}
 
     def since(self, at: str) -> dict[str, Any]:
-        """A time is the minute of a point here."""
+        """Here a time is the minute of a point."""
         point = int(at[14:16]) * 10
         return {name: DwsPosition(min(point, dn.latest.point), None) for name, dn in self._dns.items()}
 
@@ -488,7 +489,7 @@ class MemoryRetention:
 HISTORIES = 80
 REAL, MANY, PARTS = 2, 500, 4
 REAL_KINDS = ("earliest", "latest", "point", "point", "undo", "undo", "undo") * 3 + ("snapshot",)
-"""A table without times; a copy takes a driver seconds."""
+"""Without resets to a time, as the table has no times, and with few snapshots: a driver takes seconds to copy."""
 
 
 def test_whatever_resets_and_replays_came_before_running_means_equal_or_a_plan_has_said_otherwise(seed: int) -> None:
@@ -509,7 +510,7 @@ def told(figures: Figures, seed: int) -> None:
 
 
 def played(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, folder: Path, histories: int) -> Figures:
-    """Histories over one slot; each begins with a copy or a whole replay, and forgets the resets before it."""
+    """Histories over one slot; each starts with a copy or a full replay, and forgets the resets before it."""
     warehouse.create_table("ods.t", "id bigint NOT NULL, v integer", ("id",))
     mirror = make_mirror(warehouse, "ods.t", "mart.t")
     mirror.job = replace(mirror.job, on_existing="replace")

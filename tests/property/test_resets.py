@@ -1,7 +1,7 @@
-"""Any sequence of resets and undos, each crashing somewhere: undone in turn, every row and point is what it was.
+"""Any sequence of resets and undos with crashes: undone in reverse order, every row and point is as before.
 
-An example is at least five operations over four DNs; at least one of them is interrupted at a random step by an
-exception that nobody catches, as a kill would, and brought to its end by `resume`, which may be interrupted too.
+An example has at least five operations over four DNs. An exception that nothing catches interrupts at least one of
+them at a random step, as a kill would; `resume` completes it, and may be interrupted too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SEQUENCES = st.lists(STEP, min_size=5, max_size=8).filter(lambda steps: any(0 < 
 
 @dataclass
 class Told:
-    """What happened in all examples, so that a run shows that it did what it says."""
+    """Counts over all examples, so that a run shows what it covered."""
 
     examples: int = 0
     operations: int = 0
@@ -61,7 +61,7 @@ def goal_of(resetting: Resetting, how: str, where: float, dns: set[str], backups
 
 
 def carried_out(resetting: Resetting, goal: Goal, crash: int, told: Told) -> None:
-    """ResetPlan and execute with a crash at step `crash`, then resume until it is through."""
+    """Plan and execute with a crash at step `crash`, then resume until it is complete."""
     plan = resetting.plan(goal)
     if plan.failed:
         return
@@ -99,7 +99,7 @@ def example(resetting: Resetting, steps: list[Any], told: Told) -> None:
         before, names = resetting.places(), set(resetting.names("backups"))
         try:
             carried_out(resetting, goal_of(resetting, how, where, dns, list(states)), crash, told)
-        except Refused:  # the copy has not begun, after a snapshot: there is no position to move
+        except Refused:  # after a snapshot the copy has not started: there is no position to move
             assert resetting.places() == before
         new = set(resetting.names("backups")) - names
         assert resetting.places() == before or new, "every change had a backup first"
@@ -148,7 +148,7 @@ def many(resetting: Resetting, seed: int, examples: int) -> Told:
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate,),  # one mirror lives through all examples, so that none can be repeated alone
+        phases=(Phase.generate,),  # one mirror serves all examples, so that none can be repeated alone
     )
     @given(SEQUENCES)
     def each(steps: list[Any]) -> None:

@@ -1,7 +1,7 @@
-"""Whatever the history and however it is cut into steps: the target is what the oracle says, under every option.
+"""Any history, cut into any steps: the target is as the oracle computes it, under every option.
 
-Hundreds of histories with keys of their own go through one step after another, as one lane's changes do; the oracle
-applies them one event at a time.
+Hundreds of histories with separate keys go through one step after another, as the changes of one lane do; the
+oracle applies them one event at a time.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tests.support.standin import drop_database, new_database
 
 DATABASE = "sink_effects"
 HISTORIES = 40
-"""How many go through one run of steps together."""
+"""Histories that go through one run of steps together."""
 EXAMPLES, MANY = 4, 60
-"""Runs for each cell: 11,520 histories in all, and in the chaos runs 172,800."""
+"""Runs for each cell: 11,520 histories in all, and 172,800 in the chaos runs."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def database(pg_server: Server) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def targets(pg_server: Server, database: str) -> Iterator[tuple[Effects, Effects]]:
-    """A target that has the mirrored columns and no other, and one that has columns of its own."""
+    """A target with exactly the mirrored columns, and one with additional columns."""
     whole = Effects(pg_server, database, 'mart.Whole "t"', others=False)
     partial = Effects(pg_server, database, "mart.Partial t.2", others=True)
     yield whole, partial
@@ -51,9 +51,9 @@ def even(image: Image) -> bool:
 
 
 def run(effects: Effects, options: SinkOptions, accepts: Accepts | None, number: int) -> int:
-    """One run of HISTORIES histories; the number of their events. Fails with the first history that differs.
+    """Run HISTORIES histories once and return the number of their events. Fails with the first history that differs.
 
-    Two runs of three come as their source writes them, so that old images stand before their new ones.
+    Two runs in three keep the order of the source, so that old images come before new ones.
     """
     draw = random.Random(number)
     histories = [history(draw, one) for one in range(HISTORIES)]
@@ -92,12 +92,12 @@ CELLS = [
     (mode, strategy)
     for mode in (*UPSERT_MODES, *UPDATE_MODES)
     for strategy in CONFLICT_STRATEGIES
-    if not (mode in UPDATE_MODES and strategy == "ignore")  # refused: it would write nothing
+    if not (mode in UPDATE_MODES and strategy == "ignore")  # rejected: it would write nothing
 ]
 
 
 def check(effects: Effects, seed: int, mode: str, strategy: str, accepts: Accepts | None, runs: int) -> None:
-    """So many runs of one cell, under switches as they come."""
+    """Run `runs` examples of one cell under random switches."""
     events = 0
 
     @seeded(seed)
@@ -106,7 +106,7 @@ def check(effects: Effects, seed: int, mode: str, strategy: str, accepts: Accept
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate,),  # a failure names its one history already
+        phases=(Phase.generate,),  # a failure already names its history
     )
     @given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.booleans(), st.booleans())
     def examples(number: int, deletes: bool, before: bool, nulls: bool, large: bool) -> None:
@@ -116,11 +116,11 @@ def check(effects: Effects, seed: int, mode: str, strategy: str, accepts: Accept
             conflict_strategy=strategy,
             copy_write_batch_size=1 if large else 1_000_000,
             ignore_delete=deletes,
-            ignore_update_before=before or mode in UPDATE_MODES,  # refused: it would delete every changed row
+            ignore_update_before=before or mode in UPDATE_MODES,  # rejected: it would delete every changed row
             ignore_null_when_update=nulls and strategy == "update",
         )
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(routing, "LEAST", number % 2 * routing.LEAST)  # as a large step, or as a small one
+            patch.setattr(routing, "LEAST", number % 2 * routing.LEAST)  # alternately as a large and as a small step
             events += run(effects, options, accepts, number)
 
     examples()

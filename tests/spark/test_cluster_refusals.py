@@ -1,4 +1,4 @@
-"""What goes wrong with a cluster is told in one line, by name, before Spark waits for it."""
+"""A problem with a cluster is reported in one line that names it, before Spark waits for the cluster."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LOST = (
 
 @dataclass(frozen=True)
 class Masters:
-    """Masters without workers: as the runbook says, without any secret, and with Spark's own default for REST."""
+    """Masters without workers: as in the runbook, without any secret, and with Spark's own default for REST."""
 
     guarded: SparkCluster
     opened: SparkCluster
@@ -79,7 +79,7 @@ def masters(tmp_path_factory: pytest.TempPathFactory, spark_cache: Path) -> Iter
 
 
 def submitted(port: int) -> str:
-    """What a port answers to a submission that has no secret ("Spark Standalone Mode: REST API"); "" for no HTTP."""
+    """A port's answer to a submission without a secret ("Spark Standalone Mode: REST API"); "" if it is not HTTP."""
     wanted = {
         "action": "CreateSubmissionRequest",
         "appResource": "file:///nowhere.jar",
@@ -106,7 +106,7 @@ def submitted(port: int) -> str:
 
 @contextmanager
 def java(folder: Path) -> Iterator[Any]:
-    """A JVM as a driver's is before it has a context: only then no secret of another master is known in it."""
+    """A JVM like that of a driver before its context exists: later it would know the secret of another master."""
     logging = folder / "log4j2.properties"
     logging.write_text(session._LOG4J, "utf-8")
     conf = SparkConf(loadDefaults=False).setMaster("local").setAppName("asking")
@@ -190,7 +190,9 @@ def test_what_executors_say_is_named() -> None:
     assert from_executor("(h7 executor 0): Python worker exited unexpectedly (crashed)") is None
 
 
-def test_a_package_that_a_worker_lacks_is_named_and_a_module_of_ours_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_a_worker_lacks_is_named_and_our_module_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def without(name: str) -> task.Answer:
         def missing(_entry: bytes) -> object:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -207,7 +209,7 @@ def test_a_package_that_a_worker_lacks_is_named_and_a_module_of_ours_is_not(monk
     assert defect.kind == "unknown"
 
 
-def test_the_package_holds_everything_of_ours_and_its_statements(tmp_path: Path) -> None:
+def test_the_package_holds_all_of_slotkeeper_and_its_statements(tmp_path: Path) -> None:
     names = set(zipfile.ZipFile(cluster.write_package(tmp_path)).namelist())
     root = Path(cluster.__file__).parents[2]
     files = [*root.glob("*.py"), *(root / "core").rglob("*")]

@@ -1,7 +1,8 @@
-"""Streams of Spark that write a changelog into a table: once, whole, and with the rows that no longer match gone.
+"""Spark streams that write a changelog into a table: each batch once and complete, and rows that no longer match
+deleted.
 
-The changelog comes from files, which stand in for the reader (`tests/support/dataframes.py` says for what of it). Next
-door: `tests/fault/test_query_kills.py` kills the sink's side at each statement.
+The changelog comes from files that stand in for the reader (see `tests/support/dataframes.py` for the parts that
+they replace). `tests/fault/test_query_kills.py` kills the sink's side at each statement.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Rows = dict[int, tuple[Any, ...]]
 
 
 class Orders:
-    """A table of orders that changes at random, as a changelog in files; `rows` are what it has."""
+    """A table of orders that changes at random, with its changelog in files; `rows` is its content."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder = folder
@@ -126,7 +127,7 @@ def test_a_stream_mirrors_once_through_a_restart_that_takes_its_last_batch_again
 
 
 def test_spark_calls_a_writer_as_ours_needs_it(spark: Any, rig: StreamRig, tmp_path: Path) -> None:
-    """Its id in each task, the same batch again behind a commit whose answer was lost, which is aborted before that."""
+    """The query's id in each task; after a commit whose answer was lost, the batch is aborted and written again."""
     from tests.support.recording_writer import Recording, lines
 
     spark.dataSource.register(Recording)
@@ -164,7 +165,7 @@ def test_a_plain_filter_leaves_stale_rows_and_the_net_effect_none(spark: Any, ri
     condition, wanted = "a % 2 = 0", rig.oracle(3, even)
     rig.write(rig.files.stream(spark).where(condition))
     stale = {key: row for key, row in rig.rows().items() if wanted.get(key) != row}
-    assert stale, "a filter over changes is no filter over rows"
+    assert stale, "a filter over changes does not filter rows"
     rig.asked(f"TRUNCATE {rig.table}; DELETE FROM slotkeeper_streams; SELECT 1")
     rig.write(net(rig.files.stream(spark), where=condition), tmp_path / "second")
     assert rig.rows() == wanted
@@ -222,11 +223,12 @@ def test_a_value_that_the_table_refuses_ends_the_query_and_is_not_shown(spark: A
     assert (rig.rows(), rig.fence()) == ({}, ("", -1, 0))
 
 
-# -- the programs of docs/dataframes.md, as they stand there ----------------------------------------------------------
+# -- the programs of docs/dataframes.md, exactly as printed there
+# -----------------------------------------------------
 
 
 def program(name: str) -> Callable[..., Any]:
-    """The function `name` of the page, with what stands beside it."""
+    """The function `name` of the page, with the page's imports."""
     for text in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL):
         if f"def {name}(" in text:
             names: dict[str, Any] = {}

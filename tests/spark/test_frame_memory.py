@@ -1,4 +1,4 @@
-"""A million rows, and a million changes in one batch, take of a worker what a twentieth of them takes."""
+"""A million rows, or a million changes in one batch, need as much worker memory as a twentieth of them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tests.support.worker_memory import WorkerMemory
 pytestmark = [pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(1_200)]
 FEW, MANY = 50_000, 1_000_000
 MORE_MIB = 48
-"""What a worker may take more for twenty times as much: it reads pieces of one size, whose buffers differ in number."""
+"""MiB that twenty times the rows may add in a worker: pieces have one size, and the number of their buffers varies."""
 
 
 def grown(mirror: Mirror, rows: int, first: int, seed: int) -> None:
-    """So many more rows, which are so many changes."""
+    """Add `rows` rows, each of which is a change."""
     with closing(mirror.warehouse.connect()) as connection:
         bulk(connection, "insert", rows, first, 4_000, seed=seed)
 
 
 def changes(spark: Any, path: Path, folder: Path) -> int:
-    """All changes that wait, in one batch; how many they were."""
+    """Read all unread changes in one batch; return their number."""
     options = {"config": str(path), "job": JOB, "points_per_trigger": "1000000"}
     frame = spark.readStream.format("slotkeeper").options(**options).load()
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(folder))
@@ -40,7 +40,7 @@ def changes(spark: Any, path: Path, folder: Path) -> int:
 
 
 def rows(spark: Any, path: Path) -> int:
-    """The table's rows, each made an object of its columns."""
+    """Count the table's rows, each converted to an object of its columns."""
     reads = spark.read.format("slotkeeper").options(config=str(path), job=JOB, read="rows", partition_rows="1000000")
     frame = reads.load()
     return int(frame.where("length(status) >= 0 OR status IS NULL").groupBy().count().collect()[0][0])

@@ -1,6 +1,6 @@
-"""The real passwords of source and sink are in nothing that Spark writes, shows or says of a stream and its writer.
+"""The real passwords of source and sink are in nothing that Spark writes or shows of a stream and its writer.
 
-Searched: the event log, the checkpoint, local folders, plans, settings, the words of queries that fail.
+Searched: the event log, the checkpoint, local folders, plans, settings, and the errors of queries that fail.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def passwords(mirror: Mirror) -> set[str]:
 
 
 def shown(frame: Any, query: Any) -> str:
-    """What a person at Spark's own tools sees of a stream."""
+    """Everything that a user of Spark's own tools sees of a stream."""
     told = [str(query.lastProgress), str(query.status), str(query.exception())]
     told.append(query._jsq.explainInternal(True))
     told.append(str(frame.schema.json()))
@@ -34,7 +34,7 @@ def shown(frame: Any, query: Any) -> str:
 
 
 def ends_well(query: Any) -> None:
-    """Wait for its end; a failure is told here, as nobody can ask its JVM later."""
+    """Wait for its end; report a failure here, as its JVM cannot be asked later."""
     try:
         assert query.awaitTermination(400)
     except StreamingQueryException as error:
@@ -42,7 +42,8 @@ def ends_well(query: Any) -> None:
 
 
 def failing(spark: Any, path: Path, folder: Path) -> str:
-    """The words of reads that are refused: by options, by a server that is not there, by a login that is none."""
+    """The errors of reads that are rejected: by options, by a server that does not answer, by a login that does not
+    exist."""
     said = []
     for options in ({"job": "none"}, {"password": "x"}, {"table": "ods.none"}):
         with pytest.raises(Exception) as refused:

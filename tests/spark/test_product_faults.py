@@ -1,4 +1,4 @@
-"""The product path (supervisor, driver, JVM, workers, two servers) gets over every kill by itself, losing nothing."""
+"""The product (supervisor, driver, JVM, workers, two servers) recovers from every kill without a command or loss."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def product(tmp_path_factory: pytest.TempPathFactory, spark_cache: Path, seed: i
 
 @pytest.fixture
 def writing(product: Product) -> Iterator[Product]:
-    """The same; at a test's end its writers have stopped, and its jobs' slots and all records are gone.
+    """The same; after a test its writers have stopped, and the slots of its jobs and all records are deleted.
 
-    A new slot reads the records of the transaction at its first point where there are any: the account of what was
-    written before the slot does not know that.
+    A new slot reads the records of the transaction at its first point, if there are any. The test's count of
+    changes before the slot cannot include those.
     """
     yield product
     product.quiet()
@@ -75,7 +75,7 @@ def test_a_kill_of_each_kind_is_survived_without_a_command(
     job.wait_equal()
     assert job.stop() < 20
     assert job.left() == []
-    assert "start" not in job.events()[1:], "nobody had to start it again"
+    assert "start" not in job.events()[1:], "it ran without being started again"
 
 
 def killed_in_mid_copy(job: Mirrored, kinds: tuple[Kind, ...]) -> None:
@@ -87,7 +87,7 @@ def killed_in_mid_copy(job: Mirrored, kinds: tuple[Kind, ...]) -> None:
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("kinds", [("worker", "driver"), ("jvm", "source", "sink")])
-def test_kills_in_mid_copy_are_survived_and_the_copy_goes_on_where_it_was(
+def test_kills_in_mid_copy_are_survived_and_the_copy_continues_where_it_was(
     writing: Product, kinds: tuple[Kind, ...]
 ) -> None:
     job = writing.job("copy_" + "_".join(kinds)).start()
@@ -101,7 +101,7 @@ def test_kills_in_mid_copy_are_survived_and_the_copy_goes_on_where_it_was(
 
 
 @pytest.mark.chaos
-def test_what_is_killed_altogether_is_said_to_be_gone_and_a_new_start_goes_on(writing: Product) -> None:
+def test_a_job_killed_altogether_is_reported_as_exited_and_a_new_start_continues(writing: Product) -> None:
     job = writing.job("gone", full_sync_binlog_batch_read_size=5_000).start()
     writing.write(RATE)
     job.wait_state(JobState.RUNNING)

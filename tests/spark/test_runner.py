@@ -1,4 +1,4 @@
-"""What the runner promises the engine: results, classified errors, cancelling, and workers that live on."""
+"""The runner's contract with the engine: results, classified errors, cancellation, and workers that are reused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = 60.0
 
 
 class StandingClock:
-    """A clock that a test moves."""
+    """A clock that only the test moves."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -71,7 +71,7 @@ def test_errors_arrive_as_they_were_classified(runner: SparkRunner) -> None:
 
 
 @pytest.mark.parametrize("function", ["broken", "absent"])
-def test_what_nobody_classified_shows_its_type_and_no_value(runner: SparkRunner, function: str) -> None:
+def test_an_unclassified_error_shows_its_type_and_no_value(runner: SparkRunner, function: str) -> None:
     with pytest.raises(Unclassified) as error:
         runner.submit(getattr(work, function), None, "errors").result(SECONDS)
     assert "Error" in str(error.value)

@@ -1,4 +1,4 @@
-"""A driver says at each start what its lines leave open, and its workers connect where they are told to."""
+"""At each start a driver reports weaknesses of its connections, and its workers connect to the given addresses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_driver_warns_of_what_its_lines_leave_open(
 
 
 @pytest.mark.spark
-def test_a_worker_connects_where_it_is_told_whatever_its_environment_says(
+def test_a_worker_connects_to_the_given_address_whatever_its_environment_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pg_server: Server
 ) -> None:
     for name, value in HOSTILE.items():

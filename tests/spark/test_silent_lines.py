@@ -1,4 +1,4 @@
-"""The product path over lines that go silent: the job says so within ten seconds, and a stop takes ten at most."""
+"""The product over connections that go silent: the job reports it within ten seconds, and a stop takes at most ten."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def page() -> Page:
 
 @pytest.fixture
 def lines(product: Product) -> Iterator[dict[str, Proxy]]:
-    """What jobs of a test reach their servers through, by side."""
+    """The proxies between a test's jobs and their servers, by side."""
     with proxy(product.warehouse.server.port) as source, proxy(product.sink.port) as sink:
         yield {"source": source, "sink": sink}
         product.quiet()
@@ -64,12 +64,12 @@ def job_over(product: Product, lines: dict[str, Proxy], name: str) -> Mirrored:
 
 
 def says(job: Mirrored, side: str) -> bool:
-    """Whether `jobs show` would name the side that does not answer, or whose line ends."""
+    """Whether `jobs show` would name the side that does not answer, or whose connection ends."""
     return re.search(rf"\b{side} \S+ \(.*(does not answer|closed|reset|refused)", job.view().reason) is not None
 
 
 def said_after(job: Mirrored, side: str) -> float:
-    """Seconds until it is said."""
+    """Seconds until it is reported."""
     began = time.monotonic()
     until(lambda: says(job, side), SAID_WITHIN, f"{side} to be named, not: {job.view().reason}")
     return time.monotonic() - began
@@ -140,7 +140,7 @@ def test_a_job_over_a_broken_line_says_so_and_a_stop_is_obeyed(
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_a_job_goes_on_by_itself_once_the_line_is_whole_again(
+def test_a_job_continues_by_itself_once_the_connection_works_again(
     product: Product, lines: dict[str, Proxy], side: str
 ) -> None:
     job = job_over(product, lines, f"silent_while_{side}").start()

@@ -1,4 +1,4 @@
-"""`--table` against a real driver: one table fails, is reset and started alone while the other goes on."""
+"""`--table` against a real driver: one table fails and is reset and started alone while the other continues."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLE = "ods.items"
 
 @pytest.fixture
 def job(tmp_path: Path, spark_cache: Path, seed: int) -> Iterator[Mirrored]:
-    """A running job of the loaded table and a small one beside it."""
+    """A running job of the loaded table and a small second one."""
     made = Product(tmp_path / "p", rows=2_000, dns=2, seed=seed)
     try:
         made.warehouse.create_table(TABLE, "id bigint NOT NULL, v bigint", ("id",))

@@ -1,4 +1,4 @@
-"""What the tests let Spark's workers do; imported there by name."""
+"""Tasks that the tests run on Spark's workers, imported there by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slotkeeper.core.sinks.postgres.session import SinkSession
 
 
 def described(_spec: object) -> dict[str, object]:
-    """Who runs this, from where, and what it can see."""
+    """The user and the path of this process, and what it can see."""
     return {
         "pid": os.getpid(),
         "daemon": os.getppid(),
@@ -35,7 +35,7 @@ def described(_spec: object) -> dict[str, object]:
 
 
 def connected(endpoint: Endpoint) -> tuple[object, ...]:
-    """What the environment says, and where a session to the endpoint went."""
+    """The content of the environment, and the address that a session to the endpoint connected to."""
     found = login(endpoint, "slotkeeper/worker/1")
     with closing(SinkSession(found.endpoint, found.password, found.name)) as session:
         connection = session.ready()
@@ -67,12 +67,12 @@ def troubled(_spec: object) -> None:
 
 
 def broken(_spec: object) -> None:
-    """An exception that nobody classified, with a row's value in its text."""
+    """An unclassified exception with a row's value in its text."""
     raise ValueError("row value 4711", ErrorKind.DATA)
 
 
 class _OnlyHere:
-    """A value that a driver can pack and no worker can open."""
+    """A value that a driver can pickle and a worker cannot unpickle."""
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return importlib.import_module, ("core.absent4711",)

@@ -1,4 +1,4 @@
-"""Where a canary password is looked for: what the system shows of a process, and files."""
+"""The places that are searched for a canary password: the system's view of a process, and files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def seen_in(pid: int, *canaries: str) -> str:
-    """What of a process shows one of the canaries: "environ", "cmdline", or nothing."""
+    """The part of a process that shows one of the canaries: "environ", "cmdline", or nothing."""
     for what in ("environ", "cmdline"):
         try:
             shown = Path(f"/proc/{pid}/{what}").read_bytes()

@@ -1,6 +1,6 @@
 """A crowd of lanes for the real loop and the real tasks, over a source and a sink that only count.
 
-What is not real: what a step costs (`step` seconds of waiting), and that no change is ever missing.
+Not real: the cost of a step (`step` seconds of waiting), and that no change is ever missing.
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours, 
 from slotkeeper.core.sources.dws.source import confirm
 
 STATUS_LIMIT = 2.0
-"""What a DN that hangs costs whoever looks at it, as in `slotkeeper.core.sources.dws.session`."""
+"""The delay that a hanging DN causes for each check of it, as in `slotkeeper.core.sources.dws.session`."""
 
 
 IDLE = 0.05
-"""Seconds of an interval without any step that count as they are; of what is longer, a tenth: then the machine, and not
-the loop, keeps the places waiting."""
+"""Seconds of an interval without any step that count in full; of a longer one, a tenth: then the host, and not the
+loop, keeps the places waiting.
+"""
 
 
 class WorkClock(SystemClock):
-    """Tells the time by the work that is done, so that a machine which is busy with others changes nothing.
+    """A clock that counts work done, so that other load on the host changes nothing.
 
-    A second has passed when every pair of sessions has taken a second's worth of steps; while no step is under way,
-    the time of the machine goes on.
+    A second has passed when every pair of sessions has taken a second's worth of steps; while no step is under way, the
+    host's time counts.
     """
 
     def __init__(self, crowd: Crowd) -> None:
@@ -61,10 +62,9 @@ class WorkClock(SystemClock):
 
 @dataclass
 class Crowd:
-    """`names` are the lanes; each always has one change more. `slow` take ten steps' time, `hanging` never answer.
-
-    `done` counts steps per lane, `sessions` are the numbers of pairs that tasks were given. Implements the sessions of
-    a loop and its task runner.
+    """`names` are the lanes; each always has one change more. `slow` lanes take ten times as long a step, `hanging`
+    ones never answer. `done` counts steps per lane, `sessions` has the numbers of the pairs of sessions that tasks got.
+    Implements the sessions of a loop and its task runner.
     """
 
     names: list[str]
@@ -90,7 +90,7 @@ class Crowd:
         self._lock = threading.Lock()
 
     def now(self) -> float:
-        """Seconds by the work that is done, see `WorkClock`."""
+        """Seconds of work done, see `WorkClock`."""
         with self._lock:
             gap = time.monotonic() - self._idle_since if not self._under_way else 0.0
             return self._work + self._idle + _counted(gap)
@@ -162,7 +162,7 @@ class Crowd:
         return cast(Rows, One(self))
 
     def log_in(self, where: str) -> None:
-        """No password is asked for."""
+        """No password is requested."""
 
     # -- both servers
 
@@ -175,7 +175,7 @@ class Crowd:
         return SlotStatus(shard, row.registered, DwsPosition(row.position.pair[0] + 1, None, 1), "i")
 
     def seconds(self, name: str) -> float:
-        """What a step of this lane ought to take."""
+        """The time that a step of this lane should take."""
         return self.step * (10 if name in self.slow else 1)
 
     def commit(self, name: str, new: DwsPosition) -> None:
@@ -197,7 +197,7 @@ class Lock:
 
 
 class One:
-    """One session to either end; a sink's counts the rows that it stages."""
+    """One session to either end; a sink's session counts the rows that it stages."""
 
     shown_as = ""
     cleared_for = 1
@@ -279,9 +279,10 @@ class One:
 
 @dataclass
 class Waits:
-    """What a loop's tick gathers: the longest wait of any lane but `but`, those that still wait among them.
+    """The figures of a loop's tick: the longest wait of any lane except `but`, including waits that have not ended.
 
-    It ends the loop after so many turns of every lane, or when one has waited for `limit` seconds of the crowd's clock.
+    It ends the loop after this number of turns of every lane, or once a lane has waited for `limit` seconds of the
+    crowd's clock.
     """
 
     crowd: Crowd

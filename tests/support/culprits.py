@@ -1,9 +1,9 @@
-"""Whose fault each scene is, and the act that ends it: written down before anything runs.
+"""The owner of each scene's fault, and the action that ends it: written down before anything runs.
 
-`SINGLES` is the table of the incidents of a DWS. What two of them at once show first is not written down but derived
+`SINGLES` is the table of the incidents of DWS. The expected first fault of two at once is not written down but derived
 from it, by the documented order of faults (docs/alerts.md): severity; what is present before what is past; what blocks
 a job before what delays it before what threatens it; a cause before its consequences; the newest first. The order is
-spelled out here and not asked of the product.
+written out here and not taken from the product.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slotkeeper.core.domain.fault import Fault, Party, Severity
 
 
 class Holds(IntEnum):
-    """What a fault does to its job."""
+    """The effect of a fault on its job."""
 
     BLOCKS = 0
     DELAYS = 1
@@ -27,42 +27,42 @@ class Holds(IntEnum):
 
 
 class Seen(IntEnum):
-    """Who sees it."""
+    """The observer of a fault."""
 
     BY_DRIVER = 0
-    """It is not known of a job without a running driver."""
+    """A fault that is unknown for a job without a running driver."""
     BY_HOST = 1
-    """Whoever asks this host sees it."""
+    """Every process on this host sees it."""
     AT_SINK = 2
-    """The driver sees it by a step that reaches the sink."""
+    """The driver sees it in a step that reaches the sink."""
     AT_SOURCE = 3
-    """The driver sees it where the source answers."""
+    """The driver sees it if the source answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """What is to be said first of one thing that is wrong."""
+    """The expected first report of one fault."""
 
     rules: tuple[str, ...]
     """One or the other."""
     parties: tuple[Party, ...]
     severity: Severity
     act: str
-    """A regular expression for the act that belongs to it."""
+    """A regular expression for the action that belongs to it."""
     holds: Holds = Holds.BLOCKS
     root: int = 1
-    """Of those that hold a job alike, the lower causes the higher."""
+    """Among faults with the same effect on a job, the lower number causes the higher one."""
     seen: Seen = Seen.BY_DRIVER
     ends: bool = False
-    """Its job ends by it."""
+    """The fault ends its job."""
     passes: bool = False
-    """It is over by itself, and then no fault is left of it: once the driver runs again."""
+    """It ends by itself, and leaves no fault once the driver runs again."""
     late: float = 0.0
-    """Seconds of a named limit that has to pass before it is a fault."""
+    """Seconds of a documented limit that has to pass before it is a fault."""
     code: str = ""
-    """SK- and four digits, where a server's answer has one; several with blanks between."""
+    """SK- and four digits, if a server's answer has a code; several are separated by blanks."""
     says: str = ""
-    """A regular expression for what its cause has to name: the row, or that the cause is not known."""
+    """A regular expression for the cause: it names the row, or says that the cause is unknown."""
 
     def is_of(self, fault: Fault) -> bool:
         """Whether a fault is this one."""
@@ -71,7 +71,7 @@ class Culprit:
         return fault.rule in self.rules and fault.party in self.parties and code and says
 
     def has_act(self, fault: Fault) -> bool:
-        """Whether it is answered with this one's own act."""
+        """Whether its answer is this fault's own action."""
         return re.search(self.act, fault.do) is not None
 
 
@@ -147,28 +147,31 @@ SINGLES: Mapping[str, Culprit] = {
         seen=Seen.AT_SINK, ends=True,
     ),
 }  # fmt: skip
-"""By the names of `slotkeeper.demo.incidents.registry`. The server that a half-open line leads to is the source and the
-sink."""
+"""By the names of `slotkeeper.demo.incidents.registry`. The server of a half-open connection is the source and the
+sink.
+"""
 
 _SEVERITIES = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN)
 _HIDES = {
-    "half-open-line": "one server is source and sink: whoever stops it can do nothing more to it",
+    "half-open-line": "one server is source and sink: once it is stopped, no second fault can be made there",
     "disk-full": "the job's end cannot be recorded any more",
     "vacuum-blocked": "writers at the source wait for it, and the job applies nothing",
-    "sink-deadlock": "no step reaches the sink, and nobody else alters the target",
+    "sink-deadlock": "no step reaches the sink, and no other user alters the target",
     "credentials-rotated": "no step reaches the sink",
     "lag-grows": "each try of a step takes twice as long as the one before: what a step would find is found late",
 }
-"""What comes last of a pair, the first named here the latest, because another could not be made or seen behind it."""
+"""Incidents that come second in a pair, the first named here the latest, because another could not be made or seen
+after them.
+"""
 _RUNS = {"second-job", "vacuum-blocked", "driver-killed", "sink-restored", "quarantine-full", "poison-row", "dn-added"}
-"""What happens to a job that runs: it cannot be done to one that has ended, or would do nothing to it."""
+"""Incidents of a running job: they cannot be made for a job that has ended, or have no effect on it."""
 _APART = {
     frozenset(("dead-slot", "dn-added")): "a DN is added once every slot has read on, and a dead one does not",
     frozenset(("poison-row", "quarantine-full")): "both add the same constraint",
     frozenset(("sink-restored", "source-restored")): "both put back the same rows",
-    frozenset(("sink-deadlock", "half-open-line")): "one server is both: nobody can ask it for its locks any more",
+    frozenset(("sink-deadlock", "half-open-line")): "one server is both: its locks cannot be read any more",
     frozenset(("vacuum-blocked", "disk-full")): "the one writes at the source, where the other has locked",
-    frozenset(("sink-deadlock", "credentials-rotated")): "without a login nobody can ask the sink for its locks",
+    frozenset(("sink-deadlock", "credentials-rotated")): "without a login the sink's locks cannot be read",
     frozenset(("dead-slot", "dn-added")): "a DN is added once every slot has read on, and a dead one does not",
     frozenset(("half-open-line", "disk-full")): "a small disk and a stopped server: neither can be seen to begin",
 }
@@ -176,7 +179,7 @@ _APART = {
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One incident, or two of which the second begins once the first is told."""
+    """One incident, or two of which the second starts once the first is reported."""
 
     names: tuple[str, ...]
 
@@ -185,19 +188,21 @@ class Scene:
         return " + ".join(self.names)
 
     def expected(self, begun: int) -> tuple[str, ...]:
-        """What is wrong and can be known once so many have begun, in the order in which it is to be shown."""
+        """The faults that exist and can be known once this number has started, in the order in which they have to be
+        shown.
+        """
         known: list[str] = []
         for name in self.names[:begun]:
             ended = any(SINGLES[one].ends for one in known)
             if not ended or SINGLES[name].seen is Seen.BY_HOST:
-                if SINGLES[name].ends:  # what its driver alone knows goes with it
+                if SINGLES[name].ends:  # facts that only its driver knows are lost with it
                     known = [one for one in known if _outlasts(one)]
                 known.append(name)
         return tuple(sorted(known, key=lambda one: _place(one, known)))
 
 
 def _outlasts(name: str) -> bool:
-    """Whether it is still told of a job that has ended: rows that the target lacks, a slot's TTL, this host."""
+    """Whether it is still reported for a job that has ended: rows that the target lacks, a slot's TTL, this host."""
     return name in ("poison-row", "dead-slot") or SINGLES[name].seen is Seen.BY_HOST
 
 
@@ -207,7 +212,7 @@ def _place(name: str, known: Sequence[str]) -> tuple[int, int, int, int]:
 
 
 def pair(one: str, other: str) -> Scene | str:
-    """The scene of both, in the order in which they can be made; or why they cannot be."""
+    """The scene of both, in the order in which they can be made; or the reason that they cannot."""
     if (why := _APART.get(frozenset((one, other)))) is not None:
         return why
     hiding = list(_HIDES)
@@ -216,7 +221,7 @@ def pair(one: str, other: str) -> Scene | str:
         hidden_first = SINGLES[first].ends and second in _RUNS
         return f"{second} needs a job that runs" if hidden_first else Scene((first, second))
     if SINGLES[first].ends and not SINGLES[second].ends:
-        first, second = second, first  # what the end of a job takes the place of
+        first, second = second, first  # faults that the end of a job replaces
     if SINGLES[first].ends and second in _RUNS:
         first, second = second, first
     if SINGLES[first].ends and second in _RUNS:
@@ -225,18 +230,19 @@ def pair(one: str, other: str) -> Scene | str:
 
 
 def pairs() -> list[Scene]:
-    """Every pair that can be made, in the table's order."""
+    """Every pair that can be made, in the order of the table."""
     made = (pair(one, other) for one, other in combinations(SINGLES, 2))
     return [one for one in made if isinstance(one, Scene)]
 
 
 _DEAR = {"lag-grows", "second-job", "vacuum-blocked", "driver-killed", "half-open-line", "disk-full"}
-"""What waits for half a minute, starts a second job, holds the server that other tests use, is over before the next
-sample, or mounts a disk."""
+"""Incidents that wait for half a minute, start a second job, hold the server that other tests use, end before the next
+sample, or mount a disk.
+"""
 
 
 def drawn(seed: int, singles: int, doubles: int, cheap: bool = False) -> list[Scene]:
-    """So many scenes of one incident and of two, `cheap` without those that take long."""
+    """This number of scenes of one incident and of two; `cheap` leaves out the slow ones."""
     chance, left_out = random.Random(seed), _DEAR if cheap else set()
     alone = [Scene((name,)) for name in chance.sample([one for one in SINGLES if one not in left_out], singles)]
     return alone + chance.sample([one for one in pairs() if not left_out & set(one.names)], doubles)
@@ -246,7 +252,7 @@ _PARTICIPLE = re.compile(r"^[A-Za-z]+ed\b(?!:)")
 
 
 def borrowed(fault: Fault) -> str:
-    """Why a fault's act is none; "" where it may be one."""
+    """The reason that a fault's action is empty; "" if it has one."""
     if not fault.do:
         return "no act"
     if _PARTICIPLE.match(fault.do) and not fault.do.lower().startswith(("need", "feed")):

@@ -1,8 +1,7 @@
 """A SparkSession for tests of DataFrames, and a changelog to stream: files of rows, one file a batch.
 
-The files stand in for a reader of a binlog: a source of Spark's own that gives the columns of
-`slotkeeper.core.dataframe.changelog`, batches that come again as they were, and nothing of slots, DNs or types of a
-warehouse.
+The files stand in for a reader of a binlog: a built-in source of Spark with the columns of
+`slotkeeper.core.dataframe.changelog` and repeatable batches, without slots, DNs or types of a warehouse.
 
 `StreamRig` is a target with such a folder, a checkpoint and the options of a writer.
 """
@@ -31,7 +30,7 @@ _INTS = ("h", "k", "a")
 
 @contextmanager
 def spark_session(folder: Path, master: str = "local[2]") -> Iterator[Any]:
-    """A session whose processes find this checkout, and which writes into `folder` and shows nothing."""
+    """A session whose processes find this checkout; it writes into `folder` and prints nothing."""
     environ = {
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH", "")])]),
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -46,7 +45,7 @@ def spark_session(folder: Path, master: str = "local[2]") -> Iterator[Any]:
 
 
 def schema() -> Any:
-    """The changelog of `histories`, its key's columns marked as the reader marks them."""
+    """The changelog of `histories`, with the key's columns marked as the reader marks them."""
     from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
     ours = [
@@ -73,7 +72,7 @@ class ChangeFiles:
         self._count = len(list(folder.glob("*.json")))
 
     def add(self, events: Sequence[Event]) -> None:
-        """One more file, whole or not at all."""
+        """Add one more file, whole or not at all."""
         self._count += 1
         file = self.folder / f"{self._count:04d}.json"
         half = self.folder / f".{file.name}"
@@ -82,7 +81,7 @@ class ChangeFiles:
         half.rename(file)
 
     def stream(self, spark: Any) -> Any:
-        """The changelog as a stream of a file a batch, in their order."""
+        """The changelog as a stream with one file a batch, in order."""
         found = spark.readStream.schema(schema()).option("maxFilesPerTrigger", 1).json(str(self.folder))
         for field in schema().fields:
             if field.metadata:
@@ -93,7 +92,7 @@ class ChangeFiles:
 
 
 def configuration(file: Path, server: Server, database: str) -> Path:
-    """A configuration with the sink `mart`, whose password is a file beside it."""
+    """A configuration with the sink `mart`, whose password is in a file beside it."""
     endpoint = server.endpoint(database)
     ref = endpoint.password
     secret = f'password_{ref.how} = "{ref.ref}"\n' if ref.how else ""
@@ -111,7 +110,7 @@ _NAMES = ("h", "k", "a", "b", "tags", "j")
 
 
 def cut(draw: random.Random, events: list[Event], parts: int) -> list[list[Event]]:
-    """Events in so many parts, some of which may be empty; no update is cut in two, as no transaction is."""
+    """The events in this number of parts, some possibly empty; no update is cut in two, like a transaction."""
     whole = [n for n in range(len(events) + 1) if not n or events[n - 1].kind != "B"]
     at = sorted(draw.choices(whole, k=parts - 1))
     return [events[begin:end] for begin, end in zip([0, *at], [*at, len(events)], strict=True)]
@@ -141,7 +140,7 @@ class StreamRig:
                 self.batches[place] += part
 
     def forget_commit(self, batch: int) -> None:
-        """Leave Spark's log of a batch as it is where the driver dies behind the sink's COMMIT."""
+        """Leave Spark's log of a batch as it is if the driver dies after the sink's COMMIT."""
         (self.checkpoint / "commits" / str(batch)).unlink()
         for sums in (self.checkpoint / "commits").glob(".*.crc"):
             sums.unlink()
@@ -174,7 +173,7 @@ class StreamRig:
             return cursor.fetchall()
 
     def write(self, rows: Any, checkpoint: Path | None = None, **more: str) -> Any:
-        """Write what there is now, and wait for its end."""
+        """Write the rows that exist now, and wait for the end."""
         query = (
             rows.writeStream.format(FORMAT)
             .options(**self.options(**more))

@@ -1,6 +1,6 @@
-"""A target of its own for the sink's effects: steps go in through `PostgresSink`, rows come out as the oracle's.
+"""A target of its own for the sink's effects: steps go in through `PostgresSink`, rows come out in the oracle's form.
 
-No source and no job: what is tested is what a step's events make of the target.
+There is no source and no job: the tests check the effect of a step's events on the target.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TYPES = {"h": "integer", "k": "integer", "a": "integer", "b": "text", "tags": "i
 
 
 class Effects:
-    """One target table with or without columns of its own, in a database that the caller made."""
+    """One target table with or without its own columns, in a database that the caller made."""
 
     def __init__(self, server: Server, database: str, name: str, others: bool, kind: str = "postgres") -> None:
         endpoint = replace(server.endpoint(database), name="mart")
@@ -66,7 +66,7 @@ class Effects:
         self.position = DwsPosition(0)
 
     def fill(self, rows: Iterable[Image]) -> None:
-        """The target's rows anew; its own columns get a value that is not their default."""
+        """Reset the target's rows; its own columns get a value that is not their default."""
         names = [*COLUMNS, *self.others]
         spelled = ", ".join(_quoted(NAMES.get(one, one)) for one in names)
         lines = copy_lines([{**row, **dict.fromkeys(self.others, "before")} for row in rows], names)
@@ -81,7 +81,7 @@ class Effects:
         return PostgresSink(self.session, POSITIONS, self.table, options, copying)
 
     def step(self, sink: PostgresSink, events: list[Event], accepts: Accepts | None = None) -> None:
-        """One step: stage, fence, apply, commit; carefully where it has a bad row and such rows are held."""
+        """One step: stage, fence, apply, commit; isolating if it has a bad row and such rows are quarantined."""
         text = copy_text(events, accepts)
         try:
             self._take(sink, sink.stage, text)
@@ -109,7 +109,7 @@ class Effects:
             self._store.set_state(Turn(self.epoch, 1, (LaneState.COPYING,), LaneState.RUNNING))
 
     def rows(self) -> dict[Key, dict[str, Any]]:
-        """What the target holds, values as the oracle has them."""
+        """The target's rows, with values in the oracle's form."""
         names = [*COLUMNS, *self.others]
         spelled = ", ".join(_quoted(NAMES.get(one, one)) + _cast(one) for one in names)
         with self._watch.cursor() as cursor:
@@ -123,7 +123,7 @@ class Effects:
 
 
 def planned(store: PostgresProgress, epoch: int) -> None:
-    """One chunk planned in a copy that begins, whatever state the rig's one lane was in."""
+    """One chunk planned in a copy that starts, for any earlier state of the rig's one lane."""
     turn = Turn(epoch, 1, tuple(LaneState), LaneState.COPYING)
     store.begin_copy(turn, [Chunk(0, (), ("0",))], "direct", lambda cursor: None)
 

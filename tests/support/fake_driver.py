@@ -1,11 +1,9 @@
-"""A FAKE Spark driver for tests: keeps the driver's contract with its supervisor and does no work at all.
-
-Its `--config` is a JSON or TOML file that says how it behaves: {"do": "run" | "deaf" | "kill" | "exit", "code": n,
-"child": true, "resolve": VARIABLE, "tables": [names], "fails": [names of tables that fail until they are started
-anew], "lanes": [names], "holds": a file that holds the first lane back while it is there, "pends": a file that keeps it
-PENDING while it is there}. It appends its pid to
-`<config>.started` at each start, its child's to `<config>.children`, and a digest of what it resolved to
-`<config>.resolved`.
+"""A FAKE Spark driver for tests: fulfils the driver's contract with its supervisor and does no work. Its `--config` is
+a JSON or TOML file that sets its behaviour: {"do": "run" | "deaf" | "kill" | "exit", "code": n, "child": true,
+"resolve": VARIABLE, "tables": [names], "fails": [names of tables that fail until they are restarted], "lanes":
+[names], "holds": a file that holds the first lane back while it is there, "pends": a file that keeps it PENDING while
+it is there}. It appends its pid to `<config>.started` at each start, its child's to `<config>.children`, and a digest
+of what it resolved to `<config>.resolved`.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ def _append(path: str, pid: int) -> None:
 
 
 def _start_child(config: str) -> None:
-    """What a JVM is to a real driver: a process in a session of its own, deaf to SIGTERM."""
+    """The counterpart of a real driver's JVM: a process in its own session that ignores SIGTERM."""
     code = "import signal as s, time; s.signal(s.SIGTERM, s.SIG_IGN); print('on', flush=True); time.sleep(600)"
     env = handover.environment()
     child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE, env=env)
@@ -59,7 +57,7 @@ def _start_child(config: str) -> None:
 
 
 class Tables:
-    """Says of each table what is wanted of it, as if it were so at once."""
+    """Reports the desired state of each table as reached at once."""
 
     def __init__(self, names: list[str], fails: list[str]) -> None:
         self._fails = fails
@@ -87,7 +85,7 @@ class Tables:
 
 
 class Lanes:
-    """Lanes that follow a source which writes all the time; the first stands still while a file is there."""
+    """Lanes that follow a source under continuous writes; the first does not advance while a file exists."""
 
     def __init__(self, names: list[str], holds: str) -> None:
         self._names = names
@@ -145,7 +143,7 @@ def main() -> None:
     while True:
         wanted = store.wanted(given.job)
         if wanted is not WantedState.STOP:
-            with suppress(Busy, StateError):  # as the real one does on a full disk
+            with suppress(Busy, StateError):  # like the real driver on a full disk
                 told = several.look(store, given.job)
                 pends = wanted is WantedState.RUN and Path(behaviour.get("pends", given.config + ".pends")).is_file()
                 state = JobState.PENDING.value if pends else _STATES[wanted].value

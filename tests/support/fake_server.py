@@ -1,7 +1,7 @@
-"""A server on loopback that speaks enough of PostgreSQL's protocol to be a bad one: silent, endless, or none at all.
+"""A server on loopback that speaks enough of PostgreSQL's protocol to misbehave: silent, endless, or no server.
 
-Each mode is one way in which a server goes wrong (`Mode`). It runs in threads of its own and never ends by itself.
-Protocol: PostgreSQL documentation, "Message Formats" (https://www.postgresql.org/docs/current/protocol-message-formats.html).
+Each mode is one failure of a server (`Mode`). It runs in its own threads and never ends by itself. Protocol: PostgreSQL
+documentation, "Message Formats" (https://www.postgresql.org/docs/current/protocol-message-formats.html).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SETTINGS = {
 
 
 class Mode(Enum):
-    """What the server does; up to there it is a right one."""
+    """The misbehaviour of the server; before it, the server is correct."""
 
     MUTE = "accepts, and never sends a byte"
     HANG_AT_LOGIN = "reads the startup, and never answers it"
@@ -50,16 +50,17 @@ class Mode(Enum):
 
 
 class FakeServer:
-    """A server in one mode; `port` is where, `received` what clients sent, `closed` set once a client has gone."""
+    """A server in one mode; `port` is its port, `received` the bytes of clients, `closed` is set once a client has
+    gone.
+    """
 
     def __init__(self, mode: Mode, answered: int = 0, columns: Sequence[str] = ("a",), password: str = "") -> None:
-        """`answered` statements get an empty answer before the mode begins, whatever they ask."""
+        """This number of statements (`answered`) get an empty answer before the mode starts, whatever they ask."""
         self.mode = mode
         self.received = bytearray()
         self.statements: list[str] = []
         self.asked, self.cancelled, self.closed = threading.Event(), threading.Event(), threading.Event()
-        """Set at the first statement without an answer (a login that gets none: at that), a request to cancel, a lost
-        client."""
+        """Set at the first statement without an answer (or login without one), a request to cancel, a lost client."""
         self.answered = answered
         self._columns = columns
         self._password = password.encode()
@@ -71,7 +72,7 @@ class FakeServer:
 
     @property
     def sslmode(self) -> str:
-        """Without TLS, but where the mode is about it."""
+        """Without TLS, unless the mode is about it."""
         return "require" if self.mode in (Mode.TLS_HANG, Mode.NO_TLS) else "disable"
 
     def endpoint(self, name: str = "dws1", connect_timeout_ms: int = 2_000) -> Endpoint:
@@ -100,7 +101,7 @@ class FakeServer:
                 self.asked.set()
             elif self._logged_in(client):
                 self._talk(client)
-            # nothing more is read: what the client still sends stays in the line
+            # nothing more is read: further bytes of the client stay in the connection
             gone = select.poll()
             gone.register(client, select.POLLRDHUP)
             gone.poll()
@@ -116,7 +117,7 @@ class FakeServer:
             client.sendall(b"N")
             code, body = self._startup(client)
         if code == _CANCEL:
-            self.cancelled.set()  # and the line stays open: whoever waits for its end waits for ever
+            self.cancelled.set()  # and the connection stays open: a client that waits for its end waits for ever
             return False
         if self.mode is Mode.HANG_AT_LOGIN:
             self.asked.set()
@@ -151,7 +152,7 @@ class FakeServer:
                 return
 
     def _answer(self, client: socket.socket, statement: str) -> bool:
-        if statement == "SELECT pg_catalog.pg_backend_pid()":  # of the login as well: no pooler is in between
+        if statement == "SELECT pg_catalog.pg_backend_pid()":  # also of the login: no pooler is in between
             return self._tell_pid(client)
         setting = statement.startswith("SET ")  # of the login: a session is set up before it is asked anything
         if not setting:

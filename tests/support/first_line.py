@@ -1,7 +1,8 @@
-"""What the one judgement says first, second by second, held against what was written down; and its acts, done.
+"""Compares the first fault of the judgement every second with the written expectations; carries out its actions.
 
-A sample is what `status --json` would print then: gathered and judged in this process, because a command a second costs
-more than what it watches. `Tally` counts; `Doer` does what the first fault's act says until no fault is left.
+A sample is the output that `status --json` would print then: gathered and judged in this process, because a command a
+second costs more than the watched job. `Tally` counts; `Doer` carries out the first fault's action until no fault is
+left.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tests.support.hands import SHELL, Hands, Typed
 
 EVERY, SOON = 1.0, 10.0
 SETTLES = 5.0
-"""Seconds after a fault has begun from which on it has to be named."""
+"""Seconds after the start of a fault from which on it has to be named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,12 @@ class Sample:
 
     @property
     def first(self) -> str:
-        """What is said first, in one line."""
+        """The first fault, in one line."""
         return said(self.faults[0]) if self.faults else "(no fault)"
 
 
 def said(one: Fault) -> str:
-    """A fault without the time that it lasts."""
+    """A fault without its duration."""
     return f"[{one.rule} {one.code} {one.severity.value}] {one.name}: {one.cause}"
 
 
@@ -61,7 +62,7 @@ def sampled(store: Store, config: Path) -> Sample:
 
 
 class Sampling:
-    """Samples once a second in a thread of its own, for the `with` block."""
+    """Samples once a second in a separate thread, for the `with` block."""
 
     def __init__(self, world: World) -> None:
         self.samples: list[Sample] = []
@@ -91,7 +92,7 @@ class Sampling:
             self._broke = error
 
     def until(self, condition: Callable[[Sample], bool], seconds: float, since: int = 0) -> Sample | None:
-        """The first sample from number `since` on that meets the condition; None where none does in that time."""
+        """The first sample from number `since` on that meets the condition; None if no sample does in that time."""
         end = time.monotonic() + seconds
         while True:
             found = next((one for one in self.samples[since:] if condition(one)), None)
@@ -100,7 +101,7 @@ class Sampling:
             self._done.wait(0.1)
 
     def agrees(self) -> bool:
-        """Whether the command says first what this process does, asked between two samples that say the same."""
+        """Whether the command reports the same first fault as this process, asked between two equal samples."""
         for _ in range(5):
             before = self.until(lambda one: True, 30, len(self.samples))
             answer = json.loads(self._world.run(("status", "--json")).text)["faults"]
@@ -116,18 +117,18 @@ def _same(sample: Sample) -> list[tuple[str, str, str]]:
 
 @dataclass(slots=True)
 class Tally:
-    """Of a scene's samples: how many there are, name the culprit, name none; and what was wrong with acts."""
+    """The samples of a scene: their number, those that name the culprit, those that name none; and wrong actions."""
 
     samples: int = 0
     named: int = 0
     calm: int = 0
     wrong: dict[str, int] = field(default_factory=dict)
-    """First lines that are another's, or past, and how often each was said."""
+    """First lines that name another fault or a past one, with their counts."""
     acts: dict[str, None] = field(default_factory=dict)
-    """Acts that do not belong to their faults, each once."""
+    """Actions that do not belong to their faults, each once."""
 
     def count(self, samples: Iterable[Sample], expected: Sequence[Culprit]) -> None:
-        """Count samples in which these are wrong, the first to be named first."""
+        """Count samples in which these are wrong; the fault to be named first comes first."""
         for sample in samples:
             present = [one for one in expected if not (one.passes and sample.runs)]
             if present or sample.faults:
@@ -157,22 +158,25 @@ def _calm(sample: Sample) -> bool:
 
 @dataclass
 class Doer(Hands):
-    """Does the acts of the judgement's first fault; what is by hand is done by `colleague`."""
+    """Carries out the actions of the judgement's first fault; `colleague` does the manual ones."""
 
     world: World
     sampling: Sampling
     hidden: Callable[[str], bool] = lambda words: False
-    """Asked with the words of a command that was refused, for what is told of no job that has ended; whether that was
-    done."""
+    """Called with the output of a refused command, for faults that are not reported for a job that has ended; whether
+    that was done.
+    """
     left: str = ""
-    """The first line of what the acts did not end."""
+    """The first line of the fault that the actions did not end."""
     refused: Typed | None = None
-    """The command by which the last act ended without having been done."""
+    """The command by which the last action ended without being carried out."""
 
     def run(self, text: str, where: str) -> Typed:
-        """In this process, as a person would in a shell; a statement in a session of the server's administrator."""
+        """Runs commands in this process, as a person would in a shell, and statements in a session of the server's
+        administrator.
+        """
         if where == SHELL:
-            args = shlex.split(text)[1:]  # what a scene's other fault holds back is not waited for as long as a person
+            args = shlex.split(text)[1:]  # effects of a scene's other fault are waited for more briefly
             limit = ("--wait", "20s") if args[:2] == ["jobs", "drain"] else ()
             answer = self.world.run((*args, *limit))
             return Typed(where, text, answer.code, answer.text)
@@ -183,9 +187,9 @@ class Doer(Hands):
         return Typed(where, text, 0, "")
 
     def until_calm(self, rounds: int = 8, still: float = 60.0) -> None:
-        """Do what the first fault's act says until no fault is left, or one stays that was acted on before.
+        """Carry out the first fault's action until no fault is left, or one stays that was acted on before.
 
-        Where a command was refused and the same fault is first then, the next one is what it was refused by.
+        If a command was refused and the same fault is first afterwards, the next fault is the reason of the refusal.
         """
         began, place = time.monotonic(), 0
         for _ in range(rounds):
@@ -198,7 +202,7 @@ class Doer(Hands):
             if refused is None:
                 break
             if self.hidden(refused.said):
-                self.walk.by_hand.append(refused.said.strip())
+                self.walk.manual_acts.append(refused.said.strip())
             else:
                 place = 1
         last = self._until(_calm, still)
@@ -209,9 +213,9 @@ class Doer(Hands):
         self.left = "" if last is not None else f"{self.sampling.samples[-1].first}{said}"
 
     def do_first(self, place: int = 0) -> Fault | None:
-        """Do the act of the fault that is first now, or of one behind it, and return that; None where none is left.
+        """Carry out the action of the first fault, or of one after it, and return that fault; None if none is left.
 
-        A job that was just started has reported nothing yet: what is left comes a little later.
+        A job that was just started has reported nothing yet: the remaining faults appear a little later.
         """
         now = self._until(lambda one: bool(one.faults), SOON)
         if now is None:

@@ -1,7 +1,7 @@
-"""A SparkSession as a user makes one, ended with its JVM; and a driver program of a user's that is killed in every way.
+"""A SparkSession as a user makes one, ended with its JVM; and a user's driver program that the tests kill in every way.
 
-`python -m tests.support.frame_session CONFIG JOB CHECKPOINT OUT FOLDER` streams into files, and starts again where that
-failed.
+`python -m tests.support.frame_session CONFIG JOB CHECKPOINT OUT FOLDER` streams into files, and restarts after a
+failure.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ SETTINGS = {
 
 
 def quick_home(folder: Path) -> Path:
-    """A Spark home inside `folder` without the archive of pyspark, which is compiled anew by each Python that starts.
+    """A Spark home inside `folder` without the archive of pyspark, which each starting Python compiles again.
 
-    They find the installed package instead: a third of the time, and Spark gives a source's Python ten seconds.
+    The processes find the installed package instead: that takes a third of the time, and Spark gives a source's Python
+    ten seconds.
     """
     home = own_home(Path(pyspark.__file__).parent, folder)
     (home / "python").unlink()
@@ -48,7 +49,7 @@ def quick_home(folder: Path) -> Path:
 
 @contextmanager
 def spark_session(folder: Path, master: str = "local[2]", **settings: str) -> Iterator[Any]:
-    """A session of its own; `settings` have underscores for their dots."""
+    """A separate session; `settings` have underscores instead of dots."""
     assert SparkContext._active_spark_context is None, "a process has one Spark, and this one has it: a file of its own"
     folder.mkdir(parents=True, exist_ok=True)
     environ = {
@@ -72,7 +73,7 @@ def spark_session(folder: Path, master: str = "local[2]", **settings: str) -> It
 
 
 def _end(spark: Any) -> None:
-    """Stop it, and its JVM: another session in this process begins from nothing."""
+    """Stop it, and its JVM: another session in this process starts from nothing."""
     for query in spark.streams.active:
         query.stop()
     spark.stop()
@@ -85,7 +86,7 @@ def _end(spark: Any) -> None:
 
 
 def main(config: str, job: str, checkpoint: str, out: str, folder: str) -> None:
-    """Stream until stdin ends; what a query fails with is said, and it is begun again."""
+    """Stream until stdin ends; print the error of a query that fails, and restart it."""
     with spark_session(Path(folder)) as spark:
         register(spark)
         while True:
@@ -102,7 +103,7 @@ def main(config: str, job: str, checkpoint: str, out: str, folder: str) -> None:
 
 
 def said(error: Exception) -> str:
-    """One line of it; py4j cannot always say what it has."""
+    """One line of the error; py4j cannot always render it."""
     try:
         text = str(error)
     except Exception:

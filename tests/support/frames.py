@@ -1,7 +1,7 @@
-"""What Spark does with a stream of changes, without Spark: offsets, a commit log, parts that are read one by one.
+"""Spark's handling of a stream of changes, without Spark: offsets, a commit log, parts that are read one by one.
 
-`python -m tests.support.frames CONFIG` is one life of a query in a process of its own: it begins, says so, and waits to
-be killed; it stops nothing.
+`python -m tests.support.frames CONFIG` is one life of a query in a separate process: it starts, reports that, and waits
+to be killed; it stops nothing.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Program:
         return [row for part in parts for batch in read(part) for row in batch.to_pylist()]
 
     def until_idle(self, width: int | None = None) -> None:
-        """Trigger until nothing new is found, with an idle trigger behind it."""
+        """Trigger until nothing new is found, followed by an idle trigger."""
         while self.batch(width) >= 0:
             pass
 
@@ -93,7 +93,7 @@ class Program:
         return dict(Counter(row["slotkeeper_dn"] for row in self.events))
 
     def doubled(self) -> int:
-        """How many changes came more than once."""
+        """The number of changes that came more than once."""
         places = [(row["slotkeeper_dn"], row["slotkeeper_point"], row["slotkeeper_sequence"]) for row in self.events]
         return len(places) - len(set(places))
 
@@ -110,7 +110,7 @@ class Program:
 
 
 def slot_places(mirror: Mirror, slot: str = "frames_slot") -> dict[str, set[int]]:
-    """What the source keeps for the slot, by DN: both points."""
+    """The source's state of the slot, by DN: both points."""
     statement = (
         f"SELECT n.node_name, s.sync_point FROM dws.slot s JOIN dws.node n ON n.ord = s.dn WHERE s.slot_name = '{slot}'"
     )

@@ -1,6 +1,6 @@
-"""Somebody who does what a remedy says: commands typed as they are printed, and a colleague for the rest.
+"""Carries out remedies: types commands as printed, and asks a colleague for the rest.
 
-How remedies are written is `slotkeeper.core.domain.remedy`'s; nothing is known here of any fault.
+`slotkeeper.core.domain.remedy` defines the form of remedies; this module knows no fault.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SQL = re.compile(r"\b(sink|source)\b")
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What was typed, where, and how it ended."""
+    """The typed text, the place, and the result."""
 
     where: str
     text: str
@@ -28,27 +28,27 @@ class Typed:
 
 @dataclass
 class Walk:
-    """What was read and what was done about it, and how many seconds that took."""
+    """The remedy that was read, the actions taken, and their duration in seconds."""
 
     read: list[str] = field(default_factory=list)
     typed: list[Typed] = field(default_factory=list)
-    by_hand: list[str] = field(default_factory=list)
+    manual_acts: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
 
 @dataclass
 class Hands(ABC):
-    """`colleague` is asked with the words of a remedy, and says whether that was done."""
+    """`colleague` is called with the text of a remedy, and returns whether it was carried out."""
 
     colleague: Callable[[str], bool]
     walk: Walk = field(default_factory=Walk, kw_only=True)
 
     @abstractmethod
     def run(self, text: str, where: str) -> Typed:
-        """Run a command of ours in a shell, or a statement at the sink or the source as its administrator."""
+        """Run a Slotkeeper command in a shell, or a statement at the sink or the source as its administrator."""
 
     def do(self, remedy: str) -> None:
-        """From its left to its right, until a command of ours is refused."""
+        """From left to right, until a Slotkeeper command is refused."""
         done: bool | None = False
         for part in parts(remedy):
             if part.instead and done:
@@ -58,14 +58,14 @@ class Hands(ABC):
                 return
 
     def _do_part(self, part: Part) -> bool | None:
-        """Whether it was done; None where a command of ours was refused, so that faults are read again."""
+        """Whether it was carried out; None if a Slotkeeper command was refused, so that faults are read again."""
         for command in part.commands:
             if not self._type(command, part.words):
                 return None
-        if part.by_hand:
+        if part.manual:
             done = self.colleague(part.words)
             if done:
-                self.walk.by_hand.append(part.words)
+                self.walk.manual_acts.append(part.words)
             return done
         return bool(part.commands)
 
@@ -77,7 +77,7 @@ class Hands(ABC):
         one = self._noted(with_reason(command), SHELL)
         for again in printed_to_repeat(one.said) if one.code == 0 and " --execute" not in command else ():
             one = self._noted(with_reason(again), SHELL)
-        return one.code in (0, 4)  # 4: it has found what it was asked to find
+        return one.code in (0, 4)  # 4: it has found its target
 
     def _noted(self, text: str, where: str) -> Typed:
         one = self.run(text, where)

@@ -42,7 +42,7 @@ MakeHologres = Callable[..., Hologres]
 
 @pytest.fixture(scope="session")
 def hologres_template(pg_server: Server) -> str:
-    """The name of a database with the stand-in, four shards and no table; nobody stays connected to it."""
+    """The name of a database with the stand-in, four shards and no table; no session stays connected to it."""
     Hologres.install(pg_server, SHARDS, TEMPLATE).close()
     return TEMPLATE
 
@@ -102,7 +102,7 @@ class HoloPair:
         return cast(HoloConnection, kind.connect(login(self.mirror.job.source, "slotkeeper-test")))
 
     def read(self, width: int = 1_000_000, forgiven: int = 0) -> tuple[dict[str, bytes], list[SlotkeeperError]]:
-        """Each shard's whole binlog as a job reads it, in ranges of so many records, and the errors on the way."""
+        """Each shard's whole binlog as a job reads it, in ranges of this number of records, and errors on the way."""
         found: dict[str, bytes] = {}
         errors: list[SlotkeeperError] = []
         with closing(self.connection()) as session:
@@ -123,7 +123,7 @@ class HoloPair:
         return found, errors
 
     def wait_applied(self, records: int, seconds: float = 60) -> None:
-        """Wait until the job has applied so many records."""
+        """Wait until the job has applied this number of records."""
 
         def applied() -> bool:
             if self.mirror.error is not None:
@@ -138,7 +138,7 @@ class HoloPair:
         return Shard(f"shard_{number}", number + 1)
 
     def keys_on(self, shard: Shard, most: int = 1) -> list[int]:
-        """Keys that lie on a shard, whether there are such rows or not."""
+        """Keys of a shard, whether such rows exist or not."""
         statement = (
             "SELECT k FROM generate_series(1, 2000) k WHERE hg_standin.shard_of(ARRAY[k::text], %s) = %s LIMIT %s"
         )
@@ -176,7 +176,7 @@ def holo_pair(hologres: Hologres, make_mirror: MakeMirror) -> HoloPair:
 def slot_pair(holo_pair: HoloPair, monkeypatch: pytest.MonkeyPatch) -> HoloPair:
     """The same job whose slot the server keeps, at a version that has streams to slots only.
 
-    What a killed driver may still send is not waited for: no test here leaves such a call behind.
+    The job does not wait for late calls of a killed driver: no test here leaves such a call behind.
     """
     monkeypatch.setattr(start, "LOST_ANSWER_WAIT", 0.0)
     monkeypatch.setattr(loop, "LOST_ANSWER_WAIT", 0.0)
@@ -195,7 +195,7 @@ __all__ = ["KIND", "holo_pair", "hologres", "hologres_template", "make_hologres"
 
 
 def hang_one_shard(pair: HoloPair) -> None:
-    """The other shards' changes arrive while one shard hangs, and its own once it answers."""
+    """The other shards' changes arrive while one shard hangs, and that shard's own once it answers."""
     hung = pair.shard_of(1)
     others = [key for key in range(1, 41) if pair.shard_of(key) != hung][:5]
     pair.hologres.faults.hang(hung.node_id - 1)

@@ -1,6 +1,4 @@
-"""Hostile texts for names and values: SQL, format marks, control and bidi characters, names of our own; more by a
-seed.
-"""
+"""Hostile texts for names and values: SQL, format marks, control and bidi characters, own names; more from a seed."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import random
 import re
 
 RAW = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""What no terminal, log or file of ours may hold as it is; lines and tabs are our own."""
+"""Characters that no terminal, log or file of the product may hold raw; lines and tabs are its own."""
 
 FIRST = [
     "a\x1fb",
@@ -102,7 +100,7 @@ _PARTS = [
 
 
 def texts(count: int, seed: int) -> list[str]:
-    """So many different texts, each a name that a server keeps: the written ones first, then random ones."""
+    """This number of different texts, each a valid name on a server: the fixed ones first, then random ones."""
     chance = random.Random(seed)
     found = dict.fromkeys(FIRST[:count])
     while len(found) < count:

@@ -246,20 +246,20 @@ class HotJob(JobProcesses):
         assert code == 0, f"{words} ended with {code}: {said[-3000:]}; {self.story()}"
 
     def story(self) -> str:
-        """What is known of the job, for a run that has failed."""
+        """Diagnostics of the job, for a run that has failed."""
         view = self.view()
         return f"{view.state.value} ({view.reason}); events {self.events()[-14:]}; log {self.log()[-3000:]}"
 
     # -- recovery
 
     def ensure(self) -> None:
-        """What an operator or the timer does about a job that has no process."""
+        """The command of an operator or the timer for a job that has no process."""
         if self.view().state is JobState.DEAD:
             self.ensured += 1
             self.typed("jobs", "ensure", "--reason", "the timer")
 
     def settle(self) -> float:
-        """Seconds until every transaction that is committed by now has reached both tables."""
+        """Seconds until every earlier commit has reached both tables."""
         began = time.monotonic()
         self.beacons += 1
         for table in TABLES:

@@ -43,7 +43,7 @@ class Jobs:
         return path
 
     def start(self, job: str, do: str = "run", limits: Limits = FAST, alerts: str = "", **more: object) -> JobStatus:
-        """Start a job and wait until its fake driver has reported or ended."""
+        """Start a job and wait until its fake driver has reported or exited."""
         config = str(self.config(job, do, alerts, **more))
         return control.start(self.store, job, config, replace(FAKE, limits=limits), patience=Patience(SOON))
 
@@ -68,7 +68,7 @@ class Jobs:
         return supervisor.pid
 
     def end_all(self) -> None:
-        """End every process that was recorded here, whoever restarts whom, until no supervisor holds its lock."""
+        """End every process that was recorded here, including restarted ones, until no supervisor holds its lock."""
         for job in [row.name for row in self.store.jobs()]:
             until(lambda job=job: self._end(job), 20, f"all processes of {job} have ended")  # type: ignore[misc]
 

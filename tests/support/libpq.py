@@ -1,4 +1,4 @@
-"""What the bundled libpq reads where a parameter is not given: asked of the library itself.
+"""The defaults of the bundled libpq for absent parameters, read from the library itself.
 
 libpq, "Database Connection Control Functions", PQconndefaults.
 """

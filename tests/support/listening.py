@@ -1,4 +1,4 @@
-"""Which sockets processes listen on, and the rows of docs/security.md that allow them."""
+"""The sockets that processes listen on, and the rows of docs/security.md that allow them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Socket:
     """A socket that listens (TCP) or takes datagrams (UDP)."""
 
     process: str
-    """What the page calls the process."""
+    """The page's name of the process."""
     pid: int
     address: str
     port: int

@@ -1,6 +1,6 @@
-"""The driver of `slotkeeper.core.spark.job` with threads where Spark would be: a real supervised job, for tests.
+"""The driver of `slotkeeper.core.spark.job` with threads instead of Spark: a real supervised job, for tests.
 
-Everything else is the product's: reports, wanted states, exit codes, the watchman. `LOCAL` is how a supervisor starts
+Everything else is the product's: reports, desired states, exit codes, the watchman. `LOCAL` is how a supervisor starts
 it. A test sets the variables below before it starts a job: the way of each step (optimistic, general or missed) is then
 counted across kills, one letter a step in one file, with a threshold for few rows.
 """
@@ -61,11 +61,11 @@ def counts(file: Path) -> Taken:
 
 LOCAL = Launch(command=(sys.executable, str(Path(__file__))))
 LEASE_WAIT = 3.0
-"""Seconds that a start waits for a lease that somebody has, in place of 30."""
+"""Seconds that a start waits for a lease that another session holds, instead of 30."""
 
 
 class Local(LocalRunner):
-    """What the driver asks of Spark beside running tasks."""
+    """The driver's calls of Spark besides running tasks."""
 
     lost = False
 

@@ -1,6 +1,5 @@
-"""Fixtures: one MariaDB per run, where the machine has one, and per test a fresh database of it.
-
-Its binlog is one for all tests of a run: each reads from where it began.
+"""Fixtures: one MariaDB per run, if the host has MariaDB, and per test a fresh database of it. All tests of a run share
+its binlog: each reads from its own start.
 
 `Lane` is a lane of a MySQL source into a mirror in memory: the source's own code from start to step, and no sink.
 """
@@ -45,13 +44,13 @@ from tests.support.standin import PREFIX
 from tests.support.tls_lines import Authority
 
 SETTINGS = {"innodb_flush_log_at_trx_commit": "0", "innodb_buffer_pool_size": "32M", "innodb_log_file_size": "16M"}
-"""Crashes of the server lose nothing by it that a test reads, crashes of the machine end the run anyway."""
+"""A crash of the server loses nothing that a test reads; a crash of the host ends the run anyway."""
 SECONDS = 20.0
 _numbers = itertools.count(1)
 
 
 def begin(settings: dict[str, str] | None = None) -> MariaServer:
-    """A server of its own in memory; whoever asks discards it. Skips where the machine has no MariaDB."""
+    """A separate server in memory; the caller discards it. Skips if the host has no MariaDB."""
     try:
         mariadb.find_programs()
     except ConfigError as error:
@@ -124,14 +123,14 @@ class Maria:
         self.file, self.offset = self.here()
 
     def position(self) -> MysqlPosition:
-        """Where what is read begins, with the GTIDs of that place."""
+        """The position at which reading starts, with its GTIDs."""
         (text,) = self.rows("SELECT BINLOG_GTID_POS(%s, %s)", (self.file, self.offset))[0]
         return MysqlPosition(self.file, self.offset, parse_gtids(str(text or "")))
 
     def stream(
         self, *tables: str, start: MysqlPosition | None = None, by_gtid: bool = False, server_id: int = 0
     ) -> Stream:
-        """A stream of some of the database's tables, from a position on or from the mark."""
+        """A stream of some of the database's tables, from a position or from the mark."""
         replica = my.Replica(server_id or next(_numbers) + 900_000, "", 1.0)
         reading = Reading(replica, [(self.database, table) for table in tables], by_gtid)
         connect = partial(log_in, self.server)
@@ -174,7 +173,7 @@ class Maria:
         return found
 
     def inserted(self) -> list[tuple[Any, ...]]:
-        """All rows that were inserted since, in their order."""
+        """All rows that were inserted since the mark, in order."""
         return [row for change in self.changes() for row in change.after]
 
 
@@ -210,7 +209,7 @@ class Lane:
         self.rows: Rows = {}
         self.position: Position | None = None
         self.changes = 0
-        """Images that the stream has given."""
+        """Images that the stream has produced."""
 
     def start(self) -> Lane:
         self.source.admit()
@@ -237,7 +236,10 @@ class Lane:
         return tuple(row[place] for place, image in enumerate(seen.images) if image.name in seen.identity.key)
 
     def catch_up(self) -> Lane:
-        """Apply everything up to where the binlog ends now. Raises SlotkeeperError where the lane stops."""
+        """Apply everything up to the current end of the binlog.
+
+        Raises SlotkeeperError if the lane stops.
+        """
         assert self.position is not None
         status = self.source.read_status(None)[0]
         while not there(ours(self.position), ours(status.latest)):

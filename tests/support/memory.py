@@ -1,5 +1,6 @@
-"""The memory disk on which tests write, where the machine has one: a write that must reach a disk takes milliseconds,
-and a job's state, audit and servers make many."""
+"""The memory disk on which tests write, if the host has one: a write that must reach a disk takes milliseconds, and a
+job's state, audit and servers make many.
+"""
 
 from __future__ import annotations
 

@@ -46,14 +46,16 @@ from tests.support.waiting import until
 
 _numbers = itertools.count(1)
 HASTE = 10
-"""How much shorter than in production the driver's pauses are, and 0.2 s at most: a start alone has six of 0.2 s."""
+"""The factor by which the driver's pauses are shorter than in production, at most 0.2 s each: a start alone has six of
+0.2 s.
+"""
 LINGER = stream_task.LINGER
 FAST = BinlogOptions(binlog=True, binlog_sleep_time=20, binlog_max_sleep_time=100, full_sync_binlog_batch_read_size=500)
 
 
 @dataclass
 class Heard:
-    """What the narrator was told; implements `slotkeeper.core.engine.driver.context.Narrator`."""
+    """The reports to the narrator; implements `slotkeeper.core.engine.driver.context.Narrator`."""
 
     events: list[JobEvent] = field(default_factory=list)
     now: dict[str, Lane] = field(default_factory=dict)
@@ -80,7 +82,7 @@ class Heard:
         self.tables[report.source_table] = report
 
     def stored(self, states: Mapping[str, LaneState]) -> None:
-        """Nothing: what is told of tables comes by `table`."""
+        """Do nothing: reports on tables come through `table`."""
 
     def waits(self, tables: Collection[str], text: str) -> None:
         """The same."""
@@ -115,7 +117,7 @@ class At:
 
 @dataclass
 class Shared:
-    """The consents that a reset stores, seen by a job that runs; none before the first."""
+    """The consents that a reset stores, as a running job sees them; none before the first."""
 
     of: Consents | None = None
 
@@ -135,7 +137,7 @@ class Shared:
 
 
 class Mirror:
-    """One job; `start` runs it in a thread, `stop` ends it by the wanted state, `wait_equal` waits until it has caught
+    """One job; `start` runs it in a thread, `stop` ends it by the desired state, `wait_equal` waits until it has caught
     up.
 
     Its source is the table `table` of the stand-in; its sink a database of its own, in `sink_server` or beside it.
@@ -217,7 +219,7 @@ class Mirror:
             sessions.close()
 
     def stop(self) -> None:
-        """Wish it to stop and wait for the end of its thread; raises what it ended with."""
+        """Request its stop and wait for the end of its thread; raises the error that it ended with."""
         self.wanted = WantedState.STOP
         with no_lingering():
             self.join()
@@ -230,7 +232,7 @@ class Mirror:
             assert not self._thread.is_alive(), "the job did not end"
 
     def pause(self, seconds: float = 30) -> None:
-        """Wish it to pause and wait until it says so."""
+        """Request its pause and wait until it reports it."""
         self.wanted = WantedState.PAUSE
         with no_lingering():
             self._until(lambda: self.heard.events[-1:] == [JobEvent.PAUSED], seconds, "the job to be paused")
@@ -239,17 +241,17 @@ class Mirror:
         return self._thread is not None and not self._thread.is_alive()
 
     def wait_running(self, seconds: float = 60) -> Mirror:
-        """Wait until the job is RUNNING; fails at once where it ended with an error."""
+        """Wait until the job is RUNNING; fails at once if it ended with an error."""
         self._until(lambda: self.heard.state is LaneState.RUNNING, seconds, "the job to be RUNNING")
         return self
 
     def want(self, table: str, wanted: WantedState, anew: bool = False) -> None:
-        """Want a state of one table, as `jobs ... --table` does."""
+        """Set the desired state of one table, as `jobs ... --table` does."""
         turn = self.of_tables.get(table, AS_THE_JOB).turn
         self.of_tables[table] = TableWanted(wanted, turn + anew)
 
     def wait_table(self, table: str, state: JobState, seconds: float = 60) -> TableReport:
-        """Wait until one table is in that state; what is told of it."""
+        """Wait until one table is in that state; returns its report."""
 
         def there() -> bool:
             known = self.heard.tables.get(table)
@@ -261,7 +263,7 @@ class Mirror:
     def wait_equal(self, seconds: float = 60) -> None:
         """Wait until source and target hold the same rows and every lane has read everything."""
         with closing(self.warehouse.connect()) as source, closing(self.sink()) as sink:
-            # a session for each look would cost more than the look
+            # a session for each check would cost more than the check
             statements = [self._statements(channel) for channel in self.job.channels]
 
             def equal() -> bool:
@@ -276,7 +278,7 @@ class Mirror:
         return self.error
 
     def _until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
-        """Wait; fail at once where the job has ended with an error; tell its story where it takes too long."""
+        """Wait; fail at once if the job has ended with an error; print its events if it takes too long."""
 
         def asked() -> bool:
             if self.error is not None:
@@ -314,7 +316,7 @@ class Mirror:
         return self.query(self.sink, self._statements(channel)[1])
 
     def _statements(self, channel: ChannelSpec | None = None) -> tuple[str, str]:
-        """What asks for the rows of a channel's source, and of its target."""
+        """The statements that read the rows of a channel's source, and of its target."""
         read = channel or self.job.channel
         source, target = (f"SELECT t::text FROM {dotted(name)} t" for name in (read.source_table, read.target))
         return source, target
@@ -367,7 +369,7 @@ class Mirror:
     def rows(self) -> list[ProgressRow]:
         try:
             return self._rows()
-        except Unreachable:  # a driver that begins ends every session of its job, ours among them
+        except Unreachable:  # a driver that starts ends every session of its job, including this one
             return self._rows()
 
     def _rows(self) -> list[ProgressRow]:
@@ -400,7 +402,7 @@ class Mirror:
 
 @contextmanager
 def no_lingering() -> Iterator[None]:
-    """Tasks end with their first quiet look: a job that is to rest need not wait for what they would linger."""
+    """Tasks end with their first quiet check: a job that has to stop need not wait until they would linger."""
     stream_task.LINGER = 0.0
     try:
         yield

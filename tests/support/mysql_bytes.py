@@ -1,4 +1,4 @@
-"""Bytes of MySQL's published formats, made here: what no server in the tests writes. For tests of the pure parts.
+"""Bytes of MySQL's published formats that no server in the tests writes. For tests of the pure parts.
 
 Sources: MySQL's Doxygen pages of binary_log::Table_map_event, Rows_event, Gtid_event; sql-common/json_binary.h.
 """

@@ -1,4 +1,4 @@
-"""What a target must hold: one event after another, by the documented meaning of every option. Pure Python.
+"""The required contents of a target: one event after another, by the documented meaning of every option. Pure Python.
 
 It knows no steps, no staging and no SQL, so that it can be wrong only about the rules themselves. Each rule names its
 source.

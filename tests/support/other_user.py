@@ -1,4 +1,4 @@
-"""What another user does to a state folder, in a process that was root's until it had imported what it needs.
+"""Another user's access to a state folder, in a process that was root's until its imports were done.
 
 `python -m tests.support.other_user VERB FOLDER UID UMASK GROUP` prints what happened as JSON. So it works where that
 user cannot reach the checkout.
@@ -59,7 +59,7 @@ def run(
 
 
 def use(path: Path) -> dict[str, str]:
-    """Everything that commands, consoles and supervisors leave in a state folder, once more over what is there."""
+    """Every file that commands, consoles and supervisors leave in a state folder, written once more."""
     with Store.open(path) as store:
         folder, files = store.folder, ResetFiles(store.folder)
         store.register_job("orders", "c")
@@ -112,7 +112,7 @@ def intrude(path: Path) -> dict[str, str]:
 
 
 def signals(path: Path) -> dict[str, str]:
-    """What comes of signalling and looking into the processes that a file names."""
+    """The results of signalling and inspecting the processes that a file names."""
     found = {}
     for values in json.loads(os.environ["SLOTKEEPER_TEST_PROCESSES"]):
         its = Identity(**values)
@@ -138,7 +138,7 @@ def signals(path: Path) -> dict[str, str]:
 
 
 def break_in(path: Path) -> dict[str, str]:
-    """Whatever worked at embedded servers, at their files and at their processes."""
+    """The accesses that succeeded at embedded servers, at their files and at their processes."""
     served = Served(**json.loads(os.environ["SLOTKEEPER_TEST_SERVED"]))
     done = {what: came for what, came in signals(path).items() if came in ("done", "True")}
     return {**strangers.break_in(served), **intrude(path), **done}

@@ -1,4 +1,4 @@
-"""A FAKE pager for tests: the command of `[alerts]`, which notes what it is told and behaves as a file says.
+"""A FAKE pager for tests: the command of `[alerts]`, which records its notifications and behaves as a file says.
 
 `python pager.py FOLDER`: appends its standard input to `FOLDER/told`, then does what `FOLDER/do` says: nothing
 (exit 0), `fail`, `hang`, `flood`, or `fork` (start a deaf grandchild that notes its pid, then hang).
@@ -17,7 +17,7 @@ from typing import Any
 
 
 class Pager:
-    """Its folder, and what it was told."""
+    """Its folder, and its recorded notifications."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
@@ -25,7 +25,7 @@ class Pager:
 
     @property
     def command(self) -> str:
-        """As `[alerts]` has it."""
+        """In the form that `[alerts]` has."""
         return f"{sys.executable} {Path(__file__)} {self.folder}"
 
     def does(self, what: str) -> None:
@@ -36,7 +36,7 @@ class Pager:
         return [json.loads(line) for line in noted.read_text("utf-8").splitlines()] if noted.exists() else []
 
     def kinds(self, rule: str) -> list[str]:
-        """The kinds of what it was told of one rule."""
+        """The kinds of the notifications of one rule."""
         return [one["kind"] for one in self.told() if one["fault"]["rule"] == rule]
 
 

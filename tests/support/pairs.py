@@ -1,5 +1,5 @@
 """Jobs between two kinds of servers, run by the local runner: from the DWS stand-in into the stand-ins for Doris and
-Hologres, and from the run's MariaDB into PostgreSQL. What is no PostgreSQL has one as its store.
+Hologres, and from the run's MariaDB into PostgreSQL. A sink other than PostgreSQL has a PostgreSQL as its store.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Pair:
     def wait(
         self, reached: Callable[[], bool], seconds: float = 60, what: str = "the target to be as expected"
     ) -> None:
-        """Wait for a condition; fail at once where the job has ended with an error."""
+        """Wait for a condition; fail at once if the job has ended with an error."""
 
         def asked() -> bool:
             if self.mirror.error is not None:
@@ -187,7 +187,7 @@ class MysqlPair(Pair):
         )
 
     def config(self, folder: Path) -> Path:
-        """Write a configuration with this job alone and a state folder of its own."""
+        """Write a configuration with this job alone and its own state folder."""
         job = self.mirror.job
         lines = [
             f"[sources.{job.source.name}]",
@@ -211,7 +211,7 @@ class MysqlPair(Pair):
 
 
 def write_config(folder: Path, job: JobSpec, servers: str, of_channel: Sequence[str] = ()) -> Path:
-    """A configuration with one job and a state folder of its own; `of_channel` are further lines of each channel."""
+    """A configuration with one job and its own state folder; `of_channel` are further lines of each channel."""
     lines = [servers, f"[jobs.{job.name}]"]
     lines += [f'source = "{job.source.name}"', f'sink = "{job.sink.name}"', f'slot = "{job.slot}"']
     for one in job.channels:
@@ -278,7 +278,7 @@ def make_mysql_pair(
 
     yield make
     for session in opened:
-        with suppress(my.DriverError):  # of a server that was ended meanwhile
+        with suppress(my.DriverError):  # from a server that was ended meanwhile
             session.rows(f"DROP DATABASE IF EXISTS {SCHEMA}")
         session.close()
 

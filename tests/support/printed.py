@@ -1,6 +1,5 @@
-"""What screens and commands print, as a person reads it: rows joined again, a remedy's parts, what is typed.
-
-It knows how remedies are written (docs/console.md), and nothing of any fault.
+"""The output of screens and commands, as a person reads it: rows joined again, a remedy's parts, typed commands. It
+knows the form of remedies (docs/console.md), and no fault.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ WHY = "read on the screen"
 class Part:
     """One part of a remedy: its words, and what is typed in its order.
 
-    `instead`: only where the part before could not be done. `by_hand`: a person's act, without a command.
+    `instead`: only where the part before could not be done. `manual`: a person's act, without a command.
     """
 
     words: str
     commands: tuple[str, ...]
     instead: bool
-    by_hand: bool
+    manual: bool
 
 
 def paragraphs(rows: Sequence[str]) -> list[str]:
@@ -66,7 +65,7 @@ def paragraphs(rows: Sequence[str]) -> list[str]:
 def parts(remedy: str) -> list[Part]:
     """A remedy's parts, in their order.
 
-    >>> [(one.commands, one.instead, one.by_hand) for one in parts("Ask eve; or run `SELECT 1`; then `x y`")]
+    >>> [(one.commands, one.instead, one.manual) for one in parts("Ask eve; or run `SELECT 1`; then `x y`")]
     [((), False, True), (('SELECT 1',), True, False), (('x y',), False, False)]
     """
     words = _DIVIDED.split(remedy)

@@ -1,4 +1,4 @@
-"""The battery of `doctor --probe` against a warehouse of a test, and what a test has to see of it afterwards."""
+"""The battery of `doctor --probe` against a warehouse of a test, and its expected traces."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def flipped(*names: str) -> Switches:
 
 
 def drawn(seed: int) -> Switches:
-    """Switches by chance; the seed is printed."""
+    """Random switches; the seed is printed."""
     chance = random.Random(seed)
     switches = Switches.of((name, chance.choice(values)) for name, values in all_values().items())
     print(f"seed {seed}: {switches.text()}")
@@ -54,7 +54,7 @@ def drawn(seed: int) -> Switches:
 
 
 def leftovers(warehouse: Warehouse) -> list[Any]:
-    """What a probe left: tables, their objects in the stand-in, slots."""
+    """The leftovers of a probe: tables, their objects in the stand-in, slots."""
     connection = warehouse.connect()
     try:
         with connection.cursor() as cursor:

@@ -1,6 +1,5 @@
-"""The product path for tests: two embedded servers of their own, real supervisors, real Spark; and ways to disturb it.
-
-Several jobs may run over the same servers, one after another or at once, each with a slot and a target of its own.
+"""The product path for tests: two separate embedded servers, real supervisors, real Spark; and ways to disturb it.
+Several jobs may run over the same servers, one after another or at once, each with its own slot and target.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class JobProcesses:
         return found
 
     def driver(self) -> psutil.Process:
-        """The recorded driver; AssertionError where it is not running."""
+        """The recorded driver; AssertionError if it is not running."""
         view = self.view()
         assert view.driver is not None
         assert view.driver_alive
@@ -81,7 +80,7 @@ class JobProcesses:
                 yield from [one for one in psutil.Process(view.driver.pid).children() if one.name() == "java"]
 
     def kill_workers(self) -> None:
-        """SIGKILL all Python workers: which of them is busy is chance."""
+        """SIGKILL all Python workers: it is random which of them is busy."""
         for worker in until(self.workers, 30, f"{self.name} to have a worker"):
             killed(worker)
 
@@ -97,7 +96,7 @@ class JobProcesses:
         return sorted({pid for one in known for pid in processes.members(one)} - {os.getpid()})
 
     def end(self) -> None:
-        """Kill every process of this job, also those that another of them starts meanwhile."""
+        """Kill every process of this job, including those that another of them starts meanwhile."""
         if self.store.job(self.name) is not None:
             until(self._ended, 30, f"all processes of {self.name} to end")
 
@@ -132,7 +131,7 @@ def _running(process: psutil.Process) -> bool:
 Kind = Literal["driver", "jvm", "worker", "supervisor", "source", "sink"]
 KINDS: tuple[Kind, ...] = ("driver", "jvm", "worker", "supervisor", "source", "sink")
 RECOVERY = 120.0
-"""Seconds that a recovery may take before a test says that there was none."""
+"""The maximum seconds of a recovery before a test reports that there was none."""
 
 
 @dataclass
@@ -152,7 +151,7 @@ class Mirrored(JobProcesses):
     # -- commands
 
     def start(self) -> Mirrored:
-        """Start it and wait until every DN records; nobody may write meanwhile on its first start."""
+        """Start it and wait until every DN records; no writer may write meanwhile at its first start."""
         self.base = self.base or self.product.ledger()
         self.start_again()
         until(self._recording, 90, f"{self.name} to record on every DN")
@@ -163,15 +162,15 @@ class Mirrored(JobProcesses):
         control.start(self.product.store, self.name, str(self.config), self.launch, patience=Patience(0))
 
     def stop(self, seconds: float = 30) -> float:
-        """`jobs stop`; the seconds that it took."""
+        """Run `jobs stop`; its seconds."""
         return self._timed(control.stop, seconds)
 
     def pause(self, seconds: float = 30) -> float:
-        """`jobs pause`; the seconds that it took."""
+        """Run `jobs pause`; its seconds."""
         return self._timed(control.pause, seconds)
 
     def resume(self, seconds: float = 30) -> float:
-        """`jobs resume`; the seconds that it took."""
+        """Run `jobs resume`; its seconds."""
         return self._timed(control.resume, seconds)
 
     def _timed(self, command: Callable[[Store, str, Patience], JobStatus], seconds: float) -> float:
@@ -192,7 +191,7 @@ class Mirrored(JobProcesses):
         return {shard: (points.live or 0, points.durable or 0) for shard, points in kept.items()}
 
     def expected(self) -> dict[str, int]:
-        """Events per DN that this job has to have applied by now."""
+        """Events per DN that this job should have applied by now."""
         return {dn: events - self.base.get(dn, 0) for dn, events in self.product.ledger().items()}
 
     def chunks(self) -> tuple[int, int]:
@@ -222,7 +221,7 @@ class Mirrored(JobProcesses):
     # -- waiting
 
     def refuse_end(self) -> None:
-        """AssertionError where the job has ended, with its reason and the end of its log."""
+        """AssertionError if the job has ended, with its reason and the end of its log."""
         view = self.view()
         ended = not view.state.has_process or not view.lives
         assert not ended, f"{self.name} is {view.state.value}: {view.reason}; {self.log()[-2000:]}"
@@ -246,7 +245,7 @@ class Mirrored(JobProcesses):
         self._until(reached, seconds, f"{self.name} to apply {least}")
 
     def wait_copying(self, share: float = 0.2) -> None:
-        """Until a part of the chunks is done; AssertionError where none is left then."""
+        """Wait until a part of the chunks is done; AssertionError if none is left then."""
 
         def reached() -> bool:
             self.refuse_end()
@@ -258,7 +257,7 @@ class Mirrored(JobProcesses):
         assert done < planned, "the copy was over too soon to be disturbed"
 
     def wait_equal(self, seconds: float = RECOVERY) -> None:
-        """With quiet writers: until RUNNING and every event is applied once, and both tables are the same."""
+        """With quiet writers: wait until RUNNING and every event is applied once, and both tables are the same."""
         self.wait_applied(self.expected(), seconds)
         self.wait_state(JobState.RUNNING, seconds)
         applied, expected = self.applied(), self.expected()
@@ -279,7 +278,7 @@ class Mirrored(JobProcesses):
     # -- processes
 
     def kill(self, kind: Kind) -> None:
-        """SIGKILL a process of the job (all its workers: which one is busy is chance), or crash a server."""
+        """SIGKILL a process of the job (all its workers: it is random which one is busy), or crash a server."""
         if kind == "source":
             self.product.warehouse.server.restart("immediate")
         elif kind == "sink":
@@ -294,14 +293,14 @@ class Mirrored(JobProcesses):
             self.kill_workers()
 
     def drop_slot(self) -> None:
-        """Let the source forget the slot, so that it keeps no records for it."""
+        """Let the source forget the slot, so that it retains no records for it."""
         with closing(self.product.warehouse.connect()) as connection, connection.cursor() as cursor:
             cursor.execute("SELECT pgxc_binlog_clear_target_slot(%s, %s)", (TABLE, self.name))
 
-    # -- the one story of every kill
+    # -- the common course of every kill
 
     def recover_from(self, kind: Kind, idle: bool = False) -> float:
-        """Kill, then the seconds until what was committed before and one change more are applied, with no command."""
+        """Kill, then return the seconds until the earlier commits and one change more are applied without a command."""
         before = self.view()
         began = time.monotonic()
         self.kill(kind)
@@ -379,14 +378,14 @@ class Product:
         return self.jobs[-1]
 
     def write(self, rate: float = 300.0, writers: int = 4, mix: Mix | None = None, seed: int | None = None) -> Workload:
-        """Start writers; they go on through restarts of the source until `quiet`."""
+        """Start writers; they continue through restarts of the source until `quiet`."""
         mix = mix or Mix(rows=self.rows)
         self._writers = Workload(self.connect, writers, rate, self.seed if seed is None else seed, mix)
         self._writers.start()
         return self._writers
 
     def quiet(self) -> None:
-        """Stop the writers; raises what ended one before its time."""
+        """Stop the writers; raises the error that ended one before its time."""
         writers, self._writers = self._writers, None
         if writers is not None:
             writers.stop()
@@ -395,12 +394,12 @@ class Product:
         return self.warehouse.connect(autocommit=False)
 
     def insert_one(self) -> None:
-        """One booked insert on some DN, as a writer's."""
+        """One booked insert on some DN, like a writer's."""
         with closing(self.warehouse.connect()) as connection:
             workload.bulk(connection, "insert", 20, first=900_000_000_000 + time.monotonic_ns() // 1_000_000)
 
     def burst(self, rows: int) -> None:
-        """So many booked inserts of new orders, spread over the DNs, in large transactions."""
+        """This number of booked inserts of new orders, spread over the DNs, in large transactions."""
         with closing(self.warehouse.connect()) as connection:
             workload.bulk(connection, "insert", rows, workload.BULK_FIRST + self._bursts, seed=self.seed)
         self._bursts += rows

@@ -1,11 +1,9 @@
-"""Codes of servers, each provoked at a real one: how, whose fault it has to be, and the act that is its own.
-
-The table is written down before anything runs, from what the servers document about their codes and from
-docs/messages.md, and not from what a job has said. An act is whole: the statement with its names, and the start of a
-job that has ended by it.
+"""Codes of servers, each provoked at a real server, with the expected party and its own action. The table is written
+down before anything runs, from the servers' documentation of their codes and from docs/messages.md, and not from a
+job's output. An action is complete: the statement with its names, and the start of a job that it has ended.
 
 Where a server cannot be brought to a state in a test (a full disk, a crashed neighbour), an index of a real PostgreSQL
-calls a function that raises the code with PostgreSQL's own sentence. `by` is empty where the server gives the code by
+calls a function that raises the code with PostgreSQL's own sentence. `by` is empty if the server raises the code by
 itself. Sources: PostgreSQL, "PostgreSQL Error Codes", "Server Signaling Functions", "ALTER ROLE"; MySQL, "Server Error
 Message Reference"; MariaDB, "GRANT".
 """
@@ -41,7 +39,7 @@ _ROWS = 5
 
 @dataclass(frozen=True, slots=True)
 class Provoked:
-    """A code. `make` provokes it until `cure`, which somebody does who is asked to by the printed act."""
+    """A code. `make` provokes it until `cure`, which a person carries out at the request of the printed action."""
 
     name: str
     culprit: Culprit
@@ -49,18 +47,16 @@ class Provoked:
     cure: Callable[[World], object]
     by: str = ""
     looks: bool = False
-    """Its act finds out more or says that nothing is needed, and what provokes it then ends by itself."""
+    """Its action finds out more or says that none is needed, and the provoked condition then ends by itself."""
 
 
 _STARTS = rf"[^`]*; then `slotkeeper jobs start {JOB}`"
-"""How the act of what has ended a job goes on."""
+"""The last part of the action for a code that has ended the job."""
 
 
 def _sink(code: str, act: str, *, ends: bool = False, says: str = "") -> Culprit:
-    """What the sink's refusal is: a job waits for it, or has ended by it.
-
-    It ends by what its rows or its table are, by a step that is too large for a disk or a memory, and by an access that
-    was refused twice (`slotkeeper.core.retry`).
+    """The effect of the sink's refusal: a job waits for it, or has ended because of it. Its rows or its table end it, a
+    step that is too large for a disk or a memory, and an access that was refused twice (`slotkeeper.core.retry`).
     """
     rule, severity = ("job_failed", Severity.CRITICAL) if ends else ("sink_fails", Severity.WARNING)
     act += _STARTS if ends else ""
@@ -68,7 +64,7 @@ def _sink(code: str, act: str, *, ends: bool = False, says: str = "") -> Culprit
 
 
 def _raised(name: str, sentence: str, culprit: Culprit, looks: bool = False, where: str = "true") -> Provoked:
-    """Raised where a condition holds in the job's session: its act takes that away."""
+    """Raised while a condition holds in the job's session: its action removes the condition."""
 
     def make(world: World) -> None:
         world.at_sink(
@@ -106,7 +102,7 @@ def _next(world: World) -> int:
 
 
 def _by(name: str, culprit: Culprit, make: str, cure: str, ends_sessions: bool = False) -> Provoked:
-    """By a statement at the sink, and another; `{user}` is the job's login there."""
+    """Made by one statement at the sink, and fixed by another; `{user}` is the job's login there."""
 
     def made(world: World) -> None:
         world.at_sink(*_each(make.format(user=world.sink_user)))
@@ -184,7 +180,7 @@ _RETRIES = rf"^No action needed: retrying\. If it repeats, `slotkeeper locks {JO
 
 
 def _untold(code: str, act: str, says: str = "") -> Culprit:
-    """What is of unknown kind is tried ten times before it ends the job."""
+    """An error of unknown kind is tried ten times before it ends the job."""
     return replace(_sink(code, act, says=says), rules=("sink_fails", "job_failed"), ends=True)
 
 
@@ -247,8 +243,10 @@ AT_POSTGRES: tuple[Provoked, ...] = (
     _raised("57014", "canceling statement due to user request",
             _sink("SK-1404", r"^No action needed: retrying\. If it repeats, .*\blog of sink mart\b"), looks=True),
 )  # fmt: skip
-"""Refusals of a real sink of a real job, which its administrator ends. Whoever cancels a statement or ends a session
-ends no job."""
+"""Refusals of a real sink of a real job, which its administrator ends.
+
+An administrator who cancels a statement or ends a session ends no job.
+"""
 OF_ROWS: tuple[Provoked, ...] = (
     _by(
         "23514", _sink("SK-1501", rf"{_TO_SINK}`ALTER TABLE {TARGET} DROP CONSTRAINT provoked;`", ends=True, says=_KEY),
@@ -261,7 +259,7 @@ OF_ROWS: tuple[Provoked, ...] = (
     ),
     _by(
         "23503",
-        _sink(  # by the step, or by the check of the target (SK-2304) where that comes before it
+        _sink(  # by the step, or by the check of the target (SK-2304) if that comes before it
             "SK-1501",
             rf"(?:{_TO_SINK}`ALTER TABLE {TARGET} DROP CONSTRAINT of_customer;`|.*\brevert\b.*`slotkeeper slots .*)",
             ends=True, says=rf"{_KEY}|\bALTER TABLE {TARGET} DROP CONSTRAINT of_customer\b",
@@ -277,7 +275,7 @@ OF_ROWS: tuple[Provoked, ...] = (
     _raised(
         "42703", 'column "status" of relation "orders" does not exist',
         _sink("SK-1602", rf"{_TO_SINK}`ALTER TABLE {TARGET} ADD COLUMN IF NOT EXISTS status [^`]+;`", ends=True),
-        looks=True,  # a column that is truly dropped is TARGET CHANGED: the server has it, and the act changes nothing
+        looks=True,  # a column that is really dropped is TARGET CHANGED: the action changes nothing there
     ),
     _raised(
         "42P01", 'relation "mart.codes" does not exist',
@@ -287,11 +285,11 @@ OF_ROWS: tuple[Provoked, ...] = (
             _untold("SK-1999", rf"^Read `slotkeeper jobs logs {JOB}`",
                     r"(?i)^cause not recognized: cache lookup failed for type 0"), looks=True),
 )  # fmt: skip
-"""The same, of what the job writes there. The last is a code that no line of the table of causes knows."""
+"""The same, for the rows that the job writes there. The last is a code that no line of the table of causes has."""
 
 
 def _quarantined(name: str, sentence: str) -> Provoked:
-    """With on_bad_row = "quarantine": the job goes on, and the target lacks the row."""
+    """With on_bad_row = "quarantine": the job continues, and the target lacks the row."""
     act = rf"^`slotkeeper errors list {JOB}`.*; then `slotkeeper errors replay {JOB} --all --reason TEXT`$"
     says = rf"\bentry \d+\b.*{_KEY}.*\b{name}\b"
     culprit = Culprit(("rows_quarantined",), (Party.TABLE,), Severity.WARNING, act, says=says)
@@ -303,11 +301,11 @@ IN_QUARANTINE: tuple[Provoked, ...] = (
     _quarantined("23514", 'new row for relation "orders" violates check constraint "provoked"'),
     _quarantined("22001", "value too long for type character varying(3)"),
 )
-"""The same rows in a job that holds them."""
+"""The same rows in a job that quarantines them."""
 
 
 def _of_source(code: str, act: str, *, ends: bool = False) -> Culprit:
-    """What the source's refusal is; a job of a MySQL source has one lane, which is the source."""
+    """The effect of the source's refusal; a job of a MySQL source has one lane, which is the source."""
     rule, severity = ("job_failed", Severity.CRITICAL) if ends else ("source_fails", Severity.WARNING)
     act += _STARTS if ends else ""
     return Culprit((rule,), (Party.SOURCE,), severity, act, root=2, ends=ends, code=code)
@@ -340,7 +338,7 @@ def _maria_password(world: World) -> None:
 
 
 def _no_replica(world: World) -> None:
-    """Take the right away, and write rows that need it: a reader that has caught up is refused nothing."""
+    """Revoke the right, and write rows that need it: a reader that has caught up is not refused anything."""
     _at_maria(f"REVOKE REPLICATION SLAVE ON *.* FROM {_ETL}")(world)
     world.at_source(
         f"INSERT INTO {TABLE} (cust, order_no, status, amount, created)"
@@ -392,7 +390,7 @@ AT_MARIADB: tuple[Provoked, ...] = (
 
 
 def _written(world: World, **values: str) -> None:
-    """Change keys of the sink in the configuration, and start the job again by it."""
+    """Change keys of the sink in the configuration, and restart the job with it."""
     world.run(("jobs", "stop", JOB))
     before, mark, rest = world.config.read_text("utf-8").partition("[sinks.mart]")
     section, other, after = rest.partition("[jobs.")
@@ -413,7 +411,7 @@ def _misdirected(code: str, act: str, ends: bool = False, /, **values: str) -> P
 
 
 def _through(name: str, line: Line, culprit: Culprit, looks: bool = False) -> Provoked:
-    """A proxy before the sink does something to its connections."""
+    """A proxy before the sink disturbs its connections."""
     proxies: list[Proxy] = []
 
     def make(world: World) -> None:
@@ -450,4 +448,4 @@ AT_CONNECTIONS: tuple[Provoked, ...] = (
         replace(_sink("SK-1704", r"^Check sink mart at .*, and the network to it"), late=SILENT_AFTER_S),
     ),
 )
-"""Between a real job and its sink: an address that is wrong, and lines that end, are refused, or fall silent."""
+"""Between a real job and its sink: a wrong address, and connections that end, are refused, or hang."""

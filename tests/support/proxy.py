@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback before a right server: it goes through, slows down, goes silent, or cuts the line."""
+"""A TCP proxy on loopback before a working server: it passes, slows down, goes silent, or cuts the connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RST = struct.pack("ii", 1, 0)
 
 
 class Line(Enum):
-    """What becomes of bytes."""
+    """The treatment of bytes."""
 
     THROUGH = "both ways"
     SLOW = "both ways, 512 bytes every 50 ms"
@@ -54,7 +54,7 @@ class Proxy:
         self._listen()
 
     def set(self, line: Line) -> None:
-        """What becomes of bytes from now on; with CUT and REFUSED the open lines end as well."""
+        """The treatment of bytes from now on; with CUT and REFUSED the open connections end as well."""
         was = self._line
         with self._changed:
             self._line = line
@@ -67,7 +67,7 @@ class Proxy:
             self._shut(self._sockets)
 
     def aim(self, port: int) -> None:
-        """End the open lines; new ones go to another port."""
+        """End the open connections; new ones go to another port."""
         self._target = port
         self._shut(self._sockets)
 
@@ -160,9 +160,10 @@ def proxy(port: int) -> Iterator[Proxy]:
 
 
 class Wire(Proxy):
-    """A proxy whose silent lines stay silent for good; new ones are carried once it is whole again.
+    """A proxy whose silent connections stay silent for good; new ones are carried once it is whole again.
 
-    A stream with a hole in its middle does not exist in TCP, so a line must not carry bytes after it has dropped some.
+    A stream with a gap in its middle does not exist in TCP, so a connection must not carry bytes after it has dropped
+    some.
     """
 
     def __init__(self, port: int, draw: random.Random | None = None) -> None:

@@ -149,7 +149,7 @@ WORDS = [
     ":rw because",
 ]
 NOT_IN_DATABASES = ["nul\x00nul", b"\xff\xfe bad \xc3\x28".decode("utf-8", "surrogateescape"), "\ud83d lone \udc00"]
-"""What PostgreSQL does not take as text; everything else could stand in a row."""
+"""Texts that PostgreSQL does not accept; every other text could be in a row."""
 
 PAYLOADS = [*TERMINAL, *CHARACTERS, *WORDS, *NOT_IN_DATABASES]
 

@@ -1,6 +1,6 @@
 """A target of its own for batches of a Spark query: histories go in as its tasks stage them, rows come out.
 
-No Spark: what is tested is the sink's side.
+No Spark: the tests check the sink's side.
 
 Histories come as the changelog that a DataFrame has: Arrow batches with the columns of
 `slotkeeper.core.dataframe.changelog`.
@@ -133,7 +133,7 @@ class QueryEffects(Effects):
             "SELECT query, batch, rows FROM public.slotkeeper_streams WHERE target = %s", (self.table.name,)
         )
 
-    def begin_anew(self) -> None:
+    def start_over(self) -> None:
         if self.asked("SELECT to_regclass('public.slotkeeper_streams') IS NOT NULL") == [(True,)]:
             self.asked("DELETE FROM public.slotkeeper_streams WHERE target = %s", (self.table.name,))
 

@@ -1,4 +1,4 @@
-"""A writer of Spark's that writes nothing and records how it is called: what ours rests on, seen where Spark runs."""
+"""A writer for Spark that writes nothing and records its calls: the product's writer depends on them."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ class Recording(DataSource):  # type: ignore[misc]
 
 
 def lines(log: Path) -> list[dict[str, Any]]:
-    """What was recorded, in its order."""
+    """The recorded calls, in order."""
     return [json.loads(line) for line in log.read_text("utf-8").splitlines()]

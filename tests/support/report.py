@@ -1,4 +1,4 @@
-"""Writes what chaos runs found into `reports/`, which git ignores, row by row: a run that ends early leaves its page.
+"""Writes the findings of chaos runs into `reports/`, which git ignores; a run that ends early leaves its page.
 
 The first row of a run replaces the page of that day.
 """

@@ -1,4 +1,4 @@
-"""Resets of a mirror's slot, with a state folder of their own, and what both ends hold as one comparable value.
+"""Resets of a mirror's slot, with their own state folder, and the contents of both ends as one comparable value.
 
 `replay` reads a part of what is unread with the job's own worker, and no driver in between. `StandinWorld` is a slot of
 the stand-in with a real store, for tests/property/test_reset_histories.py.
@@ -39,7 +39,7 @@ from tests.support.standin import run
 
 
 class Crash(Exception):
-    """What a probe raises in place of a kill: nobody catches it."""
+    """The exception of a probe that stands for a kill: no code catches it."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ def at_rest() -> Check:
 
 @dataclass
 class Resetting:
-    """Resets of one mirror; `events` are what the job was told, `voided` the resets that ended its comparisons."""
+    """Resets of one mirror; `events` are the reports to the job, `voided` the resets that ended its comparisons."""
 
     mirror: Mirror
     folder: Path
@@ -73,9 +73,9 @@ class Resetting:
     _sink: Store | None = None
 
     def on(self, act: Callable[[ResetContext], Any], probe: Probe = silent, steal: str = "") -> Any:
-        """Do something with a bench of its own, as one command would."""
+        """Run an action with its own bench, as one command would."""
         folder = StateFolder.open(self.folder)
-        # a start of the same host reads what is consented here
+        # a start on the same host reads the consent that is stored here
         stored, shared = StoredConsents(folder, self.mirror.job.name), self.mirror.consents
         if isinstance(shared, Shared):
             shared.of = stored
@@ -120,7 +120,7 @@ class Resetting:
         return sorted(path.stem for path in (self.folder / kind).glob("*.json"))
 
     def places(self) -> dict[str, Any]:
-        """Rows (but their epoch) and points by DN: what an undo has to bring back."""
+        """Rows (without their epoch) and points by DN: an undo has to restore them."""
         found: dict[str, Any] = {row.key.shard: (self._row(row), {}) for row in self.rows()}
         for shard, flag, point in self.points():
             found[shard][1][flag] = point
@@ -171,7 +171,7 @@ class Capped:
 
 
 def replay(mirror: Mirror, share: float, draw: random.Random) -> dict[str, int]:
-    """Read and apply about that share of what is unread, DN by DN; RUNNING where all has been passed.
+    """Read and apply about this share of the unread changes, DN by DN; RUNNING if all have been passed.
 
     Like a start: under a new epoch. Returns each DN's newest point.
     """
@@ -234,7 +234,7 @@ class StandinWorld:
         run(self.mirror.warehouse, *orders)
 
     def heal(self) -> None:
-        """A target that equals the source, whatever came before, and a store without resets."""
+        """A target that equals the source, for any earlier state, and a store without resets."""
         if self.resetting.on(lambda ctx: ctx.resets.history(1)):
             self.mirror.at_sink("DELETE FROM slotkeeper_resets")
         if self.state not in STREAMING:
@@ -247,7 +247,7 @@ class StandinWorld:
         assert self.equal() and self.state is LaneState.RUNNING
 
     def start(self, share: float) -> None:
-        """A copy is the driver's own, to its end."""
+        """A copy by the driver itself, to its end."""
         if self.state not in STREAMING:
             self.mirror.start().wait_running()
             self.mirror.stop()

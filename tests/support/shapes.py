@@ -22,7 +22,7 @@ ROWS = "INSERT INTO {table} (id, v, w, n) SELECT n, 'v' || n, n, n FROM generate
 
 @dataclass
 class MemoryAudit:
-    """What a job writes down; implements `slotkeeper.core.engine.driver.context.JobAudit`."""
+    """The records of a job; implements `slotkeeper.core.engine.driver.context.JobAudit`."""
 
     lines: list[AuditLine] = field(default_factory=list)
 
@@ -58,7 +58,7 @@ def statements_of(hint: str) -> list[str]:
 
 
 def typed_as_printed(mirror: Mirror, hint: str, folder: Path) -> None:
-    """Do what a hint says, word for word: the statements, the reset, the start."""
+    """Carry out a hint, word for word: the statements, the reset, the start."""
     assert hint.endswith(f"; then {new_snapshot(mirror.job)}"), hint
     mirror.at_sink(*statements_of(hint))
     assert Resetting(mirror, folder / "state").reset(SNAPSHOT).outcome == DONE

@@ -56,7 +56,7 @@ class Looking:
         self._child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
     def look(self) -> Shown:
-        """What `jobs show` says now."""
+        """The current output of `jobs show`."""
         assert self._child.stdin is not None and self._child.stdout is not None
         began = time.monotonic()
         self._child.stdin.write("\n")

@@ -1,4 +1,4 @@
-"""A configuration whose source and sink are bad servers, and the commands that somebody at a prompt gives there."""
+"""A configuration whose source and sink are bad servers, and the commands that a user types there."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "errors replay": ("errors", "replay", JOB, "1", "--reason", "why"),
     "verify": ("verify", JOB),
 }
-"""Every command that asks a server, as somebody gives it about the configuration's job."""
+"""Every command that asks a server, as a user types it for the configuration's job."""
 WAITING = "import slotkeeper.console.commands.main, psycopg2, threading; print(flush=True); threading.Event().wait()"
 
 
@@ -52,7 +52,7 @@ class Place:
     folder: Path
 
     def begin(self, words: tuple[str, ...]) -> subprocess.Popen[str]:
-        """A command as somebody at a prompt starts it."""
+        """A command as a user at a prompt starts it."""
         return begun(self.folder / "slotkeeper.toml", words)
 
     def files(self) -> str:
@@ -89,7 +89,7 @@ def opened(mode: Mode, folder: Path) -> Iterator[Place]:
 
 
 def ended(command: subprocess.Popen[str], seconds: float = 40) -> tuple[int, str, str]:
-    """Its exit code, and what it told; one that hangs is killed."""
+    """Its exit code, and its output; a hanging command is killed."""
     try:
         out, err = command.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:

@@ -1,9 +1,8 @@
 """A standalone Spark cluster for tests: a master and its workers from the pyspark wheel, on 127.0.0.1, ended by pid.
 
-The workers know a Python that has the third-party packages and not ours, so that what runs there was shipped.
-
-An executor is known as what runs below a process that the test started (the job's JVM, or a cluster's worker), never by
-its name alone.
+The workers have a Python with the third-party packages and without the product, so that the code that runs there was
+shipped. An executor is recognized as a process below one that the test started (the job's JVM, or a cluster's worker),
+never by its name alone.
 """
 
 from __future__ import annotations
@@ -43,7 +42,9 @@ _NEEDED = ("psycopg2", "psycopg2_binary.libs")
 
 
 def bare_python(folder: Path, needed: tuple[str, ...] = _NEEDED) -> Path:
-    """The interpreter of a new environment that holds what `docs/runbook.md` asks of a worker, and nothing of ours."""
+    """The interpreter of a new environment that has the packages that `docs/runbook.md` requires of a worker, and not
+    the product.
+    """
     venv.create(folder, with_pip=False, symlinks=True)
     mine = Path(sysconfig.get_path("purelib"))
     theirs = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
@@ -54,7 +55,7 @@ def bare_python(folder: Path, needed: tuple[str, ...] = _NEEDED) -> Path:
 
 
 def documented_settings() -> dict[str, str]:
-    """What the runbook writes into spark-defaults.conf of masters and workers, without the secret."""
+    """The settings that the runbook writes into spark-defaults.conf of masters and workers, without the secret."""
     page = (Path(__file__).parents[2] / "docs" / "runbook.md").read_text("utf-8")
     found = dict(re.findall(r"^ +(spark\.\S+) +(\S+)$", page, re.MULTILINE))
     assert found.pop("spark.authenticate.secret") == "..."
@@ -62,10 +63,9 @@ def documented_settings() -> dict[str, str]:
 
 
 class SparkCluster:
-    """One master and `workers` of one core each, whose secret is `secret`; `close` ends what was started here.
-
-    `settings` are what `docs/runbook.md` writes into spark-defaults.conf, unless a test wants others; the secret is
-    added to them.
+    """One master and `workers` of one core each, whose secret is `secret`; `close` ends the processes that were started
+    here. `settings` are those that `docs/runbook.md` writes into spark-defaults.conf, unless a test needs others; the
+    secret is added to them.
     """
 
     def __init__(self, folder: Path, secret: str, workers: int = 2, settings: Mapping[str, str] | None = None) -> None:
@@ -96,7 +96,7 @@ class SparkCluster:
         self._workers.append(self._started[-1].pid)
 
     def restart_master(self) -> None:
-        """Kill the master and start one at the same place that knows nothing of before, and has the workers again."""
+        """Kill the master and start one at the same address that has no earlier state, and has the workers again."""
         self._started[0].kill()
         self._started[0].wait()
         self._start(
@@ -188,13 +188,13 @@ def _children(pid: int) -> list[psutil.Process]:
 def _is_executor(process: psutil.Process) -> bool:
     try:
         return _BACKEND in process.cmdline()
-    except psutil.Error:  # gone, or a zombie that nobody has waited for
+    except psutil.Error:  # exited, or a zombie that no parent has waited for
         return False
 
 
 @dataclass(frozen=True)
 class HeldStep:
-    """An executor whose worker waits at the sink, in mid-transaction, behind a lock of the test."""
+    """An executor whose worker waits at the sink, in mid-transaction, for a lock of the test."""
 
     executor: psutil.Process
     backend: int

@@ -1,4 +1,4 @@
-"""Sources and targets that cannot be mirrored: how each is spoiled, what is said of it, and the cure."""
+"""Sources and targets that cannot be mirrored: the fault of each, its message, and its fix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HSTORE = ["orientation=column", "enable_hstore_opt=on"]
 
 @dataclass(frozen=True)
 class Case:
-    """How a table is spoiled, what is said of it, and the cure."""
+    """The fault of a table, its message, and its fix."""
 
     spoil: Callable[[Warehouse], object]
     what: str
@@ -82,7 +82,7 @@ SOURCE = {
         "enable_gtm_free is on: a job needs one sync point per transaction",
         "ask an administrator to set enable_gtm_free to off",
     ),
-    "points that nobody has asked about": Case(
+    "points without a request": Case(
         _says("gtm_option", "gtm-lite"),
         "gtm_option is gtm-lite: DWS does not document one ordered sync point per transaction",
         "slotkeeper doctor --probe dws1",
@@ -137,7 +137,7 @@ SOURCE = {
         f"{TABLE} has row-level security, which can hide rows from this login",
         f"ALTER TABLE {TABLE} DISABLE ROW LEVEL SECURITY",
     ),
-    "row security of a DWS": Case(
+    "row security of DWS": Case(
         _options(*HSTORE, "enable_binlog=on", "enable_rowsecurity=true"),
         f"{TABLE} has row-level security, which can hide rows from this login",
         f"ALTER TABLE {TABLE} DISABLE ROW LEVEL SECURITY",
@@ -305,7 +305,7 @@ SINK = {
 
 
 def mend(warehouse: Warehouse) -> None:
-    """Take back whatever a case of SOURCE did: the table is made anew, and so are the calls."""
+    """Undo a case of SOURCE: the table is recreated, and so are the calls."""
     run(
         warehouse,
         "DELETE FROM dws.setting",

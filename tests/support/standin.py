@@ -36,14 +36,15 @@ SETTINGS = {
     "shared_preload_libraries": "plpgsql",
     "plan_cache_mode": "force_generic_plan",
 }
-"""Crashes of the server lose nothing by it, crashes of the machine end the run anyway. The last two are for the many
-sessions of a test, each of which calls a function of the stand-in a few times: its body is planned once, not each time.
+"""A crash of the server loses nothing because of it; a crash of the host ends the run anyway. The last two are for the
+many sessions of a test, each of which calls a function of the stand-in a few times: its body is planned once, not each
+time.
 """
 _numbers = itertools.count(1)
 
 
 class MakeWarehouse(Protocol):
-    """Makes one more warehouse for this test; `dns` other than 4 installs anew instead of cloning."""
+    """Makes one more warehouse for this test; `dns` other than 4 installs a new one instead of cloning."""
 
     def __call__(self, dns: int = 4, switches: Switches | None = None) -> Warehouse: ...
 
@@ -86,13 +87,13 @@ class Surface:
         return {row[0]: Point(*row[1:]) for row in answer}
 
     def start(self, table: str, slot: str = "slot1") -> dict[str, Point]:
-        """Register both points of every DN at latest, whatever the switches are; recording is on afterwards."""
+        """Register both points of every DN at latest, for any state of the switches; recording is on afterwards."""
         self.rows("SELECT * FROM pgxc_register_full_sync_point(%s, %s)", (table, slot))
         self.read_status(table, slot, True)
         return self.read_status(table, slot)
 
     def changes(self, table: str, node: int = 0, start: int = 0, end: int = 9_999_999_999) -> list[tuple[Any, ...]]:
-        """All rows in (point, sequence) order; needs a look at the same table first."""
+        """All rows in (point, sequence) order; needs a check of the same table first."""
         return sorted(
             self.rows("SELECT * FROM pgxc_get_binlog_changes(%s, %s, %s, %s)", (table, node, start, end)),
             key=lambda row: row[:2],
@@ -119,14 +120,14 @@ def run(warehouse: Warehouse, *statements: str, settings: Sequence[str] = ()) ->
 
 
 def slot_points(warehouse: Warehouse) -> list[tuple[Any, ...]]:
-    """Every slot point that the server keeps, behind the surface."""
+    """Every slot point that the server keeps, read from its store."""
     with closing(warehouse.connect()) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT * FROM dws.slot ORDER BY rel, slot_name, dn, checkpoint")
         return cursor.fetchall()
 
 
 def new_database(server: Server, database: str, *statements: str, template: str = "template1") -> None:
-    """A database, in which the statements are run; a copy of files takes half the time of one through the log."""
+    """A database, in which the statements are run; copying files takes half the time of a copy through the log."""
     names = (pg.sql.Identifier(database), pg.sql.Identifier(template))
     _run_in(server, "postgres", pg.sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy").format(*names))
     _run_in(server, database, *map(pg.sql.SQL, statements))
@@ -154,7 +155,7 @@ def _sweep() -> None:
 
 @pytest.fixture(scope="session")
 def pg_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One server for the whole run; gone with everything that it wrote at the end."""
+    """One server for the whole run; it is removed with all its data at the end."""
     if (disk := memory.memory_disk()) is not None:
         _sweep()
         above = Path(tempfile.mkdtemp(prefix=PREFIX, dir=disk))
@@ -168,14 +169,14 @@ def pg_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def standin_template(pg_server: Server) -> str:
-    """The name of a database with the stand-in, four DNs and no table; nobody stays connected to it."""
+    """The name of a database with the stand-in, four DNs and no table; no session stays connected to it."""
     Warehouse.install(pg_server, dns=4, database=TEMPLATE)
     return TEMPLATE
 
 
 @pytest.fixture
 def make_warehouse(pg_server: Server, standin_template: str) -> Iterator[MakeWarehouse]:
-    """A maker of warehouses, each in a database of its own that goes with the test."""
+    """A maker of warehouses, each in a separate database that is dropped with the test."""
     made: list[str] = []
 
     def make(dns: int = 4, switches: Switches | None = None) -> Warehouse:

@@ -1,4 +1,4 @@
-"""Embedded servers of every kind at once, and what a user of the host who has no password of theirs tries there.
+"""Embedded servers of every kind at once, and the attempts of a user of the host without their passwords.
 
 `python -m tests.support.strangers FOLDER UID` starts them as that user, says where they are as one line of JSON, and
 ends them when its input ends. `break_in` is tried by another process (`tests.support.other_user`).
@@ -86,7 +86,9 @@ def serve(folder: Path, stack: ExitStack) -> Served:
 
 
 def break_in(served: Served) -> dict[str, str]:
-    """What worked, by what was tried: logins without a password or with one to guess, and requests without a login."""
+    """The attempts that succeeded, by kind: logins without a password or with one to guess, and requests without a
+    login.
+    """
     found: dict[str, str] = {}
     for port in served.postgres:
         for user in ("postgres", "etl"):
@@ -179,7 +181,7 @@ def _packet(line: socket.socket) -> bytes:
 
 
 def _said(port: int, method: str, path: str, login: str) -> str:
-    """What a part of the stand-in for a Doris does for this request; "" where it refuses."""
+    """The answer of a part of the stand-in for a Doris to this request; "" if it refuses."""
     headers = {"Authorization": f"Basic {login}"} if login else {}
     headers |= {"format": "json", "read_json_by_line": "true"}
     asked = urllib.request.Request(f"http://{HOST}:{port}{path}", b"{}" if method == "PUT" else None, headers)

@@ -1,12 +1,12 @@
-"""A program on a terminal of its own: keys in, bytes out with their times, what the screen shows, what it costs.
+"""A program on its own terminal: keys in, bytes out with their times, the screen, and the CPU and memory used.
 
-Nothing here waits for a time where a condition can be waited for; `during` is for measuring. Used by the tests and by
+Waits are for conditions, not for times, where possible; `during` is for measuring. Used by the tests and by
 `bench`.
 
-The bytes are taken apart into characters, controls and sequences. Strict where a real emulator is lenient: every
-sequence that is not on the short list of what Textual sends is kept as foreign. That is why there is no emulator
-library here (pyte, the usual one, skips what it does not know, and that is what these tests look for); tmux draws the
-pictures of `bench.snapshots`, and is the second opinion.
+The bytes are taken apart into characters, controls and sequences. It is strict where a real emulator is lenient: every
+sequence outside the short list of Textual's own is recorded as foreign. For this reason it uses no emulator library
+(pyte, the usual one, skips unknown sequences, and these tests look for them); tmux draws the pictures of
+`bench.snapshots`, and is the second opinion.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _ALLOWED = re.compile(
     rf"\x1b\[\?(?:{_MODES})[hl]|\x1b\[\?(?:2026|2048)\$p|\x1b\[>\d+u|\x1b\[<u|\x1b\]22;[a-z-]*\x07"
     r"|\x1b\[\d+;\d+H|\x1b\[H|\x1b\[[\d;]*m|[\r\n]"
 )
-"""What Textual sends: modes, its questions, the pointer's shape, places and colours."""
+"""The sequences that Textual sends: modes, its questions, the pointer's shape, positions and colours."""
 _WHERE = "\x1b[6n"
 _PROBE = (_WHERE, "\x1b[K")
-"""How the console asks, before it begins, whether the terminal draws its signs in one column each."""
+"""The console's question, before it starts, whether the terminal draws its signs in one column each."""
 _STYLES = frozenset(("0", "1", "2", "3", "4", "7", "9", "22", "23", "24", "27", "29"))
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _WRAP = "7"
@@ -58,20 +58,20 @@ _PLACE = re.compile(r"\x1b\[(\d*);?(\d*)H")
 
 @dataclass
 class Screen:
-    """The characters of a screen, fed with bytes; `foreign` is what nobody of ours sent."""
+    """The characters of a screen, fed with bytes; `foreign` has the sequences that the console does not send."""
 
     width: int
     height: int
     foreign: list[str] = field(default_factory=list)
     modes: dict[str, bool] = field(default_factory=dict)
     coloured: int = 0
-    """How many sequences set a colour."""
+    """The number of sequences that set a colour."""
     inline: bool = False
     """Whether the program draws over its own last lines, as `watch` does; a full screen never does."""
     ambiguous: int = 1
     """The cells of a character that East Asian fonts draw wide and others narrow (UAX #11, class A)."""
     reports: list[bytes] = field(default_factory=list)
-    """Answers to the question where the cursor is, which are to be sent."""
+    """Pending answers to the question for the cursor's position."""
 
     def __post_init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
@@ -84,7 +84,7 @@ class Screen:
         self._cells = [[" "] * width for _ in range(height)]
 
     def feed(self, content: bytes) -> None:
-        """Take what came; an unfinished sequence waits for its end."""
+        """Take the bytes; an unfinished sequence waits for its end."""
         text = self._rest + self._decoder.decode(content)
         self._rest = ""
         place = 0
@@ -173,7 +173,7 @@ class Screen:
 
 
 def plain(content: bytes) -> str:
-    """The text among the bytes, for programs whose screens we need not know."""
+    """The text among the bytes, for programs whose screens do not have to be known."""
     return "".join(_texts(content.decode("utf-8", "replace")))
 
 
@@ -186,10 +186,10 @@ def _texts(text: str) -> Iterator[str]:
 ROOT = Path(__file__).parents[2]
 SOON = 120.0
 _OURS = ("TEXTUAL", "NO_COLOR", "COLUMNS", "LINES", "COLORTERM", "TERM_PROGRAM", "TMUX")
-"""Variables that would change what is drawn; a program gets those only that are given to it."""
+"""Variables that would change the drawing; a program gets them only if they are given to it."""
 
 _POINTER = re.compile(rb"\x1b\]22;[a-z-]*\x07")
-"""The pointer's shape, which nobody sees who has no mouse here."""
+"""The pointer's shape, which is not visible without a mouse."""
 
 
 def console(config: Path, *args: str) -> list[str]:
@@ -207,8 +207,8 @@ class Piece:
 class Terminal:
     """A started program; leaving the `with` block ends it.
 
-    `answers` are what the terminal says to questions; without them it says where the cursor is. `ambiguous` are the
-    cells of a sign that some fonts draw wide.
+    `answers` are the terminal's answers to questions; without them it reports the cursor's position. `ambiguous` are
+    the cells of a sign that some fonts draw wide.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class Terminal:
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            preexec_fn=_own_terminal,  # noqa: PLW1509 - no thread of ours holds a lock here
+            preexec_fn=_own_terminal,  # noqa: PLW1509 - no thread of this process holds a lock here
         )
         os.close(slave)
         self._open = True
@@ -255,21 +255,21 @@ class Terminal:
 
     @property
     def count(self) -> int:
-        """How many bytes that were."""
+        """The number of these bytes."""
         return sum(len(piece.content) for piece in self.pieces)
 
     def send(self, keys: str | bytes) -> float:
-        """Type; when that was."""
+        """Type; returns the time."""
         os.write(self.master, keys.encode() if isinstance(keys, str) else keys)
         return time.monotonic()
 
     def read(self, seconds: float = 0.05) -> bytes:
-        """What comes next, at most so long waited for; empty where nothing came or its end is reached."""
+        """The next bytes, waited for at most this long; empty if none came or the end is reached."""
         if not self._open or not select.select([self.master], [], [], max(0.0, seconds))[0]:
             return b""
         try:
             content = os.read(self.master, 65_536)
-        except OSError:  # nobody has the other side open any more
+        except OSError:  # no process has the other side open any more
             self._open = False
             return b""
         self.pieces.append(Piece(time.monotonic(), content))
@@ -296,13 +296,13 @@ class Terminal:
         self.until(lambda: all(text in self.screen.text for text in texts), " and ".join(map(repr, texts)), seconds)
 
     def resize(self, size: tuple[int, int]) -> None:
-        """Give the terminal another size; what was on it is gone."""
+        """Give the terminal another size; its contents are lost."""
         self.size = size
         self.screen.resize(*size)
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
 
     def first(self, keys: str) -> float:
-        """Type, and read until something comes that can be seen: the seconds between."""
+        """Type, and read until a visible change; returns the seconds between."""
         at = self.send(keys)
         before = len(self.pieces)
         self.until(lambda: any(_seen(piece) for piece in self.pieces[before:]), f"something seen after {keys!r}")
@@ -315,7 +315,7 @@ class Terminal:
                 raise AssertionError(f"not quiet within {most:g} s")
 
     def during(self, seconds: float) -> Used:
-        """Read for so long; what it used meanwhile."""
+        """Read for this long; returns the resources that it used meanwhile."""
         began, cpu, count = time.monotonic(), self.cpu(), self.count
         while (left := began + seconds - time.monotonic()) > 0 and self._open:
             self.read(min(left, 0.5))
@@ -348,7 +348,7 @@ class Terminal:
         return time.monotonic() - at
 
     def gone(self, seconds: float = SOON) -> int:
-        """Wait for its end, reading what it still says; the exit code."""
+        """Wait for its end, reading its remaining output; the exit code."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None:
             if time.monotonic() > deadline:
@@ -364,7 +364,7 @@ class Terminal:
         return self.process.returncode
 
     def hang_up(self) -> None:
-        """Close the terminal, as a lost connection does; safe twice."""
+        """Close the terminal, like a lost connection; safe to call twice."""
         if self.master >= 0:
             os.close(self.master)
             self.master = -1
@@ -380,7 +380,7 @@ class Terminal:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a program used in some seconds."""
+    """The resources that a program used in some seconds."""
 
     seconds: float
     cpu: float

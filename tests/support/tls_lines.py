@@ -1,6 +1,6 @@
-"""What can stand between a client and a server on loopback: TLS fronts, servers that beg, a man in the middle.
+"""Servers between a client and a server on loopback: TLS proxies, servers that ask for a password, a man in the middle.
 
-The embedded server is built without OpenSSL, so TLS ends here and goes on to it in plain text. PostgreSQL, "Message
+The embedded server is built without OpenSSL, so TLS ends here and continues to it in plain text. PostgreSQL, "Message
 Flow", SSL Session Encryption: the client asks with eight bytes and is answered S or N. MySQL,
 "Protocol::HandshakeV10": the lower two bytes of the capabilities follow the version, the thread's number, eight bytes
 of the challenge and a filler; "Protocol::SSLRequest" is a client's 32 bytes before its hello.
@@ -30,13 +30,13 @@ SALT = b"slot"
 
 @dataclass(slots=True)
 class Seen:
-    """What clients did at a listener: `port` is where it listens, `tls` and `plain` count what they began with."""
+    """The connections of clients at a listener: `port` is its port, `tls` and `plain` count how they started."""
 
     port: int = 0
     tls: int = 0
     plain: int = 0
     answers: list[bytes] = field(default_factory=list)
-    """The passwords that clients sent, as they were on the line inside of any TLS."""
+    """The passwords that clients sent, in their form inside of any TLS."""
 
 
 class Authority:
@@ -49,7 +49,9 @@ class Authority:
         self.ca.cert_pem.write_to_path(self.root)
 
     def server(self, *names: str, days: int = 1, client: Authority | None = None) -> ssl.SSLContext:
-        """A server's side with a certificate for `names` that ends in so many days; clients show one of `client`."""
+        """A server's side with a certificate for `names` that expires in this number of days; clients show one of
+        `client`.
+        """
         ends = datetime.now(timezone.utc) + timedelta(days=days)
         begins = datetime.now(timezone.utc) - timedelta(days=30)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -60,7 +62,7 @@ class Authority:
         return context
 
     def client(self, name: str, password: str = "") -> tuple[Path, Path]:
-        """(certificate, key) files of a client, the key encrypted where a password is given."""
+        """(certificate, key) files of a client, with the key encrypted if a password is given."""
         made = self.ca.issue_cert(common_name=name)
         cert, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
         made.cert_chain_pems[0].write_to_path(cert)
@@ -78,7 +80,7 @@ class Authority:
 
 @contextmanager
 def tls_front(context: ssl.SSLContext, port: int) -> Iterator[Seen]:
-    """TLS in front of a server at `port` that speaks none."""
+    """TLS in front of a server at `port` that has none."""
 
     def serve(line: socket.socket, first: bytes) -> None:
         with socket.create_connection((HOST, port)) as behind:
@@ -91,7 +93,7 @@ def tls_front(context: ssl.SSLContext, port: int) -> Iterator[Seen]:
 
 @contextmanager
 def begging(context: ssl.SSLContext | None, method: int) -> Iterator[Seen]:
-    """A server that speaks TLS only by a context, and asks for a password: 3 as clear text, 5 as an MD5 hash."""
+    """A server that speaks TLS only with a context, and asks for a password: 3 as clear text, 5 as an MD5 hash."""
 
     def serve(line: socket.socket, first: bytes) -> None:
         salt = SALT if method == 5 else b""
@@ -106,7 +108,7 @@ def begging(context: ssl.SSLContext | None, method: int) -> Iterator[Seen]:
 
 
 def md5_answer(user: str, password: str) -> bytes:
-    """What a client answers to a server that asks for an MD5 hash with our salt."""
+    """A client's answer to a server that asks for an MD5 hash with this salt."""
     inner = hashlib.md5((password + user).encode()).hexdigest().encode()
     return b"md5" + hashlib.md5(inner + SALT).hexdigest().encode()
 
@@ -121,7 +123,7 @@ def _listening(context: ssl.SSLContext | None, serve: Callable[[socket.socket, b
 def _greet(
     line: socket.socket, context: ssl.SSLContext | None, serve: Callable[[socket.socket, bytes], None], seen: Seen
 ) -> None:
-    """Answer a request for TLS, take the client's first message, and go on with `serve`."""
+    """Answer a request for TLS, take the client's first message, and continue with `serve`."""
     first = _message(line)
     if struct.unpack("!I", first[4:8])[0] == SSL_REQUEST:
         seen.tls += 1
@@ -151,7 +153,7 @@ def exactly(line: socket.socket, count: int) -> bytes:
 
 
 def exchange(line: socket.socket, behind: socket.socket) -> None:
-    """Carry bytes both ways until one end closes, in one thread: a TLS socket of Python 3.11 is not for two."""
+    """Carry bytes both ways until one end closes, in one thread: a TLS socket of Python 3.11 does not support two."""
     while True:
         waits = isinstance(line, ssl.SSLSocket) and line.pending()
         for one in [line] if waits else select.select([line, behind], [], [])[0]:
@@ -173,7 +175,7 @@ SSL_REQUEST_BYTES = 32
 
 @dataclass(slots=True)
 class Middle:
-    """What he has got: `port` is where he listens, `logins` are the packets in which clients log in."""
+    """The loot of the man in the middle: `port` is his port, `logins` are the packets in which clients log in."""
 
     port: int = 0
     logins: list[bytes] = field(default_factory=list)
@@ -181,8 +183,10 @@ class Middle:
 
 @contextmanager
 def between(port: int, own: ssl.SSLContext | None) -> Iterator[Middle]:
-    """In front of a server at `port`: with a certificate of his own, or, with none, without TLS. He greets as the
-    server does, takes the login, and ends: what a login holds is all that he is after."""
+    """In front of a server at `port`: with a certificate of his own, or, without one, without TLS.
+
+    He greets as the server does, takes the login, and ends: he wants only the contents of a login.
+    """
     middle = Middle()
 
     def serve(line: socket.socket) -> None:
@@ -201,7 +205,7 @@ def between(port: int, own: ssl.SSLContext | None) -> Iterator[Middle]:
 
 @contextmanager
 def mysql_tls_front(context: ssl.SSLContext, port: int) -> Iterator[int]:
-    """TLS in front of a server at `port` that speaks none; its own port."""
+    """TLS in front of a server at `port` that has none; returns its own port."""
 
     def serve(line: socket.socket) -> None:
         with socket.create_connection((HOST, port)) as server:
@@ -216,7 +220,7 @@ def mysql_tls_front(context: ssl.SSLContext, port: int) -> Iterator[int]:
 
 
 def _mysql_log_in(safe: socket.socket, server: socket.socket) -> None:
-    """Carry a login, whose packets have numbers: the server does not know of the request for TLS."""
+    """Carry a login, whose packets have numbers: the server does not see the request for TLS."""
     login = _packet(safe)
     flags = int.from_bytes(login[4:8], "little") & ~CLIENT_SSL
     login = login[:4] + flags.to_bytes(4, "little") + login[8:]
@@ -235,7 +239,7 @@ def _numbered(packet: bytes, more: int) -> bytes:
 
 @contextmanager
 def listening(serve: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A port each of whose connections is served in a thread of its own; a lost one ends it."""
+    """A port that serves each connection in a separate thread; a lost connection ends its thread."""
 
     def served(line: socket.socket) -> None:
         with suppress(OSError, EOFError), line:

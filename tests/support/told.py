@@ -1,6 +1,6 @@
-"""What the console at 80x24 and the judgement behind `status --json` say of a fault, moment by moment.
+"""The report of a fault on the console at 80x24 and by the judgement behind `status --json`, sample by sample.
 
-A sample is calm where it says of our job that nothing is wrong.
+A sample is calm if it reports no fault of the job.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Sample:
         return "No problems" in self.screen
 
     def told(self, rule: str, words: str) -> bool:
-        """Whether a fault of that rule is told by both, with these words on a screen whose verdict is not calm."""
+        """Whether both report a fault of that rule, with these words on a screen whose verdict is not calm."""
         return not self.screen_calm and words in self.screen and any(one.rule == rule for one in self.faults)
 
 
 @dataclass
 class Watcher:
-    """A console on a terminal of its own, and the judgement of the same state folder beside it."""
+    """A console on its own terminal, and the judgement of the same state folder beside it."""
 
     terminal: Terminal
     store: Store
@@ -51,7 +51,7 @@ class Watcher:
     samples: list[Sample] = field(default_factory=list)
 
     def faults(self) -> tuple[Fault, ...]:
-        """What `status --json` would print now."""
+        """The output that `status --json` would print now."""
         return judge(gather(self.store, load(self.config, {}), SystemClock().utc()))
 
     def sample(self) -> Sample:
@@ -63,7 +63,7 @@ class Watcher:
         return made
 
     def until(self, condition: Callable[[Sample], bool], seconds: float, what: str) -> Sample:
-        """Sample until one meets the condition; that one."""
+        """Sample until one meets the condition; returns it."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             made = self.sample()
@@ -73,7 +73,7 @@ class Watcher:
         raise AssertionError(f"not within {seconds:g} s: {what}; judged: {said}; screen:\n{self.terminal.screen.text}")
 
     def during(self, seconds: float) -> list[Sample]:
-        """All samples of so many seconds from now on."""
+        """All samples of this number of seconds from now on."""
         first, end = len(self.samples), time.monotonic() + seconds
         while time.monotonic() < end:
             self.sample()
@@ -81,7 +81,7 @@ class Watcher:
 
 
 class Beside:
-    """A watcher in a thread of its own, for the `with` block: what makes a fault may take its time meanwhile."""
+    """A watcher in a separate thread, for the `with` block: making a fault may take its time meanwhile."""
 
     def __init__(self, terminal: Terminal, state: Path, config: Path) -> None:
         self.samples: list[Sample] = []

@@ -1,7 +1,7 @@
-"""What is told of each table's state, held against the state in its progress rows again and again.
+"""The reported state of each table, compared repeatedly with the state in its progress rows.
 
-Rows go before what is told: a table is told as far as its rows are within `WITHIN`, and never further than they are.
-What is told without claiming how far a table is (PENDING, PAUSED, STOPPED, FAILED) is held against nothing.
+Rows precede reports: the report reaches the state of the rows within `WITHIN`, and is never ahead of them. A report
+that claims no progress of a table (PENDING, PAUSED, STOPPED, FAILED) is not compared.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from tests.support.mirror import Mirror
 from tests.support.product import Mirrored
 
 WITHIN = 3.0
-"""Seconds after which a table has to be told as far as its rows are."""
+"""Seconds after which the report on a table has to reach the state of its rows."""
 _FAR = {"creating": 0, "copying": 0, "catching up": 1, "running": 2}
 _TOLD = {JobState.SNAPSHOT.value: 0, JobState.CATCHING_UP.value: 1, JobState.RUNNING.value: 2}
 _NAMES = ("SNAPSHOT", "CATCHING UP", "RUNNING")
 Sample = tuple[Mapping[str, str], Iterable[tuple[str, str]]]
-"""The state that is told of each table, and after it (table, state) of each progress row."""
+"""The reported state of each table, and after it (table, state) of each progress row."""
 
 
 @dataclass
 class ToldStates:
-    """Judges samples; `wrong` has every difference, `samples` how many claims were held against rows."""
+    """Judges samples; `wrong` has every difference, `samples` the number of compared claims."""
 
     wrong: list[str] = field(default_factory=list)
     samples: int = 0
     _seen: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def judge(self, told: Mapping[str, str], rows: Iterable[tuple[str, str]], now: float) -> None:
-        """`rows` were read after `told`, so that they are as far or further: only a new copy goes back."""
+        """`rows` were read after `told`, so that they are at or beyond it: only a new copy goes back."""
         stored: dict[str, int] = {}
         for table, state in rows:
             stored[table] = min(stored.get(table, 2), _FAR[state])
@@ -47,19 +47,21 @@ class ToldStates:
                 self._seen[table] = far, now
             claimed = _TOLD.get(told.get(table, ""))
             if claimed is None:
-                self._seen[table] = far, now  # it is measured from when something is claimed
+                self._seen[table] = far, now  # the time counts from the start of a claim
                 continue
             self.samples += 1
             lasts = now - self._seen[table][1]
             if claimed > far:
-                self.wrong.append(f"{table} is told {_NAMES[claimed]}, its rows say {_NAMES[far]}")
+                self.wrong.append(f"{table} is reported {_NAMES[claimed]}, its rows say {_NAMES[far]}")
             elif claimed < far and lasts >= WITHIN:
-                self.wrong.append(f"{table} is told {_NAMES[claimed]}, its rows say {_NAMES[far]} for {lasts:.1f} s")
+                self.wrong.append(
+                    f"{table} is reported {_NAMES[claimed]}, its rows say {_NAMES[far]} for {lasts:.1f} s"
+                )
 
 
 @contextlib.contextmanager
 def watched(sample: Callable[[], Sample | None], every: float) -> Iterator[ToldStates]:
-    """Judge samples for the block; one that cannot be taken, because a server restarts, is left out."""
+    """Judge samples for the block; a sample that fails because a server restarts is left out."""
     found, done = ToldStates(), threading.Event()
 
     def watch() -> None:
@@ -88,7 +90,7 @@ def of_mirror(mirror: Mirror) -> Sample:
 
 
 def of_product(job: Mirrored) -> Sample | None:
-    """A job of processes, by its state store; None while no driver reports: what it told last is known as old then."""
+    """A job of processes, by its state store; None while no driver reports: its last report counts as old then."""
     view = job.view()
     age = None if view.reported_at is None else elapsed(view.reported_at, SystemClock().utc())
     if not view.driver_alive or not view.reported or age is None or age >= WITHIN:

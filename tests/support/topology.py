@@ -98,7 +98,7 @@ class Situation:
         self._held = At("before_chunk_commit", self._in_the_copy, nth=2)
 
     def play(self) -> BaseException | None:
-        """Up to the end of the job, or until the mirror is equal with everybody writing on; returns the job's error."""
+        """Wait for the end of the job, or until the mirror is equal while all writers write; the job's error."""
         mirror = self.mirror
         if self.moment == "mid-copy":
             mirror.start(self._held)

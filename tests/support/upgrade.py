@@ -1,4 +1,4 @@
-"""What earlier versions wrote: the fixtures of `tests/fixtures/upgrade`, as files and tables."""
+"""The data of earlier versions: the fixtures of `tests/fixtures/upgrade`, as files and tables."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""How much memory Spark's Pythons take while something is done: proportional shares, so that what they
-share is once.
-"""
+"""The memory of Spark's Pythons during a block: proportional shares, so that shared pages count once."""
 
 from __future__ import annotations
 
@@ -17,7 +15,9 @@ class WorkerMemory:
     """The most memory (PSS) that one Python below this process had during the blocks, in MiB."""
 
     def __init__(self, every: float = 1.0) -> None:
-        """`every` are the seconds between two looks, each of which costs a moment of a core: it adds up all pages."""
+        """`every` is the number of seconds between two samples, each of which takes a moment of a core: it adds up all
+        pages.
+        """
         self.most = 0.0
         self._every = every
 

@@ -18,7 +18,7 @@ USER_TYPES = (
     "CREATE DOMAIN kinds.positive AS numeric(8,3) CHECK (VALUE > 0)",
     "CREATE TYPE kinds.texts AS RANGE (subtype = text)",
 )
-"""What both sides have before the start."""
+"""The setup of both sides before the start."""
 
 LONG = "repeat('0123456789abcdef', 20000)"
 

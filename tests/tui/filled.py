@@ -1,4 +1,4 @@
-"""A console for tests: a real state store filled by hand, planted looks at slots, a still clock, no threads."""
+"""A console for tests: a real state store with test data, planted answers for slots, a test clock, no threads."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Kind = TypeVar("Kind", bound=Screen[Any])
 
 
 class StillClock(SystemClock):
-    """A clock that a test moves."""
+    """A clock that only the test moves."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -75,7 +75,7 @@ class StillClock(SystemClock):
 
 @dataclass
 class StillFeed(Collector):
-    """Reads when it is told to, in the app's own thread; counts what it is asked."""
+    """Reads only on request, in the app's own thread; counts the requests."""
 
     reader: Reader
     slot_poller: SlotPoller
@@ -117,7 +117,7 @@ class StillFeed(Collector):
 
 @dataclass
 class PlantedWatch:
-    """Answers what was planted, one table of the source after the other, all of it at once."""
+    """Returns the planted answers, one table of the source after the other, all of them at once."""
 
     answers: dict[tuple[str, str], Polled | Exception]
     source: str
@@ -141,7 +141,7 @@ class PlantedWatch:
 
 @dataclass
 class Filled:
-    """A console and what stands behind it."""
+    """A console with its store, clock, feed and planted answers."""
 
     app: ConsoleApp
     store: Store
@@ -163,7 +163,7 @@ def lane(shard: str, position: int, latest: int | None = 88_512_330, **more: obj
 def begin(
     store: Store, job: str, *lanes: LaneReport, state: str = "RUNNING", living: bool = True, **more: object
 ) -> None:
-    """A job with a run of this very process, and a report."""
+    """A job with a run whose process is this test process, and a report."""
     store.register_job(job, "c.toml")
     store.begin_run(job, f"run-{job}")
     if living:
@@ -206,7 +206,7 @@ def fill(store: Store) -> None:
 def slot(
     name: str, hours: float, unread: int | None, job: str | None = None, **more: object
 ) -> tuple[SlotView, SlotRetained]:
-    """A slot on two DNs whose registrations are so many hours old."""
+    """A slot on two DNs with registrations of the given ages in hours."""
     at = NOW - timedelta(hours=hours)
     live, durable = DwsPosition(88_512_330, None), DwsPosition(88_512_300, None)
     shards, holds = [], []
@@ -228,7 +228,7 @@ def slot(
 
 
 class NoQuarantines(SinkQuarantines):
-    """A sink that holds nothing."""
+    """A sink that holds no rows."""
 
     def counts(self, job: JobSpec) -> list[QuarantineCount]:
         return []
@@ -241,7 +241,7 @@ class NoQuarantines(SinkQuarantines):
 
 
 class PlantedLocks(LockPoller):
-    """Sinks that answer what was planted, at once."""
+    """Sinks that return the planted answers at once."""
 
     def __init__(self, *answers: LocksSeen) -> None:
         super().__init__()
@@ -273,7 +273,7 @@ def planted() -> Polled:
 def console(
     folder: Path, ascii_only: bool = False, filled: bool = True, environment: str = "PROD", sink_options: str = ""
 ) -> Filled:
-    """A console over a filled store; `folder` is empty, `sink_options` are those of the job orders_rt."""
+    """A console over a filled store; `folder` must be empty, `sink_options` are those of the job orders_rt."""
     config = folder / "c.toml"
     text = VALID.replace('"PROD"', f'"{environment}"').replace("[state]", f'[state]\ndir = "{folder / "state"}"')
     text = text.replace("[jobs.orders_rt.sink_options]", f"[jobs.orders_rt.sink_options]\n{sink_options}")
@@ -294,7 +294,7 @@ def over(
     answers: dict[tuple[str, str], Polled | Exception],
     ascii_only: bool = False,
 ) -> Filled:
-    """A console over a configuration and a store; `answers` are what polling a table finds."""
+    """A console over a configuration and a store; `answers` are the results of polling a table."""
 
     def watch(given: Loaded, source: str, its_clock: Clock) -> PlantedWatch:
         return PlantedWatch(answers, source, its_clock)
@@ -311,7 +311,7 @@ Driven = Callable[..., Awaitable[None]]
 
 
 def drive(made: Filled, do: Callable[[Pilot[int]], Awaitable[None]], size: tuple[int, int] = SMALL) -> None:
-    """Run the console without a terminal, do something with it, end it."""
+    """Run the console without a terminal, call `do` with its pilot, and end it."""
 
     async def run() -> None:
         async with made.app.run_test(size=size) as pilot:
@@ -325,7 +325,7 @@ def drive(made: Filled, do: Callable[[Pilot[int]], Awaitable[None]], size: tuple
 
 
 async def press(pilot: Pilot[int], *keys: str) -> None:
-    """Press keys and wait until the screen has followed."""
+    """Press keys and wait until the screen is up to date."""
     for key in keys:
         await pilot.press(key)
         await pilot.pause()
@@ -340,13 +340,13 @@ def screen(app: ConsoleApp) -> str:
 
 
 def flowing(shown: str) -> str:
-    """The words of a screen one after the other, without the sides of frames between them."""
-    whole = re.sub(r"\\ *[|\u2502]\n[|\u2502] +", "", shown)  # a word that goes on in the next row
+    """The text of a screen on one line, without the frame borders between its rows."""
+    whole = re.sub(r"\\ *[|\u2502]\n[|\u2502] +", "", shown)  # a word that continues in the next row
     return " ".join(re.sub(r"(?m)[|\u2502] *$|^[|\u2502] ", "", whole).split())
 
 
 def on_screen(app: ConsoleApp, kind: type[Kind]) -> Kind:
-    """The screen that is shown now, which is of this kind: asked anew after every key."""
+    """The screen that is shown now, which has this type: ask again after every key."""
     assert isinstance(app.screen, kind), app.screen
     return app.screen
 
@@ -354,7 +354,8 @@ def on_screen(app: ConsoleApp, kind: type[Kind]) -> Kind:
 def driven(
     make: Callable[[Path], Any] = console, size: tuple[int, int] = SMALL
 ) -> Callable[[Driven], Callable[..., None]]:
-    """A test inside a running console: it is given what `make` makes of an empty folder, the pilot, then fixtures."""
+    """A test inside a running console: its arguments are the result of `make` for an empty folder, the pilot, and
+    fixtures."""
 
     def wrapped(test: Driven) -> Callable[..., None]:
         wanted = list(inspect.signature(test).parameters.values())

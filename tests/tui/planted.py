@@ -1,4 +1,4 @@
-"""A runner for tests that starts nothing: it keeps what it was asked, and answers what a test planted."""
+"""A runner for tests that starts no process: it records the orders, and returns the answers that a test planted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Answer = tuple[int, object, str]
 
 @dataclass
 class Planted(Runner):
-    """`answers` says what a command answers at once; None leaves it on its way until `end`."""
+    """`answers` maps an order to its immediate answer; for None the order runs until `end`."""
 
     clock: StillClock
     answers: Callable[[Order], Answer | None] = lambda order: None
@@ -42,7 +42,7 @@ class Planted(Runner):
 
     @property
     def done(self) -> list[Order]:
-        """The orders that were no dry runs."""
+        """The orders that were not dry runs."""
         return [one for one in self.orders if one.listed]
 
     def start(self, order: Order) -> str:
@@ -95,14 +95,14 @@ async def until(pilot: Pilot[int], app: ConsoleApp, *words: str) -> str:
 
 
 async def until_asked(pilot: Pilot[int], condition: Callable[[], bool]) -> None:
-    """Wait until this is true of the console."""
+    """Wait until the condition is true."""
     async with asyncio.timeout(10):
         while not condition():
             await pilot.pause(0.01)
 
 
 async def typed(pilot: Pilot[int], text: str) -> int:
-    """Type a text and return how many keys that took."""
+    """Type a text and return the number of keys."""
     for character in text:
         await pilot.press(_key(character))
     await pilot.pause()
@@ -129,12 +129,13 @@ def lane_move(dn: str, before: int, after: int, skipped: int = 0, again: int = 0
 def reset_plan(
     *moves: Move, slot: str = "orders_slot", kind: TargetKind = TargetKind.EARLIEST, **more: Any
 ) -> dict[str, Any]:
-    """A reset's plan as the command line writes it."""
+    """The plan of a reset, as the command line writes it."""
     return {**_written(_plan(moves, slot, Goal(kind))), **more}
 
 
 def snapshot_plan(how: str, source: int, target: int, *notes: str) -> dict[str, Any]:
-    """The plan of a snapshot of one DN whose ends have so many rows; `how` is what it was asked to do with them."""
+    """The plan of a snapshot of one DN with these numbers of rows in its source and target; `how` is the requested
+    mode."""
     move = lane_move("dn_1", 88_120_441, 88_120_441)
     goal = Goal(TargetKind.SNAPSHOT, on_existing=how)
     rows = CopyRows(RowCount(source), RowCount(target), how or "refuse")

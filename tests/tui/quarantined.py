@@ -1,4 +1,4 @@
-"""Rows in quarantine for tests: entries of every state, and a sink that answers them or does not."""
+"""Quarantined rows for tests: entries in every state, and a sink that returns them or does not answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def entry(id: int, key: str = "4711", **more: object) -> QuarantineEntry:
 
 
 def entries() -> list[QuarantineEntry]:
-    """A changed key, a copied row, a constraint, and what is over; the newest first."""
+    """A changed key, a copied row, a constraint, and closed entries; the newest first."""
     pair = "dn_1 88512305/4"
     over = {"state": EntryState.SUPERSEDED, "ended_at": NOW, "ended_by": "88512329/2", "reason": "a later change"}
     return [
@@ -41,7 +41,7 @@ def entries() -> list[QuarantineEntry]:
 
 @dataclass
 class PlantedQuarantines(SinkQuarantines):
-    """Answers what was planted as a sink would; keeps what it was asked."""
+    """Returns the planted answers as a sink would; records the requests."""
 
     rows: list[QuarantineEntry] = field(default_factory=list)
     fault: Exception | None = None
@@ -89,14 +89,14 @@ QUARANTINING = 'on_bad_row = "quarantine"\nquarantine_limit = 100'
 
 
 def holding(folder: Path, *rows: QuarantineEntry, **more: object) -> tuple[Filled, PlantedQuarantines]:
-    """A console whose job orders_rt holds these entries, and says so in its report."""
+    """A console whose job orders_rt holds these entries and reports them."""
     made = console(folder, sink_options=QUARANTINING, **more)  # type: ignore[arg-type]
     tell(made, sum(one.state is EntryState.QUARANTINED and one.kind != "B" for one in rows))
     return made, retained(made, *rows)
 
 
 def tell(made: Filled, number: int | None) -> None:
-    """Let the job report so many rows in quarantine."""
+    """Let the job report `number` rows in quarantine."""
     lanes = tuple(lane(f"dn_{n}", 88_512_330 - n) for n in range(1, 5))
     report = JobReport("orders_rt", "run-orders_rt", "RUNNING", lanes=lanes, changes=12_403_118, epoch=3)
     assert made.store.put_report(replace(report, quarantined=number))

@@ -1,4 +1,4 @@
-"""Frames as a supervisor records them, made by hand: minutes of a job's life in a store with a still clock."""
+"""Frames as a supervisor records them, made by the test: minutes of a job's life in a store with a test clock."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ EVERY = timedelta(seconds=5)
 
 
 def live(store: Store, clock: StillClock, job: str, until: datetime, *lanes: LaneReport, **more: object) -> None:
-    """Let a job that was begun go on until then: each lane reads 500 events and 40 sync points a second.
+    """Let a started job run until `until`: each lane reads 500 events and 40 sync points a second.
 
-    A lane that retries stands still; its DN is not looked at either.
+    A lane that retries does not advance; its DN is not polled either.
     """
     run = f"run-{job}"
     recorder = Recorder(store, job, Limits())

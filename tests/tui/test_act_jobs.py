@@ -1,4 +1,4 @@
-"""Acting on jobs: which keys it takes, what is asked, what is observed, and what does nothing."""
+"""Actions on jobs: the number of keys, the questions, the observed results, and keys without effect."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_enter_cancels_and_never_confirms(tmp_path: Path) -> None:
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app)
         retained(made.app, "orders_rt")
-        await press(pilot, "a", "r", "r")  # the letter that began it does not confirm it
+        await press(pilot, "a", "r", "r")  # the letter that started the action does not confirm it
         assert isinstance(made.app.screen, JobConfirm)
         await press(pilot, "enter")
         on_screen(made.app, OverviewScreen)
@@ -240,7 +240,7 @@ def test_requested_and_observed_are_shown_while_it_is_on_its_way_and_after(tmp_p
         (-9, "", ["observed RUNNING after 30.0 s"]),
     ],
 )
-def test_what_did_not_take_effect_is_told_with_what_to_do_next(
+def test_an_action_without_effect_is_reported_with_the_next_action(
     code: int, err: str, expected: list[str], tmp_path: Path
 ) -> None:
     made = console(tmp_path)

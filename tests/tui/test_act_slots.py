@@ -1,4 +1,4 @@
-"""Acting on slots: the plan first, what must be typed for it, the keys that it takes, and what was observed."""
+"""Actions on slots: the plan, the typed confirmation, the number of keys, and the observed result."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ REASON = "INC-2304 restored"
 def made_with(
     folder: Path, plan: Callable[[Order], Answer | None], job: str | None = "orders_rt", name: str = SLOT
 ) -> tuple[Filled, Planted]:
-    """A console over one slot of a stopped job, and what its dry runs answer."""
+    """A console over one slot of a stopped job, with planted answers to its dry runs."""
     made = console(folder, ascii_only=True)
     made.polled["dws1", "ods.orders"] = polled("ods.orders", slot(name, 23.2, 12_403_118, job))
     made.store.set_state("orders_rt", JobState.STOPPED, "stopped")
-    made.store.begin_run("orders_rt", "run-2")  # one without a process
+    made.store.begin_run("orders_rt", "run-2")  # a run without a process
     made.store.set_state("orders_rt", JobState.STOPPED, "stopped")
     return made, plant(made, plan)
 
@@ -56,13 +56,13 @@ def in_history(**more: Any) -> dict[str, Any]:
 
 
 async def opened(pilot: Pilot[int], app: ConsoleApp, *keys: str) -> None:
-    """The menu of the slot, then these keys."""
+    """Open the slot's menu, then press these keys."""
     await press(pilot, "3", "r", "g")
     await press(pilot, "a", *keys)
 
 
 async def to_fields(pilot: Pilot[int], app: ConsoleApp) -> None:
-    """From the plan, once it is there, to what must be typed for it."""
+    """Wait for the plan, then go to the confirmation fields."""
     await until(pilot, app, "plan 7f3a")
     await press(pilot, "enter")
 
@@ -92,7 +92,7 @@ async def test_a_typical_reset_takes_at_most_eighteen_keys_beside_its_reason(
     await count("3")
     made.app.action_renew()
     await until(pilot, made.app, SLOT)
-    await press(pilot, "g")  # the cursor stands on the slot
+    await press(pilot, "g")  # the cursor is on the slot
     await count("a", "r", "enter")
     await to_fields(pilot, made.app)
     keys += await typed(pilot, SLOT)
@@ -500,7 +500,7 @@ def verb_plan(verb: str, rows: int | None, table: str | None = "ods.orders") -> 
         "highest": table is not None,
         "before": {"name": SLOT, "job": None, "exists": True, "shards": [shard]},
         "rows": rows,
-        "effects": ["whoever reads it loses what it has not read"],
+        "effects": ["a consumer of it loses its unread changes"],
         "sql": ["SELECT pgxc_binlog_clear_target_slot('ods.orders', 'order_slot')"],
     }
     asked = None if rows == 0 else "unknown" if rows is None else str(rows)
@@ -633,7 +633,7 @@ def test_the_copied_command_has_placeholders_for_what_is_not_typed(
         ((-9, None, ""), "the command returned no plan (exit -9)"),
     ],
 )
-def test_a_plan_that_did_not_come_is_told_with_its_reason(answer: Answer, words: str, tmp_path: Path) -> None:
+def test_a_failed_plan_is_reported_with_its_reason(answer: Answer, words: str, tmp_path: Path) -> None:
     made, runs = made_with(tmp_path, lambda order: answer)
 
     async def do(pilot: Pilot[int]) -> None:
@@ -688,7 +688,7 @@ TRUNCATED = "TRUNCATE at the source is likely: it has far fewer rows"
 
 
 def of_snapshots(order: Order) -> Answer | None:
-    """What the dry runs of a snapshot answer, by what was asked for the target's rows."""
+    """The answers to the dry runs of a snapshot, by the mode requested for the target's rows."""
     if order.listed:
         return None
     how = next((word.partition("=")[2] for word in order.words if word.startswith("--on-existing=")), "")

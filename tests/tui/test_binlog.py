@@ -1,4 +1,4 @@
-"""The binlog inspector: every key of it, that opening it asks nobody, and that hostile values stay text."""
+"""The binlog inspector: every key, opening it queries no server, and hostile values stay text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def planted(folder: Path, answer: Page | Exception | None = None) -> tuple[Fille
 
 
 async def seen(pilot: Pilot[int], condition: Callable[[], bool]) -> None:
-    """Wait until a look that was asked for has been shown."""
+    """Wait until the requested page is shown."""
     for _ in range(500):
         if condition():
             return
@@ -52,7 +52,7 @@ async def rows_screen(made: Filled, pilot: Pilot[int]) -> BinlogRowsScreen:
 
 
 async def poll_with(shown: BinlogRowsScreen, pilot: Pilot[int], peeker: PlantedPeeker, *keys: str) -> Ask:
-    """Press keys that lead to a look; what was asked."""
+    """Press keys that request a page; return the request."""
     before = len(peeker.asked)
     await press(pilot, *keys)
     await seen(pilot, lambda: len(peeker.asked) > before and shown.about().startswith("peek"))
@@ -60,7 +60,7 @@ async def poll_with(shown: BinlogRowsScreen, pilot: Pilot[int], peeker: PlantedP
 
 
 @driven(planted)
-async def test_opening_the_screen_asks_nobody_and_enter_asks_once_from_where_the_slot_stands(
+async def test_opening_the_screen_queries_no_server_and_enter_queries_once_from_the_slots_position(
     made: Filled, peeker: PlantedPeeker, pilot: Pilot[int]
 ) -> None:
     await press(pilot, "5")
@@ -138,12 +138,12 @@ async def test_o_goes_to_a_point_a_slot_or_the_latest_rows_and_t_to_a_time(
 
 
 def unmasked(peeker: PlantedPeeker) -> bool:
-    """Whether the last page was asked for with its values."""
+    """Whether the last page was requested with its values."""
     return peeker.asked[-1][1]
 
 
 @driven(lambda folder: planted(folder, page(masked=True)))
-async def test_v_hides_and_shows_and_masked_values_are_asked_for_anew(
+async def test_v_hides_and_shows_and_masked_values_are_requested_again(
     made: Filled, peeker: PlantedPeeker, pilot: Pilot[int]
 ) -> None:
     shown = await rows_screen(made, pilot)

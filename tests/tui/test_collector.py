@@ -1,4 +1,5 @@
-"""The background: how often a source is asked, by whom, and that a failing reading ends nothing."""
+"""The background collector: how often it polls a source, when it closes the session, and that a failed read ends
+nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ TABLE = "ods.orders"
 
 
 class Planted:
-    """A watch of one table that notes when it was asked, and how often its session was given back."""
+    """A watch of one table that records when it was polled, and how often its session was closed."""
 
     def __init__(self) -> None:
         self.asked: list[float] = []
@@ -91,7 +92,7 @@ def test_the_session_is_given_back_once_slots_have_not_been_shown_for_a_while(tm
     until(lambda: watch.closed == 2, 10, "the session is given back at the end")
 
 
-def test_a_source_that_fails_is_asked_ever_less_often_and_its_reason_is_told(tmp_path: Path) -> None:
+def test_a_failing_source_is_polled_ever_less_often_and_its_reason_is_reported(tmp_path: Path) -> None:
     loaded, watch = _loaded(tmp_path), Planted()
     got: list[Message] = []
     watch.down.set()
@@ -114,14 +115,14 @@ def test_a_source_that_fails_is_asked_ever_less_often_and_its_reason_is_told(tmp
     assert gaps[0] >= EVERY * 1.9 and gaps[1] >= EVERY * 3.9 and gaps[2] >= EVERY * 7.9
 
 
-def test_a_store_that_cannot_be_read_is_told_and_asked_again(tmp_path: Path) -> None:
+def test_an_unreadable_store_is_reported_and_read_again(tmp_path: Path) -> None:
     loaded = _loaded(tmp_path)
     loaded.state_dir.write_text("not a folder")
     got: list[Message] = []
     collector = Collector(Reader(loaded, loaded.state_dir, StillClock()), SlotPoller(loaded, StillClock()), EVERY)
     collector.start(got.append)
     try:
-        until(lambda: any(isinstance(one, LocalSeen) and one.local.fault for one in got), 10, "the fault is told")
+        until(lambda: any(isinstance(one, LocalSeen) and one.local.fault for one in got), 10, "a reported fault")
         loaded.state_dir.unlink()
         until(lambda: any(isinstance(one, LocalSeen) and not one.local.fault for one in got), 10, "it is read again")
     finally:

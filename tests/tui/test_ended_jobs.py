@@ -1,6 +1,6 @@
-"""What is said of a job without a process is past, or the last known with its age: on all screens, by all commands.
+"""Facts about a job without a process are past, or last known with their age: on all screens and in all commands.
 
-The job is drawn while it was in the middle of everything, and ended in each way.
+The job has every activity in progress when its process ends, in each possible way.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ PRESENT = re.compile(
 )
 """Words in the present tense about a job, its lanes and its figures."""
 _ALLOWED = re.compile(
-    r"wanted:? +running|last known[^|]*|(nobody|no job) reads|mean [\d.k]+ events/s"
+    r"wanted:? +running|last known[^|]*|no job reads|mean [\d.k]+ events/s"
     r"|blocked until read: .*|no session of a job waits for a lock"
 )
-"""What they are allowed in: the desired state, what says itself that it is the last known, means over a recorded time,
-and what others do."""
+"""Where they are allowed: the desired state, values marked as last known, means over a recorded time, and the actions
+of others."""
 
 
 def _elsewhere() -> Identity:
@@ -87,7 +87,7 @@ ENDS: dict[str, Callable[[Store], None]] = {
 
 
 def in_the_middle(folder: Path, how: str) -> Filled:
-    """A console whose one job of two tables applied, copied, waited and retried when it ended."""
+    """A console whose one job of two tables was applying, copying, waiting and retrying when it ended."""
     made = console(folder, filled=False)
     since = (NOW - timedelta(minutes=2)).timestamp()
     tables = ("ods.orders", "ods.items")
@@ -117,7 +117,7 @@ def in_the_middle(folder: Path, how: str) -> Filled:
 
 
 def _present(text: str) -> list[str]:
-    """The lines of a text that say something in the present tense."""
+    """The lines of a text that state something in the present tense."""
     found = []
     for line in text.splitlines():
         left = _ALLOWED.sub("", line)

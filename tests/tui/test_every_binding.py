@@ -1,6 +1,6 @@
-"""Every binding of every screen pressed for real: nothing breaks; something is seen to change, or a line says why not.
+"""Every binding of every screen is pressed: nothing breaks, and the screen changes or a line says why it did not.
 
-What holds everywhere and in every table is pressed on one screen.
+Keys that work everywhere, and in every table, are pressed on one screen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.tui.planted import arm, plant, until
 from tests.tui.quarantined import entries, holding
 
 OFTEN = ("job", "slots", "log", "job menu")
-"""The others are walked by the chaos run."""
+"""The chaos run covers the other screens."""
 WAYS = {
     "overview": "1 g j",
     "job": "1 g j enter",
@@ -42,15 +42,15 @@ WAYS = {
     "row form": "4 j enter wait a d",
 }
 EVERYWHERE = "overview"
-"""The screen on which the keys that hold everywhere are pressed; its own number has nothing to do there."""
+"""The screen on which the global keys are pressed; the key of its own number has no effect there."""
 NOT_HERE = ("quit", "interrupt", EVERYWHERE)
 WAITS = {"wait": " 4809 ", "wait-peek": "peek"}
 TURNS = 100
-"""So often it is seen whether something has changed, fifty times a second."""
+"""Number of checks for a change, fifty of them a second."""
 
 
 def signature(app: ConsoleApp) -> object:
-    """All that a person could see: texts with their styles, where the focus is, how often is polled."""
+    """Everything that a user could notice: texts with their styles, the focus, the polling interval."""
     drawn = [[(part.text, str(part.style)) for part in strip] for strip in app.screen._compositor.render_strips()]
     focused = app.screen.focused
     return type(app.screen), drawn, focused.id if focused else None, app.every, app.theme
@@ -65,7 +65,7 @@ def tried_on(screen: Frame, name: str) -> list[Bound]:
 
 
 async def there(made: Filled, pilot: Pilot[int], ways: str) -> None:
-    """Back to the first screen as it was, then these keys."""
+    """Go back to the initial first screen, then press these keys."""
     app = made.app
     if app.in_history:
         app.action_history()
@@ -74,10 +74,10 @@ async def there(made: Filled, pilot: Pilot[int], ways: str) -> None:
     while len(app.screen_stack) > 1:
         app.pop_screen()
     await pilot.pause()
-    await press(pilot, "escape")  # a line that asks is closed, a filter cleared
+    await press(pilot, "escape")  # close an input line, clear a filter
     for key in ways.split():
         await (until(pilot, app, WAITS[key]) if key in WAITS else press(pilot, key))
-    made.clock.at += timedelta(seconds=3)  # what is read anew is younger then
+    made.clock.at += timedelta(seconds=3)  # data that is read again is younger then
     made.app.screen.tick()  # type: ignore[attr-defined]
     await pilot.pause()
 

@@ -1,4 +1,4 @@
-"""The screens as text at both sizes; SLOTKEEPER_GOLDENS=write draws them anew."""
+"""The screens as text at both sizes; SLOTKEEPER_GOLDENS=write writes the files again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIZES = [SMALL, LARGE, (60, 15)]
 
 
 def _walk(made: Filled, size: tuple[int, int]) -> dict[str, list[str]]:
-    """The lines of every screen, in one life of the console; no table of it is wider than the screen."""
+    """The lines of every screen, in one run of the console; no table is wider than the screen."""
     drawn: dict[str, list[str]] = {}
 
     async def do(pilot: Pilot[int]) -> None:
@@ -78,7 +78,7 @@ TABLES = ("ods.orders", "ods.items", "ods.refunds", "ods.parcels")
 
 
 def _with_a_failed_table(folder: Path) -> Filled:
-    """A console whose job of four tables goes on with three of them."""
+    """A console whose job of four tables continues with three of them."""
     made = console(folder, filled=False)
     why = "SLOT LOST: ods.items dn_1: the registered point is gone"
     lanes = [
@@ -112,7 +112,7 @@ def test_a_job_with_a_failed_table_looks_like_its_goldens(size: tuple[int, int],
 
 
 def _masked(line: str) -> str:
-    """A line without the digits of a pid, and as wide as before where a frame ends it."""
+    """A line without the digits of a pid, padded to its old width if a frame ends it."""
     masked = re.sub(r"pid \d+", "pid N", line)
     shorter = len(line) - len(masked)
     return f"{masked[:-1]}{' ' * shorter}{masked[-1]}" if shorter and masked[-1] in "\u2502|" else masked
@@ -122,7 +122,7 @@ def like_its_golden(name: str, shown: list[str], size: tuple[int, int]) -> None:
     """Compare the lines of a screen with those of its file."""
     assert len(shown) == size[1] and all(len(line) == size[0] for line in shown)
     text = "\n".join(_masked(line.rstrip()) for line in shown) + "\n"
-    text = re.sub(r"driver rss \d+M", "driver rss 77M", text)  # this very process's
+    text = re.sub(r"driver rss \d+M", "driver rss 77M", text)  # of this test process
     golden = GOLDENS / f"{name}_{size[0]}x{size[1]}.txt"
     if os.environ.get("SLOTKEEPER_GOLDENS") == "write":
         golden.parent.mkdir(exist_ok=True)

@@ -19,7 +19,7 @@ READ = "max 9m"
 
 
 def just_ended(folder: Path, ascii_only: bool = False) -> Filled:
-    """`recorded`, at the moment of its last frame."""
+    """`recorded` at the time of its last frame."""
     made = recorded(folder)
     made.app.ascii_only = ascii_only
     made.clock.at = NOW + 10 * MINUTE
@@ -39,7 +39,7 @@ def test_the_lines_of_a_job_are_what_was_recorded_and_unknown_elsewhere(tmp_path
     assert reader.read(wanted) == found
 
 
-def test_a_gap_in_what_was_recorded_is_no_line(tmp_path: Path) -> None:
+def test_a_gap_in_the_recording_draws_no_line(tmp_path: Path) -> None:
     made = recorded(tmp_path)
     reader = SeriesReader(made.store.folder.path, made.clock)
     found = reader.read(Wanted("stock_rt", NOW + 5 * MINUTE, timedelta(minutes=10), 120))
@@ -84,7 +84,7 @@ async def test_in_history_the_graphs_end_at_the_moment_that_is_shown(made: Fille
     await until(pilot, made.app, "HISTORY 02:35:00Z")
     made.app.open("graphs", "orders_rt", "2")
     shown = await until(pilot, made.app, "to 02:35:00 UTC", "max 3m")
-    assert "gave up" not in shown  # that was later
+    assert "gave up" not in shown  # that happened later
 
 
 @pytest.mark.parametrize("ascii_only", [False, True], ids=["utf8", "ascii"])

@@ -1,4 +1,4 @@
-"""The past of a real store, recorded by the recorder, as the screens get it."""
+"""The past of a real store, as the recorder stored it and the screens read it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def recorded(folder: Path, trouble: str = "SLOT LOST") -> Filled:
-    """orders_rt runs for ten minutes, then fails by this trouble; stock_rt falls silent after two."""
+    """orders_rt runs for ten minutes and then fails with this condition; stock_rt stops reporting after two."""
     made = console(folder, filled=False)
     made.clock.at = NOW
     begin(made.store, "stock_rt", lane("dn_1", 100))
@@ -41,7 +41,7 @@ def recorded(folder: Path, trouble: str = "SLOT LOST") -> Filled:
     return made
 
 
-def test_a_job_that_was_far_behind_when_it_was_first_seen_is_told_late_by_what_it_was_watched_for(
+def test_a_job_far_behind_when_first_seen_is_late_by_the_time_it_was_watched(
     tmp_path: Path,
 ) -> None:
     made = console(tmp_path, filled=False)
@@ -86,7 +86,7 @@ def test_a_job_whose_frames_end_although_it_lived_is_unknown(tmp_path: Path) -> 
     assert "nothing was recorded after 02:33:07" in stock.wrong
 
 
-def test_a_job_at_rest_stays_what_it_was_and_its_lag_grows(tmp_path: Path) -> None:
+def test_a_stopped_job_keeps_its_state_and_its_lag_grows(tmp_path: Path) -> None:
     made = recorded(tmp_path)
     local = past(made).local(NOW + 50 * MINUTE)
     orders = next(job for job in local.jobs if job.name == "orders_rt")

@@ -1,4 +1,4 @@
-"""Texts from elsewhere reach the screen as visible text only, and no markup of theirs is parsed."""
+"""Texts from outside reach the screen only as visible text, and their markup is not parsed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ HOW_MANY = pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytes
 
 
 def _raw(text: str) -> list[str]:
-    """Characters that must not reach a terminal; lines of the screen are joined by newlines of ours."""
+    """Characters that must not reach a terminal; the newlines between the screen's lines are not counted."""
     refused = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
     return [c for c in text.replace("\n", "") if unicodedata.category(c) in refused]
 
@@ -77,7 +77,7 @@ def _stored(payload: str) -> str:
 
 
 def _plant(made: Filled) -> None:
-    """A job and a slot for each payload, which stands wherever a text can come from elsewhere."""
+    """A job and a slot for each payload, which is in every field that can come from outside."""
     slots = []
     for number, payload in enumerate(PAYLOADS):
         job, clean = f"job{number:02}", _stored(payload)
@@ -102,7 +102,7 @@ def _plant(made: Filled) -> None:
 
 
 def _visited(few: bool, seed: int) -> set[int]:
-    """Whose own pages are opened: the lists show all of them anyway."""
+    """The payloads whose own pages are opened: the lists show all of them anyway."""
     return set(random.Random(seed).sample(range(len(PAYLOADS)), FEW)) if few else set(range(len(PAYLOADS)))
 
 
@@ -188,7 +188,7 @@ def test_hostile_rows_in_quarantine_are_shown_and_do_nothing(tmp_path: Path, few
 
 
 PAIRS = {"\u2502": "\u2502", "\u256d": "\u256e", "\u2570": "\u256f", "|": "|", "+": "+"}
-"""What a framed row ends with, by what it begins with."""
+"""The last character of a framed row, by its first one."""
 
 
 @HOW_MANY

@@ -1,6 +1,6 @@
-"""A hundred hostile texts, planted everywhere, and the real console on a real terminal: nothing of them gets through.
+"""A hundred hostile texts in every field, and the real console on a real terminal: no control byte gets through.
 
-The walk opens every screen and what lies below it, at 80x24, with colours and with `--ascii`.
+The walk opens every screen and every page below it, at 80x24, with colours and with `--ascii`.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from tests.unit.config.samples import VALID
 
 DATABASE = "warehouse_hostile"
 FIRST_ROW = "job_000"
-"""Shown once the state store was read; the clock of the first row of the screen ends in Z, too."""
+"""Shown once the state store was read; the clock in the first row of the screen ends in Z, too."""
 ESCAPE = "\x1b[27u"
-"""As terminals of the kitty protocol send it: an Esc alone waits for what may follow it."""
+"""Esc as terminals with the kitty protocol send it: after a single Esc byte the console waits for more."""
 DOWN = "\x1b[6~"
 PAGES = 30
 PLACE = re.compile(r"\b(\d+) of (\d+)\b")
-"""Where the cursor or the last line is, of how many."""
+"""The row of the cursor, or the last row, and the number of rows."""
 RAW = [one.encode() for one in tagged()[: len(TERMINAL)]]
 OPEN = dict.fromkeys(("1049", "1004", "2004", "1000", "1002", "1006"), True) | {"25": False, "7": False}
 """The modes that the console sets, and no others."""
 FORMULA = ("=", "+", "-", "@")
 NUMBER = re.compile(r"[+-]?[\d.,]+[%smhdkMG]?|-")
-"""A number, or the mark for nothing: no spreadsheet calculates that."""
+"""A number, or the mark for no value: no spreadsheet evaluates these."""
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """Where everything was planted, and what the source took."""
+    """The folder and the server with the hostile texts, and the texts that the source accepted."""
 
     config: Path
     folder: Path
@@ -73,7 +73,7 @@ def planted(pg_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @dataclass
 class Walk:
-    """A console that is walked through, and everything that each screen showed."""
+    """A console under a walk, and everything that each screen showed."""
 
     terminal: Terminal
     pages: int
@@ -91,7 +91,8 @@ class Walk:
         self.shown[name] = self.shown.get(name, "") + "\n" + self.terminal.screen.text
 
     def page_down(self, name: str) -> None:
-        """To the last row where the screen numbers rows, else until a page more changes nothing; at most `pages`."""
+        """Go to the last row if the screen numbers its rows, else until another page changes nothing; at most
+        `pages`."""
         for _ in range(self.pages):
             before = _body(self.terminal.screen)
             at = PLACE.search("\n".join(before))
@@ -121,7 +122,7 @@ class Walk:
         self.terminal.until(lambda: " > " not in self.terminal.screen.lines()[-2], f"back at {name}")
 
     def missing(self, name: str) -> list[str]:
-        """The texts that were not seen there, by their tags."""
+        """The texts that the screen did not show, by their tags."""
         return [repr(one) for number, one in enumerate(PAYLOADS) if tag(number) not in self.shown[name]]
 
 
@@ -195,7 +196,7 @@ COMMANDS = {
     f"slots show {TABLE} wide_slot": False,
     f"slots peek {TABLE} --limit 200": True,
 }
-"""What is typed, and whether it shows the texts."""
+"""The typed commands, and whether each shows the texts."""
 
 
 @pytest.mark.parametrize("typed", COMMANDS)
@@ -240,14 +241,14 @@ def test_what_is_exported_is_visible_text_and_no_formula(planted: Planted) -> No
             assert [one for one in cells if one.lstrip().startswith(FORMULA) and not NUMBER.fullmatch(one)] == []
 
 
-def test_a_log_of_ours_holds_what_is_hostile_as_visible_text(planted: Planted) -> None:
+def test_the_log_holds_hostile_text_as_visible_text(planted: Planted) -> None:
     lines = (planted.folder / "logs" / f"{WIDE}.log").read_bytes().split(b"\n")
     ours = [one.decode("utf-8") for one in lines if b" supervisor " in one]
     assert len(ours) == len(PAYLOADS)
     assert [one for one in ours if not all(map(_harmless, one))] == []
 
 
-def test_a_job_whose_name_nobody_checked_is_shown_and_its_log_refused_in_words(tmp_path: Path) -> None:
+def test_a_job_with_an_unchecked_name_is_shown_and_its_log_rejected_with_an_error(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with pty_plant.living() as holder:
         pty_plant.state(state, holder)

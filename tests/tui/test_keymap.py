@@ -1,4 +1,4 @@
-"""The page of keys says what the bindings say, and a key means one thing."""
+"""The page of keys agrees with the bindings, and each key has one meaning."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_key_with_two_meanings_would_be_found() -> None:
     class Wrong(TableScreen):
         BINDINGS = [("p", "purge", "purge")]  # noqa: RUF012  as Textual reads it
 
-    assert own(Wrong) == []  # a binding without a name is none of ours
+    assert own(Wrong) == []  # a binding without a name belongs to Textual
     Wrong.BINDINGS = [next(one for one in own(TableScreen) if one.id == "mark").with_key("p")]
     try:
         Wrong.__module__ = "slotkeeper.console.tui.screens.wrong"

@@ -1,4 +1,4 @@
-"""Every key of this console does what it says, over a real store and planted looks."""
+"""Every key of the console does what its help says, over a real store and planted slots."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_enter_opens_a_job_with_its_dns_errors_and_log_and_esc_goes_back(m
     assert "02:28:01 stopped" in shown and "source SLOT LOST" in shown
     assert made.feed.job == "stock_rt"
     await press(pilot, "escape", "j", "enter", "r")
-    assert table_keys(made.app) == ["dn_3", "dn_2", "dn_1"]  # in trouble, unknown, fine
+    assert table_keys(made.app) == ["dn_3", "dn_2", "dn_1"]  # troubled, unknown, fine
     assert "retrying 2, next in 4 s" in screen(made.app)
     await press(pilot, "backspace")
     assert cursor(made.app) == "invoice_rt"
@@ -129,7 +129,7 @@ async def test_a_filter_works_while_it_is_typed_and_an_exclamation_mark_inverts_
     made.app.screen.query_one(Input).value = "!_rt"
     await pilot.pause()
     assert set(table_keys(made.app)) == every - {"stock_rt", "invoice_rt", "orders_rt", "legacy_rt"}
-    assert cursor(made.app) is None  # its row is filtered away, and nothing else is taken for it
+    assert cursor(made.app) is None  # the filter hides its row, and no other row gets the cursor
     await press(pilot, "enter")
     assert cursor(made.app) == table_keys(made.app)[0]
     assert "filter !_rt" in screen(made.app)
@@ -207,7 +207,7 @@ async def test_a_source_that_does_not_answer_leaves_the_last_look_and_says_so(ma
 
 
 @pytest.mark.parametrize("size", [(59, 24), (80, 14), (30, 5)])
-def test_a_terminal_that_is_too_small_is_told_so(size: tuple[int, int], tmp_path: Path) -> None:
+def test_a_terminal_that_is_too_small_shows_a_message(size: tuple[int, int], tmp_path: Path) -> None:
     made = console(tmp_path)
 
     async def do(pilot: Pilot[int]) -> None:

@@ -1,7 +1,8 @@
-"""How many keys it takes an on-call at 80x24, from the Overview with a fault on it: what is asked most, and in a hurry.
+"""The number of keys an on-call engineer presses at 80x24, from an Overview with a fault, for the most frequent
+tasks.
 
 The budget: the worst DN 0; the last error and its remedy 1; a restart 4; a reset 18 besides its reason; a comparison
-3; the way back after a reset 3. Arming (`:rw reason`) comes before and is counted by nobody.
+3; an undo after a reset 3. Arming (`:rw reason`) comes before and is not counted.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from tests.tui.planted import Planted, arm, plant, typed, until
 from tests.tui.test_act_slots import in_history, planned
 
 SLOT = "order_slot"
-"""Ten letters, as names of slots are long."""
+"""Ten letters, as slots have long names."""
 REASON = "INC-2304 restored"
 
 
 class Keys:
-    """Counts what is pressed, texts letter by letter."""
+    """Counts the pressed keys; each letter of a text is a key."""
 
     def __init__(self, pilot: Pilot[int]) -> None:
         self._pilot, self.number = pilot, 0
@@ -36,7 +37,7 @@ class Keys:
 
 
 def faulty(folder: Path) -> Filled:
-    """One job of four DNs, one of which is retried since a while, and whose slot has a name of ten letters."""
+    """One job of four DNs, one of which has been retrying for a while, and whose slot has a name of ten letters."""
     made = console(folder, ascii_only=True, filled=False)
     bad = lane("dn_3", 88_391_207, retry="retrying 2, next in 4 s", error="dn_3: does not answer", side="source")
     begin(made.store, "orders_rt", *(lane(f"dn_{n}", 88_512_330) for n in (1, 2, 4)), bad)
@@ -45,11 +46,11 @@ def faulty(folder: Path) -> Filled:
     return made
 
 
-def at_rest(folder: Path) -> tuple[Filled, Planted]:
-    """The same job, stopped, and plans that are answered."""
+def ended_job(folder: Path) -> tuple[Filled, Planted]:
+    """The same job after its process has ended, with planted plans."""
     made = faulty(folder)
     made.store.set_state("orders_rt", JobState.STOPPED, "stopped")
-    made.store.begin_run("orders_rt", "run-2")  # one without a process
+    made.store.begin_run("orders_rt", "run-2")  # a run without a process
     made.store.set_state("orders_rt", JobState.FAILED, "dn_1: the registered point is gone", "SLOT LOST", "reset it")
     return made, plant(made, planned(in_history()))
 
@@ -89,14 +90,14 @@ async def test_a_comparison_takes_three_keys_at_most(made: Filled, runs: Planted
     assert [one.words[1] for one in runs.done] == ["verify"] and keys.number <= 3
 
 
-@driven(at_rest)
+@driven(ended_job)
 async def test_a_reset_takes_eighteen_keys_at_most_and_its_way_back_three(
     made: Filled, runs: Planted, pilot: Pilot[int]
 ) -> None:
     await arm(pilot, made.app, REASON)
     keys = Keys(pilot)
     await keys.press("3")
-    made.app.action_renew()  # the source is asked at once in a console that lives
+    made.app.action_renew()  # a running console polls the source at once
     await until(pilot, made.app, SLOT)
     await keys.press("a", "r", "s")
     await until(pilot, made.app, "plan 7f3a")
@@ -118,7 +119,7 @@ async def test_a_reset_takes_eighteen_keys_at_most_and_its_way_back_three(
     assert back.number == 3
 
 
-@driven(at_rest)
+@driven(ended_job)
 async def test_a_way_back_that_skips_changes_still_asks_how_many(
     made: Filled, runs: Planted, pilot: Pilot[int]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Waiting and blocking: who waits, who is in front, what to do; unknown is not calm, and leaving ends the sessions."""
+"""The locks screen: who waits, who blocks, the action; unknown is not shown as calm; leaving ends the sessions."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ async def test_it_ends_on_the_screen_with_the_next_answer_and_enter_opens_the_jo
 
 
 @driven(locked)
-async def test_it_is_asked_again_after_two_seconds_and_not_while_it_stands_still(
+async def test_it_is_queried_again_after_two_seconds_and_not_while_paused(
     made: Filled, planted: PlantedLocks, pilot: Pilot[int]
 ) -> None:
     await press(pilot, "1", "L")

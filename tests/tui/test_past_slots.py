@@ -1,4 +1,4 @@
-"""Slots of a past moment: what the slot table said then, a row a minute, and unknown where nobody had seen it."""
+"""Slots at a past moment: the slot table of that time, one row a minute, unknown where no process saw the slot."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_history_shows_the_slots_as_they_were(made: Filled, pilot: Pilot[i
 
 
 @driven(seen)
-async def test_a_slot_that_nobody_saw_for_long_is_unknown(made: Filled, pilot: Pilot[int]) -> None:
+async def test_a_slot_without_a_recent_sight_is_unknown(made: Filled, pilot: Pilot[int]) -> None:
     made.store.read("DELETE FROM slots_past WHERE there = 0")
     await press(pilot, "colon", *"at", "space", *"02:55", "enter")
     await until(pilot, made.app, "HISTORY 02:55:00Z")

@@ -1,4 +1,4 @@
-"""Rows in quarantine on the screens: where they show, every key of theirs, and what is asked of the sink for it."""
+"""Quarantined rows on the screens: where they are shown, each of their keys, and the queries to the sink for them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shown(app: ConsoleApp, kind: type[TableScreen]) -> TableScreen:
 
 
 async def errors(pilot: Pilot[int], made: Filled) -> TableScreen:
-    """The Errors screen with the cursor on what orders_rt holds, the sink having answered."""
+    """The Errors screen with the cursor on the held rows of orders_rt, after the sink has answered."""
     await press(pilot, "4")
     await until(pilot, made.app, "orders_rt", "bad rows")
     await until_asked(pilot, lambda: bool(made.app.shown.sinks))
@@ -46,7 +46,7 @@ async def errors(pilot: Pilot[int], made: Filled) -> TableScreen:
 
 
 async def listed(pilot: Pilot[int], made: Filled) -> TableScreen:
-    """The entries, read."""
+    """The entries, after they have been read."""
     await errors(pilot, made)
     await press(pilot, "enter")
     await until(pilot, made.app, "SINCE UTC", " 4809 ")
@@ -61,7 +61,8 @@ def cells(found: TableScreen) -> list[str]:
     return [" ".join(found.table.words(place)) for place in range(found.table.row_count)]
 
 
-# -- where it shows --------------------------------------------------------------------------------------------------
+# -- where they are shown
+# ---------------------------------------------------------------------------------------------
 
 
 @driven(lambda folder: holding(folder, *entries()))
@@ -77,7 +78,7 @@ async def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_s
         text = screen(made.app)
         assert "the target: 3 rows in quarantine" in text
         assert "Action `slotkeeper errors list orders_rt` shows the rows (console: 4, Enter)" in flowing(text)
-        below = "tab", "G"  # of a panel that is shorter than what it says
+        below = "tab", "G"  # of a panel that is shorter than its text
         await press(pilot, *(() if "Target " in text else below))
         assert "Target   mart.orders, never verified, except for 3 rows in quarantine" in screen(made.app)
         await press(pilot, *(() if "Target " in text else below[:1]))
@@ -214,7 +215,7 @@ def test_f_reads_the_entries_before_these_and_two_thousand_scroll(tmp_path: Path
         asked = len(quarantines.asked)
         rows = found.rows()
         await press(pilot, *["k"] * 5, "pageup", "g")
-        assert len(quarantines.asked) == asked and found.rows() is rows, "moving asks nobody and makes no rows"
+        assert len(quarantines.asked) == asked and found.rows() is rows, "moving queries no sink and adds no rows"
         await press(pilot, "f")
         await until_asked(pilot, lambda: "f shows more" not in screen(made.app))
         await press(pilot, "f")
@@ -241,7 +242,7 @@ async def test_one_entry_whole_with_its_values_and_its_neighbours(
     assert shown(made.app, QuarantineScreen).table.cursor_key == "41"
 
 
-def test_v_hides_values_and_masked_ones_are_read_anew(tmp_path: Path) -> None:
+def test_v_hides_values_and_masked_ones_are_read_again(tmp_path: Path) -> None:
     made, quarantines = holding(tmp_path, *entries())
     quarantines.masked = True
 
@@ -263,7 +264,8 @@ def test_v_hides_values_and_masked_ones_are_read_anew(tmp_path: Path) -> None:
     drive(made, do)
 
 
-# -- what is asked of the sink ---------------------------------------------------------------------------------------
+# -- queries to the sink
+# -----------------------------------------------------------------------------------------------
 
 
 def test_a_sink_is_asked_while_errors_is_seen_and_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,7 +367,7 @@ async def test_the_past_shows_what_was_recorded_and_asks_no_sink(
 
 
 class _Past:
-    """A replay that stands still."""
+    """A replay that does not advance."""
 
     local = None
 
@@ -376,7 +378,8 @@ class _Past:
         return
 
 
-# -- acting ----------------------------------------------------------------------------------------------------------
+# -- actions ---------------------------------------------------------------------------------------
+# -------------------
 
 
 def words(runs: Any) -> list[Sequence[str]]:

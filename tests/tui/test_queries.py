@@ -1,4 +1,4 @@
-"""DataFrame queries among the jobs: shown as jobs that run elsewhere, read-only, also on a small terminal."""
+"""DataFrame queries among the jobs: shown as jobs that run elsewhere, read-only, on small terminals too."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ QUERY = QuerySeen(
 
 
 class Stores:
-    """The stores of a configuration: what they answer, or that they are silent."""
+    """The stores of a configuration: their answer, or that they do not answer."""
 
     def __init__(self, made: Filled, answer: QuerySeen | None) -> None:
         self.answer = answer
@@ -55,7 +55,7 @@ class Stores:
         return {("second", "ods.orders"): self.answer} if self.answer else {}
 
     async def read(self, pilot: Pilot[int]) -> str:
-        """A reading that asks, and one that shows the answer."""
+        """One read that queries the stores, and one that shows the answer."""
         before = len(self.asked)
         self._made.clock.at += timedelta(seconds=RESTING)
         self._made.feed.now()
@@ -77,7 +77,7 @@ def test_a_query_is_a_job_that_runs_elsewhere(tmp_path: Path, size: tuple[int, i
 
     async def do(pilot: Pilot[int]) -> None:
         shown = await stores.read(pilot)
-        assert stores.asked[0] == ["second"], "nobody is asked for a job that was started here"
+        assert stores.asked[0] == ["second"], "no store is queried for a job that was started here"
         assert " 2 of 2 jobs " in shown
         assert size == SMALL or "all targets current" in shown, "it has no target to be trusted"
         (row,) = [line.split() for line in shown.splitlines() if " second " in line and "RUNNING" in line]
@@ -96,7 +96,7 @@ def test_a_query_is_a_job_that_runs_elsewhere(tmp_path: Path, size: tuple[int, i
         made.clock.at += timedelta(minutes=2)
         stores.silent = True
         shown = await stores.read(pilot)
-        assert "batch 128, 2m33s ago" in shown, "it grows older while nobody answers"
+        assert "batch 128, 2m33s ago" in shown, "its age grows while no store answers"
         assert "its store has not answered for 2m30s" in flowing(shown), shown
         assert shown.count("DataFrame query orders to lake") == 1 and "batch 128, 3s ago" not in shown, shown
 
@@ -104,7 +104,7 @@ def test_a_query_is_a_job_that_runs_elsewhere(tmp_path: Path, size: tuple[int, i
 
 
 def whole_is_there(shown: str) -> None:
-    """Each fact of a query, on a screen of any size."""
+    """Check for each fact of a query, on a screen of any size."""
     print(shown)
     shown = flowing(shown)
     for said in (

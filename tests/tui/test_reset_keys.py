@@ -1,7 +1,9 @@
-"""A reset by its keys at 80x24, over a line of 300 ms a round trip: how many they are, and that none is lost.
+"""A reset by its keys at 80x24, over a connection with a round trip of 300 ms: the number of keys, and that none is
+lost.
 
-A person on such a line types ahead of the picture: keys come while a screen opens, while a plan is made, while a value
-is taken. They wait for what they were typed for; none of them carries out a plan that was not shown yet.
+A user of such a connection types ahead of the screen: keys arrive while a screen opens, while a plan is made, or
+while a value is checked. Each key waits for the screen that it was typed for; none of them executes a plan that was
+not shown yet.
 """
 
 from __future__ import annotations
@@ -33,9 +35,9 @@ UNDO = {"resets": [{"backup": "B1", "step": "done"}]}
 
 
 class SlowLine:
-    """A terminal far away: what is typed comes late, in one piece, and nobody waits for the picture but to read.
+    """A remote terminal: keys arrive late and together, and the user waits for the screen only to read it.
 
-    `keys` counts what is pressed beside the texts that are typed into fields.
+    `keys` counts the keys, except those of texts that are typed into fields.
     """
 
     def __init__(self, app: ConsoleApp) -> None:
@@ -50,7 +52,7 @@ class SlowLine:
         self._send(text)
 
     async def reads(self, *words: str) -> str:
-        """Wait until these words are seen at the far end."""
+        """Wait until the far end shows these words."""
         async with asyncio.timeout(20):
             while not all(word in flowing(screen(self._app)) for word in words):
                 await self._later(0.01)
@@ -69,7 +71,7 @@ class SlowLine:
 
 
 def answered(order: Order) -> Answer | None:
-    """What each dry run answers, by where it leads."""
+    """The answer to each dry run, by its goal."""
     if order.listed:
         return None
     if "history" in order.words:
@@ -80,7 +82,7 @@ def answered(order: Order) -> Answer | None:
 
 
 FLOWS: dict[str, tuple[str, str, str, Sequence[str]]] = {
-    # what chooses it, what is typed as its value, what is typed as the number, the words of its dry run
+    # its key, the text typed as its value, the text typed as the number, the words of its dry run
     "earliest": ("r e", "", "", ["--to=earliest"]),
     "by default": ("r enter", "", "", ["--to=earliest"]),
     "point": ("r p", "dn_1=10500", "", ["--to=point", "--point=dn_1=10500"]),
@@ -112,14 +114,14 @@ def test_a_reset_takes_twelve_keys_at_most_and_loses_none_at_300_ms_a_round_trip
         line = SlowLine(made.app)
         line.press("3")
         await line.reads("EXPIRES")
-        made.app.action_renew()  # the source is asked at once in a console that lives
+        made.app.action_renew()  # a running console polls the source at once
         await line.reads(SLOT)
         await press(pilot, "g")
         line.press("a", *chosen.split())
         if at:
             line.type(at)
             line.press("enter")
-        if "130707" in rows and not chosen.endswith("o"):  # the target has rows, and nothing says what to do with them
+        if "130707" in rows and not chosen.endswith("o"):  # the target has rows, and no mode for them is chosen
             await line.reads("FAIL target accepts copy", "o: replace or merge the old rows")
             line.press("o")
         await line.reads("plan 7f3a9c0d1e2f", "Effect")
@@ -222,7 +224,7 @@ async def test_a_value_that_is_left_before_it_was_taken_plans_nothing(
 
 
 def test_however_the_keys_come_they_say_the_same(tmp_path: Path, seed: int) -> None:
-    """In pieces of any size, at any moment of what the screens do meanwhile."""
+    """Keys in pieces of any size, at any moment of the screens' work."""
     print(f"seed {seed}")
     draw = Random(seed)
     left_again = ["a", "r", "p", *"xy", "escape", "escape"]

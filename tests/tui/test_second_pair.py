@@ -1,4 +1,4 @@
-"""Every screen over the second pair, as text: nothing on them speaks of another kind of source."""
+"""Every screen over the second pair, as text: none of them mentions another kind of source."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ FOREIGN = re.compile(
     re.IGNORECASE,
 )
 SPARED = frozenset({"help", "describe"})
-"""The keys have one text for all sources, the configuration the vendor's names of parameters."""
+"""The keys have one text for all sources, and the configuration has the vendor's names of parameters."""
 
 
 class Standing(StillClock):
-    """A clock whose every face stands still."""
+    """A clock whose readings do not advance."""
 
     ticks = 1_000.0
 
@@ -93,7 +93,7 @@ def streamed(make_pair: MakePair, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def made(streamed: SecondPair, tmp_path: Path) -> Filled:
-    """A console over a job that has streamed, with its own report."""
+    """A console over a job that has streamed, with the job's own report."""
     return _console(streamed, tmp_path)
 
 
@@ -103,7 +103,7 @@ def _console(
     ended: SlotkeeperError | None = None,
     troubled: Callable[[Lane], Lane] | None = None,
 ) -> Filled:
-    """A console over the job's report: it ended with `ended`, or its lanes are `troubled`."""
+    """A console over the job's report: the job ended with `ended`, or its lanes are `troubled`."""
     path = pair.config(folder)
     text = path.read_text("utf-8").replace(f"{folder}/", "")
     path.write_text(text, encoding="utf-8")
@@ -196,7 +196,7 @@ def test_what_can_be_done_looks_like_its_golden(made: Filled) -> None:
 
 @dataclass
 class Really:
-    """Carries commands out in this process; the plan has one name and one age whenever it is made."""
+    """Executes commands in this process; the plan always has the same name and age."""
 
     plan: str = ""
 
@@ -348,7 +348,7 @@ def test_what_is_done_to_a_job_looks_like_its_goldens(verb: str, made: Filled) -
         made.store.set_state("items_rt", after, word)
         runs.end(next(iter(runs.actions)), 0, {"job": "items_rt", "state": after.value})
         await until(pilot, made.app, f"observed {after.value}")
-        async with asyncio.timeout(10):  # the store may have been read before the action's end was
+        async with asyncio.timeout(10):  # the store may have been read before the action's end was recorded
             while any(f"items_rt is {before.value} now" in line for line in lines(made.app)):
                 await pilot.pause(0.02)
         drawn["done"] = lines(made.app)

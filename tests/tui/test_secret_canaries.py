@@ -1,4 +1,4 @@
-"""A password that somebody wrote into a text is on no screen of a console that knows it."""
+"""A password inside a text is on no screen of a console that knows it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _plant(made: Filled) -> None:
-    """It stands wherever a text can come from elsewhere, written by whoever did not know that it is one."""
+    """Put it in every field that can come from outside, as an author who does not know that it is a password would."""
     begin(made.store, "orders_rt", lane("dn_1", 10, retry=SAID, error=SAID), reason=SAID, safe=SAID)
     begin(made.store, "stock_rt", lane("dn_1", 10), reason=SAID)
     made.store.set_state("stock_rt", JobState.FAILED, SAID, "SLOT LOST", SAID)

@@ -1,4 +1,4 @@
-"""What works on every screen: messages, questions, arming, interval, theme, mouse, leaving."""
+"""Functions of every screen: messages, questions, arming, interval, theme, mouse, leaving."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def first_row(made: Filled) -> str:
 
 
 def place(made: Filled) -> str:
-    """The line that says where one is, or what was said."""
+    """The line with the current location, or with the last message."""
     return screen(made.app).splitlines()[-2]
 
 
 async def typed(pilot: Pilot[int], text: str) -> None:
-    """Type a command behind a colon and run it."""
+    """Type a command after a colon and run it."""
     await press(pilot, "colon", *("space" if one == " " else one for one in text), "enter")
 
 
@@ -73,7 +73,7 @@ async def test_only_y_says_yes_to_a_question_and_other_keys_do_nothing_else(
 
 
 def reason(made: Filled) -> str | None:
-    """What the console is armed for; None while it only reads."""
+    """The reason that the console is armed for; None while it is read-only."""
     return made.app.armed.reason if made.app.armed is not None else None
 
 
@@ -99,7 +99,7 @@ async def test_a_reason_arms_for_ten_minutes_which_are_counted_down_even_while_p
 
 
 @driven()
-async def test_nobody_at_the_keys_for_five_minutes_disarms(made: Filled, pilot: Pilot[int]) -> None:
+async def test_five_minutes_without_a_key_disarm(made: Filled, pilot: Pilot[int]) -> None:
     await typed(pilot, "rw INC-2304")
     await later(made, pilot, minutes=4)
     await press(pilot, "j")
@@ -191,7 +191,7 @@ async def test_m_says_where_there_is_no_mouse(made: Filled, pilot: Pilot[int]) -
 
 
 @driven()
-async def test_q_leaves_at_once_where_nothing_is_given_up(made: Filled, pilot: Pilot[int]) -> None:
+async def test_q_leaves_at_once_where_nothing_would_be_lost(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "q")
     assert not made.app.is_running
 
@@ -239,8 +239,8 @@ def test_a_selection_is_copied_where_y_copies(tmp_path: Path, monkeypatch: pytes
     drive(made, do)
 
 
-def test_a_screen_that_is_closed_while_it_opens_is_no_defect(tmp_path: Path) -> None:
-    """It gets no parts, is told that it is mounted all the same, and finds none of them."""
+def test_a_screen_that_is_closed_while_it_opens_causes_no_error(tmp_path: Path) -> None:
+    """The screen gets no widgets, receives its mount event anyway, and finds none of them."""
     made = console(tmp_path)
 
     async def while_it_runs(pilot: Pilot[int]) -> None:
@@ -248,7 +248,7 @@ def test_a_screen_that_is_closed_while_it_opens_is_no_defect(tmp_path: Path) -> 
             made.app.screen.query_one("#nowhere")
 
     drive(made, while_it_runs)
-    made.app._handle_exception(NoMatches("No nodes match Input"))  # as Textual does once the console is being left
+    made.app._handle_exception(NoMatches("No nodes match Input"))  # Textual does so while the console is closing
     assert made.app.defect is None
     made.app._handle_exception(ValueError("else"))
     assert isinstance(made.app.defect, ValueError)

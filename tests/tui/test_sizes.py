@@ -1,4 +1,5 @@
-"""Every screen at every size: no other byte in ASCII, nothing cut that has room, a counter of rows, no empty half."""
+"""Every screen at every size: only ASCII bytes in ASCII mode, nothing cut that has room, a row counter, no empty
+half."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ from slotkeeper.core.domain.job import JobState
 from tests.tui.filled import Filled, console, drive, lines, press, screen
 from tests.tui.planted import until
 
-CAUSE = "sink mart: the database system is shutting down, 4 of 4 DNs wait, and nobody knows for how long that will be"
+CAUSE = "sink mart: the database system is shutting down, 4 of 4 DNs wait, and no one knows for how long that will be"
 SIZES = [(60, 15), (80, 24), (100, 30), (132, 43), (160, 50), (200, 60)]
 _PAUSES = 20
-"""After so many turns of the loop a screen has drawn itself again."""
+"""Turns of the event loop after which a screen is redrawn."""
 WALK = {"overview": "1 r", "jobs": "2", "job": "enter", "slots": "3 r", "slot": "enter", "errors": "4", "alerts": "6"}
 
 
@@ -28,7 +29,7 @@ def failing(folder: Path, ascii_only: bool) -> Filled:
 
 
 def cut_beside_room(table: LiveTable) -> list[str]:
-    """The columns that are cut although one of text beside them, or the end of the row, has room."""
+    """The columns that are cut although a neighbouring text column, or the end of the row, has room."""
     columns = table._fields
     seen = [table.words(place) for place in range(table.row_count)]
     widest = {one.key: max([len(row[n].rstrip()) for row in seen], default=0) for n, one in enumerate(columns)}
@@ -90,7 +91,7 @@ def test_a_large_terminal_has_no_empty_half(name: str, tmp_path: Path) -> None:
 
 
 def test_after_a_resize_each_screen_is_what_it_is_at_that_size(tmp_path: Path) -> None:
-    """Nothing is left blank and nothing of the other size is left over, whether rows came or went."""
+    """No part is left blank and none keeps the other size, whether rows were added or removed."""
 
     def masked(made: Filled) -> list[str]:
         return [re.sub(r"rss +\d+M", "rss", line) for line in lines(made.app)]

@@ -1,4 +1,4 @@
-"""The slots screens: what they say of a slot besides its figures, and the keys that lead on from it."""
+"""The slot screens: their texts about a slot, in addition to its figures, and the keys to other screens."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_h_shows_what_was_done_to_this_slot_from_here(tmp_path: Path) -> None:
 
 
 @driven()
-async def test_the_sql_by_hand_is_below_and_says_that_it_goes_round_the_guards(made: Filled, pilot: Pilot[int]) -> None:
+async def test_the_sql_for_psql_is_below_and_says_that_it_bypasses_the_guards(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "3", "r", "enter", "j", "tab", "G")
     text = shown(made)
     assert "bypasses every guard" in text and "n.node_name = 'dn_2';" in text

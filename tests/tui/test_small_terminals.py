@@ -1,6 +1,6 @@
-"""Less than a usual terminal, and names as long as a warehouse has them: what is wrong and what to do stay on screen.
+"""Small terminals, and names as long as in a real warehouse: the problem and the action stay on screen.
 
-80x23 is an 80x24 with the line of a tmux below it.
+80x23 is an 80x24 terminal with a tmux status line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CURE = "`slotkeeper slots reset ods.orders orders_slot --to snapshot` plans it"
 
 
 def many(folder: Path, number: int = 40) -> Filled:
-    """So many jobs whose names differ at their ends; the first has FAILED."""
+    """A console with `number` jobs whose names differ at their ends; the first has FAILED."""
     made = console(folder, ascii_only=True, filled=False)
     names = [f"{LONG}_{place:02}" for place in range(number)]
     for name in names:

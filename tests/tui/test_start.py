@@ -1,4 +1,4 @@
-"""Without a command: the console on a terminal, the status elsewhere; it leaves the terminal as it found it."""
+"""Without a command: the console on a terminal, the status otherwise; the terminal is restored afterwards."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_terminal_that_is_gone_ends_the_console(hangup_ignored: bool, tmp_path
     terminal = Terminal(tmp_path, before=ignore_hangup if hangup_ignored else None)
     terminal.read_until(b"orders_rt")
     terminal.hang_up()
-    terminal.end(within=POLL_SECONDS + 1)  # raises where it still runs
+    terminal.end(within=POLL_SECONDS + 1)  # raises if it still runs
 
 
 @pytest.mark.parametrize(("args", "env"), [(["--mono"], {}), ([], {"NO_COLOR": "1"})], ids=["option", "NO_COLOR"])
@@ -124,7 +124,7 @@ def test_a_terminal_that_does_not_say_how_wide_it_draws_is_not_waited_for(tmp_pa
     [(["--ascii"], {}), ([], {"TERM": "linux"}), ([], {"LC_ALL": "C"}), ([], {"LANG": "zh_CN.GBK"})],
     ids=["option", "linux", "C", "GBK"],
 )
-def test_where_only_ascii_is_possible_nobody_is_asked(args: list[str], env: dict[str, str], tmp_path: Path) -> None:
+def test_where_only_ascii_is_possible_no_query_is_sent(args: list[str], env: dict[str, str], tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, *args, env=env)
     terminal.read_until(b"orders_rt")
     terminal.write(b"q")
@@ -133,7 +133,7 @@ def test_where_only_ascii_is_possible_nobody_is_asked(args: list[str], env: dict
     assert terminal.end() == 0
 
 
-def test_an_answer_that_comes_late_is_no_key(tmp_path: Path) -> None:
+def test_an_answer_that_comes_late_is_not_taken_as_keys(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
     terminal.read_until(b"Overview")
     terminal.read_until(b"orders_rt")
@@ -190,7 +190,7 @@ def test_a_click_opens_a_screen_chooses_a_row_and_presses_a_key(tmp_path: Path) 
 def test_without_a_configuration_the_console_offers_one_and_writes_it(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, configured=False)
     terminal.read_until(b"No configuration exists yet")
-    terminal.press(b"w", b"doctor`")  # a row may end between the words, by how long the path is
+    terminal.press(b"w", b"doctor`")  # a row may end between the words, depending on the length of the path
     written = tmp_path / "slotkeeper" / "config.toml"
     assert written.stat().st_mode & 0o777 == 0o600
     assert written.read_bytes() == (ROOT / "config.example.toml").read_bytes()
@@ -242,7 +242,7 @@ def test_d_on_the_welcome_screen_becomes_the_demo_in_the_same_terminal(
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No terminal, and a home without a configuration; where one would be."""
+    """No terminal, and a home without a configuration; the path that one would have."""
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.delenv("SLOTKEEPER_CONFIG", raising=False)
@@ -299,14 +299,14 @@ def test_the_status_elsewhere_loads_no_screen() -> None:
 
 
 class Keyboard:
-    """A terminal that answers in pieces, each once what came before was read."""
+    """A terminal that answers in pieces, each after the text before it was read."""
 
     def __init__(self, *pieces: bytes) -> None:
         self.master, self.slave = os.openpty()
         tty.setraw(self.slave)
         self._pieces = pieces
         self.is_read = threading.Event()
-        """Set once the other end reads: before, what was written and is not there yet looks like what was read."""
+        """Set once the other end reads: before that, text in transit cannot be told from text that was read."""
         self.question = startup.Question(self.slave, self.slave)
         self._thread = threading.Thread(target=self._answer, daemon=True)
         self._thread.start()
@@ -319,7 +319,7 @@ class Keyboard:
                 until_true(lambda: _unread(self.slave) == 0, 30, "it to be read")
 
     def close(self) -> int:
-        """How many bytes are left for whoever reads next."""
+        """The number of bytes left for the next reader."""
         left = _unread(self.slave)
         os.close(self.slave)
         os.close(self.master)

@@ -1,4 +1,4 @@
-"""What the keys of a table do: order, marks, columns, panes, neighbours, copies and files."""
+"""The keys of a table: order, marks, columns, panes, neighbours, copies and files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.tui.things import thing, things
 
 
 async def later(made: Filled, pilot: Pilot[int], seconds: int = 4) -> None:
-    """Time passes without a key."""
+    """Let time pass without a key."""
     made.clock.at += timedelta(seconds=seconds)
     made.app.tick()
     await pilot.pause()
@@ -42,7 +42,7 @@ async def test_s_goes_through_the_columns_and_back_and_S_turns_round(made: Fille
     await press(pilot, "s", "s")
     assert "sort LAG v" in screen(made.app)
     await press(pilot, "escape")
-    assert "sort LAG v" in screen(made.app)  # Esc does not reset an order
+    assert "sort LAG v" in screen(made.app)  # Esc does not reset the order
 
 
 @driven()
@@ -54,7 +54,7 @@ async def test_rows_do_not_move_for_three_seconds_after_a_key_though_they_come_a
     shown.given = [thing("e", 9), shown.given[3], shown.given[2], shown.given[0]]
     shown.redraw()
     assert shown.table.keys() == ["a", "c", "d", "e"]
-    assert shown.table.cursor_key is None  # its row is gone; no other one is taken for it
+    assert shown.table.cursor_key is None  # its row is gone; no other row gets the cursor
     await later(made, pilot)
     assert shown.table.keys() == ["e", "d", "c", "a"]
 
@@ -117,7 +117,7 @@ async def test_w_shows_what_the_width_hides_and_drops_from_the_right_what_does_n
 async def test_tab_goes_to_a_panel_that_has_more_than_is_shown(made: Filled, pilot: Pilot[int]) -> None:
     shown = await things(made, pilot)
     await press(pilot, "tab")
-    assert shown.focused is shown.table  # all of it is seen
+    assert shown.focused is shown.table  # all of it is visible
     shown.words = 9
     shown.redraw()
     assert "1-4 of 9 Tab" in screen(made.app)
@@ -134,11 +134,11 @@ async def test_tab_goes_to_a_panel_that_has_more_than_is_shown(made: Filled, pil
     shown.words = 9
     shown.redraw()
     await press(pilot, "shift+tab", "G", "shift+tab", "j")
-    assert shown.table.cursor_key == "c" and shown.query_one(Panel).top == 0  # another row begins at its beginning
+    assert shown.table.cursor_key == "c" and shown.query_one(Panel).top == 0  # another row's panel starts at its top
 
 
 @driven()
-async def test_a_panel_that_is_scrolled_begins_anew_once_it_is_about_something_else(
+async def test_a_scrolled_panel_returns_to_its_top_for_another_row(
     made: Filled, pilot: Pilot[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = await things(made, pilot)
@@ -179,7 +179,7 @@ def _table(app: ConsoleApp) -> TableScreen:
 
 
 async def copied(made: Filled, pilot: Pilot[int]) -> str:
-    """What is in the file once the copy has ended."""
+    """The content of the file once the copy has ended."""
     await pilot.app.workers.wait_for_complete()
     await pilot.pause()
     return (made.app.services.folder / "clip.txt").read_text("utf-8")
@@ -212,7 +212,7 @@ async def test_e_writes_all_rows_that_the_filter_leaves_in_the_order_that_is_sho
     assert "exported 3 rows" in shown
     written = next((made.app.services.folder / "exports").glob("things-*.json"))
     assert [one["key"] for one in json.loads(written.read_text("utf-8"))["rows"]] == ["c", "d", "a"]
-    assert "more" in json.loads(written.read_text("utf-8"))["rows"][0]  # also what this width hides
+    assert "more" in json.loads(written.read_text("utf-8"))["rows"][0]  # including hidden columns
 
 
 @driven()

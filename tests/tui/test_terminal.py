@@ -1,4 +1,4 @@
-"""However the console ends, the terminal is as it was where it can be, and a job that runs does not notice."""
+"""However the console ends, the terminal is restored if possible, and a running job is not affected."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tests.support.waiting import until
 
 JOB = "orders_01_rt"
 PUT_BACK = dict.fromkeys(("1049", "1004", "2004", "1000", "1002", "1006"), False) | {"25": True, "7": True}
-"""The screen from before is back, with its cursor; nothing is reported any more; lines wrap."""
+"""The previous screen is back, with its cursor; mouse and focus reports are off; lines wrap."""
 WATCH = 60.0
 ESCAPE = "\x1b[27u"
 BELL = "\x07"
-"""What Textual answers to a key that has no meaning where it was pressed."""
+"""Textual's answer to a key without a meaning on the current screen."""
 
 
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
-    """Jobs that a living process reports for, several times a second."""
+    """Jobs that a running process reports for, several times a second."""
     with Writer.start(tmp_path_factory.mktemp("jobs") / "fill", 2, 4, every=0.2) as started:
         yield started
 
@@ -38,10 +38,10 @@ def _progress(writer: Writer) -> int:
         return job.report.registrations
 
 
-def _goes_on(writer: Writer) -> bool:
-    """Whether the job reports more than it has by now, from the same process as ever."""
+def _advances(writer: Writer) -> bool:
+    """Whether the job's report advances, from the same process."""
     now = _progress(writer)
-    until(lambda: _progress(writer) > now, WATCH, "the job goes on")
+    until(lambda: _progress(writer) > now, WATCH, "the job to advance")
     return writer.process.poll() is None
 
 
@@ -54,7 +54,7 @@ def test_a_signal_ends_the_console_and_puts_the_terminal_back(number: signal.Sig
         assert terminal.screen.modes == PUT_BACK
         assert terminal.screen.foreign == []
         assert seconds < WATCH
-    assert _goes_on(writer)
+    assert _advances(writer)
 
 
 def test_a_defect_puts_the_terminal_back_with_every_mode_of_the_mouse(writer: Writer) -> None:
@@ -84,7 +84,7 @@ def test_a_closed_terminal_ends_the_console(writer: Writer) -> None:
         terminal.shows("Overview", JOB)
         terminal.hang_up()
         terminal.process.wait(WATCH)
-    assert _goes_on(writer)
+    assert _advances(writer)
 
 
 def test_a_lost_terminal_ends_the_console_where_hangups_are_ignored(writer: Writer) -> None:
@@ -98,7 +98,7 @@ def test_a_lost_terminal_ends_the_console_where_hangups_are_ignored(writer: Writ
         terminal.shows("Overview", JOB)
         terminal.hang_up()
         terminal.process.wait(WATCH)
-    assert _goes_on(writer)
+    assert _advances(writer)
 
 
 def test_killing_the_console_leaves_the_job_and_the_next_console_as_they_were(writer: Writer) -> None:
@@ -106,7 +106,7 @@ def test_killing_the_console_leaves_the_job_and_the_next_console_as_they_were(wr
         terminal.shows("Overview", JOB)
         os.kill(terminal.process.pid, signal.SIGKILL)
         assert terminal.gone() == -signal.SIGKILL
-    assert _goes_on(writer)
+    assert _advances(writer)
     with Terminal(console(writer.config)) as terminal:
         terminal.shows("Overview", JOB)
         terminal.send("2")

@@ -1,4 +1,4 @@
-"""A screen with a table that a test fills, and that notes what it is told to do."""
+"""A screen with a table that a test fills; it records the calls of its actions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Things(TableScreen):
 
     @property
     def panel_rows(self) -> int:
-        return 4  # whatever the table needs: what is longer is scrolled
+        return 4  # whatever the table needs: a longer panel is scrolled
 
     def rows(self) -> list[Row]:
         return self.given
@@ -45,7 +45,7 @@ class Things(TableScreen):
         return "Things"
 
     def leave(self) -> None:
-        """It stays, as a first screen does."""
+        """Do nothing, as a first screen does."""
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         return "About", [(Level.FINE, f"line {number} of {key}") for number in range(1, self.words + 1)]
@@ -58,13 +58,13 @@ class Things(TableScreen):
 
 
 def thing(key: str, lag: float | None, level: Level = Level.FINE) -> Row:
-    """A row; its lag is unknown where it is None."""
+    """A row; None is an unknown lag."""
     shown = "?" if lag is None else f"{lag:g}m"
     return Row(key, level, {"mark": level.value, "name": key, "lag": shown, "more": "x" * 40}, {"lag": lag})
 
 
 async def things(made: Filled, pilot: Pilot[int]) -> Things:
-    """A screen of things, shown, with no key pressed lately."""
+    """A screen of things, shown, a while after the last key."""
     shown = Things()
     made.app.push_screen(shown)
     await pilot.pause()

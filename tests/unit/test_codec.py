@@ -1,4 +1,4 @@
-"""A record's fields are said once: JSON, plain values, documentation and schema are made of them."""
+"""A record's fields are defined once: JSON, plain values, documentation and schema derive from them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_values_that_no_record_has_are_an_error(values: object) -> None:
         codec.record_of(Part, values)
 
 
-def test_a_text_that_is_no_json_is_an_error() -> None:
+def test_a_text_that_is_not_json_is_an_error() -> None:
     with pytest.raises(ValueError, match="truncated"):
         codec.record_from(Part, "{")
 

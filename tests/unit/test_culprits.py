@@ -1,4 +1,4 @@
-"""What the table of culprits says of two incidents at once, and which of their acts are none."""
+"""Two incidents at once in the table of culprits, and those of its texts that are not actions."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ def test_every_rule_of_the_table_is_a_rule_or_about_to_be_one() -> None:
         ("Wait: retrying automatically", ""),
     ],
 )
-def test_an_act_is_no_reason_and_begins_with_no_past_participle(do: str, why: str) -> None:
+def test_an_act_differs_from_its_reason_and_begins_with_no_past_participle(do: str, why: str) -> None:
     fault = Fault("disk_full", Party.MACHINE, "this host", Severity.CRITICAL, "the disk is full", do=do)
     assert borrowed(fault) == why

@@ -1,4 +1,4 @@
-"""What an exception says stays where it was raised: no task's answer and no message of the driver repeats it."""
+"""An exception's text stays where it was raised: no task's answer and no message of the driver repeats it."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ JOB = JobSpec(
 
 
 class LoudError(Exception):
-    """A foreign exception whose text says too much."""
+    """A foreign exception whose text contains a value."""
 
 
 def loud(*_: object, **__: object) -> NoReturn:
-    """Fail, because of another exception that says the same."""
+    """Fail, with another exception with the same text as the cause."""
     raise LoudError(TEXT) from ValueError(TEXT)
 
 
 def ours(*_: object) -> NoReturn:
-    """Fail with an error of ours whose cause says too much, as a driver's does."""
+    """Fail with one of Slotkeeper's errors whose cause contains a value, as a driver's error does."""
     raise Unreachable("the line is cut", code="08006", where="source") from ValueError(TEXT)
 
 
 def tells_nothing(said: object) -> None:
-    """Neither what is printed nor what crosses the process holds the text."""
+    """Check that neither the printed text nor the pickled object contains the value."""
     for form in (repr(said), str(said), pickle.dumps(said).decode("latin-1")):
         assert SECRET not in form and "Lovelace" not in form, form
 
 
 class Anything:
-    """A source or a sink of which every call fails with the loud exception; `abandon` is a sink's cleaning up."""
+    """A source or sink whose calls all fail with the loud exception; `abandon` is a sink's clean-up."""
 
     def __getattr__(self, name: str) -> Any:
         return loud
 
     def abandon(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 def test_a_task_answers_the_type_of_a_foreign_exception_alone() -> None:
@@ -113,7 +113,7 @@ def test_a_foreign_exception_on_the_driver_says_its_type_and_place_only() -> Non
     except LoudError as error:
         found = classed(error)
     assert isinstance(found, Unclassified) and "LoudError" in str(found)
-    assert "test_error_values.py" in found.cause, "where it came from is told, without a word of what it said"
+    assert "test_error_values.py" in found.cause, "its origin is reported, without any of its text"
     tells_nothing(found)
     tells_nothing(found.cause)
 
@@ -134,7 +134,7 @@ def test_a_topology_trouble_is_one_again_on_the_other_side() -> None:
 
 
 class BadValueError(pg.DriverError):
-    """What a server says of a value, in the driver's shape."""
+    """A server's error about a value, in the driver's format."""
 
     pgcode = "22P02"
 

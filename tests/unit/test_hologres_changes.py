@@ -1,4 +1,4 @@
-"""Positions of a Hologres binlog and what its records do to rows, without a server."""
+"""Positions of a Hologres binlog, and the effect of its records on rows, without a server."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ def test_a_shard_without_records_is_never_behind_a_lane() -> None:
     assert none.order(HoloPosition(9, 600, 600)) is Order.SAME
 
 
-def test_a_loss_is_told_from_an_idle_shard_whose_last_record_went_by_its_age() -> None:
-    """The rule of `Oldest`: every case by hand, of a TTL that ends at 1000."""
+def test_a_loss_differs_from_an_idle_shard_whose_last_record_expired() -> None:
+    """The rule of `Oldest`, case by case, for a TTL that ends at 1000."""
     begins_at_50 = Oldest(50, 1500, 1500, expired=1000)
     none_left = Oldest(0, empty=True, expired=1000)
     for oldest in (begins_at_50, none_left):

@@ -1,4 +1,4 @@
-"""A MariaDB that runs and never listens is waited for no longer than one that does nothing."""
+"""A MariaDB that runs but never listens is waited for no longer than one that does nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slotkeeper.demo import mariadb, patient
 from slotkeeper.demo.postgres import free_port
 
 
-def test_the_cpu_time_of_an_idle_server_is_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cpu_time_of_an_idle_server_does_not_count_as_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     used = count()
 
     def idle(pid: int) -> float:

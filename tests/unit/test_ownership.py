@@ -1,4 +1,5 @@
-"""Files that we obey on a real disk: links are followed name by name, and what others could change is not read."""
+"""Files that control the product, on a real disk: links are followed part by part; files that others can change are
+not read."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from slotkeeper.core.ownership import NotOurs
 
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 STRANGER = 64_001
-"""A user that nobody is."""
+"""A user id without an account."""
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_a_circle_of_links_ends(tmp_path: Path) -> None:
     assert caught.value.errno == errno.ELOOP
 
 
-def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_regular_file_is_rejected_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("fifo")
     for path in (tmp_path / "fifo", tmp_path / "link", Path("/dev/null")):

@@ -1,4 +1,4 @@
-"""Pictures of the console as SVG: a row that repeats is in them once, nothing is fetched, text is no markup."""
+"""Pictures of the console as SVG: a repeated row is stored once, nothing is fetched, text is not parsed as markup."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_colour_lasts_over_the_end_of_a_row() -> None:
     assert (first[0].ink, first[0].ground) == (second[0].ink, second[0].ground) == ("#010203", "#090909")
 
 
-def test_a_picture_stands_still_and_a_film_shows_each_screen_in_its_time() -> None:
+def test_a_picture_is_static_and_a_film_shows_each_screen_in_its_time() -> None:
     still = pictures.svg([(FIRST, 1.0)], SIZE, "a <title>")
     assert "@keyframes" not in still and "a &lt;title&gt;" in still
     film = pictures.svg([(FIRST, 1.0), (SECOND, 3.0)], SIZE, "two screens")

@@ -1,4 +1,4 @@
-"""A secret that this process has resolved is in no text of ours, however it was spelled."""
+"""A secret that this process has resolved is in none of its texts, in any encoding."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_plain_secret_is_left_where_it_stands(plain: str) -> None:
     assert redaction.masked(f"table {plain}") == f"table {plain}"
 
 
-def test_an_error_of_ours_has_it_nowhere_also_after_a_process() -> None:
+def test_an_error_of_slotkeeper_has_it_nowhere_also_after_a_process() -> None:
     for error in (Unreachable(f"no {SECRET}", SECRET, cause=SECRET), Trouble(f"no {SECRET}", SECRET, cause=SECRET)):
         assert SECRET not in repr(error.args) + repr(vars(error)) + repr(ErrorValues.of(error))
         assert SECRET not in repr(pickle.loads(pickle.dumps(error)).args)

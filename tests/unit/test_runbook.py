@@ -1,4 +1,4 @@
-"""The runbook: each fault has its section with five parts; the commands are those that tests type, and all exist."""
+"""The runbook: each fault has a section of five parts; its commands exist and are the ones that tests type."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tests.architecture.checkout import ROOT
 
 HEADINGS = ["Symptom", "Cause", "Impact", "Fix", "Verify"]
 REJECTED = "**Rejected:**"
-"""Starts, in the part Fix, what Slotkeeper rejects in this incident."""
+"""Starts the list, in the part Fix, of the commands that Slotkeeper rejects in this incident."""
 TASKS = {
     *("I must reset a slot", "Slotkeeper was upgraded", "A new cluster, or a new kernel: how does it behave?"),
     "I want a job on a Spark cluster",
 }
-"""Sections about something to do, where no fault is."""
+"""Sections about a task, without a fault."""
 PAGE = (ROOT / "docs" / "runbook.md").read_text("utf-8")
 BLOCK = re.compile(r"^ *```\w*\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 MENTIONED = re.findall(r"`(slotkeeper [^\s`]+ [^`\n|.]+)`", BLOCK.sub("", PAGE))
-"""In a sentence: one that is only named, or several in one, is no command to type."""
+"""A command in a sentence: one that is only named, or several in one pair of backquotes, is not to be typed."""
 COMMANDS = sorted({
     part.strip()
     for text in (*"\n".join(BLOCK.findall(PAGE)).splitlines(), *MENTIONED)
@@ -47,13 +47,13 @@ def parts(section: str) -> dict[str, str]:
 
 
 def typed_in(part: str) -> list[str]:
-    """What a part says word for word, line by line."""
+    """The commands in a part, line by line."""
     lines = "\n".join(BLOCK.findall(part)).splitlines()
     return [*lines, *re.findall(r"`([^`\n]+)`", BLOCK.sub("", part))]
 
 
 def refused_by_parser(command: str) -> str:
-    """What the command line's parser has against a command; "" where it takes it. Nothing is carried out."""
+    """The parser's error for a command; "" if it accepts the command. Nothing is executed."""
     group, words = main_command(), hoisted(shlex.split(command)[1:])
     try:
         context = group.make_context("slotkeeper", words)

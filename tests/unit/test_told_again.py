@@ -1,4 +1,4 @@
-"""A report that is told again while the driver's loop waits: what it says of the source grows old with the clock."""
+"""A report that is repeated while the driver's loop waits: the age of the source's answer grows with the clock."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Told:
         self.narrator.lanes({"dn_1": lane}, LaneState.RUNNING, 1, 0)
 
     def after(self, seconds: float) -> JobReport:
-        """What is reported when a server has not answered for so long, and the loop waits for it."""
+        """The report when a server has not answered for this long and the loop waits for it."""
         self.clock.at += timedelta(seconds=seconds)
         self.narrator.unanswered(f"source dws1 does not answer (for {seconds:.0f} s)", ())
         row = self.store.job(self.job.name)
@@ -53,7 +53,7 @@ def told(tmp_path: Path) -> Told:
     return Told(tmp_path, replace(LANE, latest=LANE.position, polled_at=now, committed_at=now - 2))
 
 
-def test_the_age_of_what_the_source_said_grows_while_nobody_asks_it(told: Told) -> None:
+def test_the_age_of_the_sources_answer_grows_while_it_is_not_queried(told: Told) -> None:
     (lane,) = told.after(40.0).lanes
     assert (lane.polled_age, lane.last_commit_age) == (40.0, 42.0)
     (lane,) = told.after(5.0).lanes
@@ -66,7 +66,7 @@ def test_a_lane_at_an_old_latest_is_not_called_up_to_date(told: Told, seconds: f
     assert lane.known_behind == behind
 
 
-def test_up_to_where_a_lane_was_found_empty_is_told_unless_that_was_of_another_binlog(told: Told) -> None:
+def test_the_end_up_to_which_a_lane_was_empty_is_reported_unless_it_was_of_another_binlog(told: Told) -> None:
     lane, here = replace(LANE, latest=LANE.position), LANE.position.pair[0]
     for found, expected in ((None, None), (here - 1, here - 1), (here, here), (here + 1, None)):
         checked = None if found is None else DwsPosition(found)
@@ -91,7 +91,7 @@ def test_a_table_says_since_when_it_is_in_its_state_and_one_that_fails_again_is_
     assert seen("RUNNING") == (begun + 10, "")
     assert seen("RUNNING") == (begun + 10, "")
     assert seen("FAILED", "ods.b: gone") == (begun + 30, "1 of 2 tables FAILED: ods.b: gone")
-    assert seen("PENDING") == (begun + 40, ""), "what is told of the job follows at once"
+    assert seen("PENDING") == (begun + 40, ""), "the job's report follows at once"
     assert seen("FAILED", "ods.b: gone") == (begun + 50, "1 of 2 tables FAILED: ods.b: gone")
 
 

@@ -1,4 +1,4 @@
-"""What Spark's workers are forked with: a job's kinds, loaded by a process that opens nothing and starts no thread."""
+"""Spark's workers are forked with a job's kinds, loaded by a process that opens nothing and starts no thread."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(json.dumps([threading.active_count(), opened, sorted(name for name in sys.
 
 
 def loaded(kinds: str) -> tuple[int, int, list[str]]:
-    """Threads, descriptors opened, and modules of kinds, in a process that has loaded these."""
+    """Threads, opened descriptors, and modules of kinds, in a process that has loaded these kinds."""
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-P", "-c", _PROGRAM, kinds]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=env)
@@ -52,7 +52,7 @@ def test_what_cannot_be_loaded_is_left_to_the_task_that_needs_it() -> None:
 
 
 @pytest.mark.parametrize("master", ["local[2]", "spark://somewhere:7077"])
-def test_workers_are_told_the_kinds_and_whoever_names_another_daemon_gets_it(tmp_path: Path, master: str) -> None:
+def test_workers_get_the_kinds_and_a_job_that_names_another_daemon_gets_it(tmp_path: Path, master: str) -> None:
     own = SparkOptions(master, settings=(("spark.python.daemon.module", "of.theirs"),))
     found = spark_settings(own, tmp_path, None, (), "package.zip", ("dws", "doris"))
     assert found[f"spark.executorEnv.{KINDS}"] == "dws doris"

@@ -1,4 +1,4 @@
-"""A password that a worker cannot have is told with the worker's name, and no connection is tried."""
+"""A password that a worker cannot read is reported with the worker's name, and no connection is tried."""
 
 from __future__ import annotations
 

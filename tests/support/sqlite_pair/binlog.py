@@ -1,11 +1,11 @@
 """Tables of one SQLite file and its binlog: one stream for all tables, in files that are rotated and purged.
 
-Whoever writes does so here, in whole transactions: an event has an offset and a length as in a server's binlog, and a
+All writers write here, in whole transactions: an event has an offset and a length as in a server's binlog, and a
 transaction ends where its last event does.
 
 Positions are (life, file, offset, transaction), always at a transaction's end. Two lives of a binlog have nothing in
-common: which of two such positions comes first cannot be told. `RowsRead` are a table's rows as a comparison reads
-them: in memory, keys in the order of their texts.
+common: their positions have no order. `RowsRead` has a table's rows as a comparison reads them: in memory, with keys in
+the order of their texts.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ Values = Mapping[str, object]
 
 
 def connect(file: str) -> sqlite3.Connection:
-    """A session, which waits for the one writer that SQLite has."""
+    """A session, which waits for the single writer that SQLite allows."""
     connection = sqlite3.connect(file, timeout=60, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA synchronous = OFF")
     return connection
 
 
 def quoted(name: str) -> str:
-    """A name as SQL; a table's is `schema.table` as it is written, because one file has no schemas."""
+    """A name as SQL; a table's name is `schema.table` as written, because a file has no schemas."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def now_us() -> int:
-    """The clock of this machine in microseconds, which is the server's too."""
+    """The clock of this host in microseconds, which is also the server's."""
     return time.time_ns() // 1_000
 
 
@@ -60,7 +60,7 @@ class Origin:
     path: Path
     clock: Callable[[], int] = now_us
     events: dict[str, int] = field(default_factory=dict)
-    """How many events each table has had, by our own account."""
+    """The number of events of each table, counted here."""
 
     def __post_init__(self) -> None:
         with closing(connect(str(self.path))) as connection:
@@ -77,7 +77,7 @@ class Origin:
 
     @contextmanager
     def transaction(self) -> Iterator[Writing]:
-        """One transaction; its events are in the binlog once it has ended, and none of them where it raises."""
+        """One transaction; its events are in the binlog once it has ended, and none of them if it raises."""
         with closing(connect(str(self.path))) as connection:
             connection.execute("BEGIN IMMEDIATE")
             writing = Writing(connection, self.clock())
@@ -97,7 +97,7 @@ class Origin:
             connection.execute("INSERT INTO binlog_files SELECT file, tx FROM binlog_head")
 
     def purge(self) -> None:
-        """Drop every file but the newest, whoever still needs them."""
+        """Drop every file but the newest, even if a reader still needs one."""
         with closing(connect(str(self.path))) as connection:
             connection.execute("BEGIN IMMEDIATE")
             (newest,) = connection.execute("SELECT file FROM binlog_head").fetchone()
@@ -106,7 +106,7 @@ class Origin:
             connection.commit()
 
     def purge_read(self) -> None:
-        """Drop every file that lies before the position of each slot, as a server does that keeps them."""
+        """Drop every file before the position of each slot, as a server with slots does."""
         with closing(connect(str(self.path))) as connection:
             connection.execute("BEGIN IMMEDIATE")
             (least,) = connection.execute("SELECT min(file) FROM binlog_slots WHERE file IS NOT NULL").fetchone()
@@ -115,7 +115,7 @@ class Origin:
             connection.commit()
 
     def rebuild(self) -> None:
-        """The same tables under another life of the binlog, which begins empty."""
+        """The same tables under another life of the binlog, which starts empty."""
         with closing(connect(str(self.path))) as connection:
             connection.execute("BEGIN IMMEDIATE")
             (life,) = connection.execute("SELECT life FROM binlog_head").fetchone()
@@ -160,7 +160,7 @@ class Writing:
         self._event(table, "I" if before is None else "U", after)
 
     def delete(self, table: str, **key: object) -> None:
-        """Delete a row by its key; nothing where there is none."""
+        """Delete a row by its key; do nothing if there is none."""
         before = self._find(table, key)
         if before is not None:
             where = " AND ".join(f"{quoted(name)} = ?" for name in key)
@@ -194,13 +194,13 @@ class Writing:
 
 
 def table_columns(connection: sqlite3.Connection, table: str) -> list[tuple[str, str, bool, int]]:
-    """(name, type, whether it holds no NULL, place in the key or 0) of each column; nothing where there is no table."""
+    """(name, type, whether it holds no NULL, place in the key or 0) of each column; empty if there is no table."""
     rows = connection.execute('SELECT name, type, "notnull", pk FROM pragma_table_info(?)', (table,)).fetchall()
     return [(str(name), str(kind).lower(), bool(required or pk), int(pk)) for name, kind, required, pk in rows]
 
 
 BEGIN = 4
-"""The offset at which the first event of a file lies."""
+"""The offset of the first event of a file."""
 HIGHEST = 1 << 32
 """Offsets stay below."""
 
@@ -214,7 +214,7 @@ class SqlitePosition(Position):
     offset: int
     tx: int
     row: int = field(default=0, compare=False)
-    """Which row of the transaction that ends there, for people who look at it; 0 for the transaction."""
+    """The number of the row in the transaction that ends there, for display; 0 for the transaction."""
 
     @property
     def text(self) -> str:
@@ -231,7 +231,7 @@ class SqlitePosition(Position):
 
     @property
     def pair(self) -> tuple[int, int]:
-        """File and offset in one number, and 0 or the row: what is read has offsets of its own below."""
+        """File and offset in one number, and 0 or the row: a read range has its own offsets below."""
         return pair_of(self.file, self.offset, self.row)
 
     @property
@@ -263,7 +263,7 @@ class SqlitePosition(Position):
 
 @dataclass(frozen=True, slots=True)
 class OneKept(OnePlace):
-    """What a server keeps that keeps one position for the stream of all tables; None where there is no slot."""
+    """The stored state of a server that keeps one position for the stream of all tables; None if there is no slot."""
 
     position: SqlitePosition | None
 
@@ -346,7 +346,7 @@ class SqlitePositions:
         return self.position(text)
 
     def kept(self, text: str) -> Kept:
-        """Read what is stored for nothing; raises ValueError for anything else."""
+        """Read the stored text of an empty position; raises ValueError for anything else."""
         return nothing_of(text)
 
 
@@ -354,12 +354,12 @@ POSITIONS = SqlitePositions()
 
 
 class KeptPositions(SqlitePositions):
-    """The same where one position is kept."""
+    """The same for a single stored position."""
 
     marks: tuple[str, ...] = ("confirmed",)
 
     def kept(self, text: str) -> OneKept:
-        """Read what is stored for the one position; raises ValueError for anything else."""
+        """Read the stored text of the single position; raises ValueError for anything else."""
         word, _, place = text.partition(" ")
         if word != "kept" or not place:
             raise ValueError(f"not what is kept here: {text!r}")
@@ -370,12 +370,12 @@ KEPT_POSITIONS = KeptPositions()
 
 
 def pair_of(file: int, offset: int, number: int = 0) -> tuple[int, int]:
-    """The two numbers that order an event: where it lies, and which of its transaction it is."""
+    """The two numbers that order an event: its location, and its index in the transaction."""
     return file << 32 | offset, number
 
 
 def ours(position: Position) -> SqlitePosition:
-    """A position that came from here; whatever else it were, its first use would fail."""
+    """A position of this dialect; any other would fail at its first use."""
     return cast("SqlitePosition", position)
 
 
@@ -394,7 +394,7 @@ class KeyColumn:
 
 @dataclass
 class RowsRead:
-    """Implements `ports.table.ComparedTable`; `read` gives all rows, each with the values of `names`."""
+    """Implements `ports.table.ComparedTable`; `read` returns all rows, each with the values of `names`."""
 
     label: str
     names: Sequence[str]
@@ -466,4 +466,4 @@ class SourceTables:
         return RowsRead(name, names, [KeyColumn(one) for one in keys], columns or names, read)
 
     def close(self) -> None:
-        """Each question has a session of its own."""
+        """Each question uses a separate session."""

@@ -1,7 +1,7 @@
-"""The product's driver for jobs of the second pair: `driver.py local|spark`, then what a supervisor gives.
+"""The product's driver for jobs of the second pair: `driver.py local|spark`, then the supervisor's arguments.
 
-Nothing of it is a fake but the kinds, which are put into the registries first, and, where that is asked for, Spark,
-in whose place tasks run in threads.
+Everything is real but the kinds, which are added to the registries first, and, on request, Spark, which is replaced by
+threads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.support.sqlite_pair import entries
 
 
 class Local(LocalRunner):
-    """Threads where Spark would be."""
+    """Threads instead of Spark."""
 
     lost = False
 

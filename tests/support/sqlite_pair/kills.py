@@ -1,10 +1,10 @@
-"""Workers that are killed at points drawn by chance, for a job of the local runner: they end there, or live on unseen.
+"""Workers that are killed at random points, for a job of the local runner: they end there, or keep running unseen.
 
-One that is killed raises past everything that catches errors; its outcome is lost. One that lives on has lost its
-outcome, too: its driver gives its lane to another worker, or is itself started again, while it stands where it was; it
-goes on when a later one is killed, with whatever it was about to write.
+One that is killed raises past everything that catches errors; its outcome is lost. A worker that keeps running has lost
+its outcome, too: its driver assigns its lane to another worker, or is itself restarted, while the worker waits at its
+point. It continues when a later one is killed, with its pending write.
 
-`Case` is such a job into a SQLite file, whatever it reads: what it must have in the end.
+`Case` is such a job into a SQLite file, with any source, and its required end state.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from tests.support.sqlite_pair.sink import Contents, contents, repeats
 from tests.support.waiting import until
 
 CALLS = 9
-"""A kill is at one of the next so many calls of any point."""
+"""A kill is at one of the next calls of any point, at most this many away."""
 QUIET = frozenset({"after_status", "after_read", "after_recheck"})
-"""Points that a worker passes while nothing comes; before a range is prepared they are all alike."""
+"""Points that an idle worker passes; before a range is prepared they are all alike."""
 
 LOCKED = frozenset({"in_commit"})
-"""Points at which a worker has the file's lock: whoever stood there would stop all others, and the next kill."""
+"""Points at which a worker has the file's lock: a worker that waited there would stop all others, and the next kill."""
 
 
 class Killed(BaseException):
-    """A worker that is no more."""
+    """A worker that was killed."""
 
 
 class Kills:
-    """Kills workers of one job; `here` is what a worker calls at each point."""
+    """Kills workers of one job; workers call `here` at each point."""
 
     def __init__(self, chance: random.Random, lives_on: float = 0.3) -> None:
         self.at: Counter[str] = Counter()
@@ -50,7 +50,7 @@ class Kills:
         self.hit = threading.Event()
         self.lives_on = lives_on
         self.only: frozenset[str] = frozenset()
-        """The points where anybody is killed; none named: all."""
+        """The points of possible kills; all if none is named."""
         self._chance = chance
         self._left = 0
         self._over = False
@@ -66,7 +66,7 @@ class Kills:
             self._left = self._chance.randint(1, CALLS)
 
     def disarm(self) -> None:
-        """Kill no more, whoever asks for it, and let all that stand go on."""
+        """Kill no more, for any caller, and let all waiting workers continue."""
         with self._lock:
             self._over = True
             standing, self._standing = self._standing, []
@@ -78,7 +78,7 @@ class Kills:
             assert self._all_ended.wait_for(lambda: self._under_way == 0, 60), f"{self._under_way} tasks are under way"
 
     def here(self, point: str) -> None:
-        """A worker is at a point: it goes on, ends there, or stands until it is let go."""
+        """A worker is at a point: it continues, ends there, or waits until it is released."""
         if point in QUIET or (self.only and point not in self.only):
             return
         stands: threading.Event | None = None
@@ -165,7 +165,7 @@ class Written(Protocol):
 
     @property
     def events(self) -> int:
-        """By our own account."""
+        """Counted by the test itself."""
 
     def write(self) -> None:
         """A transaction of a few changes."""
@@ -173,7 +173,7 @@ class Written(Protocol):
 
 @dataclass
 class Case:
-    """A job into a SQLite file, the table that it reads, and who kills its workers."""
+    """A job into a SQLite file, the table that it reads, and the killer of its workers."""
 
     mirror: Mirror
     table: Written
@@ -181,7 +181,7 @@ class Case:
     file: Path
 
     def start(self) -> None:
-        """Another start, whoever of an earlier one still stands."""
+        """Another start, beside waiting workers of an earlier one."""
         self.mirror.start(self.kills.here)
 
     def kill(self, count: int) -> None:
@@ -197,9 +197,10 @@ class Case:
         return self.kills.hit.wait(0.05)
 
     def end(self) -> tuple[Contents, Repeats]:
-        """Let all go on until everything is applied and nobody is under way; what the sink has, what is counted.
+        """Let all workers continue until everything is applied and none is under way; the sink's events, the counted
+        repeats.
 
-        Of several channels the first one's repeats are told.
+        Of several channels it returns the repeats of the first.
         """
         self.kills.disarm()
         wanted = self.table.events
@@ -221,14 +222,14 @@ class Case:
 
 
 def refuse_loss(case: Case, found: Contents) -> None:
-    """Every event is there, every row of the copy is, and nothing else is."""
+    """Every event is there, every row of the copy is, and no others are."""
     assert len(found.read) == case.table.events
     assert len(found.copied) == LOADED
     assert {int(key or 0): int(v or 0) for key, v in found.rows.values()} == case.table.rows
 
 
 def refuse_uncounted(found: Contents, counted: Repeats) -> None:
-    """What was decided or counted was written as often, but for what a kill left out of it."""
+    """Each decided or counted range was written as often, except for the rows that a kill left out."""
     print(f"{repeats(found.read)} repeats of {len(found.read)} events, {counted.ranges} counted")
     print(f"{sink.unwritten.ranges} rows were left out by kills")
     assert repeats(found.read) == counted.ranges - sink.unwritten.ranges

@@ -1,4 +1,4 @@
-"""SQLite as a kind of source, for tests: its sessions with their faces, and what it says about itself."""
+"""SQLite as a kind of source, for tests: its sessions, and its description of itself."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class SqliteConnection:
         """A file answers at once."""
 
     def sever(self) -> None:
-        """A file has no line that could be cut."""
+        """A file has no connection that could be cut."""
 
     def close(self) -> None:
         self.session.close()

@@ -1,8 +1,8 @@
-"""A sink over one SQLite file, in two parts beside a store: its variants repeat, change nothing, or keep tokens.
+"""A sink over one SQLite file, in two parts beside a store: repeats add up, change nothing, or are excluded by tokens.
 
 Every variant counts how often it has each event (`events`): lost are those that it has not, repeats are those beyond
-the first. Rows are kept by key with the place of their last event (`rows`), so that an older one never stands over a
-newer one. It writes in pieces, each seen at once: whoever is killed leaves some of a range behind.
+the first. Rows are stored by key with the place of their last event (`rows`), so that an older row never replaces a
+newer one. It writes in pieces, each visible at once: a killed worker leaves part of a range behind.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _GONE = frozenset({"d", "B", "x"})
 
 
 def _nothing(point: str) -> None:
-    """Nobody is killed."""
+    """A probe that kills no worker."""
 
 
 hook: Callable[[str], None] = _nothing
@@ -69,7 +69,7 @@ hook: Callable[[str], None] = _nothing
 
 @dataclass
 class Unwritten:
-    """Rows of writes that were begun and cut off: what counted repeats may be more than real ones."""
+    """Rows of writes that were started and cut off: the counted repeats may exceed the real ones."""
 
     ranges: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -83,7 +83,7 @@ unwritten = Unwritten()
 
 
 def connect(file: str) -> sqlite3.Connection:
-    """A session; tasks of one job come to it from several threads, one after another."""
+    """A session; tasks of one job use it from several threads, one after another."""
     connection = sqlite3.connect(file, timeout=60, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA synchronous = OFF")
     return connection
@@ -226,10 +226,10 @@ class SqliteTarget:
         return Reshape(changes(old or (), identity.columns))
 
     def alterable(self, shape: Reshape) -> None:
-        """It is nobody else's."""
+        """No other writer has the target."""
 
     def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
-        return ()  # a row is kept by its columns' names, whatever they are
+        return ()  # a row is stored by its columns' names, with any names
 
 
 class SqliteSession:
@@ -241,7 +241,7 @@ class SqliteSession:
         self._connection: sqlite3.Connection | None = None
 
     def writing(self) -> Transaction:
-        """A transaction that takes the file's lock at its beginning."""
+        """A transaction that takes the file's lock at its start."""
         if self._connection is None:
             self._connection = connect(self.file)
         return Transaction(self._connection)
@@ -264,7 +264,7 @@ class SqliteSession:
         yield Finding(f"sink {asked.name}", Level.OK, f"{self.file} can be opened")
 
     def targets(self) -> None:
-        """It does not tell what a table is beyond its name."""
+        """It reports nothing of a table but its name."""
         return
 
     def ping(self) -> None:
@@ -283,7 +283,7 @@ class SqliteSession:
 
 
 class Transaction:
-    """One transaction for a block; what SQLite refuses passes by itself."""
+    """One transaction for a block; an error of SQLite is temporary."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -303,7 +303,7 @@ class Transaction:
 
 @dataclass
 class TargetTables:
-    """The rows by key, whichever variant wrote them; implements `slotkeeper.core.ports.kinds.TableSession`."""
+    """The rows by key, of any variant; implements `slotkeeper.core.ports.kinds.TableSession`."""
 
     file: str
 
@@ -322,7 +322,7 @@ class TargetTables:
         return RowsRead(name, names, [KeyColumn(one) for one in key], columns or names, read)
 
     def close(self) -> None:
-        """Each question has a session of its own."""
+        """Each question uses a separate session."""
 
 
 class SqliteKind:
@@ -335,7 +335,7 @@ class SqliteKind:
         self.traits = traits
 
     def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
-        raise Defect("a SQLite file is no store")
+        raise Defect("a SQLite file is not a store")
 
     def connect_beside(self, login: Login) -> SqliteSession:
         return SqliteSession(login.endpoint.database, self.traits.keeps_prepared)
@@ -381,7 +381,7 @@ class Contents:
 
 
 def repeats(counts: dict[str, int]) -> int:
-    """How often events are there beyond the first time."""
+    """The number of repeats of events beyond the first time."""
     return sum(count - 1 for count in counts.values())
 
 
@@ -397,7 +397,7 @@ def endpoint(file: Path) -> Endpoint:
 
 
 def register(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put the kinds into the registry for a test; nothing is left out yet."""
+    """Add the kinds to the registry for a test; no kind is left out yet."""
     for name, place in ((ADDS_UP, "SQLITE_ADDS_UP"), (BY_KEY, "SQLITE_BY_KEY"), (TOKENS, "SQLITE_TOKENS")):
         monkeypatch.setitem(registry.KINDS, name, (__name__, place))
     monkeypatch.setitem(keys.SERVERS, traits.FILE, FILE)

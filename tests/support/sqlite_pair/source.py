@@ -1,10 +1,9 @@
 """Reads one table of a SQLite file out of the one binlog of all its tables; nothing is registered anywhere.
 
 A range ends at a transaction's end, and can be read again until its file is purged: then SLOT LOST, by the binlog's own
-beginning. Each question is one read transaction.
-
-`KeptSource` is the binlog under a switch: its server keeps one position for each slot, that of the stream of all
-tables. It keeps what it was told last, and takes any position, back or ahead. Asking makes nothing.
+beginning. Each question is one read transaction. `KeptSource` is the binlog under a switch: its server keeps one
+position for each slot, that of the stream of all tables. It stores the last position that it received, and accepts any
+position, back or ahead. A question creates nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from tests.support.sqlite_pair.binlog import (
 WORDS = SlotWords(
     no_list="there are no slots: shown is where our own progress rows stand",
     no_count="Slotkeeper does not count unread events",
-    head="files are purged by hand, whoever still needs them",
+    head="files are purged manually, even if a reader still needs them",
 )
 
 
@@ -65,7 +64,7 @@ class SqliteSession:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """One moment of the file; what SQLite refuses passes by itself."""
+        """One moment of the file; an error of SQLite is temporary."""
         try:
             if self._connection is None:
                 self._connection = connect(self.file)
@@ -99,7 +98,7 @@ class SqliteSession:
 
 
 def identity(connection: sqlite3.Connection, table: str) -> TableIdentity:
-    """A table as it is; Refused where there is none, or none with a key."""
+    """A table as it is; Refused if there is none, or it has no key."""
     columns = table_columns(connection, table)
     number = connection.execute("SELECT number FROM binlog_tables WHERE name = ?", (table,)).fetchone()
     if not columns or number is None:
@@ -115,7 +114,7 @@ def latest(connection: sqlite3.Connection) -> SqlitePosition:
 
 
 def oldest(connection: sqlite3.Connection) -> SqlitePosition:
-    """Where the first event lies that is still there, or will."""
+    """The offset of the first event that is still there, or that will be."""
     life, file, tx = connection.execute(
         "SELECT life, f.file, f.tx FROM binlog_head, binlog_files f ORDER BY f.file LIMIT 1"
     ).fetchone()
@@ -123,7 +122,7 @@ def oldest(connection: sqlite3.Connection) -> SqlitePosition:
 
 
 def refuse_purged(connection: sqlite3.Connection, after: Position) -> None:
-    """SLOT LOST where what lies behind a position is not all there; POSITIONS DIFFER where it is of another life."""
+    """SLOT LOST if events after a position are missing; POSITIONS DIFFER if it belongs to another life."""
     first = oldest(connection)
     if after < first:
         what = f"{SHARD.name}: the job's position is {after.text}, but the binlog starts at {first.text}"
@@ -141,7 +140,7 @@ def end_of(connection: sqlite3.Connection, file: int, offset: int) -> SqlitePosi
 
 
 def begin_of(connection: sqlite3.Connection, file: int, offset: int) -> SqlitePosition:
-    """The end of what came before the transaction that has an event there."""
+    """The end of the transaction before the one that has an event there."""
     life, tx = connection.execute(
         "SELECT life, b.tx FROM binlog_head, binlog_events b WHERE b.file = ? AND b.offset = ?", (file, offset)
     ).fetchone()
@@ -160,9 +159,7 @@ def events(connection: sqlite3.Connection, table: str, after: Position, up_to: P
 
 
 class SqliteSource:
-    """One table; implements `slotkeeper.core.ports.source.Source` and, as nothing is registered, all the ports above
-    it.
-    """
+    """One table; implements `slotkeeper.core.ports.source.Source` and, without registration, all the ports above it."""
 
     shown_as = ""
     cleared_for = 1
@@ -177,7 +174,7 @@ class SqliteSource:
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def admit(self) -> None:
-        """A table that is there and has a key can be followed."""
+        """A table that exists and has a key can be followed."""
         self.identify()
 
     def identify(self) -> TableIdentity:
@@ -203,7 +200,7 @@ class SqliteSource:
             return next(events(connection, self.table, after, up_to), None) is not None
 
     def next_range(self, after: Position, status: SlotStatus, width: int) -> SqlitePosition:
-        """The end of the `width`th transaction behind `after`, whichever tables it is about."""
+        """The end of the `width`th transaction after `after`, for any table."""
         low, high = ours(after), ours(status.latest)
         with self.session.reading() as connection:
             refuse_purged(connection, low)
@@ -264,7 +261,7 @@ class SqliteSource:
     def close(self) -> None:
         self.session.close()
 
-    # -- registering, of which there is nothing -----------------------------------------------------------------------
+    # -- registering: no-ops -------------------------------------------------------------------------------------------
 
     def confirm(self, first: SlotStatus, asked: Confirmation) -> NothingKept:
         asked.check()
@@ -283,7 +280,7 @@ class SqliteSource:
         return nullcontext()
 
     def end_rivals(self) -> bool:
-        """Nobody registers, so that nothing of an earlier one can land late."""
+        """No driver registers, so that no earlier registration can arrive late."""
         return True
 
     def end_sessions(self, pattern: str) -> bool:
@@ -351,8 +348,9 @@ class SqliteSource:
 
 
 class NoneOpen:
-    """Nobody is waited for: SQLite has one writer at a time, and what it commits lies behind the newest position read
-    before; what it had committed, the copy sees. Implements `slotkeeper.core.ports.source.OpenTransactions`."""
+    """There is no wait: SQLite has one writer at a time. Its commits are after the newest position that was read
+    before; the copy sees its earlier commits. Implements `slotkeeper.core.ports.source.OpenTransactions`.
+    """
 
     def left(self) -> str:
         return ""
@@ -362,7 +360,7 @@ class NoneOpen:
 
 
 def first_record(connection: sqlite3.Connection, table: str, place: Position | None) -> FirstRecord:
-    """The place of a table's first event at or behind a place; without one, where the binlog begins."""
+    """The offset of a table's first event at or after an offset; if there is none, the start of the binlog."""
     newest = latest(connection)
     if place is None:
         return FirstRecord(newest, oldest(connection))
@@ -374,7 +372,7 @@ def first_record(connection: sqlite3.Connection, table: str, place: Position | N
 
 
 def first_at(connection: sqlite3.Connection, table: str, at: str) -> Position | None:
-    """The place of a table's first event at or after a time."""
+    """The offset of a table's first event at or after a time."""
     us = (datetime.fromisoformat(at) - EPOCH) // timedelta(microseconds=1)
     found = (one for one in events(connection, table, oldest(connection), latest(connection)) if one[6] >= us)
     first = next(found, None)

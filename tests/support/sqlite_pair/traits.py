@@ -1,4 +1,4 @@
-"""What SQLite is as a source and as sinks, for tests."""
+"""The traits of SQLite as a source and as sinks, for tests."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def begun(runner: str, config: Path, *words: str) -> subprocess.Popen[str]:
 
 
 class _Chosen:
-    """Stands for `Launch` where a command chooses one."""
+    """Replaces `Launch` when a command chooses one."""
 
     parse = Launch.parse
 

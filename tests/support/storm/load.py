@@ -1,6 +1,6 @@
 """The load of a chaos run, from one seed: TPC-B, short lives of keys, bulk changes, and the product's own orders.
 
-Each transaction books its row counts in a source table without a binlog, so that the ledger is independent of what is
+Each transaction books its row counts in a source table without a binlog, so that the ledger is independent of the code
 under test. An insert or a delete is one event, an update is two.
 """
 
@@ -27,7 +27,7 @@ GROUPS, HOT = 24, 30
 BULK = 40_000
 ORDERS_RATE = 60.0
 TURN = 1_000
-"""Writers of one turn have numbers from TURN times its number on, so that no two transactions have one name."""
+"""Writers of one turn have numbers from TURN times its number on, so that no two transactions have the same name."""
 PURGE_EVERY = 15.0
 
 
@@ -140,7 +140,7 @@ class Booked(Loop):
         raise NotImplementedError
 
     def do(self, cursor: pg.Cursor, table: str, statement: str, values: Sequence[object] = ()) -> int:
-        """Run one statement that begins with its verb, and count its events; the rows that it changed."""
+        """Run one statement that starts with its verb, and count its events; returns the number of changed rows."""
         cursor.execute(statement, tuple(values))
         rows = int(cursor.rowcount)
         self.tally[f"tpcb.{table}"] += rows * (2 if statement.startswith("UPDATE") else 1)
@@ -235,7 +235,7 @@ class Bulker(Booked):
 
 
 class Purger(Loop):
-    """Purges what every slot has passed, as a DWS does by itself; `held` keeps it from that."""
+    """Purges the records that every slot has passed, as DWS does by itself; `held` suspends it."""
 
     def __init__(self, product: Product) -> None:
         super().__init__(product.connect, "purger", lambda: 0.0)
@@ -252,7 +252,7 @@ class Purger(Loop):
 
 
 class Load:
-    """All writers of a run; `quiet` ends them and `start` makes the next turn of them."""
+    """All writers of a run; `quiet` ends them and `start` starts their next turn."""
 
     def __init__(self, product: Product, seed: int) -> None:
         self.product, self.seed = product, seed
@@ -290,7 +290,7 @@ class Load:
             writer.start()
 
     def quiet(self) -> None:
-        """End this turn's writers; raises what ended one before its time."""
+        """End this turn's writers; raises the error that ended one before its time."""
         writers, self.writers = self.writers, []
         for writer in writers:
             writer.stop()
@@ -309,12 +309,12 @@ class Load:
                 raise writer.error
 
     def close(self) -> None:
-        """Ask everything to end, whatever state it is in."""
+        """Ask all writers to end, in any state."""
         for one in (*self.writers, self.purger):
             one.stop()
 
     def beacon(self) -> int:
-        """A change of each table, committed in one transaction: all of them have arrived once its number has."""
+        """A change of each table, committed in one transaction: once its number arrives, all of them have."""
         self.beacons += 1
         number = self.beacons
         done = threading.Event()

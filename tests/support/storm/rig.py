@@ -1,4 +1,4 @@
-"""Servers, lines, one job of seven tables and its commands for a chaos run; waits, comparisons and printed remedies."""
+"""Servers, connections, one job of seven tables and its commands for a chaos run; waits, comparisons, remedies."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ dir = "{state}"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a command ended, and what it printed."""
+    """The exit code of a command, and its output."""
 
     code: int
     said: str
@@ -72,13 +72,13 @@ class Answer:
 
 @dataclass
 class Tally:
-    """What the ledger and the comparisons found, over all looks."""
+    """The findings of the ledger and the comparisons, over all checks."""
 
     looks: int = 0
     lost: int = 0
     doubled: int = 0
     counted: int = 0
-    """Events that the ledger was held against."""
+    """Events that were compared with the ledger."""
     differing: list[str] = field(default_factory=list)
     verified: list[int] = field(default_factory=list)
     """Exit codes of `slotkeeper verify`."""
@@ -103,7 +103,7 @@ class Rig:
         self.base: dict[str, int] = {}
         """What the ledger has more than the progress rows, by table, where both were compared at the last look."""
         self.troubles: list[str] = []
-        """Names of trouble of the disturbance that is under way."""
+        """Error names of the disturbance that is under way."""
         self.ensured = self.cured = 0
         self.paired: Counter[str] = Counter()
         """How often an act was one of two at once."""
@@ -152,7 +152,7 @@ class Rig:
             file.write(f"{line}\n")
 
     def story(self) -> str:
-        """What is known of the job, for a run that has failed."""
+        """Diagnostics of the job, for a run that has failed."""
         view = self.job.view()
         tables = [(one.source_table, one.state, one.trouble, one.reason) for one in self.tables()]
         lanes = [(one.name, one.activity, one.error) for one in (view.report.lanes if view.report else ()) if one.error]
@@ -186,7 +186,7 @@ class Rig:
         return answer.said
 
     def dry_and_done(self, *words: str) -> bool:
-        """A dry run, and then what it prints to be typed; whether both went through."""
+        """A dry run, and then the commands that it prints; whether both succeeded."""
         plan = self.typed(*words)
         again = list(printed_to_repeat(plan.said))
         if plan.code or not again:
@@ -202,7 +202,7 @@ class Rig:
     # -- waiting
 
     def wait(self, condition: Callable[[], object], seconds: float, what: str, every: float = 0.3) -> None:
-        """Wait for a condition, and say the job's story where it does not come."""
+        """Wait for a condition, and print the job's events if it does not come."""
         pause = threading.Event()
 
         def looked() -> bool:
@@ -361,7 +361,7 @@ class Rig:
             return cursor.fetchall()
 
     def _count(self) -> None:
-        """Hold the progress rows against the ledger where nothing but steps has moved them since the last look."""
+        """Compare the progress rows with the ledger, if only steps have moved them since the last check."""
         counted, booked = self._applied(), self.load.booked()
         for name, base in self.base.items():
             expected = booked[name] - base
@@ -382,7 +382,7 @@ class Rig:
     # -- the run's own acts
 
     def start(self) -> None:
-        """The job's first start, with quiet writers; then the first look, and the writers."""
+        """The job's first start, with quiet writers; then the first check, and the writers."""
         self.must("jobs", "start", JOB, "--wait", "5m")
         self.look()
         self.load.start()

@@ -1,4 +1,4 @@
-"""What could hide a fault from those who are told: damaged memory, old acknowledgements, two faults of one key."""
+"""Causes that could suppress a notification: damaged memory, old acknowledgements, two faults with one key."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def test_damaged_acknowledgements_count_as_none(tmp_path: Path, text: str) -> No
     assert file.read() == {}
 
 
-def test_of_two_faults_with_one_key_the_worse_is_told() -> None:
+def test_of_two_faults_with_one_key_the_worse_is_reported() -> None:
     faults = ranked([a_fault(), a_fault(severity=Severity.CRITICAL)])
     found = evaluate(faults, {}, {}, GAP, T0)
     assert [one.fault.severity for one in found.notifications] == [Severity.CRITICAL]
 
 
-def test_slots_of_nobodys_with_one_name_at_two_sources_are_two_faults() -> None:
+def test_slots_without_a_job_with_one_name_at_two_sources_are_two_faults() -> None:
     one = SlotSeen("dws1", "ods.a", "s", "", T0, True, at(60), 600.0)
     faults = judge(Facts(T0, slots=(one, replace(one, source="dws2"))))
     assert len({fault.key for fault in faults}) == 2 and {fault.thing for fault in faults} == {"s"}
@@ -115,7 +115,7 @@ def judged(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jud
     return Judged(store, tmp_path, monkeypatch)
 
 
-def test_acknowledgements_that_cannot_be_read_keep_nobody_from_being_told(judged: Judged) -> None:
+def test_unreadable_acknowledgements_suppress_no_notification(judged: Judged) -> None:
     path = judged.store.folder.path / ACKS_KIND / f"{ACKS_NAME}.json"
     AckFile(judged.store.folder).put("x", Ack("li.wei", judged.now))
     path.write_bytes(b"\xff\xfe")
@@ -167,7 +167,7 @@ def test_what_could_not_be_remembered_is_remembered_as_soon_as_the_disk_takes_it
 
 
 def test_a_quarantine_that_is_nearly_full_is_critical_also_to_who_has_read_no_configuration(store: Store) -> None:
-    """A supervisor tells what `status` shows: it knows the limit by the report of its driver."""
+    """A supervisor reports the same as `status`: it knows the limit from its driver's report."""
     store.register_job("orders", "c.toml")
     store.begin_run("orders", "r1", "{}")
     store.put_report(JobReport("orders", "r1", "RUNNING", quarantined=99, quarantine_limit=100))

@@ -1,4 +1,4 @@
-"""The figures are valid OpenMetrics, whatever names there are, and are those of what was judged."""
+"""The figures are valid OpenMetrics for any names, and equal those of the judgement."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_they_say_what_is_known() -> None:
     }
 
 
-def test_what_nobody_knows_has_no_sample() -> None:
+def test_an_unknown_value_has_no_sample() -> None:
     silent = JobSeen(replace(VIEW, report=None, reported_at=None))
     assert {key[0] for key in figures(Facts(T0, (silent,)))} == {
         "evaluation_timestamp_seconds", "job_state", "job_up", "driver_crashes",
@@ -67,7 +67,7 @@ def test_what_nobody_knows_has_no_sample() -> None:
 
 
 def test_an_older_reader_takes_them_too() -> None:
-    """node_exporter reads the text format 0.0.4: no times behind values, no types that it has not."""
+    """node_exporter reads the text format 0.0.4, without times after values and with fewer types."""
     for line in exposition(FACTS, [a_fault()]).splitlines():
         assert re.fullmatch(r"# (EOF|TYPE \w+ gauge|HELP \w+ .+)|\w+(\{.*\})? [0-9.e+-]+", line), line
 

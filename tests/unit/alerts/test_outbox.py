@@ -1,4 +1,4 @@
-"""What waits while the command cannot be reached: only what still matters, and everything whose beginning was told."""
+"""Notifications that wait while the command fails: those that still matter, and the end of each reported fault."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_what_ended_before_anybody_was_told_of_it_is_not_told() -> None:
     assert queued(queued((), [FIRED]), [note(Kind.CLEARED, 60)]) == ()
 
 
-def test_of_what_waits_only_the_newest_is_told_and_as_new() -> None:
+def test_of_waiting_notifications_only_the_newest_is_sent_and_as_new() -> None:
     (one,) = queued(queued((), [FIRED]), [note(Kind.AGAIN, 900)])
     assert (one.notification.kind, one.notification.at, one.notification.new) == (Kind.FIRED, at(900), True)
 
 
-def test_what_may_have_been_told_is_told_to_be_over() -> None:
+def test_a_fault_that_may_have_been_reported_is_reported_as_ended() -> None:
     outbox = queued(begun(queued((), [FIRED])), [note(Kind.CLEARED, 60)])
     assert kinds(outbox) == ["fired", "cleared"]
 
@@ -67,7 +67,7 @@ def test_after_a_failure_it_is_tried_again_later_and_later() -> None:
         failure = failed(failure, "refused", T0)
         waits.append(next(n for n in range(0, 400, 5) if may_try(failure, at(n))))
     assert waits == [10, 20, 40, 80, 160, 300, 300, 300]
-    assert may_try(None, T0) and may_try(failure, at(-3_600)), "a clock that was set back is no reason to wait"
+    assert may_try(None, T0) and may_try(failure, at(-3_600)), "a clock that was set back must not delay it"
 
 
 STATE = AlertState(

@@ -1,4 +1,4 @@
-"""docs/alerts.md lists every rule, metric and key that there is, and none that is not."""
+"""docs/alerts.md lists every existing rule, metric and key, and no others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.alerts.test_metrics import FACTS, figures
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "alerts.md").read_text("utf-8")
 TABLES = (JobState.FAILED, JobState.STOPPED, JobState.PAUSED)
-"""The states that a table of a job is told of (`slotkeeper.core.domain.job.amiss`)."""
+"""The states in which a table of a job is reported (`slotkeeper.core.domain.job.amiss`)."""
 
 
 def rows(title: str) -> list[list[str]]:
@@ -30,7 +30,7 @@ def rows(title: str) -> list[list[str]]:
 
 
 def rules_in(text: str) -> set[str]:
-    """The rules that a source text makes faults of: the first argument of `Fault` and `_of_process`, and `_RULES`."""
+    """The rules of the faults in a source text: the first argument of `Fault` and `_of_process`, and `_RULES`."""
     found = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Fault", "_of_process"):

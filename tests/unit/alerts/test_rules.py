@@ -1,4 +1,4 @@
-"""What is told of a fault, and when: with a clock that the test sets."""
+"""Which notifications a fault causes, and when: with a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from slotkeeper.core.domain.fault import Ack, Fault, Severity
 from tests.unit.alerts.made import GAP, T0, a_fault, at
 
 WARNING, CRITICAL, UNKNOWN = Severity.WARNING, Severity.CRITICAL, Severity.UNKNOWN
-NOBODY: Mapping[str, Ack] = {}
+NO_ACKS: Mapping[str, Ack] = {}
 
 
 class Told:
-    """Evaluations one after another, each of which remembers what the one before it left."""
+    """A sequence of evaluations, each of which starts from the memory of the one before."""
 
     def __init__(self) -> None:
         self.firing: Remembered = {}
         self.last = Evaluation({})
 
-    def at(self, seconds: float, *faults: Fault, acks: Mapping[str, Ack] = NOBODY, gap: float = GAP) -> list[str]:
+    def at(self, seconds: float, *faults: Fault, acks: Mapping[str, Ack] = NO_ACKS, gap: float = GAP) -> list[str]:
         self.last = evaluate(faults, self.firing, acks, gap, at(seconds))
         self.firing = self.last.firing
         return [one.kind.value for one in self.last.notifications]
 
 
-def test_a_fault_is_told_when_it_begins_again_after_the_gap_and_once_when_it_ends() -> None:
+def test_a_fault_is_reported_when_it_begins_again_after_the_gap_and_once_when_it_ends() -> None:
     told = Told()
     assert told.at(0, a_fault()) == ["fired"]
     assert [told.at(seconds, a_fault()) for seconds in (5, 300, 899)] == [[], [], []]
@@ -39,7 +39,7 @@ def test_a_fault_is_told_when_it_begins_again_after_the_gap_and_once_when_it_end
     assert told.at(5_000, a_fault()) == ["fired"]
 
 
-def test_what_grows_worse_is_told_at_once_and_what_gets_better_is_not() -> None:
+def test_a_worsening_fault_is_reported_at_once_and_an_improving_one_is_not() -> None:
     told = Told()
     told.at(0, a_fault())
     assert told.at(5, a_fault(severity=CRITICAL)) == ["fired"]
@@ -48,7 +48,7 @@ def test_what_grows_worse_is_told_at_once_and_what_gets_better_is_not() -> None:
     assert told.at(905, a_fault()) == ["again"]
 
 
-def test_a_notification_says_since_when_also_where_nobody_noted_it() -> None:
+def test_a_notification_has_a_start_time_even_if_none_was_recorded() -> None:
     told = Told()
     told.at(0, a_fault())
     told.at(40)
@@ -58,7 +58,7 @@ def test_a_notification_says_since_when_also_where_nobody_noted_it() -> None:
     assert [one.began for one in told.last.notifications] == [at(-300)]
 
 
-def test_one_that_comes_back_within_the_gap_is_told_when_the_gap_has_passed() -> None:
+def test_a_fault_that_returns_within_the_gap_is_reported_when_the_gap_has_passed() -> None:
     told = Told()
     told.at(0, a_fault())
     assert told.at(10) == ["cleared"]
@@ -84,7 +84,7 @@ def test_what_somebody_acknowledged_is_not_told_again_until_it_grows_worse() -> 
     assert told.at(1_000, fault, acks=acks) == []
     assert told.at(1_005, a_fault(severity=CRITICAL), acks=acks) == ["fired"]
     assert told.at(2_000, fault, acks=acks) == []
-    assert told.at(2_005, acks=acks) == ["cleared"], "who was told that it began is told that it ended"
+    assert told.at(2_005, acks=acks) == ["cleared"], "the end of a reported fault is reported"
     assert told.last.ended == {fault.key}
 
 
@@ -100,7 +100,7 @@ def test_an_acknowledgement_is_not_of_what_began_after_it_nor_of_one_row_more() 
     assert told.at(16, a_fault("rows_quarantined", value="5"), acks=acks) == [], "one alert, however many rows"
 
 
-def test_a_silence_that_ends_is_told() -> None:
+def test_the_end_of_a_silence_is_reported() -> None:
     told, fault = Told(), a_fault()
     acks = {fault.ack_keys[0]: Ack("li.wei", at(0), at(60))}
     assert told.at(5, fault, acks=acks) == []
@@ -112,12 +112,12 @@ def test_a_silence_that_ends_is_told() -> None:
 
 def test_what_this_judgement_could_not_have_found_is_neither_told_nor_ended() -> None:
     mine, other = a_fault(job="orders"), a_fault(job="stock")
-    first = evaluate([mine, other], {}, NOBODY, GAP, T0)
+    first = evaluate([mine, other], {}, NO_ACKS, GAP, T0)
     unreadable = a_fault("store_unreadable", UNKNOWN, job="")
-    second = evaluate([unreadable], first.firing, NOBODY, GAP, at(5), lambda one: one.rule == "store_unreadable")
+    second = evaluate([unreadable], first.firing, NO_ACKS, GAP, at(5), lambda one: one.rule == "store_unreadable")
     assert [(one.kind, one.fault.rule) for one in second.notifications] == [(Kind.FIRED, "store_unreadable")]
     assert second.firing.keys() == {mine.key, other.key, unreadable.key}
-    third = evaluate([], second.firing, NOBODY, GAP, at(10), lambda one: one.job in ("orders", ""))
+    third = evaluate([], second.firing, NO_ACKS, GAP, at(10), lambda one: one.job in ("orders", ""))
     assert [(one.kind, one.fault.key) for one in third.notifications] == [
         (Kind.CLEARED, mine.key), (Kind.CLEARED, unreadable.key),
     ]  # fmt: skip
@@ -173,7 +173,7 @@ def _check(told: list[Notification], gap: float) -> None:
     last, worst, open_ = None, None, False
     for one in told:
         if one.kind is Kind.CLEARED:
-            assert open_, "only what was told is told to be over, once"
+            assert open_, "only a reported fault is reported as ended, once"
             open_ = False
             continue
         worse = open_ and worst is not None and SEVERITIES_BY_WEIGHT[one.fault.severity] > SEVERITIES_BY_WEIGHT[worst]

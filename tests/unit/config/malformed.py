@@ -1,4 +1,4 @@
-"""Configurations that must be refused: a name, the text, and what the one message must hold."""
+"""Configurations that must be rejected: a name, the text, and the required parts of the one message."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ NAMES = [
     _case("slot with a quote", changed('"orders_slot"', '"a\';--"'), "slot", "letters, digits"),
     _case("slot too long", changed('"orders_slot"', f'"{"a" * 64}"'), "slot", "at most 63"),
     _case(
-        "job name is no slot",
+        "job name is not a slot",
         VALID.replace("orders_rt", "orders-rt").replace('slot = "orders_slot"\n', ""),
         "name is not a valid slot name",
     ),

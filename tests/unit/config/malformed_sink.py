@@ -1,4 +1,4 @@
-"""Sink parameters and channels that must be refused."""
+"""Sink parameters and channels that must be rejected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SINK_CASES = [
     _options(
         "2.x name with its dots as tables", 'dws.client.write.mode = "auto"', "dws.client.write.mode", "write_mode"
     ),
-    _options("2.x name that nobody knows", '"dws.client.x" = 1', "dws.client.x", "the 1.x name"),
+    _options("unknown 2.x name", '"dws.client.x" = 1', "dws.client.x", "the 1.x name"),
     _options("bad rows skipped", 'on_bad_row = "skip"', "on_bad_row must be", '"quarantine"'),
     _options("no room", 'on_bad_row = "quarantine"\nquarantine_limit = 0', "quarantine_limit must be from 1"),
     _options("room for none", "quarantine_limit = 5", "no effect with on_bad_row", 'set on_bad_row = "quarantine"'),

@@ -87,7 +87,7 @@ def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "does not exist" in _refused(tmp_path / "none.toml", capsys)
 
 
-def test_a_folder_is_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_is_not_taken_as_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "cannot be read: Is a directory" in _refused(tmp_path, capsys)
 
 
@@ -97,7 +97,7 @@ def test_an_unreadable_file_is_named(
     def refuse(path: Path, what: str, most: int) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(ownership, "read", refuse)  # root, as which tests may run, reads everything
+    monkeypatch.setattr(ownership, "read", refuse)  # root, which may run the tests, can read everything
     assert "cannot be read: Permission denied" in _refused(tmp_path / "config.toml", capsys)
 
 

@@ -1,4 +1,4 @@
-"""Every parameter of the vendor has a test of its effect, or a reason why it has none: a walk along the page."""
+"""Every parameter of the vendor has a test of its effect, or a reason for having none: a check of the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.parameters import READING, page
 
 ROOT = Path(__file__).parents[3]
 WALKED = ("[jobs.X.binlog]",)
-"""The tables whose every row has to name a test of what the key does, not only of how it is read."""
+"""The tables whose rows must each name a test of the key's effect, not only of how it is read."""
 
 
 def _rows(title: str) -> list[list[str]]:
@@ -25,12 +25,12 @@ CASES = [pytest.param(*row[:6:5], id=row[0].strip("`")) for title in WALKED for 
 
 
 def fault(key: str, test: str) -> str:
-    """What is wrong with a row's last cell; "" where nothing is."""
+    """The error in a row's last cell; "" if there is none."""
     if test.startswith("does not apply here: "):
         return "" if len(test) > len("does not apply here: ") else "no reason is given"
     path = ROOT / test.strip("`")
     if test.strip("`").startswith(READING) or not path.is_file():
-        return f"{test} is no file that tests an effect"
+        return f"{test} is not a file that tests an effect"
     if not re.search(rf"\b{key}\b|def test_{key}_", path.read_text()):
         return f"{test} does not name {key}"
     return ""

@@ -1,4 +1,5 @@
-"""A job with an error in its own tables is refused alone: the others of the file and what is asked of them go on."""
+"""A job with an error in its own tables is rejected alone: the other jobs of the file, and requests to them,
+continue."""
 
 from __future__ import annotations
 
@@ -95,10 +96,10 @@ def test_a_command_on_a_refused_job_says_its_error(
     assert SAID in capsys.readouterr().err
 
 
-def test_the_slot_of_nobody_is_not_changed_while_a_job_is_refused(
+def test_a_slot_without_a_job_is_not_changed_while_a_job_is_rejected(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It may be the refused job's."""
+    """It may be a slot of the rejected job."""
     assert main(["slots", "drop", "ods.lines", "bad", "--config", str(config), "--source", "dws1"]) == 2
     assert SAID in capsys.readouterr().err
 

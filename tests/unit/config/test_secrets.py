@@ -1,4 +1,4 @@
-"""References become secrets; errors name the reference, and nothing ever names the secret."""
+"""References are resolved to secrets; errors name the reference, and no text contains the secret."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_one_newline_is_dropped_and_nothing_else(tmp_path: Path, raw: str, expec
     assert resolve(SecretRef("command", command.replace('b"', "b'").replace('")"', "')\""))) == expected
 
 
-def test_no_reference_is_no_password() -> None:
+def test_no_reference_means_no_password() -> None:
     assert resolve(SecretRef()) == ""
 
 
@@ -79,7 +79,7 @@ def test_each_failure_names_its_reference(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("raw", [b"\xff", b"a\0b", b"x" * 100_000, b"\n"], ids=["latin", "nul", "huge", "empty"])
-def test_what_is_no_password_is_refused(tmp_path: Path, raw: bytes) -> None:
+def test_an_invalid_password_is_rejected(tmp_path: Path, raw: bytes) -> None:
     file = tmp_path / "p"
     file.write_bytes(raw)
     assert str(file) in _failure(SecretRef("file", str(file)))

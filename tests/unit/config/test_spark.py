@@ -1,4 +1,4 @@
-"""Masters and a cluster's secret, as the configuration reads them."""
+"""Masters and a cluster's secret in the configuration."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_cluster_s_secret_is_a_reference_and_never_a_value(tmp_path: Path) -> 
     )
 
 
-def test_a_variable_that_holds_a_cluster_s_secret_is_no_key_of_ours(tmp_path: Path) -> None:
+def test_a_variable_that_holds_a_clusters_secret_is_not_a_configuration_key(tmp_path: Path) -> None:
     name = "SLOTKEEPER_JOBS__SPARK_SECRET"
     options = spark(tmp_path, f'master = "spark://h:7077"\nsecret_env = "{name}"', {name: "hush"})
     assert options.secret == SecretRef("env", name, "secret")

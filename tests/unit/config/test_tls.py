@@ -1,4 +1,4 @@
-"""How the keys of TLS are read: defaults by the host, contradictions, warnings, and what PROD has to write."""
+"""The TLS keys of the configuration: defaults by host, contradictions, warnings, and the keys that PROD requires."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_weaker_mode_that_is_written_out_is_a_warning_in_prod_too(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("source", "sink", "named"), [("", SAFE, "sources.dws1"), (SAFE, "", "sinks.mart")])
-def test_a_job_of_prod_is_refused_where_a_weak_line_is_nobodys_choice(
+def test_a_job_of_prod_is_rejected_where_no_one_chose_a_weak_connection(
     tmp_path: Path, source: str, sink: str, named: str
 ) -> None:
     loaded = read(tmp_path, source=f"{source}\n{PROD}", sink=sink)
@@ -100,7 +100,7 @@ def test_a_variable_of_the_environment_writes_it_out(tmp_path: Path) -> None:
     assert load(tmp_path / "config.toml", variables).sources["dws1"].endpoint.sslmode == "require"
 
 
-def test_a_variable_of_ours_that_holds_a_keys_password_is_no_key(tmp_path: Path) -> None:
+def test_a_slotkeeper_variable_with_a_keys_password_is_not_a_configuration_key(tmp_path: Path) -> None:
     name = "SLOTKEEPER_SINKS__MART__SECRET"
     read(tmp_path, sink=f'{SAFE}\nsslcert = "ca.crt"\nsslkey = "ca.crt"\nsslpassword_env = "{name}"')
     endpoint = load(tmp_path / "config.toml", {name: SECRET}).sinks["mart"].endpoint

@@ -29,7 +29,7 @@ def test_durations_are_read_with_their_unit(raw: object, milliseconds: int) -> N
 
 
 @pytest.mark.parametrize("raw", ["", "5 s s", "s", "-5s", "1e3", "5S", True, None, [], 1.0, "\u0665s", "9" * 40])
-def test_anything_else_is_no_duration(raw: object) -> None:
+def test_anything_else_is_rejected_as_a_duration(raw: object) -> None:
     with pytest.raises(BadValue):
         values.duration(0, values.DAY)(raw)
 
@@ -94,6 +94,6 @@ def test_other_table_names_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["public.slotkeeper_progress", "mart.orders__slotkeeper_copy"])
-def test_a_target_is_not_named_like_a_table_of_ours_which_a_copy_would_drop(name: str) -> None:
+def test_a_target_is_not_named_like_a_slotkeeper_table_which_a_copy_would_drop(name: str) -> None:
     with pytest.raises(BadValue, match="a name reserved for Slotkeeper"):
         values.target(name)

@@ -1,4 +1,4 @@
-"""What is written down of an action: before it begins, when it ends, and what is made of files that are damaged."""
+"""Records of actions: before they start, when they end, and the handling of damaged files."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_an_action_runs_apart_and_its_words_exit_code_and_texts_are_kept(tmp_pat
 
 
 def noted(runs: Runner, id: str) -> bool:
-    """Whether its process has been written down: it begins before that."""
+    """Whether its process has been recorded: the process starts before that."""
     found = runs.find(id)
     return found is not None and found.record.command is not None
 
@@ -128,10 +128,10 @@ def test_an_action_whose_processes_were_killed_is_called_so(tmp_path: Path) -> N
     wait(lambda: runs.said(id).out == "begun\n" and noted(runs, id))
     found = runs.find(id)
     assert found is not None and found.record.child and found.record.command
-    os.kill(found.record.child.pid, signal.SIGKILL)  # that one alone: `end` ends its whole session while it leads one
+    os.kill(found.record.child.pid, signal.SIGKILL)  # that process alone: `end` ends its whole session if it leads one
     wait(lambda: not processes.alive(found.record.child))
     left = runs.find(id)
-    assert left is not None and left.stage is Stage.RUNNING, "the command itself goes on"
+    assert left is not None and left.stage is Stage.RUNNING, "the command itself is still running"
     processes.end(found.record.command, 0.0)
     assert ended(runs, id).stage is Stage.GONE
 

@@ -1,4 +1,4 @@
-"""What fires, what it says, and which way out comes first."""
+"""Alerts: when they fire, their texts, and the order of their remedies."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_rows_in_quarantine_fire_beside_a_job_that_runs_well() -> None:
 
 @pytest.mark.parametrize("state", [JobState.DEAD, JobState.FAILED])
 def test_a_job_that_was_killed_is_not_dead_for_as_long_as_it_ran(state: JobState) -> None:
-    """Nobody notes the moment; it lived when it last reported, and it had been RUNNING since long before."""
+    """No process records the moment; the job ran until its last report, and had been RUNNING for a long time."""
     weeks, seconds = NOW - timedelta(days=21), NOW - timedelta(seconds=9)
     made = gone(state, "no process found; possibly killed", changed_at=weeks, reported_at=seconds)
     assert only(alerts(monitor(made), NOW)).since == (seconds if state is JobState.DEAD else weeks)

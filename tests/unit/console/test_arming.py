@@ -1,4 +1,4 @@
-"""A console changes nothing until a person says why, and not for long after that."""
+"""A console changes nothing until a person gives a reason, and only for a short time after that."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_read_only_console_is_never_armed() -> None:
 
 
 def later(utc: float, monotonic: float | None = None) -> Instant:
-    """So many seconds later, by the one clock and by the other."""
+    """A later instant, in seconds on each of the two clocks."""
     return Instant(NOW + timedelta(seconds=utc), 50.0 + (utc if monotonic is None else monotonic))
 
 

@@ -37,7 +37,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def _planted(monkeypatch: pytest.MonkeyPatch, raised: BaseException | None) -> None:
-    """Put a command `demo` into the registry's place that raises."""
+    """Replace the registry's commands by one, `demo`, that raises."""
     planted = typer.Typer()
 
     @planted.command()
@@ -225,7 +225,7 @@ def test_looking_at_the_configuration_loads_nothing_heavy(file: Path) -> None:
     assert done.stderr == "[] 0\n"
 
 
-def test_a_reader_that_goes_away_is_no_defect(file: Path) -> None:
+def test_a_reader_that_goes_away_causes_no_error(file: Path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     with os.fdopen(write_end, "w") as stdout:
@@ -241,7 +241,7 @@ def test_a_reader_that_goes_away_is_no_defect(file: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_a_narrow_locale_is_no_defect(file: Path) -> None:
+def test_a_narrow_locale_causes_no_error(file: Path) -> None:
     file.write_text(changed('environment = "PROD"', 'environment = "größe"'))
     code = "import sys; from slotkeeper.console.__main__ import main; sys.exit(main(sys.argv[1:]))"
     done = _python(code, "config", "show", "--config", str(file), PYTHONIOENCODING="ascii", COLUMNS="80")

@@ -1,4 +1,4 @@
-"""What is copied is in tmux's buffer or goes out by OSC 52, is always in a file, and it is said where it is."""
+"""Copied text is in tmux's buffer or goes out by OSC 52, is always in a file, and the message says where."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TMUX = "#!/bin/sh\nprintf '%s ' \"$@\" > {folder}/arguments\ncat > {folder}/buff
 
 
 def fake_tmux(folder: Path, code: int = 0) -> dict[str, str]:
-    """An environment in which `tmux` notes what it is told."""
+    """An environment in which `tmux` records its arguments and input."""
     binary = folder / "bin" / "tmux"
     binary.parent.mkdir()
     binary.write_text(TMUX.format(folder=folder, code=code), encoding="utf-8")

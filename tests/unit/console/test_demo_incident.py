@@ -10,7 +10,7 @@ from slotkeeper.console.__main__ import main
 from slotkeeper.demo.incidents.registry import INCIDENTS
 
 
-def test_all_nights_are_listed_for_people_and_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_incidents_are_listed_for_people_and_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--incident", "list"]) == 0
     said = capsys.readouterr().out
     assert all(one.name in said and one.page in said for one in INCIDENTS)

@@ -1,4 +1,4 @@
-"""`slotkeeper demo stop` ends demos by what they noted of themselves; what is no demo of ours is left alone."""
+"""`slotkeeper demo stop` ends demos by their own notes, and leaves all other processes and folders alone."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_demo_notes_itself_until_its_folder_has_gone(state: StateFolder, tmp_p
         (read,) = running.notes(os.environ)
         note = read()
         assert (note.folder, note.lives) == (folder, True)
-    assert left(state) == ["slotkeeper-demo-x.json"]  # kept
+    assert left(state) == ["slotkeeper-demo-x.json"]  # retained
     with running.noted(folder, os.environ):
         folder.rmdir()
     assert left(state) == []
@@ -118,7 +118,7 @@ def test_a_demo_that_cannot_be_ended_here_keeps_no_other_one_running(
 def test_a_server_that_noted_no_place_of_its_own_takes_nothing_else_away(
     server: ModuleType, noted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk leaves an empty note, and the path of no name is the current folder."""
+    """A full disk leaves an empty note, and an empty path is the current folder."""
     removed = list[Path]()
     monkeypatch.setattr(placement, "remove", removed.append)
     (tmp_path / "place.txt").write_text(noted, "utf-8")
@@ -137,7 +137,7 @@ def test_the_place_of_a_server_that_was_killed_while_it_was_made_is_removed(serv
 
 
 def test_a_demo_has_its_note_before_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """`demo stop` finds nothing else of one that is killed between the two."""
+    """`demo stop` finds a demo only by its note, also if the demo is killed between the two."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     folder = KINDS["dws"](DemoOptions(), print).folder
     assert (folder.parent, list(tmp_path.iterdir())) == (tmp_path, [])
@@ -154,7 +154,7 @@ def test_a_server_has_the_note_of_its_place_before_the_place(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("kind", ["another name", "a link", "damaged"])
-def test_what_is_no_demo_of_ours_is_left_alone(
+def test_other_processes_and_folders_are_left_alone(
     kind: str, state: StateFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     precious = tmp_path / "precious"

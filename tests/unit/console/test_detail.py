@@ -1,4 +1,4 @@
-"""What the row under the cursor means: problem, impact, action with keys, and its DNs."""
+"""The detail of the row under the cursor: problem, impact, action with keys, and its DNs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lanes(number: int) -> list[LaneReport]:
     return [replace(LANE, shard=f"dn_{place:02}") for place in range(1, number + 1)]
 
 
-def test_a_fault_is_told_as_problem_impact_and_action() -> None:
+def test_a_fault_is_shown_as_problem_impact_and_action() -> None:
     retrying = replace(LANE, shard="dn_2", retry="retrying 2, next in 4 s")
     fault = Fault("dn_fails", Party.DN, "dn_2", Severity.WARNING, "refused", do="wait", job="a", code="SK-1")
     one = job(LANE, retrying, level=Level.WARNING, wrong="dn_2: refused", safe="wait", faults=(fault,))

@@ -1,4 +1,4 @@
-"""`slotkeeper docs`: every page that a message or a help text names is there, and opens at the section it names."""
+"""`slotkeeper docs`: every page that a message or a help text names exists, and opens at the named section."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.architecture.checkout import PACKAGES, ROOT, sources, tree
 
 FILE = re.compile(r"[\w/-]+\.md\b")
 LINK = re.compile(r"\]\([^)]*\)")
-"""What leads from one page to another in Markdown."""
+"""A Markdown link to another page."""
 COMMAND = re.compile(r"slotkeeper docs ([\w/@#.-]*[\w])")
 
 
 def texts(path: Path) -> Iterator[str]:
-    """The strings of a module that are no docstring; those of a docstring tell a developer of a file."""
+    """The strings of a module, without docstrings: those refer developers to files."""
     nodes = tree(path.read_text("utf-8"))
     said = {id(one.value) for one in nodes if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)}
     for node in nodes:
@@ -37,7 +37,7 @@ def texts(path: Path) -> Iterator[str]:
 
 
 def calls() -> Iterator[tuple[str, str, str]]:
-    """(file, page, title) of every call of `see` with texts."""
+    """(file, page, title) of every call of `see` with literal texts."""
     for path in sources(ROOT, *PACKAGES):
         for node in tree(path.read_text("utf-8")):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "see":
@@ -65,7 +65,7 @@ def test_every_page_that_a_text_names_opens_at_its_section() -> None:
 
 
 def typed(name: str, title: str) -> str:
-    """The page as `slotkeeper docs` takes it."""
+    """The page as an argument of `slotkeeper docs`."""
     return see(name, title).removeprefix("`slotkeeper docs ").removesuffix("`")
 
 
@@ -107,7 +107,7 @@ def test_a_section_may_be_typed_as_it_begins(capsys: pytest.CaptureFixture[str])
     assert found["text"].startswith("## SLOT LOST")
 
 
-def test_what_looks_like_a_heading_in_a_block_of_code_is_no_section() -> None:
+def test_a_heading_in_a_block_of_code_starts_no_section() -> None:
     with pytest.raises(ConfigError, match="no section"):
         docs.page_named("alerts#binsh")
 
@@ -122,7 +122,7 @@ def test_a_page_that_is_not_there_is_one_message_that_says_where_to_look(
 
 
 def on_a_terminal(page: str, code: int = 0, **env: str) -> str:
-    """What a terminal shows of a page, by a command that ends with that code."""
+    """The output of a page on a terminal; the command must exit with `code`."""
     read, write = pty.openpty()
     command = [sys.executable, "-m", "slotkeeper.console", "docs", page]
     given = {**os.environ, "TERM": "xterm", **env}
@@ -132,7 +132,7 @@ def on_a_terminal(page: str, code: int = 0, **env: str) -> str:
         while True:
             try:
                 read_now = os.read(read, 65_536)
-            except OSError:  # the terminal's other end is closed
+            except OSError:  # the other end of the terminal is closed
                 break
             if not read_now:
                 break

@@ -1,4 +1,4 @@
-"""What `doctor` says about this machine; servers are in tests/integration/test_looking_commands.py."""
+"""The report of `doctor` about this host; servers are covered by tests/integration/test_looking_commands.py."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_way_out_of_logind_is_named() -> None:
     assert "enable-linger" in doctor.logind_text() and "KillUserProcesses" in doctor.logind_text()
 
 
-def test_memory_is_told_per_job_and_in_all(loaded: Loaded) -> None:
+def test_memory_is_shown_per_job_and_in_total(loaded: Loaded) -> None:
     job = replace(loaded.jobs["orders_rt"], spark=SparkOptions(master="local[4]", driver_memory="1g"))
     assert doctor.needed_bytes(job) == (1024 + 300 + 4 * 80) << 20
     few, many = (list(doctor.memory({"a": job, "b": job}, free)) for free in (1 << 30, 1 << 40))
@@ -115,7 +115,7 @@ def test_java_is_asked_in_a_process_of_its_own() -> None:
         ({}, Level.FAIL, "WRONG"),
     ],
 )
-def test_the_last_probe_is_told(kept: dict[str, object], level: Level, words: str) -> None:
+def test_the_last_probe_is_shown(kept: dict[str, object], level: Level, words: str) -> None:
     (found,) = doctor.last_probe("dws1", kept)
     assert found.level is level and words in found.text
     assert list(doctor.last_probe("dws1", None)) == []

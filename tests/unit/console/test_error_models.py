@@ -1,4 +1,4 @@
-"""Errors by kind, what became of them, and what is known."""
+"""Errors by kind, their standing, and their known causes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_still_matters_stands_above_what_is_newer() -> None:
     assert [row.key for row in error_rows(made, {}, NOW, "gone")] == ["gone\x1f2"]
 
 
-def test_an_acknowledged_error_is_at_rest_until_it_happens_again() -> None:
+def test_an_acknowledged_error_is_quiet_until_it_happens_again() -> None:
     one = error("a", "1", OLD)
     made = local(JobState.RUNNING, Level.WARNING, one)
     acks = {ack_key(one): Ack("li.wei", NOW)}
@@ -161,7 +161,7 @@ def test_every_name_of_trouble_has_a_remedy_that_keeps_its_safe_sentence(name: T
         ("", "never seen", UNKNOWN_KIND.title),
     ],
 )
-def test_a_known_kind_is_told_by_its_code_or_else_by_its_words(code: str, message: str, title: str) -> None:
+def test_a_known_kind_is_recognized_by_its_code_or_else_by_its_text(code: str, message: str, title: str) -> None:
     assert remedy_for(code, message).title == title
 
 

@@ -1,4 +1,4 @@
-"""What people see of a Hologres where others have points and slots: LSNs, and until when unread records are there."""
+"""Texts for Hologres, which has LSNs instead of points and slots, and the time at which unread records expire."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_binlog_is_shown_by_its_lsns_with_its_events_in_words() -> None:
 
 
 def seen(age_s: int) -> TableSeen:
-    """A slot of one shard whose lane was up to date so long ago, under a TTL of an hour."""
+    """A slot of one shard whose lane was up to date `age_s` seconds ago, with a TTL of an hour."""
     at = NOON - timedelta(seconds=age_s)
     place = HoloPosition(165, 5, int(at.timestamp() * 1_000_000))
     lanes = {"s": [OwnLane("shard_0", place, place, at)]}
@@ -41,7 +41,7 @@ def seen(age_s: int) -> TableSeen:
     return TableSeen("holo1", "ods.t", NOON, TableSlots("holo1", "ods.t", (SlotView("s", "j", None),)), found)
 
 
-def test_a_job_that_stands_still_is_shown_counting_down_to_when_unread_records_go() -> None:
+def test_a_job_that_does_not_advance_shows_the_time_until_unread_records_expire() -> None:
     for age_s, level, left in (
         (60, Level.FINE, "59m00s"),
         (2_000, Level.WARNING, "26m40s"),

@@ -1,4 +1,4 @@
-"""How far a command is: said at a pace that a log can take, read back as a bar, and never taken for a complaint."""
+"""A command's progress: printed at a rate suitable for a log, parsed back as a bar, never mistaken for an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().err.splitlines()
 
 
-def test_what_is_over_in_a_second_says_nothing_and_what_goes_on_has_a_line_a_hundredth(
+def test_an_action_of_a_second_prints_nothing_and_a_longer_one_a_line_per_hundredth(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     now = [0.0]

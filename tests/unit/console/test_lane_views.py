@@ -1,4 +1,4 @@
-"""A job's lanes as rows and sentences, whatever dialect their positions are of."""
+"""A job's lanes as rows and sentences, in any dialect of positions."""
 
 from __future__ import annotations
 
@@ -66,4 +66,4 @@ def test_what_was_told_too_long_ago_is_unknown_and_nothing_arrives_there() -> No
         fresh.see(at, replace(REPORT, lanes=(replace(there, polled_age=1.0),)))
         old.see(at, replace(REPORT, lanes=(there,)))
     assert fresh.lanes["dn_1"].eta(6.0) == 0.0
-    assert old.lanes["dn_1"].eta(6.0) is None, "an old answer is no end to come to"
+    assert old.lanes["dn_1"].eta(6.0) is None, "an old answer has no estimated arrival"

@@ -1,4 +1,4 @@
-"""Where a person reads a time it is UTC with the local one beside it; a program reads UTC alone."""
+"""Times on screens and in tables are UTC with the local time next to it; programs read UTC alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ InZone = Callable[[str], None]
 
 @pytest.fixture
 def in_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[InZone]:
-    """Sets TZ for this process, as whoever starts a program does."""
+    """Sets TZ for this process, as the environment of a program does."""
 
     def set_zone(name: str) -> None:
         monkeypatch.setenv("TZ", name)

@@ -1,4 +1,4 @@
-"""What reaches stdout: fitted, visible, and JSON without control bytes."""
+"""The output on stdout: fitted to the width, visible characters only, JSON without control bytes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_any_value_becomes_one_clean_line_of_json(value: object) -> None:
     json.loads(text)
 
 
-def test_values_of_ours_become_plain_json() -> None:
+def test_values_of_slotkeeper_become_plain_json() -> None:
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=2)))
     value = {
         "p": Point(None, at),

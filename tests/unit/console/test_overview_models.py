@@ -1,4 +1,4 @@
-"""What the overview says of all jobs together."""
+"""The overview's summary of all jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EQUAL = Verified("a", NOW - timedelta(hours=2, minutes=5), "equal", 0, 0, 0, 9, 
 DIFFERENT = replace(EQUAL, verdict="different", differences=3, at=NOW - timedelta(minutes=12))
 
 
-def test_a_comparison_is_told_with_its_age() -> None:
+def test_a_comparison_is_shown_with_its_age() -> None:
     assert in_a_phrase(EQUAL, NOW) == "verified equal 2h05m ago"
     void = Verified.void("a", NOW - timedelta(minutes=3), "r1")
     assert in_a_phrase(void, NOW) == "not verified since the reset 3m00s ago"
@@ -90,7 +90,7 @@ def test_jobs_that_were_started_elsewhere_are_counted() -> None:
     assert "2 jobs streaming; 1 started elsewhere" in verdict(replace(local, faults=()), NOW).words
 
 
-def test_who_is_on_it_is_told_for_ten_minutes() -> None:
+def test_the_person_on_it_is_shown_for_ten_minutes() -> None:
     line = AuditLine(
         NOW - timedelta(minutes=3), Actor("li.wei", "h", 7, uid=1000), "slots reset", "a1", Phase.INTENT, "t", "r"
     )
@@ -118,7 +118,7 @@ def test_what_is_in_sync_counts_dns_then_chunks_and_is_unknown_without_a_lag() -
     assert in_sync(replace(JOB, current=False)) is None
 
 
-def test_unknown_is_a_question_mark_and_nothing_at_rest_is_a_zero() -> None:
+def test_unknown_is_a_question_mark_and_a_stopped_job_has_no_zero() -> None:
     (row,) = job_rows([JOB], NOW)
     assert {row.cells[name] for name in ("its", "sync", "table")} == {"?"}
     assert {row.cells[name] for name in ("lag", "rate", "spark")} == {"\u2013"}, "a dim dash in a cell"

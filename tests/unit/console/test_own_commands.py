@@ -1,4 +1,4 @@
-"""Own commands: whose file is obeyed, what is taken of it, and how a program runs, is heard and is ended."""
+"""Own commands: whose file is accepted, which of its entries, and how a program is started, read and ended."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_private_file_gives_commands_and_contexts(file: Path) -> None:
     assert own.read(written(file, text)) == Own((OwnCommand("tail", "f5", ("tail", "-n", "5")),), contexts)
 
 
-def test_no_file_is_no_command_and_no_fault(file: Path) -> None:
+def test_a_missing_file_gives_no_command_and_no_fault(file: Path) -> None:
     assert own.read(file) == own.read(Path("/proc/1/no/such")) == Own()
 
 
@@ -123,7 +123,8 @@ def test_what_cannot_be_taken_is_one_clear_line_and_the_rest_stays(text: str, sa
         assert good.command("good") is not None
 
 
-# -- running ---------------------------------------------------------------------------------------------------------
+# -- running programs
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -243,7 +244,7 @@ def test_a_command_that_has_gone_or_a_file_that_was_opened_meanwhile_runs_nothin
     one = run(code)
     file.chmod(0o644)
     _, err = one.communicate(timeout=60)
-    if one.returncode == 3:  # else it had read the file before
+    if one.returncode == 3:  # otherwise it had read the file before
         assert b"unknown own command it" in err and b"accessible to other users" in err
         assert not touched.exists() and not lines(tmp_path)
     written(file, TAIL)
@@ -276,11 +277,11 @@ def test_an_argument_list_that_was_changed_after_it_was_shown_is_not_run(file: P
 def test_a_path_from_the_home_of_a_user_without_one_is_a_fault_and_the_rest_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def nobody(uid: int) -> object:
+    def no_account(uid: int) -> object:
         raise KeyError(uid)
 
     monkeypatch.delenv("HOME")
-    monkeypatch.setattr("pwd.getpwuid", nobody)
+    monkeypatch.setattr("pwd.getpwuid", no_account)
     found = own.read_text((TAIL + '[contexts]\nx = {config = "~/a"}\n').encode(), {})
     assert found.command("tail") is not None and found.faults[0].startswith("console.toml: x: Could not determine home")
 

@@ -28,7 +28,7 @@ def test_a_moment_is_understood(said: str, meant: datetime) -> None:
 
 
 @pytest.mark.parametrize("said", ["", "yesterday", "25:00", "2026-13-01 00:00", "2027-01-01 00:00", "-m", "-99999999d"])
-def test_what_is_no_moment_of_the_past_is_told_in_a_sentence(said: str) -> None:
+def test_an_invalid_moment_of_the_past_is_reported_in_a_sentence(said: str) -> None:
     with pytest.raises(ValueError, match=r"enter a time as|is in the future"):
         parse_moment(said, NOW)
 

@@ -1,4 +1,4 @@
-"""What is held, job by job: by the sink's count, by a job's report, or not known; and what a choice of entries is."""
+"""Held rows by job: from the sink's count, from the job's report, or unknown; and the selection of entries."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_near_the_limit_is_critical(number: int, level: Level, jobs: dict[str, J
     assert without.level is Level.WARNING, "without a limit there is nothing to be near to"
 
 
-def test_an_acknowledgement_is_of_so_many_rows(jobs: dict[str, JobSpec]) -> None:
+def test_an_acknowledgement_covers_one_number_of_rows(jobs: dict[str, JobSpec]) -> None:
     found = quarantine_of(monitor(job(quarantined=3)), jobs)
     acks = {found[0].ack: Ack("li.wei", NOW)}
     assert number_of(found, {}, NOW) == 1 and number_of(found, acks, NOW) == 0
@@ -181,10 +181,10 @@ def test_the_halves_of_a_changed_key_find_each_other() -> None:
     assert other_half(some[0], some) is some[1] and other_half(some[2], some) is None
     assert [row.cells["pair"] for row in entry_rows(some[:1])] == ["?"]
     elsewhere = replace(some[1], source_table="ods.other")
-    assert other_half(some[0], [some[0], elsewhere]) is None, "a position is told apart by its table"
+    assert other_half(some[0], [some[0], elsewhere]) is None, "positions of different tables differ"
 
 
-def test_a_replay_is_told_by_state_and_half() -> None:
+def test_a_replay_is_described_by_state_and_half() -> None:
     def said(one: QuarantineEntry) -> str:
         return next(words for _, words in entry_lines(one, None, NOW) if words.startswith("replay"))
 
@@ -200,7 +200,8 @@ def test_values_are_hidden_but_not_that_there_is_none() -> None:
     assert [row.cells["mark"] for row in value_rows(one, False)] == ["", "*", ""]
 
 
-# -- acting ----------------------------------------------------------------------------------------------------------
+# -- actions ---------------------------------------------------------------------------------------
+# -------------------
 
 
 def test_a_choice_leaves_out_what_is_over(jobs: dict[str, JobSpec]) -> None:
@@ -233,7 +234,7 @@ def test_commands_are_those_of_the_command_line() -> None:
     assert entry_words(Origin(), EntryVerb.REPLAY, "-a", [3])[-3:] == ("--", "-a", "3")
 
 
-def test_what_became_of_each_row_is_told_and_hostile_words_are_text() -> None:
+def test_the_outcome_of_each_row_is_shown_and_hostile_words_are_text() -> None:
     record = Record("20261121T023108-000001", ("errors",), "replay", "a", "me", True, NOW, ended_at=NOW, code=1)
     out = (
         '{"entries": [{"id": 1, "state": "replayed", "outcome": "replayed"},'

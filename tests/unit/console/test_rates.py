@@ -50,7 +50,7 @@ def test_a_sparkline_has_a_cell_for_each_part_of_ten_minutes() -> None:
     assert track.spark(599.0 + 1_200.0) == (None,) * CELLS
 
 
-def test_an_arrival_is_told_only_where_the_lane_comes_nearer() -> None:
+def test_an_arrival_is_shown_only_where_the_lane_comes_nearer() -> None:
     nearer = fed(Sample(0.0, "r1", 0, 0, 1_000), Sample(10.0, "r1", 1, 200, 1_100))
     assert nearer.eta(10.0) == 90.0
     away = fed(Sample(0.0, "r1", 0, 0, 1_000), Sample(10.0, "r1", 1, 100, 1_200))
@@ -60,7 +60,7 @@ def test_an_arrival_is_told_only_where_the_lane_comes_nearer() -> None:
     assert fed(Sample(0.0, "r1", 0, 0, None), Sample(10.0, "r1", 1, 9, 99)).eta(10.0) is None
 
 
-def test_shares_of_busy_time_begin_anew_with_a_driver() -> None:
+def test_shares_of_busy_time_restart_with_a_driver() -> None:
     tracks = JobTracks()
     for at, read, write in ((0.0, 10.0, 50.0), (5.0, 0.0, 0.0), (10.0, 1.0, 3.0)):
         tracks.see(at, replace(REPORT, lanes=(replace(LANE, read_s=read, write_s=write),)))

@@ -1,4 +1,4 @@
-"""The schemas of what is printed: there is one for each command, the pages say the same, and a key more is noticed."""
+"""The schemas of printed JSON: one for each command, the same as on the pages, and an additional key fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FOLDER = Path(__file__).parents[3] / "docs" / "schemas"
 
 
 def commands() -> Iterator[tuple[str, set[str]]]:
-    """(what is typed, its options) of every command that there is."""
+    """(typed words, options) of every command."""
     root = main_cli.main_command()
     for name in root.list_commands(None):
         command = root.get_command(None, name)
@@ -89,7 +89,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "a key more within": lambda one: one["actor"].update(more=1),
     "a time with another offset": lambda one: one.update(at="2026-01-01T00:00:00+00:00"),
     "a local time": lambda one: one.update(at="2026-01-01T00:00:00"),
-    "a word that nobody knows": lambda one: one.update(phase="later"),
+    "an unknown word": lambda one: one.update(phase="later"),
 }
 
 

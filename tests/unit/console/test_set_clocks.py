@@ -1,4 +1,4 @@
-"""This host's clock is set back: what was written before it is no longer fresh, and nothing is told across it."""
+"""The host's clock is set back: earlier records are not fresh any more, and no duration is computed across it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_what_lies_ahead_has_no_age() -> None:
         ),
     ],
 )
-def test_a_driver_that_hangs_is_no_fresh_one(ahead: timedelta, level: Level, words: str) -> None:
+def test_a_driver_that_hangs_is_not_fresh(ahead: timedelta, level: Level, words: str) -> None:
     found = stands(replace(RUNNING, reported_at=NOW + ahead), NOW)
     assert found.level is level and words in found.wrong
 

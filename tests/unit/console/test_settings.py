@@ -1,4 +1,4 @@
-"""The settings of a person: whose file is used, what is believed of it, and how it is written."""
+"""A user's settings: whose file is accepted, which of its values, and how it is written."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_two_consoles_at_once_keep_what_each_of_them_changed_and_tear_nothing(pa
     assert set(kept(path).orders) == {f"Screen{place}x{number}" for place in (0, 1) for number in range(40)}
 
 
-def test_a_folder_that_cannot_be_written_is_told_and_what_was_chosen_holds_until_the_end(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported_and_the_choice_holds_until_the_end(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     said: list[str] = []

@@ -1,4 +1,4 @@
-"""What else is known of a slot: its job, an unfinished reset, what was done to it, and the SQL to type by hand."""
+"""The context of a slot: its job, an unfinished reset, the last operations, and the SQL for psql."""
 
 from __future__ import annotations
 

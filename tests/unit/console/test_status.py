@@ -1,4 +1,4 @@
-"""How `status` counts a job, from one look at it, and what the command needs to be loaded."""
+"""How `status` classifies a job from one read, and which modules the command loads."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_job_counts_as(view: JobStatus, level: Level, words: str) -> None:
     assert (found.level, words in said) == (level, True), found
 
 
-def test_a_failed_table_is_told_once_with_its_trouble_and_the_command_that_brings_it_back_alone() -> None:
+def test_a_failed_table_is_reported_once_with_its_error_and_the_command_that_restarts_it_alone() -> None:
     view = replace(RUNNING, report=FAILED_ONE, reason=FAILED_ONE.reason)
     found = stands(view, NOW)
     assert why_of(view) == "1 of 4 tables FAILED: ods.a: SLOT LOST: gone"
@@ -123,7 +123,7 @@ def test_nothing_is_fine_and_critical_outranks_unknown() -> None:
 
 
 class AMinuteAgo(SystemClock):
-    """What was begun by it is no start of this moment any more."""
+    """A start recorded with this clock is not recent any more."""
 
     seconds = 60.0
 
@@ -132,7 +132,7 @@ class AMinuteAgo(SystemClock):
 
 
 class HalfAMinuteAgo(AMinuteAgo):
-    """A start on a busy host may take so long before its supervisor has said who it is."""
+    """On a busy host, a start may take that long before its supervisor has recorded its identity."""
 
     seconds = 30.0
 

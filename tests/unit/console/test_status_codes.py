@@ -1,4 +1,4 @@
-"""`status --exit-code` for monitoring: whatever prevents a judgement is 3, and never 0, 1 or 2."""
+"""`status --exit-code` for monitoring: anything that prevents a judgement exits with 3, never with 0, 1 or 2."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CODE = ("status", "--exit-code")
 
 
 class Place:
-    """A configuration with one job that has finished, and a state folder in order: fine until something is spoilt."""
+    """A configuration with one finished job, and a valid state folder: healthy until the test damages something."""
 
     def __init__(self, folder: Path) -> None:
         self.config, self.state = folder / "c.toml", folder / "state"
@@ -79,8 +79,8 @@ def _password_is_a_folder(place: Place) -> None:
 UNJUDGED: dict[str, tuple[Callable[[Place], object], str]] = {
     "no such configuration": (lambda place: place.config.unlink(), "the file does not exist"),
     "a configuration that is a folder": (lambda place: _folder_instead(place.config), "cannot be read"),
-    "a configuration that is no TOML": (lambda place: place.config.write_text("[jobs"), "TOML"),
-    "a configuration that is no text": (lambda place: place.config.write_bytes(b"\xff\xfe\x00"), "UTF-8"),
+    "a configuration that is not TOML": (lambda place: place.config.write_text("[jobs"), "TOML"),
+    "a configuration that is not text": (lambda place: place.config.write_bytes(b"\xff\xfe\x00"), "UTF-8"),
     "an unknown key of a job": (lambda place: place.write(VALID.replace("slot = ", "slto = ")), "slto"),
     "an unknown key of a source": (lambda place: place.write(VALID.replace("port = 8000", "prot = 8000")), "prot"),
     "an unknown section": (lambda place: place.write(VALID + "[nosuch]\n"), "nosuch"),
@@ -141,7 +141,7 @@ def test_a_wrong_command_line_is_3(place: Place, words: list[str], capsys: pytes
 
 
 @pytest.mark.parametrize("error", [RuntimeError("ours"), MemoryError(), RecursionError()], ids=repr)
-def test_a_defect_of_ours_is_3_without_a_traceback(
+def test_a_defect_of_slotkeeper_is_3_without_a_traceback(
     place: Place, error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(*_: object) -> object:

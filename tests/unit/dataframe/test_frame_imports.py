@@ -1,4 +1,5 @@
-"""What Spark's Pythons load of ours: two of them are begun in each batch of a query that writes, and import anew."""
+"""The modules that Spark's Python processes load: Spark starts two in each batch of a writing query, and each imports
+again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source of a kind that gives no changelog is refused by its kind's name, and nobody is connected to."""
+"""A source of a kind without changelogs is rejected with an error that names the kind, before any connection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slotkeeper.core.ports.kinds import ChangelogSession
 from slotkeeper.core.sources import registry
 
 NOWHERE = 9
-"""The port of `discard`, where nobody listens."""
+"""The port of `discard`, on which no server listens."""
 
 
 def configured(folder: Path, kind: str) -> Path:

@@ -1,4 +1,4 @@
-"""The options of a query's writer: what is taken, and what is refused in one line that names it."""
+"""The options of a query's writer: the accepted ones, and errors of one line that name the rejected ones."""
 
 from __future__ import annotations
 
@@ -129,6 +129,6 @@ def test_a_secret_that_a_worker_lacks_is_one_line_with_its_host(config: str, mon
     assert "\n" not in str(caught.value) and caught.value.__cause__ is None
 
 
-def test_a_column_of_ours_that_is_none_is_refused(config: str) -> None:
+def test_an_unknown_column_of_slotkeeper_is_rejected(config: str) -> None:
     with pytest.raises(Refused, match="slotkeeper_mine"):
         made(config, [*OURS, *OWN, Field("slotkeeper_mine", "int", {})])

@@ -1,11 +1,11 @@
-"""Lag in seconds from pairs of a time and what was latest then."""
+"""Lag in seconds from pairs of a time and the latest position at that time."""
 
 from __future__ import annotations
 
 from slotkeeper.core.domain.lane import FRESH_SECONDS, Curve
 
 
-def test_a_lane_that_stands_still_lags_more_and_more() -> None:
+def test_a_lane_that_does_not_advance_lags_more_and_more() -> None:
     curve = Curve()
     lags = []
     for second in range(0, 7_205, 5):
@@ -15,7 +15,7 @@ def test_a_lane_that_stands_still_lags_more_and_more() -> None:
     assert [round(lag) for lag in lags if lag is not None] == [600, 3_000, 6_600]
 
 
-def test_no_lag_is_told_across_a_clock_that_was_set_back() -> None:
+def test_no_lag_is_reported_across_a_clock_that_was_set_back() -> None:
     curve = Curve()
     for second in range(0, 4_000, 5):
         curve.see(float(second), 1_000 + second)
@@ -25,7 +25,7 @@ def test_no_lag_is_told_across_a_clock_that_was_set_back() -> None:
     assert (curve.lag(1_500, 401.0), curve.lag(6_000, 401.0)) == (None, 0.0)
 
 
-def test_a_quiet_source_is_no_lag_while_it_is_looked_at() -> None:
+def test_a_quiet_source_causes_no_lag_while_it_is_polled() -> None:
     curve = Curve()
     for second in range(0, 3_600, 5):
         curve.see(float(second), 1_000)
@@ -41,7 +41,7 @@ def test_a_position_from_before_the_first_look_is_unknown() -> None:
     assert Curve().lag(0, 5.0) is None
 
 
-def test_a_latest_that_falls_begins_anew() -> None:
+def test_a_latest_that_falls_starts_over() -> None:
     curve = Curve()
     curve.see(0.0, 5_000)
     curve.see(5.0, 100)
@@ -59,7 +59,7 @@ def test_a_day_of_looks_stays_small_and_still_tells_hours() -> None:
     assert abs(lag - 46_400) < 301
 
 
-def test_what_is_told_late_is_left_out() -> None:
+def test_a_late_report_is_left_out() -> None:
     curve = Curve()
     curve.see(10.0, 100)
     curve.see(5.0, 200)

@@ -1,4 +1,4 @@
-"""Dealing due lanes to tasks: places, waiting order, lanes of their own, and never one lane twice."""
+"""Assigning due lanes to tasks: capacity, waiting order, dedicated lanes, and never one lane twice."""
 
 from __future__ import annotations
 
@@ -115,5 +115,5 @@ def test_waiting_lanes_get_a_seat_as_soon_as_one_is_free() -> None:
     assert assigned([lane("a")], [Assignment(1, ("x",), 9.0, True)], 2) == [(("a",), False)]
 
 
-def test_a_lane_is_due_from_the_moment_it_is_told() -> None:
+def test_a_lane_is_due_from_the_moment_of_the_request() -> None:
     assert due(replace(lane("a"), activity=Activity.WAITING), 4.0).since == 4.0

@@ -1,4 +1,4 @@
-"""What is said of a lock that somebody else has, and what to do about it."""
+"""The messages about another session's lock, and the actions against it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_who_is_in_front_is_said_as_far_as_it_is_shown(blockers: tuple[Blocker, 
         ((), "Find the transaction in pg_locks", "terminate"),
     ],
 )  # fmt: skip
-def test_what_to_do_has_the_statement_and_says_that_we_end_nobody(
+def test_the_action_has_the_statement_and_says_that_slotkeeper_ends_no_session(
     blockers: tuple[Blocker, ...], has: str, has_not: str
 ) -> None:
     said = to_do(replace(WAIT, blockers=blockers))
@@ -158,11 +158,11 @@ def test_another_transaction_in_front_is_another_wait() -> None:
     assert continued([], [later])[0].since == 95.0
 
 
-def test_whoever_waits_for_nobody_comes_first_and_a_stranger_before_a_job() -> None:
+def test_a_session_that_waits_for_no_other_comes_first_and_a_stranger_before_a_job() -> None:
     job = replace(EVE, pid=5, application="slotkeeper/prices/3", since=1.0)
     assert [one.pid for one in ordered([BOB, job, EVE])] == [4711, 5, 12]
 
 
-def test_a_lock_is_told_as_a_fault_with_one_time_the_one_that_we_wait() -> None:
+def test_a_lock_is_reported_as_a_fault_with_one_time_that_of_our_wait() -> None:
     (one,) = locked([WAIT])
     assert one.cause == "mart.orders is locked by pid 4711, user eve, psql, idle in transaction: LOCK TABLE mart.orders"

@@ -1,4 +1,4 @@
-"""A lane is SLOT LOST once what it would read next may be gone, and no sooner; other tables are never asked."""
+"""A lane is SLOT LOST once its next records may have expired, and no sooner; other tables are not queried."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_lane_may_stay_behind_for_its_ttl_less_a_margin(now: float, is_late: b
         assert expected in found.message
 
 
-def test_a_lane_that_goes_on_is_as_far_behind_as_its_position() -> None:
+def test_a_lane_that_continues_is_as_far_behind_as_its_position() -> None:
     ages = seen(*((float(n), n) for n in range(0, 5_000, 10)))
     assert ages.late(at(4_100), 4_990.0) is None
     assert ages.late(at(4_000), 4_990.0) is not None

@@ -1,4 +1,4 @@
-"""What resets have left in a target: which range a lane must read, and which undo is refused for it."""
+"""The effect of past resets on a target: the range that a lane must read, and the undos that are rejected for it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_range_without_changes_may_be_passed() -> None:
     assert not leaves_older(past([[BACK]])["dn_1"], empty)
     assert past([[BACK], [empty]])["dn_1"].at(empty.to) == ToRead(DwsPosition(70, 0), DwsPosition(100, 0))
     lost = replace(empty, seen=replace(empty.seen, kept=SyncPoints(None, None)))
-    assert leaves_older(past([[BACK]])["dn_1"], lost), "nobody counted what a lost slot has passed"
+    assert leaves_older(past([[BACK]])["dn_1"], lost), "the changes that a lost slot has passed were not counted"
 
 
 def test_a_copy_makes_up_for_everything() -> None:
@@ -91,7 +91,7 @@ def test_a_copy_makes_up_for_everything() -> None:
 
 
 def undone(now: ProgressRow, *resets: Move, saved: ProgressRow = EQUAL) -> str:
-    """What an undo to a row is refused with, "" where it is not."""
+    """The reason for which an undo to a row is rejected; "" if it is allowed."""
     lane, shard = past([[one] for one in resets]), now.key.shard
     check = undo_check([move(now, saved)], {shard: saved}, lane, {})
     assert check.name == "replay not started"

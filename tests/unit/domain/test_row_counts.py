@@ -1,4 +1,4 @@
-"""What a snapshot makes of a target's rows: nothing that may be lost goes without a number that a person typed."""
+"""The effect of a snapshot on a target's rows: no rows at risk are deleted unless a person typed their number."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_what_was_typed_holds_for_a_few_rows_more_only(planned: CopyRows, now: C
 
 
 def counted(number: int, within: int | None) -> RowCount:
-    """A count as a plan may have it; `within`: so many rows are counted at most."""
+    """A count as a plan may have it; `within` is the most that were counted."""
     return RowCount(number) if within is None or number < within else RowCount(within, at_least=True)
 
 
@@ -91,7 +91,7 @@ LIMITS = st.one_of(st.none(), st.integers(1, 1_000))
 
 
 @given(NUMBERS, NUMBERS, LIMITS, LIMITS, st.booleans())
-def test_no_copy_takes_rows_that_nobody_typed(
+def test_no_copy_takes_rows_whose_number_was_not_typed(
     source: int, target: int, seen_there: int | None, seen_here: int | None, told: bool
 ) -> None:
     there = counted(source, seen_there) if told else UNKNOWN

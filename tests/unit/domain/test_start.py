@@ -1,6 +1,6 @@
 """The start comparison, over every state of row, slot and source: the whole decision is asserted each time.
 
-The expectation is spelled anew here, as a list of rules in their order of rank, not taken from the function.
+The expectation is an independent list of rules in order of rank, not derived from the function.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Another set of DNs than the rows name: what is adopted, what is named, and in which words."""
+"""A set of DNs other than that of the rows: which changes are adopted, which are errors, and their messages."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def named(found: NodeChange | StartDecision | None) -> str:
 
 @pytest.mark.parametrize("state", LaneState)
 @pytest.mark.parametrize("adopts", [True, False])
-def test_the_same_set_is_no_change(state: LaneState, adopts: bool) -> None:
+def test_the_same_set_makes_no_change(state: LaneState, adopts: bool) -> None:
     assert decided(OURS, state=state, adopts=adopts) is None
     assert decided(tuple(reversed(OURS)), state=state, adopts=adopts) is None
 

@@ -1,4 +1,4 @@
-"""COPY text in pieces of whole lines: nothing is cut in silence, and whoever stops early ends the reading."""
+"""COPY text in pieces of whole lines: no text is cut silently, and a caller that stops early ends the read."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_reader_s_error_comes_behind_what_it_wrote() -> None:
         next(found)
 
 
-def test_whoever_stops_early_ends_the_reading() -> None:
+def test_a_caller_that_stops_early_ends_the_reading() -> None:
     ended = threading.Event()
 
     def read(out: BinaryIO) -> int:

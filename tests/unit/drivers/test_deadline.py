@@ -1,4 +1,4 @@
-"""Calls that block in C end at their deadline, one by one, and nothing of the process stands still meanwhile.
+"""Calls that block in C end at their own deadlines, and the rest of the process continues meanwhile.
 
 The servers are fakes that never answer.
 """
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[3]
 SECRET = "canary-4711"
 LIMIT_MS = 100
 SOON = 5.0
-"""Seconds that a busy machine may take for a limit of a fifth of one; a hang is longer."""
+"""Seconds that a busy host may need for a limit of a fifth of a second; a hang takes longer."""
 DIALECT = Dialect(
     "source", ("slotkeeper.core.sources.dws", "queries.sql"), {}, classify, autocommit=True, limit_ms=LIMIT_MS
 )
@@ -36,7 +36,7 @@ DIALECT = Dialect(
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The grace of two seconds is a tenth of one."""
+    """The grace period is a tenth of a second instead of two seconds."""
     monkeypatch.setattr(pg, "GRACE_SECONDS", 0.1)
     monkeypatch.setattr(pg, "ROLLBACK_SECONDS", 0.2)
 
@@ -57,7 +57,7 @@ def connected(server: FakeServer) -> pg.Connection:
 
 
 def took(call: Callable[[], object]) -> float:
-    """Seconds until a call has failed for want of an answer."""
+    """Seconds until a call has failed because no answer came."""
     began = time.monotonic()
     with pytest.raises((pg.NoAnswer, Unreachable), match=r"does not answer within [0-9.]+ s"):
         call()
@@ -89,14 +89,14 @@ def test_a_call_that_is_not_answered_ends_at_its_deadline(silent: FakeServer, na
     with connection.cursor() as cursor:
         assert took(lambda: CALLS[name](cursor)) < SOON
     assert connection.closed
-    assert name == "copy in without end" or silent.closed.wait(20)  # whose end waits behind rows that nobody reads
+    assert name == "copy in without end" or silent.closed.wait(20)  # unread rows precede its end
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])
 def test_an_end_of_a_transaction_that_is_not_answered_ends_at_its_deadline(end: str) -> None:
     with fake_server(Mode.HANG, answered=2) as server:
         connection = pg.connect(server.endpoint(), SECRET, "slotkeeper/test", {"statement_timeout": str(LIMIT_MS)})
-        connection.cursor().execute("SELECT 1")  # behind a BEGIN
+        connection.cursor().execute("SELECT 1")  # after a BEGIN
         assert took(getattr(connection, end)) < SOON
 
 
@@ -126,7 +126,7 @@ def test_a_row_of_a_copy_that_is_more_than_is_held_of_one_is_cut(monkeypatch: py
         session(server).copy_out(pg.sql.SQL("SELECT 1"), io.BytesIO(), LIMIT_MS)
 
 
-def test_rows_that_are_handed_on_are_counted_anew() -> None:
+def test_rows_that_are_passed_on_are_counted_again() -> None:
     mine, other = connected_pair()
     with mine, other, deadline.limited(mine.fileno(), 20, 1_000) as call:
         for came in (900, 1_800, 2_700):
@@ -145,7 +145,7 @@ def test_what_comes_at_the_end_of_a_transaction_is_bounded_too(end: str, monkeyp
     monkeypatch.setattr(pg, "ROLLBACK_SECONDS", 60)
     with fake_server(Mode.NOTIFY, answered=2) as server:
         connection = pg.connect(server.endpoint(), SECRET, "slotkeeper/test", {"statement_timeout": str(LIMIT_MS)})
-        connection.cursor().execute("SELECT 1")  # behind a BEGIN
+        connection.cursor().execute("SELECT 1")  # after a BEGIN
         with pytest.raises(pg.TooMuch):
             getattr(connection, end)()
 
@@ -185,7 +185,7 @@ def test_a_session_whose_line_libpq_has_closed_is_severed_without_a_word(silent:
     pg.cancel(connection)
 
 
-def test_a_line_that_is_no_tcp_has_no_count() -> None:
+def test_a_connection_without_tcp_has_no_count() -> None:
     mine, other = socket.socketpair()
     with mine, other:
         assert deadline.received(mine.fileno()) is None
@@ -252,14 +252,14 @@ def test_a_login_that_is_not_answered_ends_with_its_own_limit(mode: Mode) -> Non
         assert took(session(server).ready) < 4
 
 
-def test_a_login_that_never_ends_is_cut_off_once_nobody_waits_for_it() -> None:
+def test_a_login_that_never_ends_is_cut_off_once_no_caller_waits_for_it() -> None:
     with fake_server(Mode.FLOOD_AT_LOGIN) as server:
         with pytest.raises(Unreachable):
             session(server).ready()
         until(lambda: not [one for one in threading.enumerate() if one.name == "slotkeeper-login"], 10, "its end")
 
 
-def test_a_login_that_is_told_too_much_is_cut_before_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_that_receives_too_much_is_cut_off_before_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(login, "LOGIN_BYTES", 1024**2)
     began = time.monotonic()
     with fake_server(Mode.FLOOD_AT_LOGIN) as server, pytest.raises(Unreachable):
@@ -281,7 +281,7 @@ def test_what_a_server_says_at_a_login_is_written_nowhere(capfd: pytest.CaptureF
 
 
 @pytest.mark.parametrize("mode", [Mode.GARBAGE, Mode.CLEARTEXT])
-def test_what_is_no_server_ends_at_once_and_in_words(mode: Mode) -> None:
+def test_a_port_that_serves_no_database_fails_at_once_with_an_error(mode: Mode) -> None:
     with fake_server(mode) as server, pytest.raises(Exception) as raised:
         session(server).ready()
     assert SECRET not in str(raised.value)
@@ -296,8 +296,8 @@ def test_a_server_that_repeats_the_password_in_a_later_error_is_quoted_without_i
     assert SECRET not in repr(raised.value.args) + str(raised.value)
 
 
-def test_the_interpreter_goes_on_where_a_copy_ends_on_a_full_line() -> None:
-    """psycopg2 would send the last 8 KB under the interpreter's lock: then the rest of this process stands still."""
+def test_the_interpreter_continues_where_a_copy_ends_on_a_full_connection() -> None:
+    """psycopg2 would send the last 8 KB while holding the interpreter's lock, which would block the whole process."""
     ran = subprocess.run(
         [sys.executable, "-c", _FULL_LINE], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
@@ -337,7 +337,7 @@ print("done")
 """
 
 
-def test_asking_to_cancel_a_server_that_does_not_answer_holds_up_nobody_else(silent: FakeServer) -> None:
+def test_cancelling_at_a_server_that_does_not_answer_delays_no_other_caller(silent: FakeServer) -> None:
     connection = connected(silent)
     asking = threading.Thread(target=pg.cancel, args=(connection,), daemon=True)
     asking.start()

@@ -1,4 +1,4 @@
-"""How errors of a DWS count: refused logins are tried twice and never lock an account, passing ones pass."""
+"""Classification of errors from DWS: rejected logins are tried twice and lock no account; transient errors pass."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ LOGIN = [
 ]
 
 RETRIED = [f"YY{n:03}" for n in range(1, 17)] + ["08000", "57P01", "XX003", "XX009", "CG003", "CG004", "F0011", "45003"]
-"""DWS, retry_ecode_list: its default but for 53200 and 08006, which have rules of their own."""
+"""DWS, retry_ecode_list: its default except 53200 and 08006, which have their own rules."""
 
 
 class AtLoginError(psycopg2.OperationalError):
-    """What psycopg2 raises at a login: no SQLSTATE ever comes with it."""
+    """The error that psycopg2 raises at a login: it never has an SQLSTATE."""
 
 
 class StatementError(psycopg2.OperationalError):
-    """What it raises at a statement."""
+    """The error that psycopg2 raises at a statement."""
 
     def __init__(self, text: str, code: str) -> None:
         super().__init__(text)
@@ -116,7 +116,7 @@ def test_memory_that_a_read_of_a_range_lacks_is_answered_by_a_smaller_step_and_a
 
 
 class Server:
-    """Refuses or takes logins, and counts them."""
+    """Rejects or accepts logins, and counts them."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -139,7 +139,7 @@ class Server:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server behind the driver, with nothing remembered of logins before or after."""
+    """A fake server for the driver, without rejected logins remembered from other tests."""
     made = Server()
     monkeypatch.setattr(psycopg2, "connect", made.connect)
     monkeypatch.setattr(pg, "_refusals", Refusals())
@@ -163,7 +163,7 @@ def test_one_process_asks_twice_with_a_password_that_is_refused_however_many_ses
     assert all(isinstance(one, AccessRefused) for one in said) and "not tried again" in said[-1].message
 
 
-def test_another_password_is_tried_at_once_and_a_login_that_succeeds_begins_the_count_anew(server: Server) -> None:
+def test_another_password_is_tried_at_once_and_a_login_that_succeeds_restarts_the_count(server: Server) -> None:
     for _ in range(3):
         with pytest.raises(pg.DriverError):
             login("wrong")
@@ -189,7 +189,7 @@ def test_a_refused_login_is_asked_again_once_in_hours_because_somebody_may_have_
 
 
 def at_once(server: Server, password: str, threads: int = 12) -> None:
-    """So many sessions log in at once; the server answers when all have come, or after a moment."""
+    """Log in with `threads` sessions at once; the server answers when all have arrived, or after a moment."""
     server.crowd = len(server.asked) + threads
     server._crowded.clear()
     gate = threading.Barrier(threads)
@@ -223,14 +223,14 @@ def test_a_password_that_changes_under_sessions_that_log_in_at_once_locks_no_acc
     assert len(server.asked) == 1 + most < 10
 
 
-def test_a_server_that_is_silent_holds_nobody_up_longer_than_one_login(server: Server) -> None:
+def test_a_server_that_is_silent_delays_no_caller_longer_than_one_login(server: Server) -> None:
     known = Refusals()
     with known.turn(PLACE, "x", 20), known.turn(PLACE, "x", 20), known.turn(PLACE, "x", 0.01) as standing:
         assert standing == ""
 
 
 class Rotated:
-    """A secret whose reference says `plain`; implements `slotkeeper.core.domain.endpoint.Secret`."""
+    """A secret whose reference resolves to `plain`; implements `slotkeeper.core.domain.endpoint.Secret`."""
 
     def __init__(self, plain: str) -> None:
         self.plain, self._accepted = plain, ""
@@ -239,7 +239,7 @@ class Rotated:
         return self.plain
 
     def refused(self, plain: str) -> None:
-        """It is read each time."""
+        """Do nothing: the secret is read each time."""
 
     def taken(self, plain: str) -> None:
         self._accepted = plain

@@ -1,4 +1,4 @@
-"""A MySQL server that never answers, or stops in the middle of a packet, ends at our deadline and nowhere else."""
+"""A MySQL server that never answers, or stops in the middle of a packet: the call ends at its deadline, not later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = 0.3
 
 @pytest.fixture
 def line() -> Iterator[tuple[my.Dump, socket.socket]]:
-    """A stream and the server's end of its line."""
+    """A stream and the server's end of its connection."""
     ours, theirs = socket.socketpair()
     raw: Any = SimpleNamespace(_sock=ours, _force_close=ours.close)
     yield my.Dump(my.Session(cast("Any", raw), SECONDS)), theirs
@@ -37,7 +37,7 @@ def test_a_server_that_never_greets_is_left_at_the_deadline() -> None:
             my.connect(endpoint, "", "slotkeeper/test", SECONDS)
 
 
-def test_an_address_where_nobody_listens_is_said_so() -> None:
+def test_an_address_without_a_listener_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(my.DriverError, match="cannot be reached") as refused:
@@ -89,7 +89,7 @@ def test_an_error_of_the_server_is_raised_with_its_number(line: tuple[my.Dump, s
 def test_an_event_of_more_than_any_has_is_cut(
     line: tuple[my.Dump, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server says of each packet that another one continues it."""
+    """The server declares of each packet that another one continues it."""
     monkeypatch.setattr(my, "_MAX_PACKET", 1_000)
     monkeypatch.setattr(my, "EVENT_BYTES", 10_000)
     dump, server = line

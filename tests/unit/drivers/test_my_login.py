@@ -1,6 +1,6 @@
-"""What a hostile server of MySQL's protocol asks for, it does not get: no password, no file, no time, no memory.
+"""A hostile server of MySQL's protocol gets none of what it asks for: no password, no file, no time, no memory.
 
-The server is a fake on loopback, in threads of its own; each mode is one way of being bad (`Asks`). Protocol: MySQL,
+The server is a fake on loopback, in its own threads; each mode is one kind of attack (`Asks`). Protocol: MySQL,
 "Connection Phase" and "COM_QUERY Response".
 """
 
@@ -24,7 +24,7 @@ from slotkeeper.core.errors import AccessRefused, SlotkeeperError
 from slotkeeper.core.sources.mysql.session import MysqlSession
 
 _CAPABILITIES = 0x00000001 | 0x00000200 | 0x00002000 | 0x00008000 | 0x00080000 | 0x00200000
-"""Long password, protocol 4.1, transactions, secure connection, plugins, their data by length."""
+"""Long password, protocol 4.1, transactions, secure connection, plugins, plugin data with length."""
 _SALT = b"12345678abcdefghijkl"
 _OK = b"\0\0\0\2\0\0\0"
 PUBLIC_KEY = b"""-----BEGIN PUBLIC KEY-----
@@ -37,7 +37,7 @@ QWPdspTBKcxeFbccDwIDAQAB
 
 
 class Asks(Enum):
-    """What the server does; up to there it is a right one."""
+    """The server's attack; until then it behaves correctly."""
 
     CLEAR = "the password in clear"
     DIALOG = "the password, by a question"
@@ -55,13 +55,13 @@ class Asks(Enum):
 
 
 class FakeMysql:
-    """A server in one mode; `port` is where, `received` what clients sent behind the login's first packet."""
+    """A server in one mode, on `port`; `received` is the clients' data after the first packet of the login."""
 
     def __init__(self, asks: Asks, password: str = "") -> None:
         self.asks = asks
         self.received = bytearray()
         self.logins = 0
-        """How many clients have sent a login's first packet."""
+        """The number of clients that have sent the first packet of a login."""
         self._password = password
         self._ended = threading.Event()
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -112,7 +112,7 @@ class FakeMysql:
             self._listen(client)
         elif self.asks is Asks.KEY:
             client.sendall(_packet(2, b"\1\4"))
-            if _read(client) == b"\2":  # the key is asked for, which gives nothing away
+            if _read(client) == b"\2":  # a request for the public key, which reveals nothing
                 client.sendall(_packet(4, b"\1" + PUBLIC_KEY))
             self._listen(client)
         elif self.asks is Asks.KEY_AT_ONCE:
@@ -120,7 +120,7 @@ class FakeMysql:
             self._listen(client)
         elif self.asks is Asks.FLOOD:
             number = 2
-            while not self._ended.is_set():  # each packet says that another one continues it
+            while not self._ended.is_set():  # each packet declares that another one continues it
                 client.sendall(_packet(number, b"\xff" * 0xFFFFFF))
                 number = (number + 1) % 256
         elif self.asks in (Asks.ECHO, Asks.WRONG):
@@ -161,7 +161,7 @@ def _packet(number: int, body: bytes) -> bytes:
 
 
 def _read(client: socket.socket) -> bytes:
-    """A packet's body; b"" where the client has gone."""
+    """A packet's body; b"" after the client has disconnected."""
     head = client.recv(4, socket.MSG_WAITALL)
     if len(head) < 4:
         return b""
@@ -229,7 +229,7 @@ def test_no_file_of_this_machine_is_sent(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("ask", [as_source, as_sink, as_stream_of_rows])
-def test_bytes_of_no_protocol_are_one_error_of_ours(ask: Ask) -> None:
+def test_bytes_of_no_protocol_cause_one_named_error(ask: Ask) -> None:
     with (
         fake_mysql(Asks.GARBAGE) as server,
         pytest.raises(SlotkeeperError, match="not in the MySQL protocol"),
@@ -266,13 +266,13 @@ def test_large_rows_are_read_a_few_at_a_time() -> None:
 
 @pytest.mark.parametrize("ask", [as_part_of_an_answer, as_part_of_a_stream])
 def test_an_answer_that_is_left_is_not_read_to_its_end(ask: Ask) -> None:
-    """It has none: who reads on stays for ever."""
+    """The answer has no end: a client that continued to read would never return."""
     with fake_mysql(Asks.ROWS) as server:
         ask(Login(server.endpoint(), SECRET, "slotkeeper/test"))
 
 
 @BOTH
-def test_what_a_server_says_of_the_password_is_told_without_it(ask: Ask) -> None:
+def test_a_servers_error_about_the_password_is_reported_without_it(ask: Ask) -> None:
     with fake_mysql(Asks.ECHO, SECRET) as server, pytest.raises(SlotkeeperError) as refused:
         ask(Login(server.endpoint(), SECRET, "slotkeeper/test"))
     assert "no such password" in str(refused.value) and SECRET not in repr(refused.value)

@@ -1,4 +1,4 @@
-"""Which server or DN the lanes of a job blame together, and since when; a new attempt ends nothing."""
+"""The server or DN that a job's lanes blame together, and since when; a new attempt does not end it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_sink_that_refuses_is_one_condition_of_all_lanes_since_the_first() -> 
     assert one.said == "sink mart: Connection refused, 2 of 4 DNs wait"
 
 
-def test_the_code_of_a_condition_is_that_of_the_cause_which_is_told() -> None:
+def test_the_code_of_a_condition_is_that_of_the_reported_cause() -> None:
     refused = failing(1, "sink mart (h:1): permission denied for table a", "sink", 60.0, "42501")
     passing = failing(2, "sink mart (h:1): deadlock detected", "sink", 62.0, "40P01")
     for lanes in ([refused, passing], [passing, refused]):
@@ -72,7 +72,7 @@ def test_a_line_that_is_cut_while_its_dn_alone_is_silent_is_that_dns() -> None:
     assert (one.party, one.name) == ("dn", "dn_2")
 
 
-def test_a_step_that_was_given_up_because_its_dn_is_silent_is_that_dns() -> None:
+def test_a_step_abandoned_because_its_dn_is_silent_is_attributed_to_that_dn() -> None:
     given_up = failing(2, "dn_2: a step did not end in time and was cancelled", "", code="")
     hangs = replace(given_up, silent_since=97.0, silent="does not answer within 2 s")
     (one,) = of_lanes([lane(1), hangs], 100.0, 1_000.0, NAMES)
@@ -81,7 +81,7 @@ def test_a_step_that_was_given_up_because_its_dn_is_silent_is_that_dns() -> None
     assert (own.party, own.name) == ("process", "this job's driver")
 
 
-def test_a_dn_that_answers_nothing_is_told_before_any_limit_of_its_task() -> None:
+def test_a_dn_that_does_not_answer_is_reported_before_any_limit_of_its_task() -> None:
     hangs = lane(2, activity=Activity.APPLYING, silent_since=97.0, silent="does not answer within 2 s")
     (one,) = of_lanes([lane(1), hangs], 100.0, 1_000.0, NAMES)
     assert (one.party, one.name, one.since, one.cause) == ("dn", "dn_2", 997.0, "does not answer within 2 s")
@@ -112,5 +112,5 @@ def test_of_a_source_without_dns_it_is_the_source_and_a_server_that_no_error_nam
     assert (one.party, one.name, one.cause) == ("source", "source dws1", "unable to open database file")
 
 
-def test_a_table_at_rest_blames_nobody() -> None:
+def test_a_stopped_table_blames_no_party() -> None:
     assert of_lanes([failing(1, SINK, "sink", activity=Activity.STOPPED)], 100.0, 1_000.0, NAMES) == ()

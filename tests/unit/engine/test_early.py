@@ -1,4 +1,4 @@
-"""A try that is asked for comes early, is counted as any other, and never where an account could get locked."""
+"""A requested retry comes early, counts like any other, and never happens if it could lock an account."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_after_a_refused_login_nothing_is_tried_early_by_any_lane_of_its_account
     assert isinstance(last, Stop), "the try that is left is the last one, at its own time"
 
 
-def test_a_registration_that_may_still_be_on_its_way_is_waited_out_whoever_asks() -> None:
+def test_a_registration_that_may_still_be_in_transit_is_waited_out_despite_any_request() -> None:
     before = lanes(**(WAITING | {"not_before": 112.0}))
     changed, (answer,) = brought_forward(before, NAMES, "ods.a", 100.0, paused=False)
     assert changed["ods.a dn_1"].ready_at == 112.0
@@ -88,7 +88,7 @@ def test_a_job_that_is_paused_tries_nothing() -> None:
 
 @dataclass
 class Asked:
-    """Requests that come while somebody waits; implements `Tries`."""
+    """Requests that arrive during a wait; implements `Tries`."""
 
     comes: dict[int, str] = field(default_factory=dict)
     answered: list[tuple[int, TryAnswer]] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Asked:
 
 
 class Waiter:
-    """A context whose clock goes on by what is paused for; at `at` seconds something happens."""
+    """A context whose clock advances by the pauses; at `at` seconds it calls `then`."""
 
     def __init__(self, asked: Asked | None, at: float = 0.0, then: Callable[[], None] = lambda: None) -> None:
         self.now, self.at, self.then, self.wanted_now = 0.0, at, then, WantedState.RUN
@@ -146,7 +146,7 @@ def test_who_asks_while_it_is_being_tried_hears_so_and_what_is_of_another_table_
     assert asked.answered == [(3, TryAnswer("ods.a", busy=("the start",)))]
 
 
-def test_what_was_asked_for_before_it_began_and_nobody_to_ask_change_nothing() -> None:
+def test_requests_before_the_start_and_a_missing_store_change_nothing() -> None:
     assert Waiter(Asked({2: ""})).wait() >= 600.0
     assert Waiter(None).wait() == 600.0
     stopped = Waiter(Asked(), 5.0)

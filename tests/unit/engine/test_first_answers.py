@@ -1,4 +1,4 @@
-"""A job that FAILED before is called RUNNING once each of its lanes has answered, not when they are begun."""
+"""A job that FAILED before becomes RUNNING after each of its lanes has answered, not when the lanes start."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_table_that_has_left_is_not_waited_for() -> None:
     assert FirstAnswers(LANES, 0.0).all_in({}, 1.0)
 
 
-def test_a_first_step_that_is_long_is_no_failure() -> None:
+def test_a_long_first_step_does_not_count_as_a_failure() -> None:
     first = FirstAnswers(LANES, 100.0)
     assert not first.all_in(LANES, 100.0 + WITHIN - 0.1)
     assert first.all_in(LANES, 100.0 + WITHIN)

@@ -1,4 +1,4 @@
-"""A running job that has lost its lock on a target: who holds it is asked twice before the job ends for it."""
+"""A running job that has lost its lock on a target: it checks the holder twice before it ends for that."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EPOCH = 7
 
 
 class Lost:
-    """A store whose session is new: the lease is taken again, the target's lock is not given yet."""
+    """A store with a new session: it gets the lease again, but not yet the target's lock."""
 
     def __init__(self, *writers: str) -> None:
         self._writers: Iterator[str] = iter(writers)
@@ -43,7 +43,7 @@ class Lost:
 
 
 class TakenOver(Lost):
-    """A later start of the job has raised the epoch of the first row by now, and has the lease."""
+    """A later start of the job has raised the epoch of the first row and holds the lease."""
 
     def take_lease(self) -> bool:
         return False
@@ -84,13 +84,13 @@ def test_another_job_that_holds_the_target_ends_this_one() -> None:
 
 @pytest.mark.parametrize("then", ["", "job c"])
 def test_a_session_that_is_just_ending_does_not_end_the_job(then: str) -> None:
-    """It gives its locks back one by one, so that for a moment it looks like another job's."""
+    """Its locks are released one by one, so that for a moment it looks like the session of another job."""
     with pytest.raises(Busy, match="has not released the lease yet"):
         leases(Lost("job b", then)).keep()
 
 
 class Foreign:
-    """A store whose lease somebody else's session has for so many tries."""
+    """A store whose lease belongs to another session for the first `tries` tries."""
 
     passes = False
 
@@ -112,7 +112,7 @@ class Foreign:
 
 
 def told_while_it_waits(tries: int) -> list[str]:
-    """What is told by a start that gets the lease after so many tries, half a second apart."""
+    """The messages of a start that gets the lease after `tries` tries, half a second apart."""
     told: list[str] = []
     now = [0.0]
 

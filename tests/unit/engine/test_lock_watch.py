@@ -1,4 +1,4 @@
-"""What is asked about locks beside a job: told while it lasts, and its end at once."""
+"""The lock watch of a job: a wait is reported while it lasts, and its end at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAIT = LockWait(1, "slotkeeper/orders/7", "mart.orders", "RowExclusiveLock", 90.
 
 
 class Server:
-    """Answers what it is told to, and keeps what was told of it."""
+    """Returns the answer that a test sets, and records the reports."""
 
     def __init__(self) -> None:
         self.waits: tuple[LockWait, ...] = ()
@@ -38,7 +38,7 @@ class Server:
         self.heard.append((waits, untold))
 
     def once_more(self) -> None:
-        """Wait until it was asked again, and its answer told."""
+        """Wait until it was asked again and its answer was reported."""
         asked = self.asked
         until(lambda: self.asked > asked + 1, 20, "it to be asked again")
 
@@ -54,12 +54,12 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     assert made.severed.is_set()
 
 
-def test_a_server_where_nobody_waits_is_asked_and_nothing_is_told(server: Server) -> None:
+def test_a_server_where_no_session_waits_is_queried_and_nothing_is_reported(server: Server) -> None:
     server.once_more()
     assert not server.heard
 
 
-def test_a_wait_is_told_again_and_again_and_its_end_once(server: Server) -> None:
+def test_a_wait_is_reported_repeatedly_and_its_end_once(server: Server) -> None:
     server.waits = (WAIT,)
     until(lambda: len(server.heard) > 2, 20, "it to be told")
     server.waits = ()
@@ -97,7 +97,7 @@ def test_what_a_server_said_last_is_not_told_for_ever_while_it_does_not_answer(
     until(lambda: server.heard[-1] == ((), str(server.error)), 20, "the wait not to be told")
 
 
-def test_nothing_is_told_once_it_was_stopped() -> None:
+def test_nothing_is_reported_after_a_stop() -> None:
     inside, go_on, heard = threading.Event(), threading.Event(), []
 
     class Slow:

@@ -1,4 +1,4 @@
-"""A call beside the driver: its error comes out, and it is cancelled for as long as it does not end."""
+"""A call in a thread: its error is raised in the driver, and it is cancelled repeatedly until it ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slotkeeper.core.engine.driver.threads import beside
 
 
 def waits(let_go: threading.Event) -> Callable[[], None]:
-    """A call that ends when it is let go."""
+    """A call that ends when the event is set."""
 
     def call() -> None:
         let_go.wait(20)
@@ -60,7 +60,7 @@ def test_a_call_that_was_left_behind_once_is_not_waited_for_again(monkeypatch: p
         going.end()
         before = threading.active_count()
         going.end()
-        assert threading.active_count() == before, "a second end asks, and waits, anew"
+        assert threading.active_count() == before, "a second end asks and waits again"
     assert threading.active_count() == before
     let_go.set()
     going.join(20)

@@ -1,4 +1,4 @@
-"""The order in which a sink with labels and its store are asked, and what each answer of the sink leads to (ADR 41)."""
+"""The order of calls to a sink with labels and to its store, and the effect of each answer of the sink (ADR 41)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ARMED = replace(PLAN, token="7")
 
 @dataclass
 class Both:
-    """A sink and its store, as one, so that the order of what they are asked is kept."""
+    """A sink and its store in one object, to record the order of the calls to both."""
 
     row: ProgressRow = ROW
     loads: list[str] = field(default_factory=lambda: ["8", "9", "10", "11"])
@@ -32,7 +32,7 @@ class Both:
     refuses: SlotkeeperError | None = None
     asked: list[str] = field(default_factory=list)
     bad: frozenset[str] = frozenset()
-    """Keys whose rows are refused in a trial."""
+    """Keys whose rows are rejected in a trial."""
     any_there: bool = False
     left_out: LeftOut = NOTHING_OUT
     columns: tuple[str, ...] = ("id",)
@@ -167,7 +167,7 @@ def test_a_load_that_is_certain_to_be_aborted_is_replaced_and_not_counted() -> N
     assert both.row.repeats == 0
 
 
-def test_a_load_that_nobody_knows_any_more_is_counted_before_it_is_sent_again(
+def test_a_forgotten_load_is_counted_before_it_is_sent_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     both = Both(outcomes=[Outcome.UNKNOWN, Outcome.COMMITTED])
@@ -271,7 +271,7 @@ def test_a_plan_that_may_have_left_rows_out_is_committed_or_withdrawn_and_never_
     assert both.asked == asked
 
 
-def test_a_replay_that_was_left_is_committed_or_given_up_whatever_the_job_says() -> None:
+def test_an_unfinished_replay_is_committed_or_abandoned_whatever_the_job_says() -> None:
     assert ROW.position is not None
     left = replace(ARMED, end=ROW.position, rows=0)
     for outcome, asked in ((Outcome.COMMITTED, "settle"), (Outcome.ABORTED, "withdraw")):
@@ -285,7 +285,7 @@ OTHERS = replace(PLAN, label="other_1")
 
 @dataclass
 class Withdrawing(Both):
-    """Another task plans before each swap named, and withdraws before the row is read again, `times` times."""
+    """Another task plans before each named swap and withdraws before the row is read again, `times` times."""
 
     swaps: frozenset[str] = frozenset({"plan", "advance"})
     times: int = 1
@@ -315,7 +315,7 @@ def test_a_free_row_that_no_swap_ever_hits_is_said_to_be_that() -> None:
     assert not committed(both), "the step reads the row, and ends with a defect"
 
 
-def test_a_plan_that_another_task_withdrew_is_no_defect_of_the_one_that_was_sending_it() -> None:
+def test_a_plan_that_another_task_withdrew_causes_no_error_in_the_one_that_was_sending_it() -> None:
     both = Withdrawing(swaps=frozenset({"arm 8"}))
     with pytest.raises(Busy, match="another task has withdrawn the range"):
         committed(both)

@@ -1,4 +1,4 @@
-"""A server that answers nobody is told of while it does not answer, and only then."""
+"""A server that does not answer is reported while it does not answer, and only then."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PLACE = "source dws1 (h:1)"
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seconds are hundredths."""
+    """Seconds are hundredths of a second."""
     for name, value in (("EVERY", 0.01), ("SAID_AFTER", 0.05), ("_TURN", 0.01)):
         monkeypatch.setattr(watches, name, value)
 
 
 class Heard:
-    """What was told, and a server that does what it is told to."""
+    """The reported texts, and a server whose behaviour a test sets."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -56,7 +56,7 @@ def heard() -> Iterator[Heard]:
     assert made.severed.is_set()
 
 
-def test_a_question_that_is_not_answered_is_told_while_it_hangs_and_its_end_too(heard: Heard) -> None:
+def test_an_unanswered_query_is_reported_while_it_hangs_and_its_end_too(heard: Heard) -> None:
     go_on = threading.Event()
 
     def hang() -> None:
@@ -79,7 +79,7 @@ def test_the_time_counts_from_the_first_question_that_got_no_answer(heard: Heard
     assert heard.last.startswith(f"{PLACE} does not answer (for ")
 
 
-def test_what_a_server_says_of_itself_is_told_at_once(heard: Heard) -> None:
+def test_a_servers_statement_about_itself_is_reported_at_once(heard: Heard) -> None:
     def starting() -> None:
         raise Unreachable(f"{PLACE}: the database system is starting up")
 

@@ -1,4 +1,4 @@
-"""How long a task stays with lanes that have nothing new: a look costs milliseconds, another task tens of them."""
+"""How long a task polls lanes without new changes: a poll costs milliseconds, another task tens of milliseconds."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Lanes:
 
 
 def looks(lanes: int, empty: bool = False, busy: bool = False) -> Counter[str]:
-    """How often each lane was read in one task that had all the time that it wanted; others commit where it is busy."""
+    """How often each lane was read in one task without a time limit; if `busy`, other sessions commit meanwhile."""
     server = Lanes(empty=empty, busy=busy)
     tasks = [LaneTask("ods.t", Shard(f"dn_{n}", n), exactly(KEPT, "one"), 1_000) for n in range(lanes)]
     spec = StreamTask(JOB, 1, tuple(tasks), 60.0)
@@ -88,7 +88,7 @@ def test_many_lanes_without_anything_new_are_looked_at_once() -> None:
     assert set(looks(60, empty=True).values()) == {1}
 
 
-def test_what_others_commit_makes_no_lane_of_ours_busy() -> None:
+def test_commits_of_other_sessions_make_no_lane_busy() -> None:
     assert set(looks(60, empty=True, busy=True).values()) == {1}
 
 
@@ -97,9 +97,9 @@ def test_a_single_lane_is_looked_at_for_a_while() -> None:
     assert 2 < looks(1, empty=True)["dn_0"] <= stream_task.QUESTIONS
 
 
-def test_once_one_share_has_ended_no_other_goes_on_without_it() -> None:
+def test_once_one_share_has_ended_no_other_continues_without_it() -> None:
     idle = stream_task._IdleWait(SystemClock(), 2)
     assert not idle.note(0, True, stream_task.QUESTIONS)
     assert idle.note(1, True, stream_task.QUESTIONS)
-    assert idle.note(0, True, 0), "its lanes had something since: those of the other have nobody"
+    assert idle.note(0, True, 0), "its own lanes had changes since, but no share polls those of the other"
     assert idle.note(0, False, 0)

@@ -1,4 +1,4 @@
-"""A registration that finds its DN under another name, or comes too late, fails in words, as what passes."""
+"""A registration that finds its DN under another name, or is too late, fails as transient with a clear message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEPT = SyncPoints(10, 10, 5)
 
 
 class Server:
-    """The source, and the rows beside it; nothing may be registered."""
+    """The source and the progress rows; no registration is allowed."""
 
     generation = cleared_for = 1
 
@@ -60,7 +60,7 @@ def test_a_registration_whose_machine_was_suspended_behind_the_lock_sends_nothin
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Suspended(Server):
-        """Suspended for a minute between the lock and the call; CLOCK_MONOTONIC stands still."""
+        """Suspended for a minute between the lock and the call; CLOCK_MONOTONIC does not advance meanwhile."""
 
         def confirm(self, first: SlotStatus, asked: Confirmation) -> SyncPoints:
             since = time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,4 +1,4 @@
-"""SerialExecutor of work: one at a time each, and none waits for another."""
+"""SerialExecutor: each key's work runs one at a time and waits for no other key."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_failure_ends_its_work_and_not_its_line() -> None:
         gate.wait(SOON)
 
     def fails() -> None:
-        raise ValueError("told by nobody")
+        raise ValueError("reported by no caller")
 
     lines.submit("a", waits)
     lines.submit("a", fails)

@@ -1,4 +1,4 @@
-"""What groups of tables tell is put together; each has its share of the capacity; one that left is polled no more."""
+"""The reports of groups of tables are merged; each has its share of capacity; a removed group is not polled again."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_table_that_fails_keeps_its_lanes_as_stopped_beside_those_that_go_on()
     assert heard.state is LaneState.RUNNING
 
 
-def test_what_happens_to_a_table_alone_is_no_event_of_the_job_until_the_others_have_ended() -> None:
+def test_an_event_of_one_table_is_not_an_event_of_the_job_until_the_others_have_ended() -> None:
     heard, telling, leader = together()
     leader.event(JobEvent.CAUGHT_UP)
     leader.tables = ("ods.a",)
@@ -116,7 +116,7 @@ def test_a_table_that_waits_for_the_copy_of_another_says_so_until_it_streams() -
 
 
 def test_what_a_group_has_told_counts_whatever_it_does_with_its_lanes_meanwhile() -> None:
-    """Its thread takes lanes out while another group's reads them all."""
+    """Its thread removes lanes while the thread of another group reads all of them."""
     heard, telling, leader = together()
     alone, mine = GroupNarrator(telling, ("ods.b",), leads=False), lane("ods.a")
     leader.lanes(mine, LaneState.RUNNING, 7, 2)
@@ -136,8 +136,8 @@ def test_rows_in_quarantine_of_a_table_that_left_are_counted_and_none_twice() ->
     assert heard.rows_quarantined == 4
 
 
-def test_a_table_alone_says_why_it_waits_until_it_goes_on() -> None:
-    """The job's own reason is written over by those that stream."""
+def test_a_table_alone_says_why_it_waits_until_it_continues() -> None:
+    """The tables that stream overwrite the job's own reason."""
     heard, telling, _ = together()
     alone = GroupNarrator(telling, ("ods.b",), leads=False)
     telling.starts("ods.b")
@@ -154,7 +154,7 @@ def test_a_table_alone_says_why_it_waits_until_it_goes_on() -> None:
 
 
 class Runner:
-    """A runner of so much capacity, which notes what it is asked."""
+    """A runner with this capacity that records the calls."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity, self.tasks_started = capacity, 0
@@ -170,7 +170,7 @@ class Runner:
         raise AssertionError("the runner is the job's")
 
 
-def test_tables_alone_share_half_of_the_capacity_and_nobody_has_none() -> None:
+def test_tables_alone_share_half_of_the_capacity_and_each_has_some() -> None:
     for capacity, beside, ours, each in ((8, 0, 8, 4), (8, 1, 7, 4), (8, 3, 5, 1), (8, 9, 4, 1), (1, 2, 1, 1)):
         shared = SharedRunner(Runner(capacity), beside)
         assert (shared.capacity, shared.apart("ods.b").capacity) == (ours, each), (capacity, beside)

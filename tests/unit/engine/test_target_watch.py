@@ -1,4 +1,4 @@
-"""When the targets of a job are checked next."""
+"""The time of the next check of a job's targets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TABLE = "ods.orders"
 
 
 class Watched:
-    """A watch of one table, whose checks take the seconds that a test says, and when they began."""
+    """A watch of one table whose checks take the set number of seconds, with the times at which they started."""
 
     def __init__(self, error: SlotkeeperError) -> None:
         self.now, self.takes, self.asked = 100.0, 2.0, list[float]()
@@ -41,7 +41,7 @@ class Watched:
         self.watch = TargetWatch(*cast(Any, (loop, plan, executor, clock, None)))
 
     def pause(self, takes: float) -> float:
-        """Seconds from the end of a check until the next one, which takes so long."""
+        """Seconds from the end of a check until the next one, which takes `takes` seconds."""
         ended, before, self.takes = self.now, len(self.asked), takes
         while len(self.asked) == before:
             assert self.now < ended + 100
@@ -53,7 +53,7 @@ class Watched:
 @pytest.mark.parametrize(
     ("error", "pause"),
     [(Busy("locked"), EVERY), (Unreachable("silent"), 2.0 * SHARE)],
-    ids=["a lock, which is no load", "anything else"],
+    ids=["a lock, which adds no load", "anything else"],
 )
 def test_checks_that_waited_for_a_lock_are_made_as_soon_as_any(error: SlotkeeperError, pause: float) -> None:
     watched = Watched(error)

@@ -1,4 +1,5 @@
-"""What tasks left at the store is ended beside the loop: it waits for no answer, and no failure reaches it."""
+"""Sessions that tasks left at the store are ended by a thread: the loop waits for no answer, and no failure reaches
+it."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from tests.support.waiting import until
 
 
 class Ends:
-    """A store that answers once it is `let`, by the errors that it has left."""
+    """A store that answers once `let` is set, after raising its remaining errors."""
 
     def __init__(self, *errors: Exception) -> None:
         self.asked: list[list[str]] = []
@@ -32,7 +33,7 @@ class Ends:
             hear(name == "two")
 
 
-def test_nobody_waits_for_a_store_that_hangs_and_what_comes_meanwhile_is_ended_together() -> None:
+def test_no_task_waits_for_a_store_that_hangs_and_tasks_that_come_meanwhile_are_ended_together() -> None:
     ends = Ends()
     sessions = TaskSessions(ends)
     sessions.end("one")
@@ -57,7 +58,7 @@ def test_a_lost_answer_a_refusal_and_a_defect_keep_nothing_from_being_ended_late
     assert len(ends.asked) == 4
 
 
-def test_a_task_without_a_name_is_nobodys() -> None:
+def test_a_task_without_a_name_belongs_to_no_job() -> None:
     ends = Ends()
     TaskSessions(ends).end("")
     assert not ends.asked

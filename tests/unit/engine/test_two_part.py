@@ -1,4 +1,4 @@
-"""The order in which a sink and the store beside it are asked, and what is written again of a decided range."""
+"""The order of calls to a sink and its separate store, and the parts of a decided range that are written again."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ZERO, END = DwsPosition(10, 2), DwsPosition(20, 1)
 ROW = ProgressRow(KEY, 1, "db.t", ZERO, 7, 0, LaneState.RUNNING, None, None, "c", "i", None)
 LINES = b"12\t0\tI\t1\n20\t0\tB\t2\n20\t1\tU\t2\n"
 LATE = b"20\t2\tI\t3\n"
-"""An event at the range's last point that was not to be seen when the range was decided."""
+"""An event at the range's last point that was not yet visible when the range was decided."""
 
 
 @dataclass
 class Both:
-    """A sink and its store, as one, so that the order of what they are asked is kept."""
+    """A sink and its store in one object, to record the order of the calls to both."""
 
     row: ProgressRow = ROW
     token: str = ""
@@ -170,7 +170,7 @@ def test_who_finds_it_settled_by_another_worker_comes_again_and_who_is_supersede
         assert both.written == []
 
 
-def test_an_event_of_no_known_type_is_a_defect_and_the_end_of_the_range_is_told() -> None:
+def test_an_event_of_no_known_type_is_a_defect_and_the_end_of_the_range_is_reported() -> None:
     sink = made(Both())
     sink.stage(io.BytesIO(LINES))
     assert tuple(sink.top(DwsPosition(point, None)) for point in (20, 12, 30)) == (

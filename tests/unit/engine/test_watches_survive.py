@@ -1,4 +1,4 @@
-"""What asks beside a job goes on whatever an answer does to it: a watch that ended would say the same for ever."""
+"""The watches of a job survive any answer: a watch that ended would report its last state for ever."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.waiting import until
 
 
 class Odd:
-    """A server whose answer breaks us as long as it is odd."""
+    """A server whose answer raises an error in the watch while `odd` is set."""
 
     def __init__(self) -> None:
         self.odd = threading.Event()
@@ -31,7 +31,7 @@ class Odd:
 
 
 def nothing() -> None:
-    """Nothing hangs here."""
+    """Do nothing: no call hangs here."""
 
 
 def test_a_pulse_tells_of_an_answer_that_breaks_it_and_of_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,9 +42,9 @@ def test_a_pulse_tells_of_an_answer_that_breaks_it_and_of_its_end(monkeypatch: p
     running = Pulse([asked], SystemClock(), lambda text, _: server.texts.append(text))
     running.start()
     server.odd.set()
-    until(lambda: any("unexpected ZeroDivisionError" in one for one in server.texts), 20, "it is told")
+    until(lambda: any("unexpected ZeroDivisionError" in one for one in server.texts), 20, "it to be reported")
     server.odd.clear()
-    until(lambda: bool(server.texts) and server.texts[-1] == "", 20, "its end is told")
+    until(lambda: bool(server.texts) and server.texts[-1] == "", 20, "its end to be reported")
     running.stop()
     assert not any("secret" in one for one in server.texts)
 
@@ -55,8 +55,8 @@ def test_a_lock_watch_says_that_it_knows_nothing_and_asks_again(monkeypatch: pyt
     running = LockWatch([LocksAt(server.read, nothing)], SystemClock(), lambda *said: heard.append(said))
     server.odd.set()
     running.start()
-    until(lambda: bool(heard) and "unexpected ZeroDivisionError" in heard[-1][1], 20, "it is told")
+    until(lambda: bool(heard) and "unexpected ZeroDivisionError" in heard[-1][1], 20, "it to be reported")
     server.waits = (LockWait(1, "slotkeeper/orders/7", "mart.orders", "RowExclusiveLock", 90.0),)
     server.odd.clear()
-    until(lambda: heard[-1] == (server.waits, ""), 20, "the wait is told")
+    until(lambda: heard[-1] == (server.waits, ""), 20, "the wait to be reported")
     running.stop()

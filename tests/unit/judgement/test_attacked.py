@@ -1,4 +1,4 @@
-"""What a judgement must not hide, and what it must not say of those who are not at fault."""
+"""Faults that a judgement must not hide, and parties that it must not blame."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def locked(
     return replace(VIEW, report=replace(VIEW.report, lanes=lanes, conditions=(one,), lock_waits=(wait,)))
 
 
-def test_a_sink_that_refuses_one_table_is_told_also_while_a_lock_keeps_another_waiting() -> None:
+def test_a_sink_that_refuses_one_table_is_reported_also_while_a_lock_keeps_another_waiting() -> None:
     refused = lane("b", "ods.b dn_1: sink mart (h:5432/m as etl): permission denied for table b")
     found = told(locked(lane("a", BY_LOCK), refused))
     assert [(one.rule, one.cause, one.effect) for one in found if one.rule == "sink_fails"] == [
@@ -56,7 +56,7 @@ def test_what_a_lock_makes_fail_is_the_locks_alone() -> None:
     ]
 
 
-def test_a_step_that_takes_too_long_at_a_target_that_nobody_has_locked_is_told() -> None:
+def test_a_step_that_takes_too_long_at_an_unlocked_target_is_reported() -> None:
     ended = lane("b", "ods.b dn_1: a step did not end in time and was cancelled")
     found = told(locked(ended, cause="a step did not end in time", party="process"))
     assert {one.rule for one in found} == {"lock_waits", "driver_retries"}
@@ -68,7 +68,7 @@ def test_a_driver_that_is_gone_is_gone_since_its_last_report_and_not_since_the_j
     assert (one.rule, one.since) == ("driver_gone", ago(3))
 
 
-def test_the_report_of_the_driver_before_it_is_no_silence_of_a_driver_that_has_just_begun() -> None:
+def test_an_earlier_drivers_report_does_not_count_as_silence_of_one_that_has_just_started() -> None:
     begun = replace(VIEW, driver=DRIVER, state=JobState.PENDING, changed_at=ago(4), reported_at=ago(400))
     assert told(begun) == ()
     (one,) = told(replace(begun, changed_at=ago(200)))
@@ -80,14 +80,14 @@ def test_a_clock_that_was_set_back_after_a_state_change_makes_no_driver_silent()
 
 
 @pytest.mark.parametrize(("silent", "severity"), [(1.0, Severity.WARNING), (301.0, Severity.CRITICAL)])
-def test_a_driver_that_a_signal_has_stopped_is_told_as_that(silent: float, severity: Severity) -> None:
+def test_a_driver_that_a_signal_has_stopped_is_reported_as_stopped(silent: float, severity: Severity) -> None:
     view = replace(VIEW, driver=DRIVER, driver_stopped=True, reported_at=ago(silent))
     (one,) = told(view)
     assert (one.rule, one.severity, one.thing) == ("process_stopped", severity, "driver")
     assert "`kill -CONT 4711`" in one.do and ago(0) == NOW
 
 
-def test_a_supervisor_that_a_signal_has_stopped_is_told_and_sees_to_nothing() -> None:
+def test_a_supervisor_that_a_signal_has_stopped_is_reported_and_supervises_nothing() -> None:
     view = replace(VIEW, supervisor=SUPERVISOR, supervisor_stopped=True)
     (one,) = told(view)
     assert (one.rule, one.thing, one.severity) == ("process_stopped", "supervisor", Severity.WARNING)
@@ -97,7 +97,7 @@ def test_a_supervisor_that_a_signal_has_stopped_is_told_and_sees_to_nothing() ->
 
 
 @pytest.mark.parametrize("party", ["source", "sink"])
-def test_no_dn_is_blamed_for_its_lag_while_a_server_answers_nobody(party: str) -> None:
+def test_no_dn_is_blamed_for_its_lag_while_a_server_does_not_answer(party: str) -> None:
     assert VIEW.report is not None
     silent = Condition(party, f"{party} mart", "does not answer", ago(40).timestamp())
     view = replace(VIEW, report=replace(VIEW.report, lanes=(lane("a", ""),), conditions=(silent,)))

@@ -1,4 +1,4 @@
-"""Who waits at a source for a job is a fault at once, is critical after half a minute, and says what ends it."""
+"""A session at the source that waits for a job is a fault at once, critical after half a minute, with its action."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def told(*waits: SourceWait, state: JobState = JobState.RUNNING, **more: object)
     return judge(Facts(NOW, (JobSeen(view),)))
 
 
-def test_a_wait_is_told_at_once_with_who_waits_for_whom_how_many_follow_and_when_it_fails() -> None:
+def test_a_wait_is_reported_at_once_with_its_sessions_the_number_that_follow_and_when_it_fails() -> None:
     (one,) = told(WAIT)
     assert (one.rule, one.code, one.party, one.severity) == (
         "source_blocked", "SK-2106", Party.LOCK, Severity.WARNING,
@@ -66,7 +66,7 @@ def test_of_a_paused_job_it_comes_before_the_pause_and_its_act_resumes_the_job()
     assert told(WAIT)[0].do.startswith("`slotkeeper jobs drain orders`; or as an administrator ")
 
 
-def test_of_several_waits_at_a_table_the_longest_is_told_and_each_table_by_itself() -> None:
+def test_of_several_waits_at_a_table_the_longest_is_reported_and_each_table_by_itself() -> None:
     later = replace(WAIT, waiter=replace(EVE, pid=5), since=ago(2).timestamp())
     other = replace(WAIT, table="ods.items")
     assert sorted((one.table, one.thing) for one in told(later, WAIT, other)) == [
@@ -99,10 +99,10 @@ def test_the_act_for_a_session_names_the_job_and_the_statement_that_ends_the_ses
     assert "`KILL 99`" in to_do(mysql) and "jobs pause orders" in to_do(mysql) and mysql.jobs == ("orders",)
 
 
-def test_a_wait_is_told_by_the_jobs_that_it_waits_for_and_by_all_of_a_table_whose_slot_has_no_job() -> None:
-    nobody = replace(WAIT, slots=(SlotBehind("retired"),))
-    assert of_job((WAIT, nobody), "orders") == (WAIT, nobody)
-    assert of_job((WAIT, nobody), "prices") == (nobody,)
+def test_a_wait_is_reported_by_the_jobs_that_it_waits_for_and_by_all_of_a_table_whose_slot_has_no_job() -> None:
+    without_job = replace(WAIT, slots=(SlotBehind("retired"),))
+    assert of_job((WAIT, without_job), "orders") == (WAIT, without_job)
+    assert of_job((WAIT, without_job), "prices") == (without_job,)
     assert of_job((replace(WAIT, slots=(), sessions=(OURS,)),), "a very long name", "orders")
 
 
@@ -110,7 +110,7 @@ def pair(waiter: Blocker, wanted: str, holder: Blocker, granted: str, lasts: flo
     return Pair("ods.orders", waiter, wanted, lasts, holder, granted)
 
 
-def test_only_locks_that_exclude_each_other_make_somebody_wait_for_a_session_of_ours() -> None:
+def test_only_locks_that_exclude_each_other_make_a_session_wait_for_ours() -> None:
     ddl, writer, other = (Blocker(pid, "eve", "gsql", statement="ALTER TABLE ods.orders") for pid in (1, 2, 3))
     stranger = Blocker(8, "bob", "psql")
     pairs = [

@@ -1,4 +1,4 @@
-"""This host is named where it kept back what a job needed in the time of its late step, and only there."""
+"""This host is blamed if it withheld resources from a job during the late step, and only then."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_sink_that_is_on_the_starved_host_or_may_be_is_not_blamed_for_what_the
     assert [one.party for one in found] == [Party.MACHINE, Party.DN]
 
 
-def test_the_window_is_that_of_the_step_a_load_that_is_over_names_nobody() -> None:
+def test_the_window_is_that_of_the_step_and_a_load_that_is_over_names_no_process() -> None:
     over = replace(LOADED, short=QUIET, long=STARVED)
     assert [one.rule for one in lag(over, age=2.0)] == ["lag"]
     assert [one.rule for one in lag(over, age=50.0)] == ["host_starved", "lag"], "a step that began in the load"
@@ -91,7 +91,7 @@ def test_what_a_server_refuses_is_its_own_on_every_host(cause: str) -> None:
     assert [one.rule for one in limited(LOADED, "sink", cause)] == ["sink_fails"]
 
 
-def test_a_worker_that_the_kernel_killed_for_memory_is_told_so_where_the_control_group_counted_it() -> None:
+def test_a_worker_that_the_kernel_killed_for_memory_is_reported_where_the_control_group_counted_it() -> None:
     died = "a Spark worker exited during a task"
     (one,) = limited(replace(FINE, oom_kills_new=2), "process", died)
     assert one.cause == f"{died}, out of memory: its control group recorded 2 out-of-memory kills since its start"
@@ -104,12 +104,12 @@ def test_the_hosts_fault_is_as_bad_as_what_it_explains() -> None:
     assert [one.severity for one in lag(LOADED, seconds=400.0)] == [Severity.CRITICAL] * 2
 
 
-def test_a_starved_host_on_which_a_job_keeps_up_is_no_fault_and_one_that_is_late_is() -> None:
+def test_a_starved_host_causes_no_fault_while_a_job_keeps_up_and_one_when_it_is_late() -> None:
     assert lag(LOADED, seconds=1.0) == ()
     assert [one.rule for one in lag(LOADED, seconds=12.0)] == ["host_starved"]
 
 
-def test_a_reading_that_is_old_or_of_no_process_or_absent_names_nobody() -> None:
+def test_a_reading_that_is_old_or_of_no_process_or_absent_names_no_process() -> None:
     old = replace(LOADED, at=(NOW - timedelta(seconds=FRESH + 1)).timestamp())
     ahead = replace(LOADED, at=(NOW + timedelta(hours=1)).timestamp())
     for host in (old, ahead, None, replace(LOADED, short=None, long=None)):

@@ -1,4 +1,4 @@
-"""What is wrong, whose fault it is, since when, and until when it is told: one pure judgement of everything known."""
+"""The judgement: each fault, the party that caused it, its start, and when it ends; a pure function of all facts."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_that_a_step_took_too_long_does_not_explain_a_lag() -> None:
     assert [one.rule for one in told(slow, lags={"dn_1": 40.0})] == ["driver_retries", "lag"]
 
 
-def test_a_lane_whose_lag_nobody_can_measure_is_late_by_what_it_was_watched_for() -> None:
+def test_a_lane_whose_lag_cannot_be_measured_is_late_by_the_time_it_was_watched() -> None:
     (one,) = told(lags={"dn_1": None, "dn_2": 0.3}, least_lags={"dn_1": 41.0})
     assert (one.rule, one.name, one.cause) == ("lag", "dn_1", "at least 41 s behind its source")
     assert told(lags={"dn_1": None}, least_lags={"dn_1": 29.0}) == ()
@@ -109,11 +109,11 @@ def test_a_lag_counts_from_its_limits_on(lag: float | None, severity: Severity |
 
 
 @pytest.mark.parametrize("state", [JobState.SNAPSHOT, JobState.CATCHING_UP, JobState.PENDING])
-def test_a_copy_lags_and_that_is_no_fault(state: JobState) -> None:
+def test_the_lag_of_a_copy_causes_no_fault(state: JobState) -> None:
     assert told(replace(VIEW, state=state, changed_at=ago(20)), lags={"dn_1": 4_000.0}) == ()
 
 
-def test_a_driver_that_was_killed_is_told_until_another_has_reported() -> None:
+def test_a_driver_that_was_killed_is_reported_until_another_has_reported() -> None:
     restarting = replace(VIEW, driver_alive=False, state=JobState.PENDING)
     (one,) = told(restarting, crashes=(ago(8), ago(700)), crash="killed by SIGKILL")
     assert one.said(NOW).startswith("the driver: RESTARTING, 1 crash in 10 min, the last: killed by SIGKILL, 8 s")
@@ -178,7 +178,7 @@ def test_a_job_that_a_server_has_refused_is_that_servers() -> None:
     assert (own.party, own.name) == (Party.PROCESS, "job orders")
 
 
-def test_a_job_that_was_taken_over_was_stopped_by_nobody_here() -> None:
+def test_a_job_that_was_taken_over_was_not_stopped_on_this_host() -> None:
     over = replace(
         VIEW, state=JobState.STOPPED, trouble="SUPERSEDED", reason="a later start of this job has taken over"
     )
@@ -204,7 +204,7 @@ def test_clocks_that_differ_by_more_than_two_seconds_are_told(apart: float | Non
         ("sink", "Connection refused", ("dn_1",), True),
     ],
 )
-def test_what_a_lock_has_made_is_told_as_the_lock_alone(
+def test_the_effects_of_a_lock_are_reported_as_the_lock_alone(
     party: str, cause: str, lanes: tuple[str, ...], told_too: bool
 ) -> None:
     assert VIEW.report is not None
@@ -223,7 +223,7 @@ def test_unknown_is_never_fine() -> None:
     assert worst(judge(Facts(NOW, refused={"b": "unknown key"}))) is Severity.UNKNOWN
 
 
-def test_a_disk_that_fills_is_told_before_it_is_full() -> None:
+def test_a_disk_that_fills_is_reported_before_it_is_full() -> None:
     (nearly,) = judge(Facts(NOW, machine=Machine("/s", free=200 << 20)))
     assert (nearly.rule, nearly.severity, nearly.value) == ("disk_nearly_full", Severity.WARNING, "200 MiB")
     (full,) = judge(Facts(NOW, machine=Machine("/s", full="the disk at / is full", free=0)))

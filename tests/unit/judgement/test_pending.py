@@ -1,4 +1,4 @@
-"""A job or a table that stays PENDING is a warning after a minute, with what it waits for; before that it says so."""
+"""A job or table that stays PENDING is a warning after a minute, with the reason for the wait."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_job_that_stays_pending_is_a_warning_with_what_it_waits_for(more: dict
     assert said_pending(view, NOW).startswith("PENDING for 1m20s, ") and words in said_pending(view, NOW)
 
 
-def test_a_start_that_another_fault_explains_is_told_once() -> None:
+def test_a_start_that_another_fault_explains_is_reported_once() -> None:
     down = Condition("sink", "sink mart", "refused", ago(70).timestamp())
     report = JobReport("orders", "r1", "PENDING", conditions=(down,))
     assert [one.rule for one in told(replace(PENDING, report=report))] == ["sink_fails"]
@@ -57,7 +57,7 @@ def test_a_table_that_stays_pending_beside_others_is_a_warning_of_its_own() -> N
     assert (one.table, one.cause, one.since) == ("ods.b", "PENDING: retrying 3: no answer", ago(80))
     both = JobReport("orders", "r1", "RUNNING", tables=(*TABLES, replace(TABLES[1], source_table="ods.c")))
     (all_of_them,) = not_started(replace(view, report=both))
-    assert all_of_them.cause.endswith("; 1 more table waiting"), "of many tables one is told"
+    assert all_of_them.cause.endswith("; 1 more table waiting"), "of many tables one is reported"
     early = replace(TABLES[1], since=ago(12).timestamp())
     young = replace(view, report=JobReport("orders", "r1", "RUNNING", tables=(TABLES[0], early)))
     assert not_started(young) == []

@@ -1,4 +1,4 @@
-"""What is safe to do is literal: commands stand in backquotes with all names, what comes first stands first."""
+"""Actions are literal: commands are in backquotes with all names, and in the order in which they are typed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_remedy_can_be_done_word_for_word(name: str, faults: tuple[Fault, ...]
             assert not _STANDS_FOR.search(command), (fault.rule, command)
             assert shlex.split(command)[0] in ("slotkeeper", "SELECT", "ALTER"), command
         first = found[0]
-        assert first.by_hand or first.commands or fault.do.startswith("nothing") or SNAPSHOT in fault.do, fault.do
+        assert first.manual or first.commands or fault.do.startswith("nothing") or SNAPSHOT in fault.do, fault.do
 
 
 @pytest.mark.parametrize("name", list(TroubleName))
@@ -78,7 +78,7 @@ def test_a_paused_jobs_slot_is_renewed_by_resuming_it() -> None:
     assert [one.do.partition(":")[0] for one in found if one.rule == "slot_ttl"] == ["`slotkeeper jobs resume orders`"]
 
 
-def test_what_differs_is_compared_again_before_anything_is_made_anew() -> None:
+def test_a_difference_is_compared_again_before_a_new_copy() -> None:
     (one,) = told(verified=DIFFERENT, new_snapshot="`slotkeeper slots reset t s`")
     typed = [command for part in parts(one.do) for command in part.commands]
     assert typed == [

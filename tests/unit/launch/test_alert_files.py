@@ -1,4 +1,4 @@
-"""The figures replace nothing that is not theirs, and a command that cannot be killed holds nobody up."""
+"""The figures overwrite only their own files, and a command that cannot be killed blocks no other work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_figures_are_replaced_by_newer_figures(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["another file", "a link", "a pipe", "a folder"])
-def test_what_is_no_file_of_figures_is_left_as_it_is_and_that_is_said(tmp_path: Path, what: str) -> None:
+def test_a_file_without_figures_is_left_as_it_is_and_reported(tmp_path: Path, what: str) -> None:
     file, other = tmp_path / "state.db", tmp_path / "other"
     other.write_text("precious", encoding="ascii")
     if what == "another file":
@@ -44,7 +44,7 @@ def test_what_is_no_file_of_figures_is_left_as_it_is_and_that_is_said(tmp_path: 
     assert other.read_text("ascii") == "precious" and len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_device_is_no_file_of_figures() -> None:
+def test_a_device_is_not_taken_as_a_file_of_figures() -> None:
     assert "/dev/null is not replaced" in alerting.write_metrics(Path("/dev/null"), FACTS, ())
 
 
@@ -54,7 +54,7 @@ def test_a_path_that_no_system_takes_is_said() -> None:
 
 @pytest.fixture
 def not_ours_to_kill(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A command that has become another user's, as by sudo: the kernel refuses to signal it (kill(2): EPERM)."""
+    """A command that has become another user's, as with sudo: the kernel refuses to signal it (kill(2): EPERM)."""
     groups: list[int] = []
 
     def refuse(group: int, number: int) -> None:
@@ -71,7 +71,7 @@ def test_a_command_that_ended_as_another_user_has_taken_its_notification(not_our
     assert (found.code, found.fault, found.written) == (0, "", "paged") and len(not_ours_to_kill) == 1
 
 
-def test_a_command_that_hangs_as_another_user_is_told_and_not_waited_for(not_ours_to_kill: list[int]) -> None:
+def test_a_command_that_hangs_as_another_user_is_reported_and_not_waited_for(not_ours_to_kill: list[int]) -> None:
     found = alert_sender.run([sys.executable, "-c", "import time; time.sleep(600)"], "{}", 0.1)
     assert found.code is None and found.fault.endswith("did not end within 0.1 s and could not be killed")
     os.kill(not_ours_to_kill[0], signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Other consoles that may change something are named, and none that is gone."""
+"""Other armed consoles are named, and consoles that have exited are not."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_another_that_lives_is_named_until_its_time_is_over_and_one_that_is_gone
     assert armed.others(folder, NOW) == ()
 
 
-def test_a_damaged_file_names_nobody(tmp_path: Path) -> None:
+def test_a_damaged_file_names_no_person(tmp_path: Path) -> None:
     folder = StateFolder.open(tmp_path / "state")
     ResetFiles(folder).save("console", "armed-7", "{]")
     assert armed.others(folder, NOW) == ()

@@ -1,4 +1,4 @@
-"""What this host gives a job is read from the kernel's files, within bounds; what is not there is not known."""
+"""The host's resources for a job, read from the kernel's files within bounds; an absent value is unknown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
 class Planted:
-    """A /proc, control groups and a kernel's log as a kernel would show them, of a driver with Java and a worker."""
+    """A /proc, control groups and a kernel log, as for a driver with Java and a worker."""
 
     def __init__(self, folder: Path) -> None:
         self.proc, self.groups, self.kmsg = folder / "proc", folder / "groups", folder / "kmsg"
@@ -49,7 +49,7 @@ class Planted:
             self.put(f"proc/{pid}/task/{thread}/children", children)
 
     def at(self, seconds: float) -> None:
-        """After so many seconds of a load: what the kernel counts has grown."""
+        """Set the kernel's counters to their values after `seconds` of a load."""
         for resource, part in {"cpu": 0.99, "memory": 0.5, "io": 0.25}.items():
             some, full = (
                 f"{kind} avg10=9.00 avg60=0.00 avg300=0.00 total={seconds * part * 1e6:.0f}"
@@ -191,7 +191,7 @@ def cause(reader: HostReader) -> str:
     ("lines", "file"),
     [("0::/job.scope\n", "job.scope/memory.events"), ("7:memory:/pod\n", "memory/pod/memory.oom_control")],
 )
-def test_an_out_of_memory_kill_is_told_by_the_control_group_that_counts_it_since_the_start(
+def test_an_out_of_memory_kill_is_found_in_the_control_group_that_counts_it_since_the_start(
     host: Planted, lines: str, file: str
 ) -> None:
     host.group(lines)
@@ -205,7 +205,7 @@ def test_an_out_of_memory_kill_is_told_by_the_control_group_that_counts_it_since
     assert reader.read(105.0, 5.0, WHO, None).oom_kills_new == 1
 
 
-def test_an_out_of_memory_kill_is_told_by_the_kernels_log_where_no_group_counts(host: Planted) -> None:
+def test_an_out_of_memory_kill_is_found_in_the_kernels_log_where_no_group_counts(host: Planted) -> None:
     reader = host.reader()
     reader.read(100.0, 500.0, WHO, None)
     text = "Out of memory: Killed process {} (java) total-vm:1kB, anon-rss:2kB"
@@ -217,7 +217,7 @@ def test_an_out_of_memory_kill_is_told_by_the_kernels_log_where_no_group_counts(
     assert cause(reader) == "killed by SIGKILL, cause unknown"
 
 
-def test_an_exit_code_alone_is_told_as_before_and_with_the_kill_of_a_process_below_where_there_was_one() -> None:
+def test_an_exit_code_alone_is_reported_as_before_and_with_the_kill_of_a_child_process_if_any() -> None:
     ended = judge(1, JobState.RUNNING, stop_wanted=False)
     assert isinstance(ended, Crashed)
     assert because(ended, "") == ended

@@ -1,4 +1,4 @@
-"""A process is recognised by pid, start and session together, and nothing else is ever signalled."""
+"""A process is identified by pid, start time and session together, and no other process is ever signalled."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SLEEP = [sys.executable, "-c", "print('on', flush=True); import time; time.sleep
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that leads a session of its own."""
+    """A process that leads its own session."""
     yield from _started({})
 
 
 @pytest.fixture
 def marked() -> Iterator[subprocess.Popen[bytes]]:
-    """The same, carrying the mark of run r1."""
+    """The same, with the mark of run r1."""
     yield from _started({MARK: "r1"})
 
 
@@ -128,7 +128,7 @@ def test_end_asks_before_it_kills() -> None:
         assert child.wait(60) == 12
 
 
-def test_the_identity_of_nobody_is_an_error() -> None:
+def test_the_identity_of_no_process_is_an_error() -> None:
     with pytest.raises(ProcessLookupError):
         processes.of(2**22 + 1)
     assert not processes.alive(None)

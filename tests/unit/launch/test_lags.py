@@ -1,4 +1,4 @@
-"""A lag between two frames: it grows with the clock where a newer report shows its lane at the same place."""
+"""The lag between two frames: it grows with the clock if a newer report has its lane at the same position."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_a_lane_of_unknown_lag_lags_by_at_least_grows_like_any_lag() -> Non
 
 
 def _watched() -> dict[str, Curve]:
-    """The source was at 12 when it was first asked, 40 seconds ago, and is at 20 now."""
+    """The source was at 12 when it was first polled, 40 seconds ago, and is at 20 now."""
     curve = Curve()
     curve.see(0.0, 12)
     curve.see(39.0, 20)
@@ -78,7 +78,7 @@ def test_a_lane_that_was_not_asked_yet_or_has_rows_lags_by_the_time_it_was_watch
     assert lags_at(_watched(), (replace(waits, empty_to=11),), 40.0) == Lags({"dn_1": None}, {"dn_1": 40.0})
 
 
-def test_a_lane_whose_latest_nobody_has_told_has_no_lag_and_no_bound() -> None:
+def test_a_lane_with_an_unknown_latest_has_no_lag_and_no_bound() -> None:
     lanes = (replace(STANDS, at=None), replace(MOVES, behind=None))
     assert lags_at({}, lanes, 40.0) == Lags({"dn_1": None, "dn_2": None})
 

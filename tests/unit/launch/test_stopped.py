@@ -1,4 +1,4 @@
-"""A process that lives may do nothing at all: one that a signal has stopped."""
+"""A running process may be stopped by a signal, and then it does nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotkeeper.core.launch import identity as processes
 from tests.support.waiting import until
 
 
-def test_a_process_that_a_signal_has_stopped_lives_and_is_known_as_stopped_until_it_goes_on() -> None:
+def test_a_process_that_a_signal_has_stopped_runs_and_is_known_as_stopped_until_it_continues() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         found = processes.of(child.pid)
         assert not processes.stopped(found) and not processes.stopped(None)
@@ -19,6 +19,6 @@ def test_a_process_that_a_signal_has_stopped_lives_and_is_known_as_stopped_until
         until(lambda: processes.stopped(found), 5, "it is stopped")
         assert processes.alive(found)
         os.kill(child.pid, signal.SIGCONT)
-        until(lambda: not processes.stopped(found), 5, "it goes on")
+        until(lambda: not processes.stopped(found), 5, "it to continue")
         child.kill()
     assert not processes.stopped(found)

@@ -1,4 +1,5 @@
-"""A lane whose steps miss is tried ever more seldom, and one that holds is tried always: pure, no server."""
+"""A lane whose optimistic steps miss tries them ever less often; one whose steps succeed always tries: pure, no
+server."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from slotkeeper.core.sinks.postgres.write.optimistic import LONGEST, Lane
 
 
 def pauses(misses: int) -> list[int]:
-    """Steps that such a lane goes the general way behind each of so many misses in a row."""
+    """The number of general steps after each of `misses` misses in a row."""
     lane, found = Lane(), []
     for _ in range(misses):
         assert lane.may_try()
@@ -25,7 +26,7 @@ def test_pauses_double_up_to_a_bound() -> None:
     assert pauses(9) == [1, 2, 4, 8, 16, 32, 64, 64, 64]
 
 
-def test_a_step_that_holds_begins_anew() -> None:
+def test_a_step_that_succeeds_starts_over() -> None:
     lane = Lane()
     for _ in range(3):
         lane.missed()
@@ -38,7 +39,7 @@ def test_a_step_that_holds_begins_anew() -> None:
 
 @given(st.lists(st.booleans(), max_size=300))
 def test_of_many_steps_that_miss_only_few_were_tried(holds: list[bool]) -> None:
-    """Without a step that holds no pause is shorter than the one before, and none longer than the bound."""
+    """Without a step that succeeds, pauses never become shorter and never exceed the bound."""
     lane, gap, last = Lane(), 0, 0
     for one in holds:
         if not lane.may_try():

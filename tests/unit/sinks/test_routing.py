@@ -1,4 +1,4 @@
-"""Inserts of a large step are kept apart, and no line is lost, doubled or changed by it."""
+"""Inserts of a large step are handled separately, and no line is lost, duplicated or changed."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def test_two_events_of_one_key_are_seen_while_a_step_is_read(
             assert routed.repeated is repeated
 
 
-def test_only_so_many_keys_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The memory of a step does not grow with it; the target's checks find out what comes behind."""
+def test_only_a_bounded_number_of_keys_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of a step stays bounded; the target's checks find duplicates among the later keys."""
     monkeypatch.setattr(routing, "WATCHED", 3)
     monkeypatch.setattr(routing, "BLOCK", 1)
     for same, repeated in ((2, True), (4, False)):

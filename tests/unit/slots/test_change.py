@@ -1,4 +1,4 @@
-"""Who may change a slot, and what has to be typed for it."""
+"""Who is allowed to change a slot, and which words must be typed for it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_slot_is_left_alone_while_its_job_is_meant_to_live(state: JobState) ->
 
 
 @pytest.mark.parametrize("state", [None, *(one for one in JobState if not one.is_open)])
-def test_a_job_at_rest_or_never_started_is_no_hindrance(state: JobState | None) -> None:
+def test_a_stopped_job_or_one_never_started_does_not_prevent_it(state: JobState | None) -> None:
     refuse_unless_at_rest(Owner("orders", state))
     refuse_unless_at_rest(None)
 

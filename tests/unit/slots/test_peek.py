@@ -1,4 +1,4 @@
-"""The windows of a look at binlog rows: bounded, growing where there is little, narrower where the server is slow."""
+"""The windows of a search in binlog rows: bounded, wider where rows are rare, narrower where the server is slow."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IDENTITY = TableIdentity(1, (Column("id", "int"),), ("id",), "db1")
 
 @dataclass
 class Reader:
-    """A DN with a row at each of some points; a window wider than `slow` runs out of time."""
+    """A DN with one row at each of some points; a window wider than `slow` times out."""
 
     at: Sequence[int]
     slow: int = 10**12
@@ -75,7 +75,7 @@ class Reader:
 
 
 class Ticking:
-    """A clock that goes on a second with each question."""
+    """A clock that advances with each call."""
 
     def __init__(self, step: float = 0.0) -> None:
         self.at, self.step = 0.0, step

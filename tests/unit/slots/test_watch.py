@@ -1,4 +1,4 @@
-"""Which question is put next, and what is made of the answers."""
+"""The order of the queries, and the handling of their answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TTL = Ttl(600)
 
 @dataclass
 class Source:
-    """Answers at once, or after `slow` seconds for counts; keeps what was asked."""
+    """Answers at once, or after `slow` seconds for counts; records the queries."""
 
     at: float = 0.0
     slow: float = 0.0
@@ -60,7 +60,7 @@ def watched(source: Source, *tables: str, ours: Callable[..., Sequence[OwnLane]]
 
 
 def run(source: Source, watch: StatusPoller, seconds: float) -> None:
-    """Turns as the collector takes them: two seconds after the end of the last one."""
+    """Take turns as the collector does: two seconds after the end of the last one."""
     end = source.at + seconds
     while source.at < end:
         watch.turn()
@@ -92,7 +92,7 @@ def test_a_count_that_takes_long_is_asked_for_less_often() -> None:
     assert len(times) <= 6 and times[2] - times[1] >= 40
 
 
-def test_a_count_that_runs_out_of_time_is_no_fault_and_doubles_its_interval() -> None:
+def test_a_count_that_times_out_causes_no_fault_and_doubles_its_interval() -> None:
     source = Source(slow=3.0, count_fault=Unreachable("statement timeout").after_limit())
     watch = watched(source, "t")
     watch.turn()

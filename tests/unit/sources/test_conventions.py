@@ -1,4 +1,5 @@
-"""What a probe decides from what it saw: also from what this stand-in never shows, and where nothing can be told."""
+"""The conclusions of a probe from its observations, including ones that the stand-in never makes and inconclusive
+ones."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def test_the_examples_hold(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 
 
-def test_a_right_history_is_told_right() -> None:
+def test_a_correct_history_is_judged_correct() -> None:
     assert decide.codes(HISTORY) == ProbeFinding("I d B U")
     finding = [decide.pairs(HISTORY), decide.old_keys(HISTORY, WRITTEN), decide.one_point(HISTORY, WRITTEN)]
     assert finding == [ProbeFinding("yes")] * 3 and decide.old_images(HISTORY) == ProbeFinding("yes")
@@ -76,7 +77,7 @@ def test_what_the_reader_cannot_stand_is_wrong_and_says_why(finding: ProbeFindin
         decide.xmin_kept(5, [4], [5], [5]),
     ],
 )
-def test_where_nothing_was_shown_nothing_is_told(finding: ProbeFinding) -> None:
+def test_where_nothing_was_shown_nothing_is_reported(finding: ProbeFinding) -> None:
     assert finding.answer is None and finding.because and finding.reader is Reader.UNKNOWN
 
 

@@ -1,4 +1,4 @@
-"""The rules that need no server: versions, options, and what is not known is no objection."""
+"""The rules that need no server: versions, options; an unknown fact causes no objection."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_kernel_counts_as_old_only_where_its_version_says_so(version: str, ref
     assert bool(list(server_objections(ServerFacts(version, ALL)))) is refused
 
 
-def test_what_is_not_known_is_no_objection() -> None:
+def test_an_unknown_fact_causes_no_objection() -> None:
     facts = TableFacts(True, True, False, "enable_hstore=on,enable_binlog_timestamp=true", None)
     assert list(table_objections("ods.t", facts, binlog=True)) == []
 
@@ -52,7 +52,7 @@ def test_what_is_not_known_is_no_objection() -> None:
     [
         ({}, False),
         ({"row_security": True}, True),
-        ({"row_security": True, "administers": True}, True),  # what the server itself says outranks what we know
+        ({"row_security": True, "administers": True}, True),  # the server's own answer outranks derived facts
         ({"options": "enable_rowsecurity=true"}, True),
         ({"options": "enable_rowsecurity=false"}, False),
         ({"options": "enable_rowsecurity=true", "owned": True}, False),
@@ -90,7 +90,7 @@ def test_a_server_follows_where_each_transaction_is_known_to_have_one_point(
 ) -> None:
     found = list(server_objections(ServerFacts("PostgreSQL 9.2.4", ALL, settings), "dws1", proven))
     assert bool(found) is refused
-    assert all("gtm-lite" not in one.cure for one in found), "what is refused itself is no cure"
+    assert all("gtm-lite" not in one.cure for one in found), "a rejected setting does not fix it"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Positions of a DWS: how they lie to each other, where ranges end, when one may move, which xmin is handed back."""
+"""Positions of DWS: their order, the ends of ranges, when one may advance, and which xmin is registered."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_damaged_position_is_never_guessed_at(text: str) -> None:
 
 
 def test_a_lanes_position_that_has_lost_its_sequence_is_damaged() -> None:
-    """Behind the point alone, the events at it would be left out without a word."""
+    """After the point alone, the events at it would be silently skipped."""
     with pytest.raises(ValueError, match="invalid position"):
         POSITIONS.position("10516")
 
@@ -86,7 +86,7 @@ def test_a_range_never_passes_latest_and_moves_on_where_it_can(point: int, lates
 def test_a_position_never_goes_back(point: int, sequence: int, up_to: int, top: int | None) -> None:
     after = DwsPosition(point, sequence)
     if up_to < point or (up_to == point and top is not None and top <= sequence):
-        return  # what a read that honours its bounds cannot give
+        return  # impossible for a read that honours its bounds
     assert SOURCE.reached(after, DwsPosition(up_to, None), Top(up_to, top), status(200)) >= after
 
 
@@ -108,7 +108,7 @@ def test_a_lane_with_nothing_to_read_stands_at_the_newest_point_or_where_it_stoo
 
 @dataclass
 class Calls:
-    """A server that says which xmin it was asked for and what was registered, and answers as it is told."""
+    """A server that records the requested xmin and the registration, and answers as the test sets."""
 
     xmins: dict[int, int] = field(default_factory=dict)
     between: tuple[int | None, int | None] = (120, 100)
@@ -129,7 +129,7 @@ class Calls:
 
 
 def confirmed(calls: Calls, position: DwsPosition, before: int = 50) -> int:
-    """The xmin that is handed back for a position."""
+    """The xmin that is registered for a position."""
     asked = Confirmation(position, SyncPoints(100, 100, before), "i", lambda: None, lambda _point: None)
     kept = confirm(calls, status(200), asked)
     assert calls.registered == [(position.point, flag, kept.xmin) for flag in (False, True)]
@@ -137,7 +137,7 @@ def confirmed(calls: Calls, position: DwsPosition, before: int = 50) -> int:
 
 
 def at_120(latest: int, xmin: int, top: int | None) -> DwsPosition:
-    """A lane that stood at 100 and has read up to 120, its last record at `top`."""
+    """A lane that was at 100 and has read up to 120, with its last record at `top`."""
     return SOURCE.reached(DwsPosition(100), DwsPosition(120, None), Top(top, None), status(latest, xmin))
 
 

@@ -1,4 +1,4 @@
-"""Who waits at a source, out of what a server may answer: long statements, names in front of them, names in a GRANT."""
+"""Sessions that wait at a source, from any answer of a server: long statements, leading comments, names in a GRANT."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG = f"ods.{'a' * 63}"
 
 
 class Answers:
-    """A session that answers each question by its name or text, and with no rows where none is given."""
+    """A session that answers each query by its name or text, and with no rows by default."""
 
     user = "'etl'@'%'"
 
@@ -45,14 +45,14 @@ def dws(answers: Mapping[str, list[tuple[Any, ...]]], table: str = LONG) -> DwsW
     return DwsWaits(session, "Etl-2", WaitsAsked({table: {"s": "orders"}}))
 
 
-def test_a_vacuum_is_told_whose_client_writes_a_comment_first_and_whose_table_has_a_long_name() -> None:
+def test_a_vacuum_is_reported_whose_client_writes_a_comment_first_and_whose_table_has_a_long_name() -> None:
     statement = f"/* ApplicationName=DBeaver 24.1 - Script-12.sql */ VACUUM (FULL, ANALYZE, VERBOSE) {LONG}"
     row = (7, "eve", "gsql", "active", 9.0, statement, 12, 9.0, "")
     (one,) = dws({"here": [row]}).read(100.0)
     assert (one.what, one.table) == (VACUUM_FULL, LONG)
 
 
-def test_a_scale_out_at_many_tables_is_told_of_all_by_answers_of_which_none_asks_for_long() -> None:
+def test_a_scale_out_at_many_tables_is_reported_for_all_by_answers_of_which_none_takes_long() -> None:
     tables = {f"ods.t{number}": {"s": "orders"} for number in range(9)}
     row = (7, "omm", "gs_redis", "active", 9.0, "INSERT INTO ods.x", 12, 9.0, "")
     answers = Answers({"consumed": [(False,)], "here": [row]})
@@ -68,7 +68,7 @@ def test_the_grant_that_shows_other_sessions_quotes_its_login() -> None:
     assert '`GRANT gs_role_read_all_stats TO "Etl-2"`' in reader.hidden
 
 
-def test_the_ddl_is_told_and_not_a_reader_after_it_whose_client_writes_a_comment_first() -> None:
+def test_the_ddl_is_reported_and_not_a_reader_after_it_whose_client_writes_a_comment_first() -> None:
     waiting = [
         (3, "bob", "ods", "Waiting for table metadata lock", 9, "/* ApplicationName=DBeaver */ SELECT * FROM orders"),
         (4, "eve", "ods", "Waiting for table metadata lock", 9, "ALTER TABLE orders ADD b int # it's\n, COMMENT 'x'"),

@@ -1,4 +1,4 @@
-"""Acknowledgements are shared through the state folder and end by themselves."""
+"""Acknowledgements are shared through the state folder and expire by themselves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_old_ones_go_when_one_is_added(tmp_path: Path) -> None:
     assert list(found.put("new", Ack("a", NOW))) == ["new"]
 
 
-def test_a_damaged_file_counts_as_none_and_is_written_anew(tmp_path: Path) -> None:
+def test_a_damaged_file_counts_as_none_and_is_written_again(tmp_path: Path) -> None:
     found = file(tmp_path)
     found.put("a", Ack("a", NOW))
     path = tmp_path / "state" / ACKS_KIND / f"{ACKS_NAME}.json"

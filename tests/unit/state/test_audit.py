@@ -1,4 +1,5 @@
-"""The audit keeps every line, newest first, says what it cannot read, refuses where it cannot write, and is linked."""
+"""The audit retains every line, newest first, reports unreadable ones, rejects actions it cannot record, and is
+chained."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def test_what_was_written_is_read_newest_first_and_only_its_owner_may(audit: Aud
     assert "\x1b" not in audit.file.read_text(), "hostile bytes stay escaped in the file"
 
 
-def test_nothing_done_is_no_error_and_a_damaged_line_is_counted(audit: Audit) -> None:
+def test_an_empty_audit_is_valid_and_a_damaged_line_is_counted(audit: Audit) -> None:
     assert audit.read().lines == ()
     audit.append(line(1))
     with audit.file.open("a") as file:
@@ -110,18 +111,18 @@ def test_a_line_of_wrong_types_counts_as_damaged_and_the_others_are_read(
     audit.append(line(3))
     found = audit.read()
     assert [one.action_id for one in found.lines] == ["id3", "id1"] and found.damaged == 4
-    assert not audit.chain().broken, "it goes on from the last whole line"
+    assert not audit.chain().broken, "it continues from the last complete line"
 
 
 # -- the chain
 
 
 def written(audit: Audit, number: int = 5) -> list[str]:
-    """So many lines; their hashes."""
+    """Write `number` lines and return their hashes."""
     return [audit.append(line(each)) for each in range(1, number + 1)]
 
 
-def test_lines_that_nobody_touched_follow_one_another(audit: Audit) -> None:
+def test_unchanged_lines_form_a_chain(audit: Audit) -> None:
     heads = written(audit)
     chain = audit.chain()
     assert (chain.broken, chain.damaged, [link.digest for link in chain.whole]) == ((), (), heads)
@@ -156,7 +157,7 @@ def test_a_crash_in_the_middle_of_a_line_breaks_nothing_that_comes_after(audit: 
         file.truncate(cut)
     audit.append(line(3))
     chain = audit.chain()
-    torn = kept != -1  # without the end of its line only, a line is whole
+    torn = kept != -1  # without only its line end, a line is complete
     assert (len(chain.damaged), chain.broken, len(chain.whole)) == (int(torn), (), 3 - torn)
     assert audit.read().lines[0] == line(3)
 
@@ -215,7 +216,7 @@ def test_writers_that_append_at_once_make_one_chain(audit: Audit) -> None:
     assert (len(chain.whole), chain.broken, chain.damaged) == (40, (), ())
 
 
-def test_a_line_that_nobody_linked_is_of_an_earlier_version_or_a_strangers(audit: Audit) -> None:
+def test_a_line_outside_the_chain_is_of_an_earlier_version_or_a_strangers(audit: Audit) -> None:
     audit.file.write_text(json.dumps(line(1).as_json()) + "\n", encoding="utf-8")
     audit.append(line(2))
     assert ([link.place for link in audit.chain().unlinked], audit.chain().broken) == (["audit.jsonl:1"], ())

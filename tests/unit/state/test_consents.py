@@ -1,4 +1,4 @@
-"""A consent is read back as it was stored; a damaged one, another job's, an older one and an unnamed one are none."""
+"""A consent is read back as stored; damaged, older or unnamed consents, and those of another job, do not count."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_one_of_another_day_does_not_hold(folder: StateFolder, late: float) -> N
     assert not consents.given("4f2c")
 
 
-def test_a_damaged_file_is_no_consent_and_hides_no_other(folder: StateFolder) -> None:
+def test_a_damaged_file_gives_no_consent_and_hides_no_other(folder: StateFolder) -> None:
     consents = StoredConsents(folder, "orders")
     for name, text in (("a", "{"), ("b", '{"plan": "b"}'), ("c", "[]")):
         ResetFiles(folder).save(CONSENTS, name, text)

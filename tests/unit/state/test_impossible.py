@@ -1,4 +1,4 @@
-"""A state store with rows that cannot be is told in one clear line, and ends no command as a defect."""
+"""Impossible rows in a state store are reported in one clear line, and no command ends as by a defect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds a lock can be read as long as it is held, and nobody is taken for who had it before."""
+"""The holder of a lock is readable while it holds the lock, and an earlier holder is never named instead."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def test_the_holder_is_named_while_it_holds_the_lock(folder: StateFolder) -> Non
     assert holder_of(folder, *PLACE) is None and folder.lock_file(*PLACE).read_bytes() == b""
 
 
-def test_what_a_killed_holder_left_names_nobody_once_the_lock_is_free(folder: StateFolder) -> None:
+def test_the_signature_of_a_killed_holder_names_no_process_once_the_lock_is_free(folder: StateFolder) -> None:
     lock = folder.try_lock(*PLACE)
     assert lock is not None
     SignedLock.of(lock, identity.of(os.getpid()), AT)
-    os.close(lock.descriptor)  # what the kernel does at a kill
+    os.close(lock.descriptor)  # as the kernel does at a kill
     assert folder.lock_file(*PLACE).read_bytes() and holder_of(folder, *PLACE) is None
     again = folder.try_lock(*PLACE)
     assert again is not None
@@ -46,7 +46,7 @@ def test_what_a_killed_holder_left_names_nobody_once_the_lock_is_free(folder: St
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"since": 1}', "x" * 9_000, '{"since": "2026-01-01T00:00:00"}'])
-def test_a_damaged_signature_names_nobody(folder: StateFolder, text: str) -> None:
+def test_a_damaged_signature_names_no_process(folder: StateFolder, text: str) -> None:
     lock = folder.try_lock(*PLACE)
     assert lock is not None
     os.write(lock.descriptor, text.encode())

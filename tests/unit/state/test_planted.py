@@ -1,4 +1,4 @@
-"""A link or a FIFO in place of a file of ours is refused, nobody waits for it, and what it leads to stays as it is."""
+"""A link or a FIFO in place of a state file is rejected without waiting, and its target does not change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import FILE_NAME, Store
 
 pytestmark = pytest.mark.timeout(60)
-"""Whoever waits for a FIFO's other end fails."""
+"""A test that waits for the other end of a FIFO fails."""
 Use = Callable[[StateFolder], object]
 
 

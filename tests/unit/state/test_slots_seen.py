@@ -1,4 +1,4 @@
-"""What was seen last of each slot is shared: nobody who knows less spoils what another has seen."""
+"""The last sight of each slot is shared: a process with less knowledge does not overwrite that of another."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def sight(store: Store, **more: object) -> SlotSeen:
     return replace(seen, **more)  # type: ignore[arg-type]
 
 
-def test_the_slot_of_a_job_stays_its_own_where_the_driver_of_another_sees_it_as_nobodys(store: Store) -> None:
+def test_the_slot_of_a_job_stays_its_own_where_the_driver_of_another_sees_it_without_a_job(store: Store) -> None:
     mine = sight(store)
     observed.put(store, [mine])
     observed.put(store, [replace(mine, job="", exists=False)], knows_all=False)
     assert observed.all_seen(store) == (replace(mine, exists=False),)
 
 
-def test_a_slot_of_a_job_that_left_the_configuration_is_nobodys_once_somebody_who_knows_all_sees_it(
+def test_a_slot_of_a_job_that_left_the_configuration_has_no_job_once_a_process_that_knows_all_sees_it(
     store: Store,
 ) -> None:
     observed.put(store, [sight(store)])

@@ -1,4 +1,4 @@
-"""The state store: what goes in comes out, nothing is lost between writers, and it stays bounded."""
+"""The state store: it returns the values written to it, loses nothing between writers, and stays bounded."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_a_new_job_is_stopped_and_was_never_started(store: Store) -> None:
 
 
 def test_an_unknown_job_is_refused_by_name(store: Store) -> None:
-    with pytest.raises(Refused, match="'nobody'"):
-        store.set_wanted("nobody", WantedState.STOP)
-    with pytest.raises(Refused, match="'nobody'"):
-        store.wanted("nobody")
+    with pytest.raises(Refused, match="'unknown'"):
+        store.set_wanted("unknown", WantedState.STOP)
+    with pytest.raises(Refused, match="'unknown'"):
+        store.wanted("unknown")
 
 
-def test_a_start_sets_state_wish_and_run_at_once_and_only_at_rest(store: Store) -> None:
+def test_a_start_sets_state_wish_and_run_at_once_and_only_for_a_stopped_job(store: Store) -> None:
     store.begin_run("orders", "r1", "launch")
     row = store.job("orders")
     assert row is not None
@@ -170,7 +170,7 @@ def test_a_cancelled_job_stays_cancelled(store: Store) -> None:
 
 
 def test_a_second_store_in_one_process_leaves_the_first_its_locks(tmp_path: Path) -> None:
-    """Without its shared lock another process's close would take the write-ahead log away under the first."""
+    """Without its shared lock, another process's close would remove the write-ahead log that the first store uses."""
     code = (
         "import fcntl, sys; file = open(sys.argv[1], 'r+b')\n"
         "try:\n    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)\n"

@@ -1,4 +1,4 @@
-"""Tries that are asked for before their time, and their answers, through the store."""
+"""Requests for an early retry, and their answers, through the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotkeeper.core.state.steering import KEPT, StoredTries
 
 
 class Ticks:
-    """A clock that goes on by hand."""
+    """A clock that the test advances."""
 
     now = 0.0
 

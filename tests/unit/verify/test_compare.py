@@ -18,7 +18,7 @@ Rows = dict[int, str]
 
 
 class MemoryTable:
-    """A table of (number, text) with integer keys; `on_digests` lets a test change it while it is looked at."""
+    """A table of (number, text) with integer keys; `on_digests` lets a test change it during a comparison."""
 
     def __init__(self, rows: Rows, label: str = "memory", twice: Collection[int] = ()) -> None:
         self.content = dict(rows)
@@ -129,7 +129,7 @@ def test_one_key_in_very_many_rows_is_refused_rather_than_read_for_ever() -> Non
 
 def test_keys_that_do_not_sort_as_they_are_spelled_end_in_a_refusal() -> None:
     class Restless(MemoryTable):
-        """Every range holds everything, and every look finds another key to cut at."""
+        """Every range has rows, and every query finds another key to split at."""
 
         def _in(self, bounds: KeyRange) -> list[int]:
             return sorted(self.content)
@@ -183,7 +183,7 @@ def test_a_row_that_moved_and_then_stood_still_is_judged() -> None:
 
 
 def test_changed_away_and_back_once_is_not_taken_for_a_difference() -> None:
-    """The source reads the same before and after, while the sink was rightly read in between."""
+    """The source reads the same before and after, while the sink was correctly read in between."""
     source, sink = MemoryTable({1: "a"}), MemoryTable({1: "b"})
     statuses = iter(["b"])
 
@@ -208,7 +208,7 @@ def test_quarantined_keys_are_reported_apart() -> None:
     assert found.equal
 
 
-def test_progress_is_told_and_can_end_the_comparison() -> None:
+def test_progress_is_reported_and_can_end_the_comparison() -> None:
     seen: list[tuple[int, int]] = []
     compare(MemoryTable(numbered(200)), MemoryTable(numbered(200)), Options(range_rows=50, on_rows=_keep(seen)))
     assert seen == [(50, 200), (100, 200), (150, 200), (200, 200)]

@@ -1,4 +1,4 @@
-"""What SQLite is as a source whose server keeps one position for the stream."""
+"""The traits of SQLite as a source whose server keeps one position for the stream."""
 
 from __future__ import annotations
 

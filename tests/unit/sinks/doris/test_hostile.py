@@ -1,6 +1,6 @@
-"""What a hostile Doris, or whoever answers in its place, says: one error of ours, in time, and nothing is done by it.
+"""A hostile Doris, or a server in its place: its answers cause one named error, in time, and no other effect.
 
-The server is a socket that says the same to everybody.
+The server is a socket that gives every client the same answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ HOST = "127.0.0.1"
 def saying(
     answer: bytes, for_ever: bytes = b"", told: Sequence[Place] = (), backends: tuple[str, ...] = ()
 ) -> Iterator[tuple[DorisHttp, list[bytes]]]:
-    """A client of a server that answers so, and then goes on with `for_ever`; the requests that it got.
+    """A client of a server that sends `answer` and then repeats `for_ever`; and the requests that the server
+    received.
 
     `told` are the BEs that SHOW BACKENDS lists, `backends` those of the configuration.
     """
@@ -60,7 +61,7 @@ def sent_on(place: str) -> bytes:
 @pytest.mark.parametrize(
     "place", ["http://u:p@127.0.0.1:99999/", "http://u:p@[::1/", "http://127.0.0.1:a/", "//x/", ""]
 )
-def test_a_place_that_is_no_url_is_refused_without_what_is_in_it(place: str) -> None:
+def test_a_location_that_is_not_a_url_is_rejected_without_its_text(place: str) -> None:
     with saying(sent_on(place)) as (http, asked):
         with pytest.raises(Refused) as refused:
             http.ask("PUT", "/api/a/b/_stream_load", {}, 5)
@@ -112,7 +113,7 @@ def test_only_a_page_of_errors_is_asked_with_the_password(url: str) -> None:
         assert http.page(page, 5) == "no" and len(asked) == 1
 
 
-def test_an_object_within_another_without_end_is_no_answer() -> None:
+def test_endlessly_nested_objects_are_rejected_as_an_answer() -> None:
     assert HttpAnswer(200, b'{"a":' * 200_000).json is None
 
 
@@ -137,13 +138,13 @@ def test_a_body_without_end_is_read_to_its_most_and_no_further() -> None:
         (b"HTTP/1.1 ", b"\0" * 4096),
     ],
 )
-def test_a_head_without_end_ends_in_an_error_of_ours(begin: bytes, piece: bytes) -> None:
+def test_a_head_without_end_ends_in_a_named_error(begin: bytes, piece: bytes) -> None:
     with saying(begin, piece) as (http, _), pytest.raises(Unreachable):
         http.ask("GET", "/", {}, 2)
 
 
 def test_what_is_packed_is_not_unpacked() -> None:
-    """A few bytes that claims gigabytes stay a few bytes: nobody asked for packed answers."""
+    """A few bytes that claim gigabytes are not decompressed: the client never requests compressed answers."""
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n"
     with saying(head + b"\x1f\x8b\x08\0") as (http, asked):
         assert http.ask("GET", "/", {}, 5).json is None

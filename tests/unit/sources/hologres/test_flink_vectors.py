@@ -1,7 +1,7 @@
-"""Rows that Flink's own serializer wrote, and a message that the connector's LZ4 library compressed, are read right.
+"""Rows of Flink's own serializer, and a message that the connector's LZ4 library compressed, are read correctly.
 
-The bytes are made by `tests/support/flink_rows/FlinkRows.java` with the jars of `apache-flink-libraries` 2.0.0 and
-`lz4-java`; the texts beside them are Java's, or written out by hand there. No Hologres had a part in them.
+`tests/support/flink_rows/FlinkRows.java` makes the bytes with the jars of `apache-flink-libraries` 2.0.0 and
+`lz4-java`; the texts next to them are Java's, or literals in that file. No Hologres was involved.
 """
 
 from __future__ import annotations

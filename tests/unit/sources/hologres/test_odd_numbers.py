@@ -1,4 +1,4 @@
-"""What a Hologres says in place of a number: no text of it is an error of Python's."""
+"""Invalid numbers from Hologres: none of these texts causes a Python error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IDENTITY = TableIdentity(1, (Column("id", "bigint", True),), ("id",), "db1")
 
 
 @pytest.mark.parametrize("text", ODD)
-def test_a_property_that_is_no_number_counts_as_untold(text: str) -> None:
+def test_a_property_that_is_not_a_number_counts_as_unknown(text: str) -> None:
     said = dict.fromkeys(("shard_count", "binlog.ttl", "table_id", "schema_version"), text)
     state = TableState(IDENTITY, said, 0)
     assert state.shards == [] and state.ttl == DEFAULT_TTL
@@ -22,7 +22,7 @@ def test_a_property_that_is_no_number_counts_as_untold(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ODD[:-2])
-def test_a_time_to_live_that_is_no_number_is_an_objection(text: str) -> None:
+def test_a_time_to_live_that_is_not_a_number_is_an_objection(text: str) -> None:
     state = TableState(IDENTITY, {"binlog.level": "replica", "shard_count": "1", "binlog.ttl": text}, 0)
     assert any("not a number of seconds" in one.text for one in table_objections("t", state))
 

@@ -1,4 +1,4 @@
-"""Ranges of a shard's stream where a server sends for ever, and never what was asked for."""
+"""Ranges of a shard's stream from a server that sends for ever, but never the requested records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAIT = 60.0
 
 
 class Ticking:
-    """A second passes with each message."""
+    """A clock that advances a second with each message."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -31,7 +31,7 @@ class Ticking:
 
 
 class Endless:
-    """A reader whose server never stops, and brings the same each time."""
+    """A reader whose server never stops, and sends the same message each time."""
 
     def __init__(self, clock: Ticking, brings: Delivered) -> None:
         self.stream = self
@@ -44,7 +44,7 @@ class Endless:
         return self._brings
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ class Endless:
     [Delivered((), 1), Delivered((), 1, complete_us=5), Delivered((), 0)],
     ids=["rows that came before", "heartbeats", "an older place"],
 )
-def test_what_brings_nothing_new_is_no_answer_however_much_of_it_comes(brings: Delivered) -> None:
+def test_messages_without_news_do_not_count_as_an_answer_however_many_come(brings: Delivered) -> None:
     clock = Ticking()
     shard = ShardRanges(lambda after: cast("ShardReader", cast("Any", Endless(clock, brings))), WAIT, clock)
     with pytest.raises(Unreachable, match="sent nothing new within 60 s, but has a row at LSN 9"):

@@ -1,4 +1,4 @@
-"""A shard's stream out of messages: what is new, what waits for its other half, and what is no message at all."""
+"""A shard's stream of messages: new rows, updates that wait for their second half, and invalid messages."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_newer_version_of_the_table_has_its_columns_asked_for() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 3])
-def test_a_version_that_nobody_knows_is_a_changed_schema(version: int) -> None:
+def test_an_unknown_version_is_a_changed_schema(version: int) -> None:
     stream = shard()
     with pytest.raises(Trouble) as told:
         stream.feed(message([logged(1)], version=version))
@@ -164,7 +164,7 @@ def test_a_compressed_stream_is_read() -> None:
         message([b"\xff" + b"\xff" * len(logged(1))]),
     ],
 )
-def test_what_is_no_message_is_said_to_be_none(raw: bytes) -> None:
+def test_bytes_that_are_not_a_message_are_reported_as_such(raw: bytes) -> None:
     with pytest.raises(Unclassified, match="the binlog stream sent"):
         shard().feed(raw)
 
@@ -187,7 +187,7 @@ def test_another_protocol_is_refused_by_its_number() -> None:
         payload(message(protocol=1))
 
 
-def test_damaged_messages_are_errors_of_ours_or_messages(seed: int) -> None:
+def test_damaged_messages_are_named_errors_or_messages(seed: int) -> None:
     print(f"seed {seed}")
     chance = random.Random(seed)
     whole = message([logged(lsn, v="text that is long enough") for lsn in range(1, 6)])
@@ -214,7 +214,8 @@ def test_a_numeric_of_more_digits_than_any_has_is_garbled() -> None:
 
 
 def test_elements_that_lie_over_one_another_are_garbled() -> None:
-    """A thousand elements, each of which is the whole array: a server's 9 KB would be 9 MB here, its GB for ever."""
+    """A thousand elements that each contain the whole array: a server's 9 KB would become 9 MB here, and a GB would
+    never end."""
     whole = 4 + 128 + 8 * 1_000
     raw = struct.pack("<i", 1_000) + bytes(128) + struct.pack("<Q", whole) * 1_000
     with pytest.raises(Unclassified, match="overlapping"):

@@ -1,4 +1,4 @@
-"""Ranges of a stream: read on where the last one ended, begun anew where a line broke, kept in memory or a file."""
+"""Ranges of a stream: the next one continues in it, a broken connection starts it again; kept in memory or a file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows(offset: int, body: bytes = b"row") -> TableRows:
 
 
 class Scripted:
-    """A stream with rows and an end at every tenth offset; breaks before the event at `breaks`."""
+    """A stream with rows and an end at every tenth offset; it breaks before the event at `breaks`."""
 
     def __init__(self, start: MysqlPosition, breaks: int = -1) -> None:
         self.here, self.inside, self._breaks, self.closed = start, False, breaks, False
@@ -46,7 +46,7 @@ class Scripted:
 
 
 class Begun:
-    """Begins streams, and knows them."""
+    """Starts streams and records them."""
 
     def __init__(self, *breaks: int) -> None:
         self.streams: list[Scripted] = []
@@ -57,7 +57,7 @@ class Begun:
         return cast(Stream, self.streams[-1])
 
 
-def test_the_next_range_goes_on_in_the_same_stream() -> None:
+def test_the_next_range_continues_in_the_same_stream() -> None:
     begun = Begun()
     follower = Follower(begun)
     assert len(list(follower.read(at(10), at(30)))) == len(list(follower.read(at(30), at(50)))) == 4

@@ -1,4 +1,4 @@
-"""A source that lies about its bytes gets a named error, and no more memory than it claims."""
+"""A source with wrong sizes in its bytes causes a named error, and uses no more memory than the size that it claims."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAIRS = [(precision, scale) for precision in range(70) for scale in range(70)]
 
 
 def zipped(claims: int, data: bytes, cut: int = 0) -> bytes:
-    """A value of a COMPRESSED column that claims so many bytes."""
+    """A value of a COMPRESSED column that claims to have `claims` bytes."""
     size = max(1, (claims.bit_length() + 7) // 8)
     press = zlib.compressobj(1, wbits=-zlib.MAX_WBITS)
     body = press.compress(data) + press.flush()
@@ -33,7 +33,7 @@ def zipped(claims: int, data: bytes, cut: int = 0) -> bytes:
 
 
 def peak_of(read: Callable[[], object]) -> int:
-    """Bytes that Python held at most while this ran."""
+    """The peak of Python's memory during the call, in bytes."""
     tracemalloc.start()
     try:
         read()

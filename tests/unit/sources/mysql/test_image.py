@@ -1,4 +1,4 @@
-"""What a sink is told of a column, and how its values are spelled: as PostgreSQL writes them."""
+"""The columns as a sink sees them, and the format of their values: PostgreSQL's."""
 
 from __future__ import annotations
 

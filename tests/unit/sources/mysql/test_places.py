@@ -1,4 +1,4 @@
-"""Places that are too large for those who compare them as text, or as 32 bits."""
+"""Positions too large for a comparison as text, or for 32 bits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support import mysql_bytes as made
 
 
 def test_a_file_behind_number_999999_comes_later() -> None:
-    """Doris compared names as text: a roll to the seventh digit went back."""
+    """Doris compared names as text, so that the change to a seventh digit looked like a step back."""
     assert MysqlPosition("b.999999", 900).order(MysqlPosition("b.1000000", 4)) is Order.BEFORE
 
 
@@ -24,7 +24,7 @@ def test_a_step_of_more_than_2_gib_is_one_forward() -> None:
 
 
 def test_a_place_beyond_4_gib_is_read_from_the_files_begin() -> None:
-    """A dump names its offset in 32 bits."""
+    """The dump command has 32 bits for its offset."""
     far = MysqlPosition("b.000001", 5 << 30)
     assert stream._dumped_from(far) == MysqlPosition("b.000001", FIRST_OFFSET)
     assert stream._dumped_from(MysqlPosition("b.000001", 3 << 30)).offset == 3 << 30
@@ -58,7 +58,7 @@ GTIDS = parse_gtids("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7")
 
 
 def test_a_mysql_file_that_was_created_at_another_time_is_another_file() -> None:
-    """Its GTIDs may be the same ones: after RESET MASTER a MySQL counts from 1 again."""
+    """Its GTIDs may be the same: after RESET MASTER, MySQL counts from 1 again."""
     start = MysqlPosition("binlog.000001", 1234, GTIDS, born=(1_700_000_000, 1))
     assert taken(start, made.format_description(created=1_700_000_000)).here == start
     with pytest.raises(GoneBack, match=r"binlog\.000001 was created 2023-11-14 22:13:25"):
@@ -73,7 +73,7 @@ def test_a_position_of_an_earlier_version_takes_the_creation_that_it_finds() -> 
     assert unknown.here.born == (1_700_000_000, 1)
 
 
-def test_the_next_file_is_created_later_and_is_no_other_life() -> None:
+def test_the_next_file_is_created_later_and_belongs_to_the_same_server() -> None:
     start = MysqlPosition("binlog.000001", 1234, GTIDS, born=(1_700_000_000, 1))
     rotate = made.event(4, (4).to_bytes(8, "little") + b"binlog.000002", flags=0x20)
     first = made.format_description(created=1_700_000_000)

@@ -1,6 +1,7 @@
-"""What real MySQL servers wrote is read as MySQL's own tools read it: recorded events of 5.7, 8.0 and Aurora.
+"""Events recorded from real MySQL servers (5.7, 8.0, Aurora) are read as MySQL's own tools read them.
 
-The vectors in `tests/fixtures/recordings` name their origin. A folder named by SLOTKEEPER_RECORDINGS is read whole.
+The vectors in `tests/fixtures/recordings` name their origin. SLOTKEEPER_RECORDINGS may name a folder whose files are
+all read.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def _rows(*numbers: int) -> bytes:
 
 
 def _taken(packets: list[bytes]) -> list[Item]:
-    """What a stream of these events comes to, each at its place in a file."""
+    """The items of a stream of these events, each at its position in a file."""
     start = MysqlPosition("binlog.000001", 4, None)
     transactions, parser, at, found = Transactions(start, [("s", "t")]), Parser(), 4, list[Item | None]()
     for packet in packets:
@@ -121,7 +122,7 @@ def _taken(packets: list[bytes]) -> list[Item]:
 
 @pytest.mark.parametrize("compressed", [True, False])
 def test_a_compressed_transaction_ends_where_its_event_ends(compressed: bool) -> None:
-    """Its rows are numbered upwards, and no position lies inside of it."""
+    """Its rows have increasing numbers, and no position is inside of it."""
     gtid = made.event(34, made.gtid(UUID(int=0), 0))
     whole = made.payload([_BEGIN, _MAP, _rows(1, 2), _MAP, _rows(3), _COMMIT], compressed)
     end = 4 + len(gtid) + len(whole)
@@ -132,7 +133,7 @@ def test_a_compressed_transaction_ends_where_its_event_ends(compressed: bool) ->
 
 
 def test_rows_of_a_compressed_transaction_have_numbers_that_rise() -> None:
-    """A sink applies a key's changes in the order of these numbers."""
+    """A sink applies the changes of a key in the order of these numbers."""
     rows = _taken([made.payload([_BEGIN, _MAP, _rows(*range(40)), _MAP, _rows(7, 8), _COMMIT])])
     found = list[tuple[int, int]]()
     for item in rows:
@@ -172,7 +173,7 @@ def test_events_in_a_payload_have_no_checksums_and_no_end_in_a_file() -> None:
         ([_BEGIN, made.payload([_COMMIT])], None, "type 40, which is not part"),
     ],
 )
-def test_a_payload_that_is_no_transaction_is_refused(packets: list[bytes], size: int | None, words: str) -> None:
+def test_a_payload_that_is_not_a_transaction_is_rejected(packets: list[bytes], size: int | None, words: str) -> None:
     with pytest.raises(Damaged, match=words):
         _events(*packets, size=size)
 
@@ -194,7 +195,7 @@ def test_a_payload_that_says_another_size_of_itself_is_refused() -> None:
 
 
 def test_a_file_that_was_in_use_has_the_checksum_of_a_closed_one() -> None:
-    """A server sets the flag in the file and leaves the checksum: a file copied from a running server has it."""
+    """A server sets the flag without updating the checksum; a file copied from a running server has the flag."""
     raw = made.format_description()
     assert Parser().parse(raw[:17] + b"\x01" + raw[18:])
     with pytest.raises(Damaged, match="checksum"):

@@ -1,6 +1,6 @@
 """Where ranges and steps end by the bytes of their events: each threshold of `[jobs.X.sync]` has its effect.
 
-The stream is scripted; rows are those of `tests.unit.sources.mysql.test_follow`.
+The stream is scripted; its rows are those of `tests.unit.sources.mysql.test_follow`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MIB = 1 << 20
 
 
 class Transactions:
-    """A stream of transactions of so many bytes each, one at each tenth offset."""
+    """A stream with a transaction of the given size at each tenth offset."""
 
     def __init__(self, start: MysqlPosition, sizes: list[int]) -> None:
         self.here, self.inside, self._sizes = start, False, sizes
@@ -50,7 +50,7 @@ class Transactions:
 
 
 def steps(sizes: list[int], least: int, most: int) -> list[list[int]]:
-    """The ends of the ranges of each step, as a step asks for them: until it is given none, or all is read."""
+    """The ends of the ranges of each step, requested as a step does: until none is returned, or everything is read."""
     source = MysqlSource(cast(MysqlSession, None), "s.t", "slot", BinlogOptions(), None, least, most)
     assert isinstance(source, Bounded)
     source._follower = Follower(lambda place: cast(Stream, Transactions(place, sizes)))
@@ -97,7 +97,7 @@ def test_both_are_those_of_the_job() -> None:
 
 
 class Heard:
-    """A stream's packets: none, and how long each was waited for."""
+    """A stream without packets; it records how long each read waited."""
 
     def __init__(self) -> None:
         self.waited: list[float] = []

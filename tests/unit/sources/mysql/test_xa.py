@@ -1,4 +1,4 @@
-"""XA as MySQL writes it: the rows stand before XA_PREPARE, the decision in a transaction of its own, with its GTID."""
+"""XA in the binlog: rows precede XA_PREPARE; the decision is in a separate transaction with its own GTID."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def plain(number: int, *statements: list[bytes]) -> list[bytes]:
 
 
 class Binlog:
-    """Files of events, read as a stream reads them; `asked` are the places that were read aside."""
+    """Files of events, read as a stream reads them; `asked` are the positions that were read separately."""
 
     def __init__(self, *packets: bytes, file: str = FILE) -> None:
         self.files = {file: made.placed(packets)}
@@ -68,7 +68,7 @@ class Binlog:
             offset += len(packet)
 
     def items(self, begin: MysqlPosition = START) -> list[TableRows | End]:
-        """What comes to effect, in its order."""
+        """The changes in the order in which they take effect."""
         names = [BinlogFile(name, 0) for name in self.files]
         rows, found = PreparedRows(self.read_aside, lambda: names, "db1"), list[TableRows | End]()
         for item in self.read(begin):
@@ -149,7 +149,7 @@ def test_an_identifier_that_cannot_be_read_is_refused() -> None:
         Binlog(made.event(33, made.gtid(SOURCE, 1)), text).items()
 
 
-def test_a_position_names_so_many_prepared_transactions_and_the_others_are_found() -> None:
+def test_a_position_names_some_prepared_transactions_and_the_others_are_found() -> None:
     names = [number.to_bytes(2, "big") for number in range(MOST_PENDING + 5)]
     packets = [packet for name in names for packet in prepared(1, inserted(int.from_bytes(name, "big")), gtrid=name)]
     binlog = Binlog(*packets, *decided(2, "COMMIT", names[-1]), *decided(3, "COMMIT", names[-2]))

@@ -1,7 +1,7 @@
-"""A step that waits behind a stranger's lock is given up: its session at the sink ends, and no other with it.
+"""A step that waits for a stranger's lock is abandoned: its session at the sink ends, and no other session does.
 
-The sink is a PostgreSQL that does not look whether its clients are there, as those before 14 and a DWS: what a worker
-leaves behind would go on until its limit, which is ten minutes here. Tasks are threads, and live on.
+The sink is a PostgreSQL that does not check for lost clients, as versions before 14 and DWS do: a statement that a
+worker leaves behind would run until its limit, which is ten minutes here. Tasks are threads, and keep running.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ WAITING = (
 
 
 Waits = dict[int, tuple[str, set[int]]]
-"""Who waits: the name of each session, and who is in front of it."""
+"""The waiting sessions: the name of each, and the session in front of it."""
 OF_A_TASK = r"\.[0-9a-f]{6}\.|\.ends$"
 
 
 @pytest.fixture
 def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, monkeypatch: pytest.MonkeyPatch) -> Mirror:
-    """A job whose tasks are given up half a second late."""
+    """A job whose tasks are abandoned half a second late."""
     settings = {**sink_session.SETTINGS, "lock_timeout": "600s", "client_connection_check_interval": "0"}
     monkeypatch.setattr(sink_session, "SETTINGS", settings)
     monkeypatch.setattr(sink_session, "SESSION", replace(sink_session.SESSION, settings=settings))
@@ -64,7 +64,7 @@ class Eve:
         return int(self.session.info.backend_pid)
 
     def sees(self, but: Collection[int] = ()) -> Waits:
-        """Which session of a task waits for a lock."""
+        """The session of a task that waits for a lock."""
         with self.session.cursor() as cursor:
             cursor.execute("SELECT pg_stat_clear_snapshot()")
             cursor.execute(WAITING)
@@ -72,7 +72,7 @@ class Eve:
         return {pid: wait for pid, wait in waits.items() if re.search(OF_A_TASK, wait[0])}
 
     def living(self, tasks: bool = True) -> set[int]:
-        """All sessions of the database, or those that no task has: the lease's, the driver's, her own."""
+        """All sessions of the database, or those that belong to no task: the lease's, the driver's, the stranger's."""
         with self.session.cursor() as cursor:
             cursor.execute("SELECT pg_stat_clear_snapshot()")
             cursor.execute("SELECT pid, application_name FROM pg_stat_activity WHERE datname = current_database()")
@@ -84,7 +84,7 @@ class Eve:
 
 
 def alone(waits: Waits, pid: int) -> Waits:
-    """These waits where there are any, and nobody but one session is in front of them."""
+    """These sessions are the waiting ones, if any, and only one session is in front of them."""
     return waits if {one for _, front in waits.values() for one in front} == {pid} else {}
 
 
@@ -98,7 +98,7 @@ def eve(mirror: Mirror) -> Iterator[Eve]:
         yield Eve(session)
 
 
-def test_the_session_of_a_step_that_is_given_up_ends_and_the_next_try_waits_for_the_stranger_alone(
+def test_the_session_of_an_abandoned_step_ends_and_the_next_try_waits_for_the_stranger_alone(
     mirror: Mirror, eve: Eve, seed: int
 ) -> None:
     with written(mirror, seed, changes=60):
@@ -112,14 +112,14 @@ def test_the_session_of_a_step_that_is_given_up_ends_and_the_next_try_waits_for_
     (epoch,) = {row.epoch for row in mirror.rows()}
     given = rf"slotkeeper/{mirror.job.name}/{epoch}\.[0-9a-f]{{6}}\.[0-9a-f]+"
     assert all(re.fullmatch(given, name) for name in names), names
-    # the session of the targets' check is opened again after each lock that it did not get
+    # the session of the targets' check is reopened after each lock that it did not get
     assert len(drivers - eve.living()) <= 1, "somebody else's session was ended"
     eve.lets_go()
     mirror.wait_applied(mirror.booked())
     mirror.stop()
 
 
-def test_a_sink_that_was_at_work_on_a_step_that_is_given_up_is_named_and_no_longer_once_it_is_quick(
+def test_a_sink_that_was_at_work_on_an_abandoned_step_is_named_and_no_longer_once_it_is_quick(
     mirror: Mirror, seed: int
 ) -> None:
     mirror.start().wait_running()
@@ -141,7 +141,7 @@ def test_a_sink_that_was_at_work_on_a_step_that_is_given_up_is_named_and_no_long
     mirror.stop()
 
 
-def test_where_the_login_may_end_nobody_all_goes_on_as_without(mirror: Mirror, seed: int) -> None:
+def test_a_login_that_may_end_no_session_changes_nothing(mirror: Mirror, seed: int) -> None:
     login = mirror.warehouse.endpoint()
     mirror.at_sink(
         f"GRANT CREATE, TEMPORARY ON DATABASE {mirror.sink_database} TO {login.user}",
@@ -167,7 +167,7 @@ def test_a_pause_ends_the_session_of_what_it_gives_up(mirror: Mirror, eve: Eve, 
     with written(mirror, seed, changes=60):
         first = until(eve.sees, 30, "a step to wait for her lock")
     mirror.pause()
-    until(lambda: not eve.sees(), 30, "nothing of ours to wait any more")
+    until(lambda: not eve.sees(), 30, "no session of the job to wait any more")
     assert not eve.living() & set(first)
     eve.lets_go()
     mirror.stop()
@@ -203,7 +203,7 @@ def test_a_worker_of_spark_goes_by_its_tasks_name_and_leaves_nothing(
     for name, seconds in (("OVERRUN", 2.0), ("MOST_SLACK", 4.0), ("CANCEL_AFTER", 2.0)):
         monkeypatch.setattr(loop, name, seconds)
     monkeypatch.setattr(job, "StreamPlan", partial(StreamPlan, task_seconds=1.0))
-    mirror.make_runner = lambda: open_runner(SparkOptions(master="local[2]"), "given up", tmp_path)
+    mirror.make_runner = lambda: open_runner(SparkOptions(master="local[2]"), "abandoned steps", tmp_path)
     mirror.start().wait_running(120)
     try:
         with closing(mirror.sink()) as session, session.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Four nights over the whole product, by the command that anybody types: made, shown, refused and cured on Spark."""
+"""Four incidents over the whole product, by the command that anybody types: made, shown, refused and cured on Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.chaos]
 
 
 @pytest.mark.parametrize("name", ["slot-expired", "driver-killed", "half-open-line", "sink-deadlock"])
-def test_a_night_of_the_demo_ends_cured(name: str, tmp_path: Path, seed: int) -> None:
+def test_an_incident_of_the_demo_ends_cured(name: str, tmp_path: Path, seed: int) -> None:
     words = ["--headless", "--json", "--incident", name, "--rows", "5000", "--rate", "100/s", "--seed", str(seed)]
     ended = subprocess.run(
         [sys.executable, "-m", "slotkeeper.console", "demo", *words, "--spark-master", "local[2]"],

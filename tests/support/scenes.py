@@ -1,7 +1,6 @@
-"""A small world in which the nights of `slotkeeper.demo.incidents` happen: a stand-in, a sink, and one
-supervised job.
+"""A small world in which the incidents of `slotkeeper.demo.incidents` happen: a stand-in, a sink, one supervised job.
 
-Commands are the product's, in this process; the job's driver is a process of its own with threads where Spark would be.
+Commands are the product's, in this process; the job's driver is a separate process with threads instead of Spark.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ LAUNCH = Launch((sys.executable, "-P", str(DRIVER)), limits=Limits(poll=0.05, le
 ROWS = 400
 SECONDS = 60.0
 ALERTS = '\n[alerts]\ncrashes = "15s"\ndisk_free = "1m"\n'
-"""A crash is waited for to be over, and a small disk has less room than is usual."""
+"""A crash is waited for to end, and a small disk has less space than usual."""
 _numbers = itertools.count(1)
 
 
 class _Local:
-    """In the place of `Launch` where a command starts a job."""
+    """Replaces `Launch` in a command that starts a job."""
 
     parse = Launch.parse
 
@@ -56,7 +55,7 @@ class _Local:
 
 
 class MakeWorld(Protocol):
-    """Makes the world of an incident for this test, which is skipped where the incident cannot be made here."""
+    """Makes the world of an incident for this test, which is skipped if the incident cannot be made on this host."""
 
     def __call__(self, incident: Incident, beside: str = "") -> AbstractContextManager[World]:
         """As `_world`."""
@@ -77,17 +76,17 @@ def make_world(
 
 
 def alerts_soon(made: World) -> None:
-    """Give its configuration `ALERTS`; a demo on a small disk has [alerts] as the last of its tables."""
+    """Add `ALERTS` to its configuration; a demo on a small disk has [alerts] as its last table."""
     text = made.config.read_text(encoding="utf-8")
     made.config.write_text(text.partition("\n[alerts]\n")[0] + ALERTS, encoding="utf-8")
 
 
 NOT_TO_BE_HAD = "sink-deadlock"
-"""Whoever locks there does not end it when asked: what is printed for that case is done."""
+"""The session that holds the lock does not end it when asked: the printed alternative for that case is carried out."""
 
 
-def by_hand(incident: Incident, made: World) -> list[Callable[[], object]]:
-    """The acts of its record's cure that no command of ours does."""
+def manual_acts(incident: Incident, made: World) -> list[Callable[[], object]]:
+    """The acts of its record's fix that no Slotkeeper command performs."""
     return [
         partial(made.at_sink, step.text) if isinstance(step, AtSink) else partial(step.act, made)
         for step in incident.cure
@@ -107,11 +106,11 @@ def _world(
 ) -> Iterator[World]:
     """The world of one incident, with its job RUNNING; all of it ends with the block.
 
-    `beside` is a second table of the job, if any: `id` and `name`, with ten rows. `warehouse` is the source, or where
-    the incident is of a MySQL source has nothing but the sink.
+    `beside` is a second table of the job, if any: `id` and `name`, with ten rows. `warehouse` is the source; for an
+    incident of a MySQL source it has only the sink.
     """
     number = next(_numbers)
-    database, user = f"night_{number}", f"{SINK_USER}_{number}"
+    database, user = f"incident_{number}", f"{SINK_USER}_{number}"
     monkeypatch.setattr(control, "Launch", _Local)
     monkeypatch.setattr(doctor, "_ask_java", lambda: {"version": "21", "home": "/j", "origin": "PATH"})
     with ExitStack() as stack:
@@ -151,7 +150,7 @@ def _loaded(warehouse: Warehouse, seed: int) -> Warehouse:
 
 
 def _maria(stack: ExitStack, seed: int) -> MariaServer:
-    """A MariaDB of the incident's own, because some of them crash it."""
+    """A separate MariaDB for the incident, because some incidents crash it."""
     server = maria.begin()
     stack.callback(maria.end, server)
     with closing(server.session()) as session:

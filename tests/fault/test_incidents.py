@@ -1,4 +1,4 @@
-"""The nights: each incident shows, what somebody in a hurry would type is refused, the way out ends in equal tables.
+"""The incidents: each is shown, a hasty command is refused, the documented fix ends in equal tables.
 
 The job is a supervised one without Spark, the commands are those of the runbook, word for word.
 """
@@ -14,21 +14,21 @@ from slotkeeper.demo.incidents.record import Incident
 from slotkeeper.demo.incidents.registry import INCIDENTS
 from slotkeeper.demo.incidents.rows import QUARANTINE_FULL
 from slotkeeper.demo.run import JOB
-from tests.support.nights import SECONDS, MakeWorld
+from tests.support.scenes import SECONDS, MakeWorld
 from tests.support.waiting import until
 
 OFTEN = ("dead-slot", "clock-skew", "disk-full")
-"""The quicker ones, of each group at least one beside the start below; the others are played by the chaos run."""
-NIGHTS = [pytest.param(one, id=one.name, marks=() if one.name in OFTEN else (pytest.mark.chaos,)) for one in INCIDENTS]
+"""The quicker incidents, at least one of each group besides the start below; the chaos run plays the others."""
+CASES = [pytest.param(one, id=one.name, marks=() if one.name in OFTEN else (pytest.mark.chaos,)) for one in INCIDENTS]
 
 
-@pytest.mark.parametrize("incident", NIGHTS)
-def test_a_night_shows_is_refused_and_is_cured(incident: Incident, make_world: MakeWorld) -> None:
+@pytest.mark.parametrize("incident", CASES)
+def test_an_incident_shows_is_refused_and_is_cured(incident: Incident, make_world: MakeWorld) -> None:
     with make_world(incident) as made:
-        night = Rehearsal(incident, made)
-        night.play(lambda: None)
-    print(night.values())
-    assert night.fine, night.why
+        rehearsal = Rehearsal(incident, made)
+        rehearsal.play(lambda: None)
+    print(rehearsal.values())
+    assert rehearsal.fine, rehearsal.why
 
 
 def test_a_start_that_ends_as_the_run_before_it_is_never_told_to_be_running(make_world: MakeWorld) -> None:
