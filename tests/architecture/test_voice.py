@@ -9,15 +9,7 @@ import pytest
 from tests.architecture.checkout import ROOT
 from tests.architecture.voice import EXCEPTIONS, PHRASES, in_file, phrases, spoken
 
-MOST_IN_CODE = {
-    "core": 2,
-    "core/judgement": 1,
-    "core/ports": 1,
-    "core/sinks": 8,
-    "core/sources": 1,
-    "demo": 1,
-    "tests": 552,
-}
+MOST_IN_CODE = {"core/sinks": 6}  # migrations, which are frozen
 """What each package had when this was last lowered: a new text adds none, and who rewrites one lowers its figure."""
 
 
