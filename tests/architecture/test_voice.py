@@ -9,7 +9,7 @@ import pytest
 from tests.architecture.checkout import ROOT
 from tests.architecture.voice import EXCEPTIONS, PHRASES, in_file, phrases, spoken
 
-MOST_IN_CODE = {"core/sinks": 6}  # migrations, which are frozen
+MOST_IN_CODE = {"core/sinks": 6, "tests": 2}  # migrations, and stores of earlier versions: neither may change
 """What each package had when this was last lowered: a new text adds none, and who rewrites one lowers its figure."""
 
 
