@@ -110,7 +110,7 @@ def show(ctx: typer.Context, job: str, read: OfJob, listed: Mapping[str, object]
             ("behind", one.lag.removeprefix("behind ")),
             ("checkpoint", one.checkpoint or "?"),
             *([("?", one.unsaid)] if one.unsaid else []),
-            ("do", one.to_do),
+            ("action", one.to_do),
         ]
         for label, value in lines:
             output.paragraph(f"{label:<10}", safe(value, 400), ascii_only)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 REFUSED = "refused: "
 """The prefix of the error of a rejected job."""
-UNSEEN = "never started here; another host may be running it"
+UNSEEN = "never started here; possibly started on another host"
 
 
 class Level(Enum):

@@ -223,7 +223,7 @@ def test_a_held_lease_refuses_with_its_holder_and_gives_way_to_a_take_over(
     assert other.store().take_lease()
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
-    assert f"held: job {mirror.job.name} run run-1 by" in error.message
+    assert f"is held by job {mirror.job.name} run run-1 by" in error.message
     mirror.take_over = True
     mirror.start().wait_running()
     mirror.stop()

@@ -269,9 +269,9 @@ def test_a_target_that_is_none_is_refused_by_name(hologres_pair: HologresPair) -
 
 def test_the_stand_in_refuses_what_a_hologres_refuses(hologres_pair: HologresPair) -> None:
     pair = hologres_pair
-    with pytest.raises(Refused, match="does not support a key of type numeric"):
+    with pytest.raises(Refused, match="does not support key columns of type numeric"):
         pair.hologres.create("mart.n", "id numeric(5,2)", ("id",))
-    with pytest.raises(Refused, match="does not support a column of type xml"):
+    with pytest.raises(Refused, match="does not support columns of type xml"):
         pair.hologres.create("mart.n", "id bigint, v xml", ("id",))
     with closing(pair.warehouse.server.connect(pair.hologres.database, autocommit=False)) as line:
         with line.cursor() as cursor:

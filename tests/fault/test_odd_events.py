@@ -35,8 +35,8 @@ def spoiled(mirror: Mirror, write: str, change: str) -> None:
 
 
 ODD = {
-    "an unknown event code": (f"INSERT INTO {TABLE} VALUES (101, 1, 'Z')", "typ = 'Z' WHERE typ = 'I'", "I, d, B, U"),
-    "the code that we use ourselves": (CHANGED, "typ = 'x' WHERE typ = 'U'", "I, d, B, U"),
+    "an unknown event code": (f"INSERT INTO {TABLE} VALUES (101, 1, 'Z')", "typ = 'Z' WHERE typ = 'I'", "I, d, B or U"),
+    "the code that we use ourselves": (CHANGED, "typ = 'x' WHERE typ = 'U'", "I, d, B or U"),
     "a deleted row without its key": (f"DELETE FROM {TABLE} WHERE id = 3", "c2 = NULL WHERE typ = 'd'", "key"),
     "an old image without its key": (CHANGED, "c1 = NULL WHERE typ = 'B'", "key"),
 }

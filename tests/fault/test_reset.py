@@ -208,7 +208,7 @@ def test_what_was_purged_after_the_plan_is_counted_and_rolled_back(resetting: Re
 
 def test_a_partial_registration_is_shown_and_finished(resetting: Resetting) -> None:
     resetting.mirror.warehouse.partial_registration("dn_2", 1)
-    with pytest.raises(Busy, match=r"1 of 4 DNs .* dn_2: registering false reached 0 of 1 nodes"):
+    with pytest.raises(Busy, match=r"1 of 4 DNs .* dn_2: registration with checkpoint false reached 0 of 1 nodes"):
         resetting.reset(EARLIEST)
     entry = resetting.on(lambda ctx: ctx.resets.open_entry())
     assert "dn_2" in entry.outcome

@@ -125,7 +125,7 @@ def test_as_root_with_binaries_that_no_other_user_can_reach(
 
 def test_a_wrong_folder_of_binaries_is_a_configuration_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(BIN_VARIABLE, str(tmp_path))
-    with pytest.raises(ConfigError, match=f"{BIN_VARIABLE} is wrong") as caught:
+    with pytest.raises(ConfigError, match=f"{BIN_VARIABLE} is not valid") as caught:
         postgres.start(tmp_path / "server", "one")
     assert BIN_VARIABLE in caught.value.hint
     assert not (tmp_path / "server").exists()

@@ -210,7 +210,7 @@ class Roles:
         ("", "eve", 3, "GRANT pg_read_all_stats TO {etl}"),
         ("pg_read_all_stats", "eve", 3, "`GRANT pg_signal_backend TO {etl}`"),
         ("pg_read_all_stats, pg_signal_backend", "eve", 0, "it has ended"),
-        ("pg_read_all_stats, pg_signal_backend", "", 3, "a superuser can: `SELECT pg_terminate_backend({pid})"),
+        ("pg_read_all_stats, pg_signal_backend", "", 3, "a superuser can run `SELECT pg_terminate_backend({pid})"),
         ("", "etl", 0, "it has ended"),
     ],
     ids=["cannot see", "may not", "pg_signal_backend", "a superuser's", "the same role"],

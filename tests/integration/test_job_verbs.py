@@ -59,7 +59,7 @@ def test_a_running_job_is_drained_and_the_server_agrees(place: Place, capsys: py
     assert surface.value("SELECT pgxc_consumed_binlog_records(%s, 0)", (TABLE,)) == 1
     surface.close()
     assert place.call("jobs", "drain", JOB, "--wait", "20s") == 0
-    assert capsys.readouterr().out.startswith(f"now: {TABLE} is drained at 20")
+    assert capsys.readouterr().out.startswith(f"{TABLE} is drained at 20")
     assert place.call("slots", "preflight", TABLE, "--for", "vacuum full") == 0
     assert place.call("slots", "preflight", TABLE) == 3
     place.mirror.stop()
@@ -87,7 +87,7 @@ def test_a_job_that_does_not_stream_is_refused_and_one_that_stops_ends_the_wait(
 ) -> None:
     place.jobs.store.register_job(JOB, str(place.config))
     assert place.call("jobs", "drain", JOB) == 3
-    assert "needs a job that is RUNNING or CATCHING UP" in capsys.readouterr().err
+    assert "only a RUNNING or CATCHING UP job can be drained" in capsys.readouterr().err
     assert place.call("jobs", "drain", "nobody") == 2
     place.jobs.start(JOB)
     place.mirror.warehouse.dn_down("dn_2")

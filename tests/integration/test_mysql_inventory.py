@@ -214,7 +214,7 @@ def test_a_trigger_that_is_made_right_after_the_server_was_asked_is_found_by_the
     filled.run("SET binlog_format = STATEMENT", "INSERT INTO o VALUES (1, 1)", "SET binlog_format = ROW")
     one.catch_up()
     assert not unasked
-    assert "it names o, a table with a trigger" in stopped(one).message
+    assert "it references o, a table with a trigger" in stopped(one).message
 
 
 @pytest.mark.parametrize("gone", ["DROP TABLE o", "RENAME TABLE o TO o2", "CREATE OR REPLACE TABLE o (id INT)"])

@@ -363,7 +363,7 @@ def test_a_table_that_cannot_be_dropped_is_named_with_its_cure(
     (left,) = json.loads(said.out)["left"]
     assert left["cure"] == f"DROP TABLE {left['table']};" and left["cure"] in said.err
     assert place.call("--reason", "again") == 1  # the next one names it, and touches it not
-    assert f"there is {left['table']} (owner etl" in capsys.readouterr().err
+    assert f"found {left['table']} (owner etl" in capsys.readouterr().err
     holder.rollback()
     holder.close()
     tables = [row[0] for row in leftovers(place.warehouse) if row[0].startswith("slotkeeper") and "pkey" not in row[0]]

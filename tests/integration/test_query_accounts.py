@@ -377,7 +377,7 @@ def test_a_query_is_a_job_that_runs_elsewhere_and_nothing_is_done_to_it_from_her
         out = " ".join(out.split())
         assert "orders to lake" in out and re.search(r"\bbatch 12, \d+s ago", out), (words, out)
     (line,) = [one for one in shell.typed("jobs", "list")[1].splitlines() if one.startswith(JOB)]
-    assert "DataFrame query, behind by 0 commits" in line[:80], "it is what 80 columns have room for"
+    assert "DataFrame query, was 0 commits behind" in line[:80], "it is what 80 columns have room for"
     before = slot_places(mirror)
     verbs: list[tuple[str, ...]] = [
         ("start", JOB), ("restart", JOB), ("stop", JOB), ("pause", JOB), ("resume", JOB), ("retry", JOB), ("logs", JOB),

@@ -184,7 +184,7 @@ def test_a_reset_goes_back_and_is_undone(shell: Shell) -> None:
     begin, end = "1:1:4:0", shell.position()
     plan = shell.json("slots", "reset", *shell.place, "--to", "point", "--point", begin)
     assert {one["name"]: one["sentence"] for one in plan["checks"]}["slot exists"].startswith("the source stores no")
-    assert {one["name"]: one["sentence"] for one in plan["checks"]}["same table"].startswith("columns and key are")
+    assert {one["name"]: one["sentence"] for one in plan["checks"]}["same table"].startswith("columns and key match")
     assert [line for line in plan["sql"] if line.startswith("source")] == []
     shell.execute(plan["id"], "slots", "reset", *shell.place)
     assert shell.position() == begin

@@ -124,4 +124,4 @@ def test_a_slot_command_is_about_one_table_and_its_plan_about_no_other(
     assert place.call("slots", "show", "ods.Lines", slot, "--json") == 0
     assert JOB in capsys.readouterr().out
     assert place.call("slots", "reset", "ods.none", slot, "--to", "latest") == 2
-    assert f"its slots: ods.orders {slot}, ods.Lines {slot}" in capsys.readouterr().err
+    assert f"known slots: ods.orders {slot}, ods.Lines {slot}" in capsys.readouterr().err

@@ -99,7 +99,7 @@ ONE = f"partition mart.low_0 of target {TARGET}"
 SPOILED: dict[str, tuple[Sequence[str], str, str]] = {
     "not logged": (
         ["ALTER TABLE mart.low_0 SET UNLOGGED"],
-        f"{ONE} is not a logged table: a crash would empty it, but not its progress",
+        f"{ONE} is not a logged table: a crash would empty it, but not its progress rows",
         "ALTER TABLE mart.low_0 SET LOGGED",
     ),
     "a row trigger": (

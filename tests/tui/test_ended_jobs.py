@@ -42,7 +42,7 @@ PRESENT = re.compile(
 )
 """Words in the present tense about a job, its lanes and its figures."""
 _ALLOWED = re.compile(
-    r"wanted:? +running|last known[^|]*|no job reads|mean [\d.k]+ events/s"
+    r"(?:wanted|desired):? +running|last known[^|]*|no job reads|mean [\d.k]+ events/s"
     r"|blocked until read: .*|no session of a job waits for a lock"
 )
 """Where they are allowed: the desired state, values marked as last known, means over a recorded time, and the actions

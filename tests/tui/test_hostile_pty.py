@@ -272,7 +272,7 @@ def test_a_job_with_an_unchecked_name_is_shown_and_its_log_rejected_with_an_erro
         terminal.send("\r")
         terminal.shows("> Z")
         terminal.send("l")
-        terminal.shows("cannot be used")
+        terminal.shows("is invalid")
         assert terminal.process.poll() is None
         terminal.end()
         assert terminal.screen.foreign == []

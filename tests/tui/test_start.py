@@ -150,7 +150,7 @@ def test_what_is_typed_in_one_go_is_taken_in_its_order(tmp_path: Path) -> None:
     terminal.press(b"/zz\r", b"filter zz")
     terminal.press(b"?mouse", b"on or off")
     terminal.press(b"\x1b", b"filter zz")
-    terminal.press(b"q", b"leave?")
+    terminal.press(b"q", b"quit anyway?")
     terminal.press(b"y", ALTERNATE_OFF)
     assert terminal.end() == 0
 

@@ -171,7 +171,7 @@ def test_a_job_that_this_host_knows_nothing_of_is_unknown_and_never_ok(
     Store.open(tmp_path / "s").close()
     words = ["status", "--exit-code", "--config", str(path)]
     assert main(words) == 3
-    unseen = "never started here; another host may be running it"
+    unseen = "never started here; possibly started on another host"
     assert capsys.readouterr().out == f"UNKNOWN   orders_rt  -: {unseen}\n"
     assert main([*words, "--json"]) == 3
     found = json.loads(capsys.readouterr().out)
