@@ -43,7 +43,7 @@ def content_of(reading: BinaryIO, most_bytes: int = STATE_FILE_BYTES) -> bytes:
 
 
 def end_in(reading: BinaryIO, most_bytes: int) -> tuple[bytes, bool]:
-    """Return the end of an open file, starting at a line start, and whether it is the whole file. Raises OSError."""
+    """Return the last lines of an open file, and whether they are the whole file. Raises OSError."""
     size = reading.seek(0, os.SEEK_END)
     begin = max(0, size - most_bytes)
     reading.seek(max(0, begin - 1))  # one byte more, because the part may start exactly at a line start
@@ -60,8 +60,8 @@ def output_of(
 ) -> tuple[int, bytes]:
     """Run a program without input; return its exit code and its output, including stderr if `errors_too`.
 
-    `env` is its environment (default: that of this process). If it runs too long or writes too much, it is killed
-    together with its child processes. Raises OSError, subprocess.TimeoutExpired and TooLong.
+    `env` is the program's environment (default: this process's environment). A program that exceeds the time or size
+    limit is killed together with its child processes. Raises OSError, subprocess.TimeoutExpired and TooLong.
     """
     stderr = subprocess.STDOUT if errors_too else subprocess.DEVNULL
     end = time.monotonic() + seconds
@@ -79,7 +79,7 @@ def output_of(
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """Kill a program and its child processes: otherwise a program that a script waits for would continue to run."""
+    """Kill a program and its child processes; otherwise a program started by a script would continue to run."""
     try:
         import psutil
     except ImportError:  # a cluster's worker has psycopg2 only: child processes are not killed there

@@ -1,4 +1,4 @@
-"""The only use of `time` and `random` in the core's decisions: all other code gets the time from its caller."""
+"""The clock and random numbers for the core's decisions; no other code of the core uses `time` or `random` for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The current time, monotonic and UTC, and random numbers."""
+    """Source of the current time (monotonic and UTC) and of random numbers."""
 
     def monotonic(self) -> float:
         """Return monotonic seconds for deadlines and durations, including time while the host is suspended."""
@@ -25,8 +25,8 @@ class Clock(Protocol):
 def monotonic() -> float:
     """Return the seconds since this host started, including suspended time where the system counts it.
 
-    A server continues while this host is suspended: Linux's CLOCK_MONOTONIC stops then, CLOCK_BOOTTIME does not
-    (https://man7.org/linux/man-pages/man2/clock_gettime.2.html).
+    Servers continue to run while this host is suspended. Linux's CLOCK_MONOTONIC stops during a suspension,
+    CLOCK_BOOTTIME does not (https://man7.org/linux/man-pages/man2/clock_gettime.2.html).
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
 

@@ -1,4 +1,4 @@
-"""The only codec of records: converts frozen dataclasses to and from JSON and plain values; documents their fields.
+"""The codec of all records: converts frozen dataclasses to and from JSON and plain values, and reads their field texts.
 
 A record defines each field once: name, type, default, and a docstring below it with its meaning and unit. JSON, stored
 columns and schemas are generated from these. An unknown key is ignored and a missing key gets its default, so that
@@ -30,7 +30,7 @@ def text_of(record: object) -> str:
 
 
 def record_of(kind: type[_Record], values: object) -> _Record:
-    """Return the record with these values; raises ValueError, which names the field, if a value is invalid.
+    """Return the record with these values; raises ValueError with the field's name if a value is invalid.
 
     A time can also be a number of seconds since 1970.
     """
@@ -49,7 +49,7 @@ def aware(*moments: datetime | None) -> None:
 
 
 def shown(record: Any) -> dict[str, Any]:
-    """Return the record's own fields for display: a `Moment` as a datetime, an empty `TextOrNull` as None."""
+    """Return the record's fields for display: a `Moment` as a datetime, an empty `TextOrNull` as None."""
     return {name: show(getattr(record, name)) for name, show in _shown(cast(Hashable, type(record)))}
 
 
@@ -77,7 +77,7 @@ def field_texts(kind: type) -> Mapping[str, str]:
 
 @cache
 def attribute_texts(kind: type) -> Mapping[str, str]:
-    """Return the docstrings of a class's attributes, for those that have one."""
+    """Return the docstrings of a class's attributes; attributes without a docstring are left out."""
     import ast  # only schema and documentation generators read source code
     import inspect
     import textwrap

@@ -46,7 +46,7 @@ class SlotkeeperError(Exception):
 
     kind: ClassVar[ErrorKind] = ErrorKind.DEFECT
     table = ""
-    """The source table, if the code that raised the error or passed it on has set it."""
+    """The source table, if the code that raised or handled the error has set it."""
     timed_out = False
     """Whether Slotkeeper's own limit ended the request; set by the code that knows the server's codes."""
     no_more = ""
@@ -198,9 +198,9 @@ class TopologyTrouble(Trouble):
 
 
 def classed(error: BaseException) -> SlotkeeperError:
-    """Return a SlotkeeperError unchanged; else an Unclassified with the exception's type, and its origin as the cause.
+    """Return a SlotkeeperError unchanged; otherwise an Unclassified with the exception's type, caused by its origin.
 
-    The text of another exception may contain a row's values or a secret, so it is not copied.
+    The message of any other exception may contain a row's values or a secret, so it is not copied.
     """
     if isinstance(error, SlotkeeperError):
         return error
@@ -208,7 +208,7 @@ def classed(error: BaseException) -> SlotkeeperError:
 
 
 def origin(error: BaseException | None) -> str:
-    """Return the types and code locations of an exception and its causes, without their texts; "" for None.
+    """Return the types and code locations of an exception and its causes, without their messages; "" for None.
 
     >>> origin(ValueError("secret"))
     'ValueError'
@@ -249,7 +249,7 @@ KINDS: dict[ErrorKind, type[SlotkeeperError]] = {
 class ErrorValues:
     """An error as plain values; `trouble` is the value of its `TroubleName`, if it is a Trouble.
 
-    Of any other exception, only type and code location are stored: its text may contain a row's values or a secret.
+    Of any other exception, only type and code location are stored: the message may contain row values or a secret.
     """
 
     kind: str
@@ -263,7 +263,7 @@ class ErrorValues:
 
     @classmethod
     def of(cls, error: BaseException) -> ErrorValues:
-        """Return the values of an error; any other exception has kind unknown, and causes have no text."""
+        """Return the values of an error; any other exception has kind unknown, and causes have no message."""
         known = classed(error)
         trouble = known.name.value if isinstance(known, Trouble) else ""
         cause = known.cause or origin(known.__cause__)

@@ -1,6 +1,6 @@
-"""The core as a library: read a slot batch by batch, see its errors, write to a sink, register. At least once.
+"""The core as a library: read a slot in batches, handle errors, write to a sink, register. At-least-once delivery.
 
-No progress row exists here: the slot's own points record the progress. A program that ends between writing and
+The library uses no progress rows: the slot's own points record the progress. A program that ends between writing and
 registering reads its last batch again, and the sink's upserts and deletes by key make that harmless. A slot that is
 read in this way belongs to no job.
 """
@@ -44,9 +44,9 @@ def passes(error: SlotkeeperError) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One change; `values`: text by column, None for NULL. B and d records have only the values of the key.
+    """One change; `values`: text by column, None for NULL. Records of kind `B` and `d` have only the values of the key.
 
-    A row that the channel's filter does not accept (any more) is a d record with all its values.
+    A row that does not match the channel's filter, or no longer matches it, is a `d` record with all its values.
     """
 
     kind: EventType
@@ -82,7 +82,8 @@ class Reader:
     """One slot of one table, read in this thread; the job supplies source, table, slot and options.
 
     Every call raises errors of `slotkeeper.core.errors`: a `Trouble` means that changes may have been dropped. A source
-    under GTM-Lite can be read only if `points_proven`: `doctor --probe` found one sync point per transaction there.
+    under GTM-Lite can be read only with `points_proven`, that is, if `doctor --probe` found one sync point per
+    transaction there.
 
     Raises Refused for a source kind that stores no slot points or supplies no COPY text.
     """

@@ -1,15 +1,15 @@
 """Read trusted files only if no user except this one and root could have written them.
 
-A user who can change a trusted file (a configuration names commands) decides what runs as this user. The rule
-(`complaint`) is that of sshd's StrictModes (`safe_path` in OpenSSH's misc.c): the file and every folder above it belong
-to this user or to root, and no other user can write to them. As in Kupsch and Miller, "How to Open a File and Not Get
-Hacked" (2008), links on the path are checked, too, and a folder with the sticky bit, such as /tmp, can be writable by
-all, because only the owner of an entry can rename it there (unlink(2)). An access control list shows in the group bits,
-which contain its mask (acl(5)).
+A user who can change a trusted file, such as a configuration that names commands, can run programs as this user. The
+rule (`complaint`) is that of sshd's StrictModes (`safe_path` in OpenSSH's misc.c): the file and every folder above it
+belong to this user or to root, and no other user can write to them. As in Kupsch and Miller, "How to Open a File and
+Not Get Hacked" (2008), links on the path are checked, too, and a folder with the sticky bit, such as /tmp, can be
+writable by all, because only the owner of an entry can rename it there (unlink(2)). An access control list is visible
+in the group bits, which contain its mask (acl(5)).
 
-The path is followed name by name, including links. The file is opened without following links, then checked and read
-through that descriptor, so the checked file is the file that is read. No other user can change the path in between:
-every folder on it belongs to this user or to root.
+The path is followed component by component, including links. The file is opened without following links, then checked
+and read through that descriptor, so the checked file is the file that is read. No other user can change the path in
+between: every folder on it belongs to this user or to root.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Part:
     uid: int
     gid: int
     mode: int
-    """Its permission bits."""
+    """The entry's permission bits."""
     owner: str
-    """Its user as text: "alice (uid 1000)"."""
+    """The entry's owner as text: "alice (uid 1000)"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Complaint:
 
 
 def complaint(what: str, parts: Sequence[Part], us: int, team: Team | None = None) -> Complaint | None:
-    """Return the problem with a path, `parts` from / to its end; None if it is safe. `us`: the effective user.
+    """Return the problem with a path, given as its parts from /, or None if it is safe. `us`: the effective user.
 
     `what` names the file or folder in messages.
 
@@ -129,7 +129,7 @@ def _foreign(subject: str, part: Part, us: int) -> Complaint:
 
 
 LINKS_MOST = 40
-"""The number of links that Linux follows in one path (path_resolution(7))."""
+"""Maximum number of links that Linux follows in one path (path_resolution(7))."""
 _KINDS = {stat.S_IFREG: Kind.FILE, stat.S_IFDIR: Kind.FOLDER, stat.S_IFLNK: Kind.LINK}
 
 
@@ -140,7 +140,7 @@ class NotOurs(Refused):
 def read(path: Path, what: str, most: int) -> bytes:
     """Read at most `most` bytes of a regular file that no other user can change; `what` names it in messages.
 
-    Raises NotOurs if another user could change it, OSError if it cannot be read, ValueError for a NUL.
+    Raises NotOurs if another user could change it, OSError if it cannot be read, ValueError if the path contains a NUL.
     """
     *above, end = follow(path)
     if end.kind is Kind.FOLDER:
@@ -155,7 +155,7 @@ def read(path: Path, what: str, most: int) -> bytes:
 
 
 def read_private(path: Path, what: str, most: int) -> bytes:
-    """Read a file like `read`, but only if it is this user's, not a link, and closed to other users (mode 0600).
+    """Read a file like `read`, but only if it is this user's, not a link, and inaccessible to others (mode 0600).
 
     Raises NotOurs, OSError and ValueError, like `read`.
     """
@@ -188,13 +188,13 @@ def check(path: Path, what: str) -> Complaint | None:
 
 
 def refuse(parts: Sequence[Part], what: str, team: Team | None = None) -> None:
-    """Raise NotOurs if other users could change the file or folder at the end of these parts."""
+    """Raise NotOurs if other users could change the file or folder that these path entries lead to."""
     if found := complaint(what, parts, os.geteuid(), team):
         raise NotOurs(found.text, found.hint)
 
 
 def follow(path: Path) -> tuple[Part, ...]:
-    """Return every folder and link on a path, starting with /, and its end; raises OSError if the path ends early."""
+    """Return each folder and link on a path, from / to its last component; raises OSError if a component is missing."""
     here = Path(os.sep)
     parts = [_part(here, here.lstat())]
     pending = [*reversed(path.absolute().parts[1:])]
@@ -253,7 +253,7 @@ def is_member(uid: int, gid: int) -> bool:
 
 
 def team(parts: Sequence[Part], gid: int) -> Team:
-    """Return a group with the owners of the parts that are members of it."""
+    """Return the team of a group: the group, and the owners of the path entries who are its members."""
     return Team(gid, frozenset(uid for uid in {part.uid for part in parts} if is_member(uid, gid)))
 
 

@@ -13,13 +13,13 @@ MASK = "***"
 LEAST = 3
 """Minimum length of a part of a secret that is masked at the ends of a piece; many pieces end in shorter parts."""
 STRIDE, PIECE = 32, 8
-"""The first pieces of 8 characters of a long spelling, at 32 consecutive positions, are known. Wherever a text contains
-the spelling, one of these pieces is at a multiple of 32. So the text is cut there, instead of being searched for each
-spelling."""
+"""Of a long spelling, the pieces of 8 characters that start at its first 32 positions are known. Wherever a text
+contains the spelling, one of these pieces starts at a multiple of 32, so only these positions of the text are compared,
+instead of searching for each spelling."""
 
 
 class Known:
-    """The spellings to mask, the longest first, so that nothing is left of a secret that contains another one."""
+    """The spellings to mask, the longest first, so that nothing is left of a secret that contains another secret."""
 
     def __init__(self, spellings: Iterable[str] = ()) -> None:
         self.spellings = sorted(filter(None, set(spellings)), key=len, reverse=True)
@@ -29,7 +29,7 @@ class Known:
         self._pieces = {one[at : at + PIECE] for one in self.spellings[: self._long] for at in range(STRIDE)}
 
     def without(self, text: str) -> str:
-        """Return the text without the spellings.
+        """Return the text with the spellings masked.
 
         >>> Known(["abc", "abcd"]).without("password=abcd;abc")
         'password=***;***'
@@ -40,14 +40,14 @@ class Known:
         if first < self._long:
             pieces = [text[at : at + PIECE] for at in range(0, len(text), STRIDE)]
             first = self._long if self._pieces.isdisjoint(pieces) else first
-        # search for each one: a pattern of all is slower, and compiling it took seconds for long tokens
+        # search for each spelling: one pattern for all is slower, and compiling it took seconds for long tokens
         for one in self.spellings[first:]:
             if one in text:
                 text = text.replace(one, MASK)
         return text
 
     def within(self, piece: str) -> str:
-        """Return a piece cut out of a text without the spellings; also mask a part of a spelling at its ends.
+        """Return a piece of a longer text with the spellings masked, also those that its ends cut off.
 
         >>> Known(["abcdef"]).within("def, abcdef, ab, abc"), Known(["abcdef"]).within("f, ab")
         ('***, ***, ab, ***', 'f, ab')
@@ -82,17 +82,17 @@ def know(spellings: Iterable[str]) -> None:
 
 
 def masked(text: str) -> str:
-    """Return the text without the secrets known to this process."""
+    """Return the text with the secrets known to this process masked."""
     return _known[0].without(text)
 
 
 def masked_piece(piece: str) -> str:
-    """Return a piece cut out of a text without the secrets known to this process, and without parts of cut secrets."""
+    """Return a piece of a longer text with this process's secrets masked, also those that its ends cut off."""
     return _known[0].within(piece)
 
 
 def masked_values(value: object) -> object:
-    """Mask values in JSON form: texts are masked, numbers and the keys of objects stay as they are.
+    """Mask values in JSON form: strings are masked, numbers and the keys of objects stay as they are.
 
     >>> masked_values({"rows": 7, "said": ["fine", None]})
     {'rows': 7, 'said': ['fine', None]}

@@ -1,7 +1,7 @@
 """Decide whether to retry after a failure. Pure: the caller passes the history and a random number.
 
-Two levels. The documented series of the vendor's connector bounds one *quick* series; after it, for transient causes,
-`[jobs.X.retry]` retries with backoff and jitter, by default without end.
+There are two levels. The *quick* series has the limits that the vendor's connector documents; after it, transient
+causes are retried according to `[jobs.X.retry]`, with backoff and jitter, by default without end.
 
 | kind | decision |
 | --- | --- |
@@ -42,16 +42,16 @@ ACCESS_TRIES = 2
 LOGIN_WAIT_MOST = 60.0
 """Seconds between two comparisons of a rejected password with its reference; if they are equal, no login is tried."""
 FLUSH_WAIT = 1.0
-"""Seconds that the n-th wait of the sink's quick series has per n (the connector's 1 s x n)."""
+"""Seconds by which each wait of the sink's quick series exceeds the previous one (the connector's 1 s x n)."""
 SOURCE_JITTER = 0.1
 """The connector's Random(100), in seconds."""
 _DOUBLINGS = 40
-"""Backoff stops doubling here: far above every allowed `wait_max`, so that no number gets too large."""
+"""Maximum number of doublings of the backoff, far above every allowed `wait_max`; the limit prevents an overflow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure: `where` is "source", "sink" or ""; `width`: the sync points of the step, 0 if it has none."""
+    """A failure: `where` is "source", "sink" or ""; `width`: the step's number of sync points, 0 if none."""
 
     kind: ErrorKind
     where: str = ""
@@ -78,7 +78,7 @@ class RetryRules:
     wait_jitter: int = _RETRY.wait_jitter
     give_up_after: int | None = None
     awaits_secret: bool = True
-    """Whether to wait for a new password after a rejection; not at a first start, which a user watches."""
+    """Whether to wait for a new password after a rejection; False at a first start, which a user watches."""
 
     @classmethod
     def of(cls, spec: JobSpec) -> RetryRules:
@@ -96,7 +96,7 @@ class RetryRules:
 
 @dataclass(frozen=True, slots=True)
 class RetryAfter:
-    """Retry the same after `seconds`; `attempt` counts the retries since the last success, from 1."""
+    """Retry the same step after `seconds`; `attempt` counts the retries since the last success, from 1."""
 
     seconds: float
     attempt: int
@@ -155,7 +155,7 @@ LOGIN_REFUSED = "login rejected: the one remaining attempt is made at its schedu
 
 
 def why_not_now(history: History) -> str:
-    """Return why a requested retry must not shorten the wait; "" if it can: the try counts like any other.
+    """Return why a requested retry must not shorten the wait; "" if it can; the retry counts like any other.
 
     >>> why_not_now(History(failures=3, sink=3)), why_not_now(History(failures=1, access=1)) == LOGIN_REFUSED
     ('', True)
@@ -169,7 +169,8 @@ def after(history: History, failure: Failure, rules: RetryRules) -> History:
     """Return the history including this failure, for the next `decide`.
 
     OVERSIZE leads to a smaller step, not to a wait, so it does not change the other counts. If the job waits for a new
-    password, `login` counts consecutive rejections: another failure shows that the login succeeded.
+    password, `login` counts consecutive rejections; any other failure resets it, because it shows that the login
+    succeeded.
     """
     if failure.kind is ErrorKind.OVERSIZE:
         return history

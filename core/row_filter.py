@@ -1,9 +1,9 @@
-"""A row filter: one condition over a row's own columns, parsed, and sent in its parsed form, not as typed.
+"""A row filter: one condition over a row's own columns, which is parsed, and sent in its parsed form, not as typed.
 
 Everything that is not on a list here is rejected: keywords, operators, functions, types, literals. The sent text has
 the typed tokens in the typed order, so that the server's own precedence applies; names are quoted, functions and types
-are qualified with pg_catalog, and strings have one form. That text is parsed again, and both trees must be equal. ADR
-0026 gives the reasons; `slotkeeper.core.config.values` reads the configuration with this module, and
+are qualified with pg_catalog, and all strings are written in one form. That text is parsed again, and both trees must
+be equal. ADR 0026 gives the reasons; `slotkeeper.core.config.values` reads the configuration with this module, and
 `slotkeeper.core.sources.dws.eligibility` checks a table.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
 DEEPEST = 50
-"""Maximum nesting depth of parentheses: the recursive parser has a limit, too."""
+"""Maximum nesting depth of parentheses, because the recursive parser has a limit, too."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -31,7 +31,7 @@ _KEYWORDS = _words(
     "and or not in between is null true false unknown distinct from like ilike escape case when then else end as"
 )
 _CONSTRUCTS = _words("coalesce nullif greatest least cast")
-"""Grammar that looks like a function: it has no schema."""
+"""SQL constructs that look like functions but have no schema."""
 
 FUNCTIONS = _words(
     """
@@ -41,18 +41,18 @@ FUNCTIONS = _words(
     """
 )
 """Functions of pg_catalog that always return the same result and change nothing. PostgreSQL 18 and DWS, "String
-Functions and Operators", "Mathematical Functions"; date_part and date_trunc of a timestamptz use our sessions' pinned
-TimeZone."""
+Functions and Operators", "Mathematical Functions"; date_part and date_trunc of a timestamptz use the TimeZone that
+Slotkeeper sets in its sessions."""
 
 _OPERATORS = _words("= <> != < <= > >= + - * / % ^ || ~ ~* !~ !~* -> ->> ( ) , ::")
 _PLAIN = frozenset("+-*/<>=")
-"""PostgreSQL, "Operators": an operator of these alone never ends in + or -, so a + or - after it is a sign."""
+"""PostgreSQL, "Operators": an operator of only these never ends in + or -, so a + or - after it is a sign."""
 
 _AS_TEXT = _words("like ilike ~ ~* !~ !~* -> ->>")
-"""Operators with text on their right, so that a string there is never read as a time."""
+"""Operators whose right operand is text, so that a string there is never read as a time."""
 
 _MOVING = _words("now today tomorrow yesterday")
-"""PostgreSQL, "Special Date/Time Inputs": words that a time type reads as the moment of the query."""
+"""PostgreSQL, "Special Date/Time Inputs": words that a time type reads as the time of the query."""
 
 _TYPES = {
     "smallint": "int2",
@@ -86,22 +86,22 @@ _TYPES = {
 _SIZED = frozenset({"numeric", "varchar", "timestamp", "timestamptz", "time"})
 _TIMES = frozenset({"date", "time", "timestamp", "timestamptz"})
 _TYPED = frozenset({"date", "time", "timestamp", "timestamptz", "interval"})
-"""Types that can precede a string, which then has that type."""
+"""Types that can precede a string literal, which then has that type."""
 
 _WORD = re.compile(r"[^\W\d][\w$]*")
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 class WrongFilter(ValueError):
-    """The rule that a filter breaks, as "must ..."; never includes a value of the filter."""
+    """An error that states the rule that a filter breaks, as "must ...", without any value of the filter."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
     """A parsed filter; `text` is the text that is sent.
 
-    `columns`: the columns that it names. Of these, `bare` columns are compared or computed with as they are, without a
-    cast after them, and `timed` columns are cast to a date or a time.
+    `columns`: the columns that the filter names. Of these, `bare` columns are used in comparisons or computations
+    without a cast, and `timed` columns are cast to a date or a time.
     """
 
     text: str
@@ -143,7 +143,7 @@ def read(typed: str) -> RowFilter:
 
 
 def _tokens(typed: str) -> list[_Token]:
-    """Return the tokens, with operators whole; only blanks can be between tokens."""
+    """Return the tokens, each operator as one token; only blanks can separate tokens."""
     from sqlglot.dialects.postgres import Postgres  # takes half a second, only if there is a filter
     from sqlglot.errors import TokenError
 
@@ -165,7 +165,7 @@ def _tokens(typed: str) -> list[_Token]:
 
 
 def _pieces(token: _Token, value: str) -> Iterator[_Token]:
-    """Yield the tokens in a parser's token, by their own text; `value`: the value that the parser gave it."""
+    """Yield the tokens that one token of the parser contains, as typed; `value`: the parser's value of that token."""
     text, at = token.text, token.start
     if text[0] == "'" and text == "'" + value.replace("'", "''") + "'":
         yield _Token("string", text, at, token.end)
@@ -191,7 +191,7 @@ def _odd(text: str) -> str:
 
 
 def _whole(tokens: Sequence[_Token]) -> Iterator[_Token]:
-    """Yield operators as the server reads them: adjoining signs are one, except a sign after plain ones."""
+    """Yield operators as the server reads them: adjacent signs form one operator, except a final sign + or -."""
     at = 0
     while at < len(tokens):
         last = at
@@ -213,7 +213,7 @@ def _whole(tokens: Sequence[_Token]) -> Iterator[_Token]:
 
 
 def _joins(tokens: Sequence[_Token], at: int) -> bool:
-    """Whether a token and the next are one operator; raises WrongFilter if a literal and the next token touch."""
+    """Whether a token and the next form one operator; raises WrongFilter if no blank follows a literal."""
     if at + 1 == len(tokens) or tokens[at].end != tokens[at + 1].start:
         return False
     one, two = tokens[at], tokens[at + 1]
@@ -341,15 +341,15 @@ class _Reading:
             self._put(size, size, 5 if "," in size else 3)
 
     def _cast_whole(self) -> _Token | None:
-        """Return the token that is cast, with :: or AS before this position, if it is one token; else None."""
+        """Return the token that the :: or AS before this position casts, if it is a single token; else None."""
         if self._word(-1) == "::":
-            alone = self._word(-3) not in ("::", ".", "as")  # else it is a type
+            alone = self._word(-3) not in ("::", ".", "as")  # otherwise the token is a type
         else:
             alone = (self._word(-4), self._word(-3)) == ("cast", "(")
         return self.tokens[self.at - 2] if alone and self.at > 1 else None
 
     def _refuse_time(self, value: _Token | None) -> None:
-        """Reject text cast to a time that could mean now: check a literal, record a column, reject anything else."""
+        """Reject a cast to a time if the text could mean now: check a literal, record a column, reject the rest."""
         if value is not None and value.kind == "string":
             if _MOVING & set(re.findall("[a-z]+", value.text.lower())):
                 raise WrongFilter("must not contain a time that means the current time (now, today, ...)")

@@ -30,7 +30,7 @@ RESERVED = frozenset(
         """,
     )
 )
-"""Words that cannot be column names without quotes. PostgreSQL, "SQL Key Words"; DWS, "Keyword": the reserved words."""
+"""Reserved words, which cannot be column names without quotes (PostgreSQL, "SQL Key Words"; DWS, "Keyword")."""
 
 
 @cache
@@ -51,7 +51,7 @@ def statements(package: str, name: str = "queries.sql") -> dict[str, str]:
 
 
 def quoted(name: str) -> str:
-    """Return an identifier for a statement; a plain identifier is unchanged unless it is a reserved word.
+    """Return an identifier quoted for a statement; a plain identifier is unchanged unless it is a reserved word.
 
     >>> quoted("orders"), quoted('Or"ders'), quoted("order")
     ('orders', '"Or""ders"', '"order"')
@@ -64,7 +64,7 @@ def _part(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    r"""Return a string literal that means the same under each value of `standard_conforming_strings`.
+    r"""Return a string literal that has the same meaning for each value of `standard_conforming_strings`.
 
     >>> print(literal("o'clock"), literal("a\\b"))
     'o''clock' E'a\\b'
@@ -74,10 +74,10 @@ def literal(text: str) -> str:
 
 
 def dotted(name: str) -> str:
-    """Return `schema.table` from the configuration in the form that a server reads as exactly this name.
+    """Return `schema.table` from the configuration, quoted so that a server reads exactly this name.
 
-    A server folds unquoted text to lower case, so every part that is not plain is quoted. Words are reserved only as
-    unqualified names.
+    A server folds unquoted names to lower case, so every part that is not a plain identifier is quoted. Reserved words
+    are not quoted, because they are reserved only as unqualified names.
 
     >>> dotted("ods.orders"), dotted("Ods.Order Lines")
     ('ods.orders', '"Ods"."Order Lines"')

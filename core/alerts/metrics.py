@@ -26,7 +26,7 @@ Samples = Iterable[tuple[Labels, float | None]]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric: its name without the prefix, its meaning, and its samples. Samples of value None are not exported."""
+    """One metric: its name without the prefix, its help text, and its samples. Samples with value None are omitted."""
 
     name: str
     help: str
@@ -34,7 +34,7 @@ class Metric:
 
 
 def exposition(facts: Facts, faults: Iterable[Fault]) -> str:
-    """Return the complete text, which ends with `# EOF`."""
+    """Return the complete OpenMetrics text, which ends with `# EOF`."""
     lines = [line for one in _metrics(facts, list(faults)) for line in _lines(one)]
     return "\n".join([*lines, "# EOF"]) + "\n"
 
@@ -99,7 +99,7 @@ def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> Labels:
 
 
 def _lines(metric: Metric) -> Iterator[str]:
-    """Yield the lines of a metric; none if it has no sample. Of samples with the same labels, the last one counts."""
+    """Yield the lines of a metric; none if it has no sample. If several have the same labels, the last is used."""
     samples = {labels: value for labels, value in metric.samples if value is not None}
     if not samples:
         return

@@ -18,7 +18,7 @@ from slotkeeper.core.redaction import masked_values
 
 
 class Kind(Enum):
-    """The kind of a notification; the values are those in its JSON."""
+    """The kind of a notification; the values appear in its JSON."""
 
     FIRED = "fired"
     AGAIN = "again"
@@ -39,8 +39,8 @@ class Firing:
     sent_as: Severity | None = None
     """The severity in the last notification; None if none was sent."""
     over: bool = False
-    """True if the fault has ended. Its record is kept until the gap has passed, so that a fault that returns is not
-    sent sooner."""
+    """True if the fault has ended. Its record is kept until the gap has passed, so that no alert is sent earlier if the
+    fault returns."""
 
 
 Remembered = Mapping[str, Firing]
@@ -79,11 +79,11 @@ def evaluate(
     """Evaluate the current faults once, with `gap` in seconds.
 
     An alert is sent when a fault starts, immediately when it becomes worse, and again after each gap, unless the fault
-    is acknowledged or silenced. When a fault that was sent is no longer found, its end is sent once. A fault that
-    returns within the gap after its last alert is sent when the gap has passed. `judged` returns whether this
-    evaluation could have found a fault: other faults are neither sent nor ended.
+    is acknowledged or silenced. When a fault with a sent alert is no longer found, its end is sent once. If a fault
+    returns within the gap after its last alert, the next alert is sent when the gap has passed. `judged` returns
+    whether this evaluation could have found a fault: other faults are neither sent nor ended.
     """
-    found = {one.key: one for one in reversed(ranked(faults)) if judged(one)}  # the worst per key remains
+    found = {one.key: one for one in reversed(ranked(faults)) if judged(one)}  # the worst fault per key remains
     firing = dict(before)
     notes: list[Notification] = []
     for key, fault in found.items():
@@ -127,7 +127,7 @@ def standing(firing: Remembered) -> Iterator[Firing]:
 
 
 def a_test(now: datetime) -> Notification:
-    """Return a notification that is labeled as a test and is about no real fault."""
+    """Return a test notification, which is labeled as such and reports no real fault."""
     fault = Fault(
         "test", Party.PERSON, "a test", Severity.WARNING, "a user requested a test notification", "no problem",
         "No action needed: this is a TEST",
@@ -144,7 +144,7 @@ OF_THE_COMMAND = "alert_command_fails"
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A notification that the command has not accepted; `begun`: the command was started and may have sent it."""
+    """A notification that the command has not accepted; if `begun`, the command was started and may have sent it."""
 
     notification: Notification
     begun: bool = False

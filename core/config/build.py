@@ -1,7 +1,7 @@
 """Build endpoints and jobs from a raw tree: read each table, then check the rules that involve two tables.
 
-Names are used exactly as written, and servers receive them unchanged (`slotkeeper.core.sqltext.dotted`), so two
-spellings are two tables.
+Names are used exactly as written and are sent to servers unchanged (`slotkeeper.core.sqltext.dotted`), so two
+different spellings refer to two different tables.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _servers(
     kinds: Collection[str],
     traits: Callable[[str], SourceTraits | SinkTraits],
 ) -> Iterator[tuple[str, dict[str, Any], Endpoint]]:
-    """Yield each entry of `[sources.X]` or `[sinks.X]` with the values for its kind, which the key `key` names."""
+    """Yield each entry of `[sources.X]` or `[sinks.X]` with its values; the key named `key` contains its kind."""
     entries = as_table(reading, (table,), reading.tree.get(table, {}))
     for name in entries:
         _check_name(reading, (table, name), name)
@@ -112,7 +112,7 @@ def _known(name: object, names: Collection[str]) -> TypeGuard[str]:
 
 
 def _stored(reading: Reading, path: Path, sink: SinkEntry, sinks: Mapping[str, SinkEntry]) -> None:
-    """Check that only a sink that stores no progress rows sets progress_store, and that it names a suitable sink."""
+    """Check progress_store: only a sink that stores no progress rows can set it, and it must name a suitable sink."""
     here = (*path, "progress_store")
     known = ", ".join(name for name, one in sinks.items() if sink_traits(one.kind).stores_for_others) or "none"
     if sink_traits(sink.kind).is_store:
@@ -136,7 +136,7 @@ def _stored(reading: Reading, path: Path, sink: SinkEntry, sinks: Mapping[str, S
 def read_jobs(
     reading: Reading, sources: Mapping[str, SourceEntry], sinks: Mapping[str, SinkEntry]
 ) -> tuple[dict[str, JobSpec], dict[str, ConfigError]]:
-    """Read all `[jobs.X]`; return the usable jobs, which do not conflict, and the error of each other job."""
+    """Read all `[jobs.X]`; return the usable jobs, none of which conflict, and the error of each unusable job."""
     jobs: dict[str, JobSpec] = {}
     refused: dict[str, ConfigError] = {}
     for name, raw in as_table(reading, ("jobs",), reading.tree.get("jobs", {})).items():
@@ -363,7 +363,7 @@ def _apart(reading: Reading, path: Path, job: JobSpec, other: JobSpec) -> None:
             )
 
 
-# -- channels: one source table to one target each, every table once -----------------------------------------------
+# -- channels: each maps one source table to one target; no table occurs twice -----------------------------------------
 
 
 def _channels(reading: Reading, path: Path, raw: Table, on_schema_change: str) -> tuple[ChannelSpec, ...]:
@@ -405,7 +405,7 @@ def _refuse_twice(reading: Reading, here: Path, channel: ChannelSpec, before: li
 
 
 def _refuse_newer_names(reading: Reading, path: Path, raw: object) -> None:
-    """Reject a connector 2.x name in the table at `path`, whether quoted or parsed as nested tables."""
+    """Reject a connector 2.x name in the table at `path`, either quoted or parsed as nested tables."""
     table = as_table(reading, path, raw)
     for name in table:
         if name == NEWER or name.startswith(f"{NEWER}."):
@@ -427,7 +427,7 @@ def _spark(reading: Reading, path: Path, raw: object) -> SparkOptions:
     settings = tuple(_settings(reading, (*here, "settings"), given.pop("settings") or {}))
     asked = _MEMORY.fullmatch(dict(settings).get("spark.executor.memory", "").lower())
     if master.memory and asked and int(asked[1]) * (1024 if asked[2] == "g" else 1) > master.memory:
-        # an executor larger than its worker is never started, so the job would wait forever
+        # an executor larger than its worker never starts, so the job would wait indefinitely
         what = f"{dotted(here)}.settings: spark.executor.memory exceeds the memory of a worker of {master.text}"
         raise reading.error((*here, "settings"), what, "reduce it, or give the workers more memory")
     return SparkOptions(settings=settings, secret=secret, **as_fields(SparkOptions, given))
@@ -436,7 +436,7 @@ def _spark(reading: Reading, path: Path, raw: object) -> SparkOptions:
 def _only_on_a_cluster(
     reading: Reading, path: Path, given: Mapping[str, Any], master: Master, secret: SecretRef
 ) -> None:
-    """Check that secret and interpreter are set only for a standalone cluster; local masters use this process's own."""
+    """Check that secret and Python are set only for a standalone cluster; local masters use those of this process."""
     if master.kind is MasterKind.STANDALONE:
         if not secret.how:
             what = f"{dotted(path)}.master is a standalone cluster, but its secret is not set"
@@ -471,7 +471,7 @@ def _settings(reading: Reading, path: Path, raw: object) -> list[tuple[str, str]
 
 
 def _flat(reading: Reading, path: Path, raw: object, prefix: str = "") -> list[tuple[str, object]]:
-    """Return the settings by their full names, including names written with unquoted dots."""
+    """Return the settings by full name, including names written with unquoted dots."""
     found: list[tuple[str, object]] = []
     for name, value in as_table(reading, path, raw).items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Check one table of a file against its keys: read values, fill in defaults, reject everything else with one sentence.
+"""Check one table of a file against its keys: read values, fill in defaults, reject all else with a one-sentence error.
 
 Error messages name the location, the key and the rule, never the value, because a misplaced value may be a secret.
 """
@@ -128,14 +128,14 @@ def as_fields(made: type, given: Mapping[str, Any]) -> dict[str, Any]:
 def read_options(
     reading: Reading, path: Path, raw: Table, name: str, section: Section, made: type[_Options]
 ) -> _Options:
-    """Return the table `name` of the job at `path` as its dataclass."""
+    """Return the table `name` of the job at `path` as an instance of the dataclass `made`."""
     return made(**as_fields(made, read_section(reading, (*path, name), raw.get(name, {}), section)))
 
 
 def refuse_below(
     reading: Reading, path: Path, options: object, high: str, low: str, least: str = "", hint: str = ""
 ) -> None:
-    """Reject a limit of the table at `path` that is below another limit; the error names the one that is set."""
+    """Reject a limit in the table at `path` that is below another limit; the error names the limit set in the file."""
     if getattr(options, high) < getattr(options, low):
         here = (*path, high if high in table_at(reading, path) else low)
         raise reading.error(here, f"{dotted(path)}.{high} is below {low}{least}", hint)
@@ -150,7 +150,7 @@ def read_value(reading: Reading, path: Path, read: Reader, raw: object) -> objec
 
 
 def _read(key: Key, raw: object, origin: Origin) -> object:
-    """Read a value; a value from outside the file is text and is converted to a number or a boolean if needed."""
+    """Read a value; a value from outside the file is a string, which is converted to a number or boolean if needed."""
     assert key.read is not None
     try:
         return key.read(raw)
@@ -193,7 +193,7 @@ def unknown_key(
     return reading.error(here, f"unknown key {shown} in {place}", f"known: {', '.join(known) or 'none'}")
 
 
-# -- secrets and paths as the file writes them ---------------------------------------------------------------------
+# -- secrets and paths as written in the file ---------------------------------------------------------------------
 
 
 def secret_ref(reading: Reading, path: Path, given: Mapping[str, Any], word: str = "password") -> SecretRef:
@@ -209,7 +209,7 @@ def secret_ref(reading: Reading, path: Path, given: Mapping[str, Any], word: str
 
 
 def beside(file: FilePath, written: str) -> FilePath:
-    """Return a path from the configuration: `~` is the home directory; relative paths start at the file's folder."""
+    """Return a configured path as a full path: `~` is the home directory; a relative path starts at `file`'s folder."""
     path = FilePath(written)
     try:
         path = path.expanduser()

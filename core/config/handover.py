@@ -19,15 +19,15 @@ from pathlib import Path
 from slotkeeper.core.config import masking
 
 VARIABLE = "SLOTKEEPER_SECRETS"
-"""The variable with the path of the file; it never contains a secret."""
+"""The environment variable with the path of the file that contains the secrets; it never contains a secret itself."""
 _OWN = "/proc/self/fd/"
 _NOT_EXECUTABLE = 0x0008
-"""MFD_NOEXEC_SEAL of Linux 6.3; without it, a hardened kernel (`vm.memfd_noexec`) rejects memfd_create."""
+"""MFD_NOEXEC_SEAL (Linux 6.3 and later); a hardened kernel (`vm.memfd_noexec`) rejects memfd_create without it."""
 _named: set[str] = set()
 _received: dict[str, str] = {}
 _kept: list[tuple[dict[str, str], int]] = []
-"""The files that this process's workers can open, the newest last; none is closed, because a worker may be about to
-open it."""
+"""The contents and descriptors of the files that this process's workers can open, the newest last. No file is closed,
+because a worker may be about to open it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +39,18 @@ class Passed:
 
 
 def name(variables: Iterable[str]) -> None:
-    """Register variables that hold secrets: from now on no child process gets them in its environment."""
+    """Register variables that contain secrets; they are no longer passed to child processes in the environment."""
     _named.update(variables)
 
 
 def value(variable: str) -> str | None:
-    """Return a variable's value: as passed by the parent process, else from the environment; None if it is not set."""
+    """Return a variable's value, as passed by the parent process or else from the environment; None if not set."""
     _receive()
     return _received[variable] if variable in _received else os.environ.get(variable)
 
 
 def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return an environment (default: this process's own) for a child that needs none of the secrets."""
+    """Return `env` (default: this process's environment) without secrets, for a child process that needs none."""
     _receive()
     left_out = _named | set(_received) | {VARIABLE}
     return {key: each for key, each in (os.environ if env is None else env).items() if key not in left_out}
@@ -58,7 +58,7 @@ def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
 
 @contextmanager
 def passed() -> Iterator[Passed]:
-    """Yield the environment and descriptors for starting one of Slotkeeper's own programs; valid inside the block."""
+    """Yield the environment and descriptors for starting one of Slotkeeper's own programs; valid inside the `with`."""
     env, found = environment(), _found()
     if not found:
         yield Passed(env)
@@ -94,7 +94,7 @@ def _found() -> dict[str, str]:
 
 
 def _receive() -> None:
-    """Read the parent's file, once; an unreadable or invalid file counts as no secrets."""
+    """Read the parent's file once; an unreadable or invalid file counts as empty."""
     place = os.environ.pop(VARIABLE, "")
     if not place:
         return
@@ -111,7 +111,7 @@ def _file(values: Mapping[str, str]) -> int:
     """Return a descriptor of an anonymous file that only this user's processes can open."""
     try:
         descriptor = os.memfd_create("slotkeeper", os.MFD_CLOEXEC | _NOT_EXECUTABLE)
-    except OSError:  # an older kernel does not know the flag
+    except OSError:  # an older kernel does not support the flag
         descriptor = os.memfd_create("slotkeeper", os.MFD_CLOEXEC)
     os.fchmod(descriptor, 0o600)
     with os.fdopen(os.dup(descriptor), "wb") as stream:

@@ -1,9 +1,9 @@
-"""All keys that a configuration can contain: each class is a table, and its attributes are the keys.
+"""All keys that a configuration can contain: each class is a table, and its attributes are the table's keys.
 
 These classes are the model: the checker, `config show`, `docs/parameters.md` and the test of `config.example.toml` all
 read them, so that no key can exist in only one of them. A default that a domain dataclass defines is not repeated here.
-Parameters that the vendor documents but Slotkeeper does not implement are listed, too: they are rejected with an error
-that names them, never silently accepted.
+Parameters that the vendor documents but Slotkeeper does not implement are listed, too. They are rejected with an error
+that names them, and never accepted silently.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Key:
     documented: str = ""
     """The vendor's name."""
     private: bool = False
-    """Whether its value is kept out of all messages."""
+    """Whether its value is excluded from all messages."""
     because: str = ""
-    """The reason why the key has no meaning here; such a key is rejected with this reason."""
+    """The reason why the key is rejected, used as the error text; empty for a supported key."""
     name: str = ""
     table: type = object
     """The class that defines this key; `section` sets `name` and `table`."""
@@ -71,9 +71,9 @@ def defaults(kind: type) -> dict[str, object]:
 
 
 def section(*tables: type, of: Mapping[str, object] = MappingProxyType({})) -> dict[str, Key]:
-    """Return the keys of tables by name, in the documented order; if two keys have the same name, the first one.
+    """Return the keys of tables by name, in the documented order; if two keys have the same name, the first is used.
 
-    `of` contains the defaults of keys that define none; an empty default counts as not set.
+    `of` contains the defaults of keys that do not define one; an empty default counts as not set.
     """
     found: dict[str, Key] = {}
     for table in tables:
@@ -88,7 +88,7 @@ def section(*tables: type, of: Mapping[str, object] = MappingProxyType({})) -> d
 
 
 def no_meaning(because: str, default: object = None, unit: str = "", documented: str = CAMEL) -> Key:
-    """Return the key of a vendor parameter without effect here; it is rejected with an error that names the reason."""
+    """Return the key of an unsupported vendor parameter; it is rejected with an error that gives the reason."""
     return Key(None, default, unit, documented, because=because)
 
 
@@ -134,7 +134,7 @@ class _Login:
     user = Key(values.text(63), REQUIRED)
     """role to log in as"""
     password_file = Key(_TEXT)
-    """file with the password; relative to this file's folder; one trailing newline is dropped"""
+    """file with the password; path relative to this file's folder; one trailing newline is dropped"""
     password_env = Key(values.env_name)
     """environment variable with the password"""
     password_command = Key(_TEXT, private=True)
@@ -143,10 +143,10 @@ class _Login:
 
 class _Tls:
     sslmode = Key(values.choice(*MODES))
-    """TLS mode: disable, allow, prefer, require, verify-ca or verify-full, the safe mode; not set: require, or prefer
-    for this host; must be set for a PROD job if the default is not the safe mode"""
+    """TLS mode: disable, allow, prefer, require, verify-ca, or verify-full (the safe mode); not set: require, or prefer
+    if the server is on this host; must be set for a PROD job if the default is not the safe mode"""
     sslrootcert = Key(values.authority)
-    """file with the certificate of the server's certificate authority; relative to this file's folder"""
+    """file with the certificate of the server's certificate authority; path relative to this file's folder"""
     sslcert = Key(_TEXT)
     """file with the client certificate, on each host that connects"""
     sslkey = Key(_TEXT)
@@ -202,7 +202,7 @@ CANAL: tuple[tuple[str, str, str], ...] = (
 )
 """(name, meaning, equivalent here) for the keys of canal, through which Doris Binlog Load reads a MySQL server.
 
-Names and meanings are those in Doris, "Binlog Load", "CANAL configuration".
+Names and meanings are from Doris, "Binlog Load", "CANAL configuration".
 """
 
 
@@ -217,15 +217,15 @@ class _Doris:
 
 class _DorisLine:
     backends = Key(values.hosts)
-    """further hosts to which the FE can redirect a load, including the password, as "host" or "host:port"; the FE's own
-    host is always allowed. Without a port: the HttpPort of SHOW BACKENDS; 8040 if this login cannot see it"""
+    """further hosts to which the FE can redirect a load together with the password, as "host" or "host:port"; the FE's
+    own host is always allowed. Without a port: the HttpPort of SHOW BACKENDS, or 8040 if this login cannot see it"""
     sslmode = Key(values.choice("disable", "require", "verify-ca", SAFEST), SAFEST)
     """TLS mode for loads and queries: disable, require, verify-ca or verify-full"""
     sslrootcert = Key(values.authority)
-    """file with the certificate of the authority of FE and BE; not set: the system's authorities; relative to this
+    """file with the certificate of the authority of FE and BE; not set: the system's authorities; path relative to this
     file's folder"""
     compression = Key(values.choice("none", "gzip"), "none")
-    """compression of loads: none, or gzip, which a BE accepts for JSON since 3.0.5"""
+    """compression of loads: none or gzip; a BE accepts gzip for JSON since version 3.0.5"""
 
 
 _OF_ENDPOINT = ("host", "port", "database", "user", "http_port", "backends", "compression")
@@ -258,8 +258,8 @@ SERVERS = {"server": SERVER, "mysql": MYSQL, "doris": DORIS}
 
 class _Source:
     dialect = Key(values.one_of(sources.KINDS), REQUIRED)
-    """kind of source: dws, mysql, hologres, or hologres_slot: a Hologres server that stores the position of a slot
-    itself, as versions before 2.1 do for streams"""
+    """kind of source: dws, mysql, hologres, or hologres_slot (a Hologres server that stores the positions of slots
+    itself, as versions before 2.1 do for streams)"""
 
 
 class _Label:
@@ -269,15 +269,16 @@ class _Label:
 
 class _Sink:
     kind = Key(values.one_of(sinks.KINDS), REQUIRED)
-    """kind of sink: postgres; dws, whose statements are tested on PostgreSQL only; doris or hologres, which are tested
-    only on a stand-in"""
+    """kind of sink: postgres; dws (its statements are tested only on PostgreSQL); doris or hologres (tested only on a
+    stand-in)"""
 
 
 class _Progress:
     progress_schema = Key(values.identifier)
     """schema of the tables slotkeeper_progress, slotkeeper_chunks and slotkeeper_quarantine"""
     progress_store = Key(_NAME)
-    """name of the [sinks.X] that stores the progress rows for a sink that cannot; required for doris and hologres"""
+    """name of the [sinks.X] that stores the progress rows for this sink; required for doris and hologres, which cannot
+    store them"""
 
 
 SOURCE = {**section(_Source), **SERVER.keys, **section(_Label)}
@@ -312,44 +313,44 @@ class _Job:
 
 class _Channel:
     from_ = Key(values.table, REQUIRED)
-    """source table, schema.table; any name without periods or double quotes, exactly as written"""
+    """source table, as schema.table; names are used exactly as written and cannot contain periods or double quotes"""
     into = Key(values.target, REQUIRED)
-    """target table, schema.table; names are used exactly as written and the first dot separates them; `slotkeeper_...`
-    and `...__slotkeeper_copy` are reserved"""
+    """target table, as schema.table; names are used exactly as written, separated by the first dot; the names
+    `slotkeeper_...` and `...__slotkeeper_copy` are reserved"""
     create_target = Key(values.boolean)
-    """create the target table if it does not exist when a copy starts: with the mirrored columns and their types (for a
-    domain, its base type), the collations that the sink knows, NOT NULL, and the key; without identities, generated
-    columns, defaults or other constraints"""
+    """create the target table if it does not exist when a copy starts, with the mirrored columns and their types (for a
+    domain, its base type), the collations that exist at the sink, NOT NULL, and the key, but without identities,
+    generated columns, defaults or other constraints"""
     columns = Key(values.mapping)
-    """source column = target column; only these are mirrored, and they must include the key columns; not set: all, by
-    name"""
+    """source column = target column; only these columns are mirrored, and they must include the key columns; not set:
+    all columns, under the same names"""
     where = Key(values.row_filter)
     """row filter: a condition on the source's columns, evaluated for each row after a change"""
     keys_never_change = Key(values.boolean)
-    """promise that no primary key is ever updated; required by `binlog_ignore_update_before`"""
+    """declares that no primary key is ever updated; required by `binlog_ignore_update_before`"""
     on_schema_change = Key(values.choice(*ON_SCHEMA_CHANGE))
     """overrides the job's on_schema_change for this table; not set: the job's value"""
     cascades = Key(values.choice(*CASCADES))
     """only for a `mysql` source: foreign keys with CASCADE, SET NULL or SET DEFAULT change the table's rows without row
-    events; `refuse` stops the job at such a key, `allow` leaves these rows wrong at the target"""
+    events; `refuse` stops the job if there is such a key, `allow` accepts that these rows are wrong at the target"""
 
 
 class _Retry:
     wait_initial = Key(values.duration(1, values.DAY), unit="ms")
-    """first long wait"""
+    """length of the first long wait between retries"""
     wait_max = Key(values.duration(1, values.DAY), unit="ms")
-    """longest wait"""
+    """maximum length of a long wait"""
     wait_jitter = Key(values.duration(0, values.DAY), unit="ms")
     """random part added to each long wait"""
     give_up_after = Key(_TIME, unit="ms")
-    """the job becomes FAILED after this time without a success; not set: never, for causes that are temporary"""
+    """the job becomes FAILED after this time without a success; not set: it never fails because of temporary causes"""
 
 
 class _Spark:
     master = Key(values.master)
-    """where tasks run: `local[N]` (slots), `local-cluster[workers,cores,MiB]` or `spark://host:port`"""
+    """where tasks run: `local[N]` (N task slots), `local-cluster[workers,cores,MiB]` or `spark://host:port`"""
     secret_file = Key(_TEXT)
-    """file with a standalone cluster's `spark.authenticate.secret`; relative to this file's folder"""
+    """file with a standalone cluster's `spark.authenticate.secret`; path relative to this file's folder"""
     secret_env = Key(values.env_name)
     """environment variable with that secret"""
     secret_command = Key(_TEXT, private=True)
@@ -359,7 +360,7 @@ class _Spark:
     driver_memory = Key(values.memory(512, 1_048_576), unit="MiB")
     """memory of the Spark driver"""
     settings = Key()
-    """further Spark settings; only the allowed names"""
+    """further Spark settings, restricted to the allowed names"""
 
 
 JOB = section(_Job, of=defaults(JobSpec))
@@ -381,9 +382,9 @@ SPARK_SETTINGS = {
     "spark.network.timeout": "",
     "spark.rpc.askTimeout": "",
 }
-"""The allowed keys of `[jobs.X.spark] settings`: location and size, never secrets, class paths or code to run.
+"""The allowed keys of `[jobs.X.spark] settings`: they set locations and sizes, never secrets, class paths or code.
 
-The value of a key is a note for users, or "". Spark 4.3 rejects a log folder that does not exist
+Each key is mapped to a note for users, or "". Spark 4.3 rejects a log folder that does not exist
 (`EventLogFileWriter.requireLogBaseDirAsDirectory`).
 """
 
@@ -395,7 +396,7 @@ class _Logging:
 
 class _State:
     dir = Key(_TEXT)
-    """folder of the state store and logs; default: the platform's state folder"""
+    """folder of the state store and the logs; default: the platform's state folder"""
 
 
 class _Alerts:
@@ -404,17 +405,17 @@ class _Alerts:
     lag_critical = Key(_TIME, unit="ms")
     """critical: lag of the job's slowest DN"""
     stuck_critical = Key(_TIME, unit="ms")
-    """critical: time for which a job has been retrying (a server, a DN, a lock)"""
+    """critical: time for which a job has been retrying because of a server, a DN or a lock"""
     silent_warning = Key(_TIME, unit="ms")
     """warning: time for which a running driver has not reported"""
     silent_critical = Key(_TIME, unit="ms")
     """critical: time for which a running driver has not reported"""
     crashes = Key(_TIME, unit="ms")
-    """two crashes of a driver within this time are reported as a loop"""
+    """two crashes of a driver within this time are reported as a crash loop"""
     disk_free = Key(values.memory(1, 16_777_216), unit="MiB")
     """warning: minimum free space on the state folder's disk"""
     verify_age = Key(values.duration(60_000, 52 * values.WEEK), unit="ms")
-    """warning: maximum age of the last `verify` of a running job; not set: any age"""
+    """warning: maximum age of the last `verify` of a running job; not set: no limit"""
     gap = Key(values.duration(1_000, values.WEEK), unit="ms")
     """minimum time between two notifications of one alert"""
     command = Key(values.command, private=True)
@@ -422,12 +423,12 @@ class _Alerts:
     command_timeout = Key(values.duration(1_000, values.DAY // 24), unit="ms")
     """time limit of the command, after which it and its child processes are killed"""
     metrics_file = Key(_TEXT)
-    """file for metrics as OpenMetrics text ([alerts](alerts.md)); relative to this file's folder"""
+    """file for metrics as OpenMetrics text ([alerts](alerts.md)); path relative to this file's folder"""
 
 
 LOGGING, STATE = section(_Logging), section(_State)
 CONSOLE: Section = {}
-"""No key can be set here yet; the table is allowed in the file."""
+"""The table `[console]` has no keys yet, but is allowed in the file."""
 _SECONDS = {**defaults(Limits), **defaults(AlertOptions)}
 _MS = {name: int(seconds * 1_000) for name, seconds in _SECONDS.items() if isinstance(seconds, float)}
 ALERTS = section(_Alerts, of={**_MS, "disk_free": f"{LIMITS.disk_free // MIB}m"})
@@ -435,4 +436,4 @@ ALERTS = section(_Alerts, of={**_MS, "disk_free": f"{LIMITS.disk_free // MIB}m"}
 NAMED = ("sources", "sinks", "jobs")
 PLAIN = ("logging", "state", "console", "alerts")
 JOB_TABLES = ("binlog", "sink_options", "sync", "retry", "spark")
-"""The tables of a file: tables whose entries have names, single tables, and subtables of a job."""
+"""The tables of a file: NAMED contain named entries, PLAIN contain keys, and JOB_TABLES are the subtables of a job."""

@@ -1,7 +1,7 @@
-"""The keys of `[jobs.X.sink_options]`: 1.x names of the vendor's sink connector in snake_case; conflicts between them.
+"""The keys of `[jobs.X.sink_options]`, which have the 1.x names of the vendor's sink connector, and their conflicts.
 
-Defaults and units are the connector's ("Result table", dws-connector-flink; dws-client for the meaning of
-`copy_write_batch_size`); `on_bad_row`, `quarantine_limit` and `optimistic_step` are Slotkeeper's own.
+Names are in snake_case. Defaults and units are those of the connector ("Result table", dws-connector-flink; dws-client
+for the meaning of `copy_write_batch_size`). `on_bad_row`, `quarantine_limit` and `optimistic_step` are Slotkeeper's.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ class _SinkOptions:
     auto_flush_max_interval = vendor(values.duration(1, values.DAY), "ms")
     """time after which a step commits"""
     max_flush_retry_times = vendor(values.whole(1, 1_000))
-    """total attempts in a series of quick retries at the sink; wait n is 1 s x n"""
+    """number of attempts in a series of quick retries at the sink; the n-th wait lasts n seconds"""
     write_mode = vendor(values.choice(*UPSERT_MODES, *UPDATE_MODES))
     """auto, upsert, copy_upsert, copy_merge: insert or update; update, copy_update, update_auto: only update existing
-    rows; upsert and update reuse one plan, copy_* are planned for each step, copy_merge uses MERGE"""
+    rows; upsert and update reuse one query plan, copy_* are planned for each step, copy_merge uses MERGE"""
     conflict_strategy = vendor(values.choice(*CONFLICT_STRATEGIES))
     """if the key exists: update sets the mirrored columns, replace also sets all others to NULL, ignore keeps the
     row"""
     copy_write_batch_size = vendor(values.whole(1, 10_000_000), "rows")
-    """number of rows from which a step counts as large: below it, auto means upsert and update_auto means update; from
-    it on, auto means copy_upsert and update_auto means copy_update"""
+    """minimum number of rows of a large step: for smaller steps, auto means upsert and update_auto means update; for
+    large steps, auto means copy_upsert and update_auto means copy_update"""
     ignore_update_before = vendor(values.boolean)
     """true: drop a B row whose U row has the same key; false: apply it as a delete by key; a B row with a different key
     is always a delete"""
@@ -42,18 +42,18 @@ class _SinkOptions:
     connection_max_use_time_seconds = vendor(values.whole(1, 31_536_000), "s")
     """age at which a worker's connection to the sink is closed and reopened"""
     connection_max_use_time_threshold = vendor(values.whole(1, 31_536_000), "s")
-    """alternative name of connection_max_use_time_seconds from connector 2.1.0.2 on; set one of them"""
+    """alternative name of connection_max_use_time_seconds (connector 2.1.0.2 and later); set only one of them"""
     on_bad_row = Key(values.choice(*ON_BAD_ROW))
-    """Slotkeeper's own: treatment of a row that the target rejects (SQLSTATE classes 22 and 23, or a name in a value
-    that the sink lacks): stop ends the job as FAILED; quarantine stores the row separately and continues with the
-    others"""
+    """Slotkeeper's own: handling of a row that the target rejects (SQLSTATE classes 22 and 23, or a value with a name
+    that does not exist at the sink): stop ends the job as FAILED; quarantine stores the row separately and continues
+    with the other rows"""
     quarantine_limit = Key(values.whole(1, 100_000), unit="rows")
-    """Slotkeeper's own: maximum number of quarantined rows per table; one more ends the job as FAILED, QUARANTINE
-    FULL"""
+    """Slotkeeper's own: maximum number of quarantined rows per table; if it is exceeded, the job ends as FAILED with
+    QUARANTINE FULL"""
     optimistic_step = Key(values.boolean)
-    """Slotkeeper's own: with write_mode = "auto", try a step of at least 2,000 events, a quarter of them inserts,
-    without sorting it: inserts go by COPY into the target; checks detect a result that is not the step's net effect,
-    and the step is then repeated in the general way"""
+    """Slotkeeper's own: with write_mode = "auto", first write a step of at least 2,000 events, a quarter of them
+    inserts, without sorting it: inserts are written to the target by COPY. If checks find that the result is not the
+    step's net effect, the step is repeated in the general way"""
     connection_max_idle_ms = no_meaning("a lane's session stays open while its worker runs", 60_000, "ms")
     """idle time after which a connection is closed"""
     metadata_cache_seconds = no_meaning("the table's columns are compared in every check, not cached", 180, "s")
@@ -91,9 +91,9 @@ class Conflict(NamedTuple):
     """A contradiction between two settings."""
 
     key: str
-    """The key that the error points to."""
+    """The key named in the error."""
     says: str
-    """Text that follows the name of the table."""
+    """The error text after the name of the table."""
     hint: str
 
 
@@ -104,7 +104,7 @@ _Perhaps = tuple[bool, str, str, str]
 def conflict(options: SinkOptions, sets: Collection[str], creates: bool, on_existing: str = "merge") -> Conflict | None:
     """Return the first conflict between options, or between an option and a target that is created or contains rows.
 
-    `sets` are the keys set in the file.
+    `sets` contains the keys that are set in the file.
     """
     mode = f'write_mode = "{options.write_mode}"'
     two_ages = {"connection_max_use_time_seconds", "connection_max_use_time_threshold"} <= set(sets)
@@ -134,7 +134,7 @@ def conflict(options: SinkOptions, sets: Collection[str], creates: bool, on_exis
 
 
 def _of_update_only(options: SinkOptions, mode: str, creates: bool, on_existing: str) -> Iterator[_Perhaps]:
-    """Yield the conflicts of an update-only mode: it needs existing target rows and options that can change them."""
+    """Yield the conflicts of an update-only mode, which needs existing target rows and options that can change them."""
     for wrong, what, hint in (
         (
             options.conflict_strategy == "ignore",
@@ -153,7 +153,7 @@ def _of_update_only(options: SinkOptions, mode: str, creates: bool, on_existing:
 
 
 def _of_quarantine(options: SinkOptions, mode: str, sets: Collection[str]) -> Iterator[_Perhaps]:
-    """Yield the conflicts of quarantine: a later change supersedes a quarantined row, so it must carry all values."""
+    """Yield the conflicts of quarantine: a later change replaces a quarantined row, so it must contain all values."""
     alone = not options.quarantines and "quarantine_limit" in sets
     what = '.quarantine_limit has no effect with on_bad_row = "stop"'
     yield alone, "quarantine_limit", what, 'set on_bad_row = "quarantine"'

@@ -1,7 +1,7 @@
 """The keys of `[jobs.X.binlog]` and `[jobs.X.sync]`, which control how a source is read, and the rules between them.
 
-The traits of a kind of source name its set of keys (`binlog_keys`). Vendor parameters have the vendor's names in
-snake_case; each class names the source of its defaults, units and meanings.
+The traits of each kind of source specify its set of keys (`binlog_keys`). Vendor parameters have the vendor's names in
+snake_case; each class names the documentation from which its defaults, units and meanings come.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class _Binlog:
     """
 
     binlog = vendor(values.boolean)
-    """read the binlog; false is one full copy"""
+    """read the binlog; false: make one full copy only"""
     binlog_slot_name = vendor(values.slot)
-    """slot of the source table; the same setting as the job's slot: set one of them"""
+    """slot of the source table; the same setting as the job's `slot`: set only one of them"""
     binlog_batch_read_size = vendor(_ROWS, "rows")
     """binlog rows per read batch"""
     full_sync_binlog_batch_read_size = vendor(_ROWS, "rows")
@@ -40,8 +40,8 @@ class _Binlog:
     binlog_read_timeout = vendor(_LIMIT, "ms")
     """time limit of one incremental read"""
     full_sync_binlog_read_timeout = vendor(_LIMIT, "ms")
-    """time limit of one read of the full copy; also applies at the sink to a chunk and to the exchange (at least
-    30m)"""
+    """time limit of one read of the full copy; at the sink, also the time limit of a chunk and (at least 30m) of the
+    exchange"""
     binlog_sleep_time = vendor(_WAIT, "ms")
     """wait after an empty read, multiplied by the number of consecutive empty reads"""
     binlog_max_sleep_time = vendor(_WAIT, "ms")
@@ -49,7 +49,7 @@ class _Binlog:
     binlog_max_retry_times = vendor(values.whole(0, 1_000))
     """number of quick retries after an error at the source"""
     binlog_retry_interval = vendor(values.duration(0, 3_600_000), "ms")
-    """quick retry n waits n times this value plus Random(100) ms"""
+    """wait before the n-th quick retry: n times this value, plus a random time of up to 100 ms"""
     new_system_value = vendor(values.boolean)
     """use the new names of the system columns; false for older kernels"""
     connection_socket_timeout = vendor(values.duration(0, values.WEEK), "ms")
@@ -57,19 +57,21 @@ class _Binlog:
     binlog_sync_point_size = vendor(values.whole(1, 1_000_000_000), "sync points")
     """number of sync points per incremental range (DWS 9.1.0.200 and later)"""
     binlog_parallel_num = vendor(values.whole(1, 64))
-    """number of lanes that one task reads at once if there are fewer Spark slots than DNs; they share the pool"""
+    """number of lanes that one task reads at once if there are fewer Spark slots than DNs; the lanes share the
+    connection pool"""
     connection_pool_size = vendor(values.whole(2, 1_000))
     """maximum number of source connections that tasks use at once, independent of the number of Spark slots; the driver
-    holds [some more](delivery.md), whose number does not grow with tables"""
+    holds [a few more](delivery.md), whose number does not depend on the number of tables"""
     need_redistribution = vendor(values.boolean)
-    """adopt a changed set of DNs if that is safe; false for kernels that cannot redistribute a table with a binlog"""
+    """continue with a changed set of DNs if that is safe; set false for kernels that cannot redistribute a table with a
+    binlog"""
     check_node_change_interval = vendor(values.duration(100, values.DAY), "ms")
     """interval of the checks for changed DNs; only with need_redistribution"""
     binlog_ignore_update_before = vendor(values.boolean)
-    """the server omits B rows and deletes carry only the key (DWS 9.1.0.200 and later); needs `keys_never_change`"""
+    """the server omits B rows, and deletes contain only the key (DWS 9.1.0.200 and later); needs `keys_never_change`"""
     binlog_start_time = vendor(values.start_time)
     """time from which to read, `yyyy-MM-dd hh:mm:ss` in UTC or with an offset; the same setting as the job's `start`:
-    set one of them; needs enable_binlog_timestamp (DWS 9.1.0.200 and later)"""
+    set only one of them; needs enable_binlog_timestamp (DWS 9.1.0.200 and later)"""
     binlog_queue_size = no_meaning("rows pass through a pipe of fixed size", 0, "rows")
     """size of the reader's queue"""
     connection_size = no_meaning("Spark tasks read the binlog", 1)
@@ -109,7 +111,7 @@ START_MODES = ("initial", "earliest_offset", "timestamp")
 
 
 class _Own:
-    """The keys that only a hologres source has.
+    """The keys of hologres sources that DWS sources do not have.
 
     Defaults and meanings are those of holo-client ("HoloConfig") and of the table in "Technical Principle of Hologres
     Binlog"; `binlogStartUpMode`, `startTime` and `cdcMode` are from the Flink connector.
@@ -118,44 +120,45 @@ class _Own:
     binlog_read_batch_size = vendor(values.whole(1, 1_000_000), "records")
     """binlog records per page, or maximum number of records per message of the stream"""
     binlog_heart_beat_interval_ms = vendor(values.whole(-1, values.DAY), "ms")
-    """interval at which the progress row of an idle shard records the server time up to which everything has been read;
-    -1: eight times per binlog.ttl"""
+    """interval at which the progress row of an idle shard records the server time up to which all changes have been
+    read; -1: eight times per binlog.ttl"""
     binlog_ignore_delete = vendor(values.boolean)
     """ignore deletes (event type 2)"""
     binlog_ignore_before_update = vendor(values.boolean)
     """ignore the old rows of updates (event type 3)"""
     retry_count = vendor(values.whole(1, 1_000), default=3)
-    """number of attempts, including the first, after an error at the source before the long waits start; a success
+    """number of attempts, including the first, before the long waits start after an error at the source; a success
     resets the count"""
     binlog_start_up_mode = vendor(values.choice(*START_MODES))
     """where a new job starts: `initial` (a copy, then the binlog), `earliest_offset`, or `timestamp` with `start_time`;
-    the same setting as the job's `start`: set one of them"""
+    the same setting as the job's `start`: set only one of them"""
     start_time = vendor(values.start_time)
     """time from which to read, `yyyy-MM-dd hh:mm:ss` in UTC or with an offset; the same setting as the job's `start`:
-    set one of them"""
+    set only one of them"""
     start_lsn = vendor(values.start_lsn)
     """LSN after which to read, for all shards (`"10516"`) or by shard (`"shard_0=10516, shard_1=99"`); cannot be
-    combined with `start_time`, although Hologres allows both and uses the LSN"""
+    combined with `start_time` (Hologres allows both and uses the LSN)"""
     cdc_mode = vendor(values.only_true, default=True)
-    """each record is applied according to its type; false, which appends every image as a row, is rejected"""
+    """must be true: each record is applied according to its type; false, which would append every image as a row, is
+    rejected"""
     read_by = Key(values.choice(*READ_BY))
-    """how changes are read: `sql`, or `stream`, the binlog's own stream over PostgreSQL's replication protocol
-    (Hologres 2.1 and later, without a slot), which the connector calls `sdkMode` `jdbc`; the end of a range is queried
-    by SQL in both cases"""
+    """how changes are read: `sql`, or `stream`, which is the binlog stream over PostgreSQL's replication protocol
+    (Hologres 2.1 and later, without a slot; the connector's `sdkMode` `jdbc`); the end of a range is queried by SQL in
+    both cases"""
     enable_compression = vendor(values.boolean)
     """compress the messages of the stream (LZ4; Hologres 3.2 and later); only with `read_by = "stream"`"""
     binlog_visibility_lag = Key(values.duration(0, values.DAY), unit="ms")
-    """read only records older than this: for servers where a record with a lower LSN may become visible after one with
-    a higher LSN"""
+    """minimum age of the records that are read, for servers where a record with a lower LSN may become visible after a
+    record with a higher LSN"""
 
 
 OWN = section(_Own, of=_DEFAULTS)
 HOLOGRES: Section = {name: BINLOG[name] for name in _SHARED} | dict(OWN)
-"""All keys of a hologres source; the shared keys are those of DWS."""
+"""All keys of a hologres source, including the keys that it shares with DWS sources."""
 
 
 def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) -> None:
-    """Set the job's start from `binlog_start_up_mode`, `start_time` and `start_lsn`, which define one setting."""
+    """Set the job's start from `binlog_start_up_mode`, `start_time` and `start_lsn`, which specify the same setting."""
     named = [name for name in ("binlog_start_up_mode", "start_time", "start_lsn") if name in below]
     if not named:
         return
@@ -173,7 +176,7 @@ def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) ->
         assert reader is not None
         read[name] = str(read_value(reading, (*path, "binlog", name), reader, value))
     lsn = read.get("start_lsn")
-    if lsn == f"{EVERY_DN}=0":  # the vendor's example uses LSN 0 of all shards for all retained changes
+    if lsn == f"{EVERY_DN}=0":  # the vendor's example uses LSN 0 for all shards to read all retained changes
         lsn = "earliest"
     place = read.get("start_time") or lsn
     if mode == "timestamp" and "start_time" not in read:
@@ -186,7 +189,7 @@ def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) ->
 
 
 def _tries_of_hologres(set_here: Table, options: BinlogOptions) -> BinlogOptions:
-    """Return the options with the retries that follow from `retry_count`, which includes the first attempt."""
+    """Return the options with the number of retries from `retry_count`, which includes the first attempt."""
     tries = set_here.get("retry_count", HOLOGRES["retry_count"].default)
     assert isinstance(tries, int)
     return replace(options, binlog_max_retry_times=tries - 1)
@@ -194,8 +197,8 @@ def _tries_of_hologres(set_here: Table, options: BinlogOptions) -> BinlogOptions
 
 @dataclass(frozen=True, slots=True)
 class BinlogKeys:
-    """One set of binlog keys. `start` moves start settings that only this set has into the job's own table;
-    `more` applies keys that do not match a field.
+    """One set of binlog keys. `start` moves start settings that exist only in this set to the job's own table; `more`
+    applies keys that do not correspond to a single field.
     """
 
     section: Section
@@ -204,9 +207,9 @@ class BinlogKeys:
 
 
 SETS = {"dws": BinlogKeys(BINLOG), "hologres": BinlogKeys(HOLOGRES, start_of_hologres, _tries_of_hologres)}
-"""The sets of keys by the name in the traits of a kind of source."""
+"""The sets of keys by name; the traits of each kind of source contain the name."""
 UNTOLD = SETS["dws"]
-"""The set for a job that names no source; the reader of `[jobs.X]` reports that error."""
+"""The set for a job without a source; the missing source is reported when `[jobs.X]` is read."""
 
 
 def binlog_table(reading: Reading, path: Path, raw: Table) -> Table:
@@ -224,18 +227,18 @@ class _Sync:
     """
 
     sync_commit_interval_second = Key(values.whole(1, 86_400), unit="s", documented=SAME)
-    """time for which a step reads before it commits; set it or sink_options.auto_flush_max_interval"""
+    """time for which a step reads before it commits; set either this or sink_options.auto_flush_max_interval"""
     min_sync_commit_size = Key(values.whole(1, 10_000_000), unit="rows", documented=SAME)
-    """number of rows after which a step commits; a step at the end of the binlog never waits for more rows; set it or
-    sink_options.auto_flush_batch_size"""
+    """number of rows after which a step commits; a step at the end of the binlog never waits for more rows; set either
+    this or sink_options.auto_flush_batch_size"""
     min_bytes_sync_commit = Key(_BYTES, unit="bytes", documented=SAME)
-    """bytes of events after which a range ends, and a step ends if it has enough rows"""
+    """bytes of events after which a range ends; the step ends, too, if it has enough rows"""
     max_bytes_sync_commit = Key(_BYTES, unit="bytes", documented=SAME)
-    """maximum bytes of events per step; a larger transaction is not split but becomes a step of its own; at least
-    min_bytes_sync_commit"""
+    """maximum bytes of events per step; a larger transaction is not split but becomes a separate step; the value must
+    be at least min_bytes_sync_commit"""
     stream_read_timeout = Key(values.duration(5_000, 3_600_000), unit="ms")
-    """time for which the binlog stream can be silent before the source closes it and reconnects; a healthy server sends
-    a heartbeat every second"""
+    """time without data after which the reader closes the binlog stream and reconnects; a healthy server sends a
+    heartbeat every second"""
     max_sync_task_threads_num = no_meaning(
         "Spark limits the tasks that run at once: set master in [jobs.X.spark]", 10, documented=SAME
     )
@@ -250,7 +253,7 @@ _SAME = {"min_sync_commit_size": "auto_flush_batch_size", "sync_commit_interval_
 def read_sync(
     reading: Reading, path: Path, raw: Table, dialect: str, options: SinkOptions
 ) -> tuple[SyncOptions, SinkOptions]:
-    """Return the options of the table `sync` of the job at `path`, and the sink options updated from it.
+    """Return the options from the table `sync` of the job at `path`, and the sink options updated from that table.
 
     Raises ConfigError for a table that has no effect, and for limits that contradict each other.
     """
@@ -277,7 +280,7 @@ def read_sync(
 
 
 def refuse_cascades(reading: Reading, path: Path, dialect: str, channels: tuple[ChannelSpec, ...]) -> None:
-    """Reject `cascades = "allow"` for sources that write the changes of cascades to their binlog."""
+    """Reject `cascades = "allow"` for sources that write cascading changes to their binlog."""
     for number, channel in enumerate(channels):
         if channel.cascades == ALLOW and not registry.traits(dialect).silent_cascades:
             here: Path = (*path, "channels", number, "cascades")

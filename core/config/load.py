@@ -4,8 +4,8 @@ Precedence: defaults < file < environment < command-line options. Variables and 
 with their origin. A variable has the form `SLOTKEEPER_<TABLE>__<NAME>__<KEY>` in upper case, with `-` in a name written
 as `_` and tables joined by two `_`: `SLOTKEEPER_SOURCES__DWS1__HOST`,
 `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_STATE__DIR`. It can change or add a key of a
-source, sink or job that the file names, but cannot add a source, sink or job: a misspelled variable is an error, not an
-incomplete job. Channels and Spark settings are set in the file only.
+source, sink or job in the file, but cannot add a source, sink or job, so that a misspelled variable is an error and
+does not create an incomplete job. Channels and Spark settings can be set only in the file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from slotkeeper.core.judgement.facts import MIB, AlertOptions, Limits
 
 CONFIG_VARIABLE = "SLOTKEEPER_CONFIG"
 SIZE_MAX = 1_048_576
-"""Maximum size of a configuration file; a larger file was probably named by mistake."""
+"""Maximum size of a configuration file, in bytes; a larger file was probably specified by mistake."""
 PREFIX = "SLOTKEEPER_"
 _RULE = "SLOTKEEPER_SOURCES__NAME__KEY, SLOTKEEPER_JOBS__NAME__BINLOG__KEY, SLOTKEEPER_STATE__DIR and the like"
 _NO_OPTIONS: Mapping[str, object] = {}
@@ -41,7 +41,7 @@ WEAKER = (
     "binlog_ignore_update_before omits the old keys of updates: source and target are equal only if no primary key is "
     "ever changed"
 )
-"""The warning for a job with this weaker guarantee, as shown to users."""
+"""The warning shown to users for a job with this weaker guarantee."""
 
 
 def default_path(env: Mapping[str, str]) -> Path:
@@ -55,7 +55,7 @@ def default_state_dir(env: Mapping[str, str]) -> Path:
 
 
 def find(path: Path | None, env: Mapping[str, str]) -> Path:
-    """Return the file to read: `path`, else `$SLOTKEEPER_CONFIG`, else the default; raises NoConfig without one."""
+    """Return the file to read: `path`, else `$SLOTKEEPER_CONFIG`, else the default; raises NoConfig if none exists."""
     if path is not None:
         return path.expanduser()
     if env.get(CONFIG_VARIABLE):
@@ -78,7 +78,7 @@ def load(path: Path | None, env: Mapping[str, str], options: Mapping[str, object
 def load_usable(
     path: Path | None, env: Mapping[str, str], options: Mapping[str, object] = _NO_OPTIONS, text: str | None = None
 ) -> Loaded:
-    """Return the checked configuration; jobs with an error are in `refused`. Raises ConfigError for shared parts.
+    """Return the checked configuration; jobs with an error are in `refused`. Raises ConfigError for errors elsewhere.
 
     `options` are command-line values by dotted path, None if not given; `text` replaces the content of the file. No
     secret is resolved and no connection is opened.
@@ -97,7 +97,7 @@ def load_usable(
     read_section(reading, ("logging",), tree.get("logging", {}), keys.LOGGING)
     state = read_section(reading, ("state",), tree.get("state", {}), keys.STATE)
     state_dir = beside(file, str(state["dir"])) if state["dir"] else default_state_dir(env)
-    last = reading.settings.pop()  # the folder in use is shown, however it was written
+    last = reading.settings.pop()  # `config show` lists the resolved folder, regardless of how it was written
     reading.note(("state", "dir"), str(state_dir), last.origin if last.value else Origin(Layer.DEFAULT))
     read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
     alerts = read_alerts(reading)
@@ -106,7 +106,7 @@ def load_usable(
 
 
 def load_alerts(file: Path, env: Mapping[str, str], text: str | None = None) -> AlertOptions:
-    """Read `[alerts]` only: errors elsewhere in the file do not stop the supervisor's alerts. Raises ConfigError.
+    """Read only `[alerts]`, so that errors elsewhere do not stop the supervisor's alerts. Raises ConfigError.
 
     `text` replaces the content of the file.
     """
@@ -139,7 +139,7 @@ def _warnings(
 def _with_own_secrets(
     reading: Reading, jobs: Mapping[str, JobSpec], refused: Mapping[str, ConfigError]
 ) -> tuple[dict[str, JobSpec], dict[str, ConfigError]]:
-    """Return the jobs whose secret files only this user or root can write; others are rejected before they start."""
+    """Return the jobs whose secret files only this user or root can write, and the error of each other job."""
     kept, gone = dict(jobs), dict(refused)
     for name, job in jobs.items():
         for ref in (job.source.password, job.sink.password, job.store_at[0].password, job.spark.secret):
@@ -168,7 +168,7 @@ def text_of(file: Path) -> str:
         raise ConfigError(f"{shown}: the file does not exist", _START_HINT) from None
     except OSError as error:
         raise ConfigError(f"{shown}: cannot be read: {error.strerror or type(error).__name__}") from None
-    except ValueError:  # a NUL in the path
+    except ValueError:  # a NUL character in the path
         raise ConfigError(f"{shown}: is not a file path") from None
     if len(raw) > SIZE_MAX:
         raise ConfigError(f"{shown}: is larger than 1 MiB, the limit for a configuration")
@@ -197,7 +197,7 @@ def _tree(file: Path, text: str) -> Table:
 
 
 def apply_environment(reading: Reading, env: Mapping[str, str]) -> None:
-    """Write every `SLOTKEEPER_...__...` variable into the tree, except those that a `..._env` key names."""
+    """Write every `SLOTKEEPER_...__...` variable into the tree, except the variables named by a `..._env` key."""
     referenced = secret_variables(reading.tree)
     for name in sorted(env):
         if name.startswith(PREFIX) and "__" in name and name not in referenced:
@@ -214,7 +214,7 @@ def apply_options(reading: Reading, options: Mapping[str, object]) -> None:
 
 
 def secret_variables(tree: Table) -> set[str]:
-    """Return the variables that `..._env` keys name."""
+    """Return the variables named by `..._env` keys."""
     found: set[str] = set()
     for kind in keys.NAMED:
         entries = tree.get(kind)
@@ -241,7 +241,7 @@ def _variable_path(tree: Table, name: str, origin: Origin) -> model.Path:
 
 
 def _named(tree: Table, top: str, spelled: str, origin: Origin) -> str:
-    """Return the name in the file that corresponds to a part of a variable's name."""
+    """Return the name in the file to which one part of a variable's name refers."""
     entries = tree.get(top)
     names = (
         [name for name in entries if name.upper().replace("-", "_") == spelled.upper()]
@@ -258,7 +258,7 @@ def _named(tree: Table, top: str, spelled: str, origin: Origin) -> str:
 
 
 def _put(reading: Reading, path: model.Path, value: object, origin: Origin) -> None:
-    """Write one value; missing tables on its path are created."""
+    """Write one value to the tree; missing tables on its path are created."""
     table: object = reading.tree
     for part in path[:-1]:
         if not isinstance(table, dict):
@@ -274,7 +274,7 @@ def _put(reading: Reading, path: model.Path, value: object, origin: Origin) -> N
 
 
 def read_alerts(reading: Reading) -> AlertOptions:
-    """Read `[alerts]`, or its defaults; raises ConfigError."""
+    """Read `[alerts]`; missing keys get their defaults. Raises ConfigError."""
     path = ("alerts",)
     given = read_section(reading, path, reading.tree.get("alerts", {}), keys.ALERTS)
     for low, high in (("lag_warning", "lag_critical"), ("silent_warning", "silent_critical")):

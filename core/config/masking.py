@@ -1,4 +1,4 @@
-"""Protect the secrets of this process: mask their spellings in all its output, and write no core dump."""
+"""Protect the secrets of this process: mask all their written forms in its output, and write no core dump."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from slotkeeper.core.domain.text import safe
 SHORTEST = 8
 """Minimum length in characters of a secret that is masked."""
 PLAIN = 12
-"""Minimum length if all characters are of one kind."""
+"""Minimum length of a masked secret whose characters are all of one kind."""
 NEWEST = 4
-"""Number of secrets per reference that are masked: the current one, the previous one, which sessions and late responses
-of servers may still contain, and two more, because a rotation can be seen half done or be rolled back."""
+"""Number of secrets per reference that are masked: the current secret, the previous secret, which sessions and late
+responses of servers may still contain, and two more, because a rotation can be incomplete or rolled back."""
 _KINDS = ("[a-z]", "[A-Z]", "[0-9]", "[^a-zA-Z0-9]")
 _secrets: dict[object, dict[str, tuple[str, ...]]] = {}
-"""The newest secrets by reference, the newest last, with their spellings."""
+"""The newest secrets by reference, the newest last, each with its written forms."""
 _lock = threading.Lock()
 
 
 def maskable(secret: str) -> bool:
-    """Return whether a secret can be masked: a short plain word or number also occurs in Slotkeeper's own texts.
+    """Return whether a secret can be masked; a short plain word or number can also occur in Slotkeeper's own texts.
 
-    A secret needs at least 8 characters of two kinds (lowercase, uppercase, digit, other), or 12. DWS requires 8 of
-    three kinds ("Creating a Custom Password Policy for DWS").
+    A secret needs at least 8 characters of two kinds (lowercase, uppercase, digit, other), or at least 12 characters.
+    DWS requires 8 characters of three kinds ("Creating a Custom Password Policy for DWS").
 
     >>> [maskable(each) for each in ("Tr0ub4d&", "postgres", "12345678", "correcthorsebattery")]
     [True, False, False, True]
@@ -45,9 +45,9 @@ def maskable(secret: str) -> bool:
 
 
 def remember(secret: str, of: object = None) -> None:
-    """Register a secret `of` a reference: from now on this process masks it where possible and writes no core dump.
+    """Register a secret of the reference `of`: this process then masks it, if possible, and writes no core dump.
 
-    Only the newest few secrets per reference are kept. Secrets without a reference are never dropped.
+    Only the newest secrets of each reference are kept. Secrets without a reference are never dropped.
     """
     with _lock:
         newest = _secrets.setdefault(secret if of is None else of, {})
@@ -63,14 +63,14 @@ def remember(secret: str, of: object = None) -> None:
 
 
 def without_newest(text: str, of: object) -> str:
-    """Return the text with the newest secrets of a reference masked, including short and plain ones."""
+    """Return the text with the newest secrets of a reference masked, including short and plain secrets."""
     for secret in sorted(_secrets.get(of, ()), key=len, reverse=True):
         text = text.replace(secret, redaction.MASK)
     return text
 
 
 def mask_tracebacks() -> None:
-    """Mask known secrets in the tracebacks that unexpected errors of a thread or the program write to stderr."""
+    """Mask known secrets in the tracebacks of unexpected errors, which the program and its threads write to stderr."""
 
     def show(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
         sys.stderr.write(redaction.masked("".join(traceback.format_exception(kind, error, trace))))
@@ -80,10 +80,10 @@ def mask_tracebacks() -> None:
 
 
 def _dump_no_core() -> None:
-    """Disable core dumps, also of children; omit memory from dumps piped to a program, which ignores limits (core(5)).
+    """Disable core dumps, also of child processes, and exclude memory from dumps that are piped to a program.
 
-    PR_SET_DUMPABLE is not used: it would give /proc/<pid> to root, including the markers by which Slotkeeper recognizes
-    its own processes.
+    Piped dumps ignore the size limit (core(5)). PR_SET_DUMPABLE is not used: it would make root the owner of
+    /proc/<pid>, including the markers by which Slotkeeper recognizes its own processes.
     """
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -92,10 +92,10 @@ def _dump_no_core() -> None:
 
 
 def spellings(secret: str) -> set[str]:
-    """Return a secret as servers, shells, URLs, JSON and SQL write it; always the whole secret, never a part."""
+    """Return the forms in which servers, shells, URLs, JSON and SQL write a secret; each form is the whole secret."""
     if not secret:
         return set()
-    import html  # a process without secrets does not need it, and its tables are large
+    import html  # not needed in a process without secrets, and its tables are large
 
     raw = secret.encode("utf-8", "surrogateescape")
     wide = "\0".join(secret)  # UTF-16 decoded as one-byte characters
@@ -119,10 +119,10 @@ def spellings(secret: str) -> set[str]:
         safe(wide, len(wide) * 10),
         repr(wide)[1:-1],
         json.dumps(wide)[1:-1],
-        *filter(maskable, (secret.lower(), secret.upper())),  # a server folds the case of a name
+        *filter(maskable, (secret.lower(), secret.upper())),  # a server can convert the case of a name
         *(_base64(raw) if len(raw) >= SHORTEST else ()),
     }
-    # leave out spellings in which a known secret is already masked
+    # leave out forms in which a known secret is already masked
     return {each for each in found if redaction.MASK not in each or redaction.MASK in secret}
 
 

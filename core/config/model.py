@@ -1,7 +1,7 @@
 """A loaded configuration: endpoints and jobs as domain values, and the origin of every value.
 
-The TOML parser does not report the line of a key, which error messages need. `find_lines` runs only on text that has
-already been parsed, so a small lexer finds the lines exactly.
+Error messages need the line of a key, which the TOML parser does not report. `find_lines` runs only on text that has
+already been parsed, so a small lexer is sufficient to find the lines exactly.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TOKEN = re.compile(
 
 
 def find_lines(text: str) -> dict[Path, int]:
-    """Return the line of every table header and key; entries of `[[x]]` are numbered: ("x", 0, "key").
+    """Return the line of every table header and key, by path; entries of `[[x]]` are numbered: ("x", 0, "key").
 
     >>> find_lines("[a]\\nb.c = 1\\n[[d]]\\ne = 2")[("d", 0, "e")]
     4
@@ -44,7 +44,7 @@ def find_lines(text: str) -> dict[Path, int]:
 
 
 def nearest_line(lines: dict[Path, int], path: Path) -> int | None:
-    """Return the line of a key, or of the closest enclosing item that has one."""
+    """Return the line of a key, or of the closest enclosing item whose line is known."""
     for length in range(len(path), 0, -1):
         if path[:length] in lines:
             return lines[path[:length]]
@@ -52,7 +52,7 @@ def nearest_line(lines: dict[Path, int], path: Path) -> int | None:
 
 
 class _Scan:
-    """One pass over the tokens: records headers and keys, skips values."""
+    """One pass over the tokens, which records the lines of headers and keys and skips values."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[Path, int] = {}
@@ -104,7 +104,7 @@ class _Scan:
                 return
 
     def _numbered(self, path: Path) -> Path:
-        """Return the path with the latest entry number after each part that is an array of tables."""
+        """Return the path with the number of the latest entry inserted after each part that is an array of tables."""
         numbered: Path = ()
         for part in path:
             numbered = (*numbered, part)
@@ -131,7 +131,7 @@ def _plain(kind: str, word: str) -> str:
         return word[1:-1]
     try:
         return str(json.loads(word, strict=False))
-    except ValueError:  # an escape that only TOML has: sufficient for a line number
+    except ValueError:  # an escape sequence that exists only in TOML: the raw text suffices to find a line
         return word[1:-1]
 
 
@@ -140,7 +140,7 @@ class NoConfig(ConfigError):
 
 
 class Layer(Enum):
-    """The layer that a value comes from; later members override earlier ones."""
+    """The layer from which a value comes; later members override earlier ones."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -150,7 +150,7 @@ class Layer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A layer and the location in it: `config.toml:12`, the name of the variable or option, or "" for a default."""
+    """A layer and the location in that layer: `config.toml:12`, a variable's or option's name, or "" for a default."""
 
     layer: Layer
     place: str = ""
@@ -218,7 +218,7 @@ class Loaded:
     def whole(self) -> Loaded:
         """Return this configuration if every job can be used; else raise the error of the first job that cannot.
 
-        For callers that must know all jobs: a slot without a usable job may belong to a job with an error.
+        For callers that need all jobs, because a slot without a usable job may belong to a job with an error.
         """
         for error in self.refused.values():
             raise error
@@ -226,7 +226,7 @@ class Loaded:
 
 
 def owners(loaded: Loaded, source: str, table: str) -> dict[str, str]:
-    """Return the configured jobs that read a table, by their slots."""
+    """Return the names of the configured jobs that read a table, by slot."""
     mine = [job for job in loaded.jobs.values() if job.source.name == source and job.binlog.binlog]
     return {job.slot: job.name for job in mine if any(channel.source_table == table for channel in job.channels)}
 

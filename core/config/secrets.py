@@ -1,4 +1,4 @@
-"""Resolve references to secrets in the process that needs them; find jobs whose password files cannot be read."""
+"""Resolve references to secrets in the process that needs the secrets; find jobs with unreadable password files."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from slotkeeper.core.ownership import Complaint
 COMMAND_LIMIT = 10.0
 SIZE_MAX = 65_536
 TTL = 5.0
-"""Seconds for which all logins of this process reuse the output of a command."""
+"""Seconds for which all logins of this process reuse the output of a password command."""
 AGAIN_LEAST = 0.5
 AGAIN_MOST = 30.0
-"""Minimum and maximum of these seconds after a server rejected the password; the time doubles while the command prints
-the same password. It is shorter than the wait between two attempts of a job, so that each attempt runs the command
-again."""
+"""Minimum and maximum time in seconds before the command runs again after a server rejected its password. The time
+doubles while the command prints the same password. It is shorter than the wait between two attempts of a job, so that
+each attempt runs the command again."""
 
 
 def resolve(ref: SecretRef) -> str:
-    """Return the secret of a reference, "" for none; raises SecretUnread, whose message names only the reference."""
+    """Return the secret of a reference, "" if there is none; raises SecretUnread, which names only the reference."""
     if not ref.how:
         return ""
     readers = {"file": _from_file, "env": _from_env, "command": _from_command}
@@ -55,7 +55,7 @@ class _Printed:
     again: float = 0.0
     refused: dict[str, str] = field(default_factory=dict)
     accepted: dict[str, str] = field(default_factory=dict)
-    """The last rejected and the last accepted password, each by server."""
+    """The last rejected and the last accepted password, by server."""
 
     def now(self, read: Callable[[], str], clock: Callable[[], float]) -> str:
         with self.lock:  # concurrent callers wait for this one run of the command
@@ -85,11 +85,11 @@ _clock = SystemClock()
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A secret by its reference; implements `slotkeeper.core.domain.endpoint.Secret`.
+    """A secret that is specified by a reference; implements `slotkeeper.core.domain.endpoint.Secret`.
 
-    A file or a variable is read each time. A command runs at most once in `TTL` seconds, however many sessions log in
-    at the same time, and again when its output is rejected for the first time. Servers can share a reference: `server`
-    distinguishes them, because one of them may still have the older password.
+    A file or a variable is read each time. A command runs at most once in `TTL` seconds, regardless of how many
+    sessions log in at the same time, and runs again when its output is rejected for the first time. Several servers can
+    share a reference; `server` distinguishes them, because one server may still use the older password.
     """
 
     ref: SecretRef
@@ -117,7 +117,7 @@ class Reference:
 
 
 def login(endpoint: Endpoint, name: str) -> Login:
-    """Return the login that opens sessions with this name; raises ConfigError if a secret cannot be read now."""
+    """Return the login for sessions with this name; raises ConfigError if a secret cannot be read now."""
     key_password, password = Reference(endpoint.sslpassword), Reference(endpoint.password, endpoint.place)
     for secret in (key_password, password):
         secret.now()
@@ -125,7 +125,7 @@ def login(endpoint: Endpoint, name: str) -> Login:
 
 
 def place(ref: SecretRef) -> str:
-    """Return a reference as text; for a command only its program, because the arguments may be secret themselves."""
+    """Return a reference as text; for a command only the program, because its arguments may contain secrets."""
     if ref.how == "file":
         return f"{ref.word}_file {safe(ref.ref)}"
     if ref.how == "env":
@@ -134,7 +134,7 @@ def place(ref: SecretRef) -> str:
 
 
 def complaint(ref: SecretRef) -> str:
-    """Return what is unsafe or missing about a reference, as a sentence, or ""; reads no secret and runs no command."""
+    """Return a sentence about what is unsafe or missing in a reference, or ""; reads no secret and runs no command."""
     if ref.how != "file":
         return ""
     try:
@@ -149,7 +149,10 @@ def complaint(ref: SecretRef) -> str:
 
 
 def foreign(ref: SecretRef) -> Complaint | None:
-    """Return why another user could have written a file, so that `resolve` would reject it, or None; reads nothing."""
+    """Return the reason why another user could have written a file, or None; `resolve` would reject such a file.
+
+    The file itself is not read.
+    """
     if ref.how != "file":
         return None
     try:
@@ -209,7 +212,7 @@ def _from_command(ref: SecretRef) -> str:
 
 
 def _line(raw: bytes, where: str) -> str:
-    """Return the text without the one newline that editors and commands append."""
+    """Return the text without the single newline that editors and commands append."""
     if len(raw) > SIZE_MAX:
         raise SecretUnread(f"{where} contains more than 64 KiB, the limit for a password")
     try:

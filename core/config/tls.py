@@ -1,6 +1,6 @@
 """The TLS keys: their combined meaning, the safety of a configured connection, and the keys that PROD jobs must set.
 
-libpq, "SSL Support", "Database Connection Control Functions" (`sslmode` and the keys beside it).
+Source: libpq, "SSL Support" and "Database Connection Control Functions" (`sslmode` and the related keys).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FILES = ("sslrootcert", "sslcert", "sslkey")
 
 
 def settled(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `Endpoint` fields from the TLS keys of the table at `path`; raises ConfigError if keys conflict."""
+    """Return the `Endpoint` fields for the TLS keys of the table at `path`; raises ConfigError if keys conflict."""
     mode = given["sslmode"] or default_mode(given["host"])
     if not given["sslmode"]:
         key = dotted((*path, "sslmode"))  # the default depends on the host: the effective mode is shown
@@ -58,7 +58,7 @@ def verified(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str
 
 
 def refuse_unwritten(reading: Reading, path: Path, job: JobSpec) -> None:
-    """Reject a PROD job if a server's connection is less than safe by default: a weaker mode must be set explicitly."""
+    """Reject a PROD job if a server's default sslmode is not safe: a weaker mode must be set explicitly."""
     if job.environment.upper() != PROD:
         return
     for table, endpoint in (("sources", job.source), ("sinks", job.sink), ("sinks", job.store_at[0])):
@@ -71,7 +71,7 @@ def refuse_unwritten(reading: Reading, path: Path, job: JobSpec) -> None:
 
 
 def warnings(where: str, endpoint: Endpoint) -> Iterator[str]:
-    """Yield what is unsafe or missing about an endpoint's TLS, as sentences; opens no connection."""
+    """Yield sentences about what is unsafe or missing in an endpoint's TLS settings; opens no connection."""
     weak = weakness(endpoint)
     if weak:
         yield f"{where}: {weak}"
@@ -93,7 +93,7 @@ def job_warnings(job: JobSpec) -> Iterator[str]:
 
 
 def _complaint(name: str, path: str) -> str:
-    """Return what is wrong with a file, or who could change the authority's certificate; "" if nothing.
+    """Return the problem with a TLS file, or the users who could change the authority's certificate; "" if none.
 
     libpq rejects a key that other users can read, except a key owned by root that its group can read.
     """

@@ -1,6 +1,7 @@
 """Readers for single values of a configuration: return the value or raise `BadValue` with the rule that it violates.
 
-Readers never include the value in their message: the caller knows the key and decides whether the value is shown.
+Readers never include the value in their messages, because only the caller knows the key and whether the value is
+private.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def whole(low: int, high: int) -> Reader:
 
 
 def only(allowed: int, because: str) -> Reader:
-    """Return a reader of the only whole number that is supported; its error gives the reason."""
+    """Return a reader that accepts only one whole number; its error gives the reason."""
 
     def read(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or value != allowed:
@@ -93,7 +94,7 @@ def _milliseconds(text: str) -> int:
 
 
 def show_duration(milliseconds: int) -> str:
-    """Return the shortest text that `duration` reads back.
+    """Return the shortest text that `duration` converts to this number of milliseconds.
 
     >>> [show_duration(n) for n in (0, 500, 5000, 600_000, 86_400_000)]
     ['0ms', '500ms', '5s', '10m', '1d']
@@ -105,7 +106,7 @@ def show_duration(milliseconds: int) -> str:
 
 
 def memory(low: int, high: int) -> Reader:
-    """Return a reader of sizes ("512m", "1g", "512MiB", or a bare number of MiB); its result is in Spark's format."""
+    """Return a reader of sizes ("512m", "1g", "512MiB", or a bare number of MiB); it returns Spark's format."""
 
     def read(value: object) -> str:
         match = _SIZE.fullmatch(str(value).strip())
@@ -120,7 +121,7 @@ def memory(low: int, high: int) -> Reader:
 
 
 def text(limit: int = 255) -> Reader:
-    """Return a reader of one non-empty line of text without control characters."""
+    """Return a reader of a non-empty single-line string without control characters, of at most `limit` characters."""
 
     def read(value: object) -> str:
         if not isinstance(value, str):
@@ -142,7 +143,7 @@ def choice(*allowed: str) -> Reader:
 
 
 def one_of(allowed: Collection[str]) -> Reader:
-    """Return a reader like that of `choice`; it uses the content of `allowed` at the time of reading."""
+    """Return a reader of one of `allowed`, whose content is checked at the time of reading."""
 
     def read(value: object) -> str:
         spelled = " or ".join(f'"{word}"' for word in allowed)
@@ -154,7 +155,7 @@ def one_of(allowed: Collection[str]) -> Reader:
 
 
 def start(value: object) -> str:
-    """Read where a job starts, by the rule of `slotkeeper.core.domain.spec`."""
+    """Read a job's start, according to the rule in `slotkeeper.core.domain.spec`."""
     written = str(text()(value)).strip()
     try:
         start_at(written)
@@ -164,7 +165,7 @@ def start(value: object) -> str:
 
 
 def start_time(value: object) -> str:
-    """Read the vendor's `yyyy-MM-dd hh:mm:ss`, which is taken as UTC; an offset can be added."""
+    """Read a time in the vendor's format `yyyy-MM-dd hh:mm:ss`; it is in UTC unless an offset is added."""
     written = str(text()(value)).strip()
     try:
         at = datetime.fromisoformat(written)
@@ -174,7 +175,7 @@ def start_time(value: object) -> str:
 
 
 def start_lsn(value: object) -> str:
-    """Read LSNs after which to read, written as in the job's `start`: one for all shards, or one per shard."""
+    """Read the LSNs after which to read, formatted as in the job's `start`: one for all shards, or one per shard."""
     written = str(value) if isinstance(value, int) and not isinstance(value, bool) else str(text()(value)).strip()
     if re.fullmatch(r"\d{1,19}", written):
         return f"{EVERY_DN}={written}"
@@ -187,7 +188,7 @@ def start_lsn(value: object) -> str:
 
 
 def only_true(value: object) -> bool:
-    """Read a switch that can only be true here."""
+    """Read a boolean of which only true is supported."""
     if boolean(value):
         return True
     raise BadValue("must be true: records are applied according to their types, never appended as images")
@@ -206,8 +207,8 @@ def host(value: object) -> str:
 def authority(value: object) -> str:
     """Read the path of a file with the authority's certificate.
 
-    libpq's value `system` is rejected: it means the certificate store that OpenSSL was built with, and the OpenSSL
-    inside psycopg2-binary was built with a folder that exists on no host.
+    libpq's value `system` is rejected: it selects the certificate store with which OpenSSL was built, and the OpenSSL
+    in psycopg2-binary was built with a folder that does not exist on any host.
     """
     written = str(text(4096)(value))
     if written == "system":
@@ -216,7 +217,7 @@ def authority(value: object) -> str:
 
 
 def slot(value: object) -> str:
-    """Read a slot name, by the rule of `slotkeeper.core.domain.slot`."""
+    """Read a slot name, according to the rule in `slotkeeper.core.domain.slot`."""
     try:
         return slot_name(str(text()(value)))
     except BadValue:
@@ -226,7 +227,7 @@ def slot(value: object) -> str:
 
 
 def section_name(value: str) -> str:
-    """Check the name of a source, sink or job: it is used in session names, file names and environment variables."""
+    """Check the name of a source, sink or job, which is used in session names, file names and environment variables."""
     if not _NAME.fullmatch(value) or len(value) > NAME_MAX:
         raise BadValue(f"must be letters and digits, parts joined by one _ or -, at most {NAME_MAX} characters")
     return value
@@ -250,8 +251,8 @@ def _refuse_long(*names: str) -> None:
 def table(value: object) -> str:
     """Read a `schema.table` of the source, exactly as written.
 
-    DWS, "Subscribing to Hybrid Data Warehouse Binlog": the name of such a table holds no special character "such as
-    periods and double quotation marks"; all other characters are sent inside quotes.
+    DWS, "Subscribing to Hybrid Data Warehouse Binlog": the name of such a table contains no special characters "such as
+    periods and double quotation marks". Names are sent in quotes, so all other characters are allowed.
     """
     name = str(text()(value))
     if '"' in name:
@@ -266,7 +267,7 @@ def table(value: object) -> str:
 
 
 def target(value: object) -> str:
-    """Read a `schema.table` of the sink: any names of valid length, as written; the first dot separates them."""
+    """Read a `schema.table` of the sink, exactly as written: the first dot separates two names of valid length."""
     name = str(text()(value))
     schema, _, own = name.partition(".")
     if not schema.strip() or not own.strip():
@@ -309,7 +310,7 @@ def hosts(value: object) -> tuple[str, ...]:
 
 
 def row_filter(value: object) -> str:
-    """Read one SQL condition on the row's own columns; any other condition could change its result for the same row."""
+    """Read an SQL condition on the row's own columns; the result of other conditions could change for the same row."""
     from slotkeeper.core import row_filter as filters  # the parser's import takes half a second
 
     condition = str(text(4096)(value))
@@ -327,7 +328,7 @@ def env_name(value: object) -> str:
 
 
 def master(value: object) -> str:
-    """Read a Spark master of a kind that jobs were tested on."""
+    """Read a Spark master of a supported kind."""
     try:
         return Master.parse(str(text()(value))).text
     except ValueError as error:
@@ -344,7 +345,7 @@ def spark_setting(value: object) -> str:
 
 
 def command(value: object) -> str:
-    """Read a command with arguments quoted as in a shell; it runs without a shell."""
+    """Read a command whose arguments are quoted as in a shell; it is run without a shell."""
     line = str(text(4096)(value))
     try:
         words = shlex.split(line)

@@ -1,4 +1,4 @@
-"""`apply_changes` for `foreachBatch`: the two steps of the streaming writer, called by a user program."""
+"""`apply_changes` for `foreachBatch`: a function with which a user program runs both steps of the streaming writer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 JOB_GROUP = "spark.jobGroup.id"
-"""The local property in which Spark stores the id of a run of a query."""
+"""The local property in which Spark stores the id of a query run."""
 _ANSWER = "token bigint, rows bigint, left_out bigint"
 
 
@@ -43,8 +43,8 @@ def apply_changes(
     """Write a batch of changes (or plain rows) to a table once, in one transaction; return False if already written.
 
     For `foreachBatch`: `lambda df, batch: apply_changes(df, batch, config=..., sink="mart", table="dwd.orders")`. `key`
-    names the key columns if those of the reader are not to be used. `query` is the id stored in the fence; inside
-    `foreachBatch` it is the query's own id. `options` are those of `format("slotkeeper_postgres")`. Raises
+    names the key columns; by default, the reader's key columns are used. `query` is the id stored in the fence; in
+    `foreachBatch` it defaults to the query's own id. `options` are those of `format("slotkeeper_postgres")`. Raises
     `slotkeeper.core.dataframe.writer.source.QueryError`.
     """
     with source.spoken():
@@ -72,8 +72,9 @@ def apply_changes(
 class _Run:
     """One run of a query for one table: detects that this program has already written a batch in the same run.
 
-    The fence cannot distinguish a second DataFrame of a batch from a repeated batch; without this check it would be
-    silently dropped. A query that is restarted in the same program has a new run id, in Spark's job group.
+    The fence cannot distinguish a second DataFrame of a batch from a repeated batch, so without this check the second
+    DataFrame would be silently dropped. A query that is restarted in the same program has a new run id (Spark's job
+    group).
     """
 
     written: ClassVar[dict[tuple[str, str, str], tuple[str, int]]] = {}

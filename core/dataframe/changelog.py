@@ -1,7 +1,7 @@
-"""The columns that the reader adds before a table's own columns in a changelog DataFrame; writers read them. Pure.
+"""The columns that precede a table's own columns in a changelog DataFrame: added by the reader, used by writers. Pure.
 
-Each row is one binlog event: an insert or a delete is one row, an update is two (B, then U). The names have no leading
-underscore, because Spark's pandas state functions rename such columns.
+Each row is one binlog event: an insert or a delete is one row, an update is two rows (B, then U). The column names have
+no leading underscore, because Spark's pandas state functions rename such columns.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from slotkeeper.core.domain.slot import EventType
 
 PREFIX = "slotkeeper_"
-"""Prefix of the changelog columns; a user's column cannot have it."""
+"""Prefix of the names of changelog columns; a table's own columns cannot have it."""
 CHANGE = "slotkeeper_change"
 DN = "slotkeeper_dn"
 POINT = "slotkeeper_point"
@@ -24,10 +24,10 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     (POINT, "bigint"),
     (SEQUENCE, "bigint"),
 )
-"""Name and Spark type, in their order before the table's own columns. None of them is ever NULL.
+"""Name and Spark type of each changelog column, in order. These columns never contain NULL.
 
 POINT and SEQUENCE are the `Position.pair` of an event: they order the events of one key on one DN, but not across DNs.
-The DWS binlog does not record the time of a change, so no column contains one.
+The DWS binlog does not record the time of a change, so there is no column for it.
 """
 
 INSERT = EventType.INSERT.value
@@ -35,21 +35,22 @@ BEFORE = EventType.BEFORE.value
 AFTER = EventType.AFTER.value
 DELETE = EventType.DELETE.value
 COPIED = "S"
-"""A row of the table's copy (`start = "initial"`): an upsert that precedes every change of its key."""
+"""Kind of a row from the table's copy (`start = "initial"`): an upsert that precedes every change of its key."""
 BEGINNING = -1
-"""POINT and SEQUENCE of a copied row; those of binlog events start at 0."""
+"""The value of POINT and SEQUENCE in a copied row; in binlog events they start at 0."""
 
 WRITES = (INSERT, AFTER, COPIED)
-"""After such an event the table contains the event's row for its key. Other events (B, d) guarantee only the key
-columns."""
+"""Kinds of events after which the table contains the event's row for its key. In events of other kinds (B, d), only the
+key columns are guaranteed to have values."""
 ENDS = (BEFORE, DELETE)
-"""After such an event the table has no row for its key, unless a B is followed by a U of the same key."""
+"""Kinds of events after which the table has no row for the event's key, unless a B is followed by a U of the same
+key."""
 KINDS = (*WRITES, *ENDS)
 
 KEY_PLACE = "slotkeeper.key"
 """Metadata of a key column: its position in the key, starting at 1.
 
-Spark keeps a column's metadata through select, filter and renaming; a computed column has none.
+Spark preserves a column's metadata in select, filter and rename operations; a computed column has no metadata.
 """
 
 
@@ -62,7 +63,7 @@ class Named:
 
 
 def key_of(columns: Iterable[Named]) -> tuple[str, ...]:
-    """Return the key columns in the key's order, from their metadata; empty if no column has it.
+    """Return the key columns in the key's order, according to their metadata; empty if no column has such metadata.
 
     >>> key_of([Named("b", {KEY_PLACE: 2}), Named("x", {}), Named("a", {KEY_PLACE: 1})])
     ('a', 'b')
@@ -72,7 +73,7 @@ def key_of(columns: Iterable[Named]) -> tuple[str, ...]:
 
 
 def own(columns: Iterable[str]) -> tuple[str, ...]:
-    """Return a changelog's columns without those that Slotkeeper adds, in order.
+    """Return the columns of a changelog without those added by Slotkeeper, in order.
 
     >>> own(["slotkeeper_change", "slotkeeper_dn", "slotkeeper_point", "slotkeeper_sequence", "id", "amount"])
     ('id', 'amount')
@@ -87,7 +88,7 @@ def is_changelog(columns: Iterable[str]) -> bool:
 
 
 def missing(columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the missing columns without which a changelog's events have no order; the DN is not needed for that.
+    """Return the missing columns that are needed to order a changelog's events; the DN column is not needed.
 
     >>> missing(["slotkeeper_change", "slotkeeper_point", "id"])
     ('slotkeeper_sequence',)

@@ -1,7 +1,7 @@
 """The net effect of a changelog: for each key of a batch, one row with the table's state.
 
 A filter on a changelog is not a filter on its table: `.where` drops an update after which a row no longer matches, so a
-consumer would keep the old row. `net` therefore takes the condition itself and turns such a row into a delete.
+consumer would keep the old row. `net` therefore applies the condition itself and turns such a row into a delete.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ if TYPE_CHECKING:
 
 _NUMBER = "slotkeeper_number"
 REDUCE_ROWS = 100_000
-"""Number of rows gathered before a reduction: a task's memory grows with its keys and these rows, not with all rows."""
+"""Number of rows that are gathered before a reduction, so that a task's memory depends on the number of its keys and
+not on the number of all its rows."""
 
 
 def net(
     changes: DataFrame, where: Column | str | None = None, key: str | Sequence[str] = (), partitions: int = 0
 ) -> DataFrame:
-    """Return one row for each key and batch: its last image (I, U or S), or d if the table has no row for the key.
+    """Return one row per key and batch: its last image (I, U or S), or a delete (d) if the table has no such row.
 
-    `where` is a condition on a row after a change; a row for which it is false or NULL becomes a d. `key` names the key
-    columns if those of the reader are not to be used. In a d, only the key columns are valid. All rows of a key go to
-    one of `partitions` (default: the number of parallel tasks). For batches and streams; in a stream each batch has its
-    own net effect. Raises ConfigError if the rows are not a changelog, or lack the key.
+    `where` is a condition on a row after a change; a row for which it is false or NULL becomes a delete. `key` names
+    the key columns; by default, the reader's key columns are used. In a delete, only the key columns are valid. All
+    rows of a key are sent to the same of the `partitions` (default: the number of parallel tasks). For batches and
+    streams; in a stream, each batch has its own net effect. Raises ConfigError if the rows are not a changelog, or if
+    key columns are missing.
     """
     names = [field.name for field in changes.schema.fields]
     if missing := changelog.missing(names):
@@ -51,8 +53,8 @@ def net(
 def matching(changes: DataFrame, where: Column | str) -> DataFrame:
     """Return the changelog with every row that does not match a condition turned into a delete of its key.
 
-    This is the first step of `net`, without the reduction. It is sufficient before the writer, which reduces the rows
-    itself. A NULL result of `where` counts as false.
+    This is the first step of `net`, without the reduction, and is sufficient if the result goes to the writer, which
+    reduces the rows itself. A NULL result of `where` counts as false.
     """
     from pyspark.sql import functions as f
 
@@ -83,7 +85,7 @@ class Reduce:
     key: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the last row of each key, as d if the change leaves no row."""
+        """Yield the last row of each key, with kind `d` (delete) if the table has no row for the key after it."""
         left: pa.Table | None = None
         gathered: list[pa.RecordBatch] = []
         rows = 0
@@ -95,7 +97,7 @@ class Reduce:
         if gathered:
             left = self._last(left, gathered)
         if left is not None:
-            # changes that leave no row become deletes
+            # an event after which the table has no row for its key becomes a delete
             place = left.schema.get_field_index(changelog.CHANGE)
             change = left.column(place)
             writes = pc.is_in(change, value_set=pa.array(changelog.WRITES, change.type))

@@ -1,10 +1,10 @@
-"""The audit log: who did what to which object, why, and the observed result, as a hash chain of lines. Pure.
+"""The audit log: a hash chain of lines that record actions with actor, object, reason and observed result. Pure.
 
-An action that changes something writes two lines with one `action_id`: the intent before, the outcome after. Each line
-contains the hash of the line before it, so that a removed or changed line is detected. A hash is the SHA-256 of a
-line's bytes, which are canonical JSON (keys sorted, ASCII, no blanks). The first line of a new file contains the last
-hash of the previous file. A truncated line (a crash, a full disk) is not a link: the next line refers to the last
-complete line.
+An action that changes something writes two lines with the same `action_id`: the intent before the action, the outcome
+after it. Each line contains the hash of the line before it, so that a removed or changed line is detected. A hash is
+the SHA-256 of a line's bytes, which are canonical JSON (keys sorted, ASCII, no blanks). The first line of a new file
+contains the last hash of the previous file. A truncated line (after a crash or on a full disk) is not part of the
+chain: the next line refers to the last complete line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slotkeeper.core.redaction import masked_values
 
 
 class Phase(Enum):
-    """The phase of an action that a line records: before or after."""
+    """The phase of an action in which a line is written: before or after the action."""
 
     INTENT = "intent"
     OUTCOME = "outcome"
@@ -30,7 +30,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The user as the kernel reports it, and what the environment claims."""
+    """The user as reported by the kernel, and the claims of the environment."""
 
     os_user: str
     """The account of the uid; only a claim in lines of an earlier version, which have no uid."""
@@ -48,11 +48,11 @@ class Actor:
     """The login uid that the kernel records (`/proc/PID/loginuid`, which neither sudo nor su changes); null: the kernel
     recorded none."""
     claimed: str = ""
-    """Claimed: a different user name, or empty."""
+    """Claimed: a user name that differs from the account, or empty."""
 
     @property
     def who(self) -> str:
-        """The actor, in short.
+        """A short description of the actor.
 
         >>> Actor("alice", "h1", 7, uid=1000).who, Actor("bob", "h1", 7, uid=1000, claimed="alice").who
         ('alice uid 1000', 'alice (claimed) uid 1000')
@@ -96,9 +96,9 @@ class AuditLine:
     """A line of the audit log."""
 
     at: datetime
-    """When it was written."""
+    """When the line was written."""
     actor: Actor
-    """The user who did it."""
+    """The user who performed the action."""
     action: str
     """The command."""
     action_id: str
@@ -114,11 +114,11 @@ class AuditLine:
     outcome: str = ""
     """The outcome; empty for an intent."""
     result: Mapping[str, str] = field(default_factory=dict)
-    """Requested or observed values, by DN or by name; each: as text."""
+    """Requested or observed values, by DN or by name; each: a value as text."""
 
     @property
     def said(self) -> str:
-        """The reason of an intent, or the outcome."""
+        """The reason if this line is an intent, else the outcome."""
         if self.phase is not Phase.INTENT:
             return self.outcome
         return f"reason: {self.reason}" if self.reason else "requested, no reason given"
@@ -137,7 +137,7 @@ class AuditLine:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> AuditLine:
-        """Parse a line that `as_json` wrote; raises ValueError, KeyError or TypeError for invalid content."""
+        """Parse a line written by `as_json`; raises ValueError, KeyError or TypeError for invalid content."""
         values = dict(found)
         at, actor, phase, result = (values.pop(name) for name in ("at", "actor", "phase", "result"))
         moment = datetime.fromisoformat(at)
@@ -149,16 +149,16 @@ class AuditLine:
 
 
 FIRST = "0" * 64
-"""The hash in the very first line, which has no predecessor."""
+"""The hash in the first line of all, which has no predecessor."""
 ACCEPT = "audit accept"
-"""The action of the line that records the unlinked lines before it; `SEAL` in its result is their hash."""
+"""The action of a line that records the lines without a hash before it; the key `SEAL` in its result is their hash."""
 SEAL = "lines"
 _BEFORE = "before"
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A line of a file, `number` from 1; `line` is None if it cannot be parsed, `before` None if it has no hash."""
+    """A line of a file; `number` starts at 1; `line` is None if parsing failed, `before` is None without a hash."""
 
     file: str
     number: int
@@ -185,9 +185,9 @@ class CopiedHead:
 class Chain:
     """The result of verifying the hash chain of the files.
 
-    `damaged` are the locations of lines that cannot be parsed, `broken` sentences about lines that do not follow each
-    other. `unlinked` are the lines without a hash that no `audit accept` has recorded; `accepted` counts those that one
-    has.
+    `damaged` contains the locations of lines that cannot be parsed, `broken` one sentence per break in the chain.
+    `unlinked` contains the lines without a hash that no `audit accept` has recorded; `accepted` counts the lines
+    without a hash that an `audit accept` has recorded.
     """
 
     links: tuple[Link, ...]
@@ -199,15 +199,16 @@ class Chain:
 
     @property
     def whole(self) -> tuple[Link, ...]:
-        """The links whose lines can be parsed."""
+        """The lines that can be parsed."""
         return tuple(link for link in self.links if link.line is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A chain compared with the hashes at one sink; `missing` are sentences, `after` counts lines after the newest.
+    """The comparison of a chain with the hashes stored at one sink.
 
-    `older` counts the hashes of lines that are older than the first line here because files were dropped: not compared.
+    `missing` contains one sentence per missing line; `after` counts the lines after the newest line known to the sink.
+    `older` counts the hashes that were not compared because the files with their lines were dropped.
     """
 
     heads: int
@@ -217,18 +218,18 @@ class Compared:
 
 
 def linked(line: AuditLine, before: str) -> bytes:
-    """Return a line as written, without the line end."""
+    """Return the bytes of a line as written to the file, without the line end."""
     values = line.as_json() | {_BEFORE: before}
     return json.dumps(values, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode("ascii")
 
 
 def digest(raw: bytes) -> str:
-    """Return the hash with which the next line refers to this one."""
+    """Return the hash of a line, which the next line contains."""
     return hashlib.sha256(raw).hexdigest()
 
 
 def link_of(file: str, number: int, raw: bytes) -> Link:
-    """Parse a line as read; invalid content results in a damaged link."""
+    """Parse a line as read from a file; a line with invalid content results in a `Link` without `line`."""
     try:
         values = json.loads(raw)
         before = values.pop(_BEFORE, None)
@@ -240,10 +241,10 @@ def link_of(file: str, number: int, raw: bytes) -> Link:
 
 
 def judge(links: Sequence[Link], rotated_out: bool = False) -> Chain:
-    """Check that each line follows the one before it; `rotated_out`: files over the maximum number were dropped.
+    """Check that each line follows the line before it; `rotated_out` is whether excess files were dropped.
 
-    The version that wrote unlinked lines recorded no uid either. A line with a uid but without a hash has therefore
-    lost its hash; a line with neither is from that version, or both were removed.
+    The version that wrote lines without a hash did not record a uid either. The hash of a line with a uid but without a
+    hash was therefore removed; a line with neither was written by that version, or both were removed.
     """
     broken: list[str] = []
     last: Link | None = None
@@ -270,7 +271,7 @@ def judge(links: Sequence[Link], rotated_out: bool = False) -> Chain:
 
 
 def seal(links: Iterable[Link]) -> str:
-    """Return one hash of several lines, in their order."""
+    """Return one hash for several lines, in their order."""
     return digest("".join(link.digest for link in links).encode("ascii"))
 
 
@@ -284,7 +285,7 @@ def _fault(link: Link, last: Link | None, rotated_out: bool) -> str:
 
 
 def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
-    """Check that each line known to a sink is here, unchanged; lines older than the first one here were rotated out."""
+    """Check that each line known to a sink exists here unchanged; older lines than the first one were rotated out."""
     place = {link.digest: number for number, link in enumerate(chain.whole)}
     first = chain.whole[0].line if chain.whole else None
     found, older, missing, newest = 0, 0, list[str](), -1
@@ -296,7 +297,7 @@ def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
         newest = max(newest, place.get(one.head, -1))
         if one.head not in place:
             missing.append(f"{one.about} of {one.at:%Y-%m-%dT%H:%M:%SZ} is missing or was changed after it was written")
-    if older and newest < 0:  # files dropped in order leave later lines, whose hashes the sink also has
+    if older and newest < 0:  # after rotation, later lines remain, whose hashes are also at the sink
         what = f"none of {older + found} copied lines exists: the files were replaced, or no copy was made recently"
         missing.append(what)
     return Compared(found, tuple(missing), len(place) - 1 - newest, older)
@@ -304,7 +305,7 @@ def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
 
 @dataclass(frozen=True, slots=True)
 class Armed:
-    """A user who has enabled actions in a console: name as reported by the kernel, reason, and latest end."""
+    """A user who has enabled actions in a console: the name reported by the kernel, the reason, and the expiry."""
 
     who: str
     reason: str

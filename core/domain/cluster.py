@@ -1,8 +1,8 @@
 """Spark masters for a job's tasks (the three forms of `[jobs.X.spark] master`); detection of lost sessions. Pure.
 
 Spark, "Spark Standalone Mode", High Availability: `spark.deploy.recoveryMode` is NONE unless set, and a master that
-restarts without it no longer knows its earlier applications. Its workers end their executors, the application gets no
-new ones, and Spark reports nothing: the session is lost although its Java process is still running.
+restarts without recovery no longer knows its earlier applications. Its workers end the applications' executors, no new
+executors are assigned, and Spark reports nothing: the session is lost although its Java process is still running.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 LEAST_MEMORY = 512
-"""Minimum MiB per worker: Spark rejects an executor with a heap below 450 MiB."""
+"""Minimum memory of a worker, in MiB: Spark rejects an executor with a heap below 450 MiB."""
 WORKERS_NEED = "psycopg2"
 """The package that the Python of a cluster's workers must provide; Slotkeeper's own code is sent to them."""
 REST_PORT = 6_066
@@ -35,10 +35,10 @@ class MasterKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """A Spark master; `capacity`: the number of task slots in its text, None if this host or the cluster sets it.
+    """A Spark master; `capacity` is its configured number of task slots, None if this host or the cluster sets it.
 
-    A local cluster has `workers`, of `memory` MiB each; `places` are the (host, port) pairs of a standalone cluster's
-    masters, one of which leads.
+    A local cluster has `workers`, each with `memory` MiB; `places` are the (host, port) pairs of a standalone cluster's
+    masters, one of which is the leader.
     """
 
     text: str
@@ -50,7 +50,7 @@ class Master:
 
     @classmethod
     def parse(cls, text: str) -> Master:
-        """Parse a master; raises ValueError with the rest of a sentence that starts with the key's name.
+        """Parse a master; raises ValueError with a text that completes a sentence after the key's name.
 
         >>> Master.parse("local[4]").capacity, Master.parse("local-cluster[2,1,1024]").capacity
         (4, 2)
@@ -75,12 +75,12 @@ class Master:
 
     @property
     def here(self) -> bool:
-        """Whether everything runs on this host, so that only loopback addresses are needed."""
+        """Whether all Spark processes run on this host, so that only loopback addresses are needed."""
         return self.kind is not MasterKind.STANDALONE
 
     @property
     def ships(self) -> bool:
-        """Whether tasks run in processes that cannot import the Slotkeeper package without receiving it."""
+        """Whether the Slotkeeper package must be sent to the processes that run tasks."""
         return self.kind is not MasterKind.LOCAL
 
 
@@ -95,21 +95,21 @@ def _places(text: str) -> tuple[tuple[str, int], ...]:
 
 
 LOST_AFTER = 60.0
-"""Seconds, equal to the time for which a start waits for its first executor; a lost executor is replaced within
-seconds. The check takes the Java process a millisecond, so that it responds within a few seconds even on an overloaded
-host."""
+"""Seconds after which a session counts as lost; a start waits equally long for its first executor. A lost executor is
+replaced within seconds, and the Java process, for which the check takes a millisecond, responds within a few seconds
+even on an overloaded host."""
 NO_EXECUTOR = f"the Spark cluster has had no executor for {LOST_AFTER:.0f} s"
 
 
 @dataclass(frozen=True, slots=True)
 class SessionLife:
-    """Seconds for which the Java process has been `silent`, and the cluster `empty` (without an executor)."""
+    """Seconds for which the Java process has not responded (`silent`) and the cluster has had no executor (`empty`)."""
 
     silent: float = 0.0
     empty: float = 0.0
 
     def after(self, seconds: float, executors: int | None) -> SessionLife:
-        """Return the state some seconds later; `executors`: number of registered executors, None without a response.
+        """Return the state `seconds` later; `executors` is the number of registered executors, None without a response.
 
         >>> SessionLife(silent=9.0).after(2.0, 3), SessionLife(empty=9.0).after(2.0, 0)
         (SessionLife(silent=0.0, empty=0.0), SessionLife(silent=0.0, empty=11.0))

@@ -1,4 +1,4 @@
-"""The consent to a copy that replaces rows: one plan, the typed name, the user and the reason; valid for a day. Pure.
+"""The consent to a copy that replaces rows: the plan, the typed name, the user and the reason; valid for a day. Pure.
 
 A reset to a snapshot clears the progress rows; the copy of the next start then replaces the target's rows. The consent
 is therefore given for that copy, not for a start.
@@ -22,10 +22,10 @@ _NEXT, _PLAN = "next ", "plan "
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """The instructions for the next copy in cleared progress rows, in the column for the method of that copy.
+    """The instruction for the next copy, stored in cleared progress rows in the column for the copy method.
 
-    `way` is how the copy treats the target's rows, "" for the job's configuration. `plan` is the reset that cleared the
-    rows, "" if no reset did (a changed table), or if a reset of an earlier version did.
+    `way` is how the copy treats the target's rows, "" for the job's setting. `plan` is the id of the reset that cleared
+    the rows; it is "" if they were cleared because the table changed, or by a reset of an earlier version.
 
     >>> Ordered.parse("plan 4f2c replace"), Ordered.parse("next merge").plan, Ordered("4f2c").text
     (Ordered(plan='4f2c', way='replace'), '', 'plan 4f2c')
@@ -36,14 +36,14 @@ class Ordered:
 
     @property
     def text(self) -> str | None:
-        """The form stored in the progress rows; None without an instruction."""
+        """The text that is stored in the progress rows; None without an instruction."""
         if self.plan:
             return f"{_PLAN}{self.plan} {self.way}".rstrip()
         return f"{_NEXT}{self.way}" if self.way else None
 
     @classmethod
     def parse(cls, text: str) -> Ordered:
-        """Parse the stored text; any other text (the method of a started copy) gives no instruction."""
+        """Parse the stored text; any other text, such as the method of a started copy, contains no instruction."""
         if text.startswith(_NEXT):
             return cls(way=text.removeprefix(_NEXT))
         if text.startswith(_PLAN):
@@ -53,7 +53,7 @@ class Ordered:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Ordered:
-        """Return the instruction of several rows; if they differ, one cleared by a reset is enough to require consent.
+        """Return the instruction in several rows; if the rows differ, one row cleared by a reset requires consent.
 
         >>> Ordered.of(["plan 4f2c replace", "None"]), Ordered.of(["None", "next merge"])
         (Ordered(plan='4f2c', way=''), Ordered(plan='', way=''))
@@ -64,9 +64,10 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """A copy that replaces rows, and the user who consented; `name` is "" before that, `at` is in seconds since 1970.
+    """A copy that replaces rows, and the user who consented; `name` is "" before consent, `at` in seconds since 1970.
 
-    `replaces` describes what is replaced. `alone`: the job has no other table, so it cannot start without the consent.
+    `replaces` describes the rows to be replaced. `alone`: the job has no other table, so it cannot start without
+    consent.
     """
 
     plan: str
@@ -81,7 +82,7 @@ class Consent:
     at: float = 0.0
 
     def valid(self, now: float) -> bool:
-        """Return whether consent was given, by the name of the job or of its slot, less than a day ago.
+        """Return whether consent was given less than a day ago by typing the name of the job or of its slot.
 
         >>> one = Consent("4f2c", "orders", "ods.orders", "s", "7 rows", True, "s", "dba@h1", "INC-1", 1_000.0)
         >>> one.valid(1_000.0 + 86_400), one.valid(1_001.0 + 86_400), one.valid(900.0)
@@ -100,7 +101,7 @@ class Consent:
 
     @property
     def text(self) -> str:
-        """The form stored in a file."""
+        """The text that is stored in a file."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -113,7 +114,7 @@ class Consent:
 
 
 class Consents(Protocol):
-    """The consents of one job on this host."""
+    """The consents for one job on this host."""
 
     def known(self) -> Iterable[Consent]:
         """Return the consents that are given or requested."""
@@ -125,4 +126,4 @@ class Consents(Protocol):
         """Store a consent that is given or requested."""
 
     def drop(self, table: str, but: str = "") -> None:
-        """Delete the consents for a table, except the one for the plan `but`."""
+        """Delete the consents for a table, except the consent for the plan `but`."""

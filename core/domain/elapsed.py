@@ -1,10 +1,10 @@
 """Elapsed time by a clock that users can set, and the end of a wait that makes no progress. Pure.
 
-docs/clocks.md describes which clock is used for what: durations that decide something use a monotonic clock if one
-process measures both ends. Other durations are computed from times that another process wrote on the same host; they
-are unknown if the clock has been set back since. A fixed time limit would end starts on a busy host that only need more
-time, so a wait lasts while there is progress, and ten minutes without any; `slotkeeper.core.launch.view` takes the
-samples.
+docs/clocks.md describes the use of each clock: durations on which decisions depend are measured with a monotonic clock
+if one process measures both ends. Other durations are computed from times that another process wrote on the same host;
+they are unknown if the clock has been set back since. The wait for a start has no fixed time limit, because a start on
+a busy host may only need more time; the wait ends after ten minutes without progress. `slotkeeper.core.launch.view`
+takes the samples.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from typing import overload
 
 AHEAD_SECONDS = 5.0
-"""A time further ahead was written before a clock was set back; a smaller difference may be the time that reading it
-took."""
+"""Maximum seconds by which a stored time can be in the future: the difference may be caused by the time needed to read
+it. A time further in the future was written before the clock was set back."""
 
 
 @overload
@@ -24,7 +24,7 @@ def elapsed(at: float, now: float) -> float | None: ...
 @overload
 def elapsed(at: datetime, now: datetime) -> float | None: ...
 def elapsed(at: float | datetime, now: float | datetime) -> float | None:
-    """Return the seconds from `at` to `now`, at least 0; None, for unknown, if `at` is in the future.
+    """Return the seconds from `at` to `now`, at least 0; None (unknown) if `at` is in the future.
 
     >>> elapsed(100.0, 160.0), elapsed(100.0, 99.0), elapsed(3_600.0, 0.0)
     (60.0, 0.0, None)
@@ -43,15 +43,15 @@ def is_older(at: datetime, now: datetime, seconds: float) -> bool:
 STALLED_SECONDS = 600.0
 """Seconds without progress after which the wait for a start ends."""
 CPU_STEP = 5.0
-"""CPU seconds that count as progress: an idle JVM uses less within the limit (0.8 % of a core)."""
+"""CPU seconds that count as progress; an idle JVM uses less than this within the limit (0.8 % of a core)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
     """One sample of a wait.
 
-    `step` is the step being waited for; `marks` change with any piece of work; `cpu` is the CPU time in seconds used so
-    far by the driver's processes, None if CPU time is not a sign of progress.
+    `step` is the step that must be completed; `marks` is a value that changes whenever work is done; `cpu` is the CPU
+    time in seconds used so far by the driver's processes, None if CPU time does not indicate progress.
     """
 
     step: str
@@ -60,7 +60,7 @@ class Signs:
 
 
 class Progress:
-    """One wait, with the time of its last progress by the caller's clock (monotonic seconds)."""
+    """One wait, with the time of its last progress in monotonic seconds of the caller's clock."""
 
     def __init__(self, now: float, limit: float = STALLED_SECONDS) -> None:
         self.began, self.limit = now, limit
@@ -72,7 +72,7 @@ class Progress:
         """Add a sample."""
         self.step = signs.step
         before = self._last.cpu if self._last is not None else None
-        # enough CPU time was used since; a lower value than before belongs to other processes
+        # enough CPU time was used since the last progress; a decrease means that the processes have changed
         worked = before is not None and signs.cpu is not None and not 0 <= signs.cpu - before < CPU_STEP
         if self._last is None or signs.marks != self._last.marks or worked:
             self._moved_at, self._last = now, signs
@@ -82,7 +82,7 @@ class Progress:
         return now - self._moved_at
 
     def stalled(self, now: float) -> str:
-        """Return why the wait ends; empty while it continues.
+        """Return the reason why the wait ends; empty while it continues.
 
         >>> wait = Progress(0.0)
         >>> wait.see(Signs("the JVM", 1), 0.0)

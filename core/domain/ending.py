@@ -1,8 +1,9 @@
-"""Rules for ending a session that blocks jobs: which session can be ended, by which login, and the errors. Pure.
+"""Rules for ending a session that blocks jobs: the sessions that can be ended, the required login, the errors. Pure.
 
 PostgreSQL, "Server Signaling Functions" (pg_terminate_backend): allowed to members of the session's role and to roles
 with the privileges of pg_signal_backend, except for sessions of superusers; a superuser can end any session. MySQL and
-MariaDB, "KILL": a login can end its own sessions, and with CONNECTION_ADMIN (CONNECTION ADMIN) or SUPER any.
+MariaDB, "KILL": a login can end its own sessions, and any session with the privilege CONNECTION_ADMIN (MariaDB:
+CONNECTION ADMIN) or SUPER.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import Refused
 
 SAME_MOMENT = 0.001
-"""Tolerance in seconds for comparing a login time, which is passed as seconds since 1970."""
+"""Tolerance in seconds for the comparison of login times, which are passed as seconds since 1970."""
 NOTHING = "no session was ended"
 
 
@@ -23,10 +24,10 @@ NOTHING = "no session was ended"
 class InFront:
     """A session that blocked a job's session when the server was queried, and whether this login can end it.
 
-    `client` is false for a background process of the server; `right` names the privilege that allows it, "" if there is
-    none; `guarded` is true for a superuser's session; `sent` is whether the server has signaled the session to end.
-    `kills` is the statement for a server other than PostgreSQL, and `same` the tolerance in seconds for comparing
-    `began`.
+    `client` is false for a background process of the server; `right` names the privilege with which this login can end
+    the session, "" if it has none; `guarded` is true for a superuser's session; `sent` is whether the server has
+    signaled the session to end. `kills` is the statement for a server other than PostgreSQL, and `same` the tolerance
+    in seconds for comparing `began`.
     """
 
     blocker: Blocker
@@ -40,7 +41,7 @@ class InFront:
 
 
 def moment(began: float) -> str:
-    """Return the start time of a session, to the microsecond, in the form in which it is typed.
+    """Return the start time of a session as users type it, with microseconds.
 
     >>> moment(90.5)
     '1970-01-01T00:01:30.500000Z'
@@ -61,7 +62,7 @@ def moment_from(text: str) -> float:
 
 
 def refuse(found: InFront | None, pid: int, began: float | None, where: str) -> InFront:
-    """Return the session if this login can end it; else raise Refused, naming who can. `where` is the server."""
+    """Return the session if this login can end it; else raise Refused with the users who can. `where` is the server."""
     if found is None:
         again = "`slotkeeper locks` shows the current blockers"
         raise Refused(f"pid {pid} does not block a job's session at {where}: {NOTHING}", again)
@@ -89,7 +90,7 @@ def refuse(found: InFront | None, pid: int, began: float | None, where: str) -> 
 
 
 def who_can(found: InFront) -> str:
-    """Describe who else can end the session, with the statement to run.
+    """Describe the users who can end the session, with the statement to run.
 
     >>> eve = Blocker(7, "eve", "psql", began=90.5)
     >>> print(who_can(InFront(eve, "etl", True, "", True)))

@@ -1,4 +1,4 @@
-"""A server's address, login and connection security: TLS, and one server session per connection. Pure.
+"""A server's address and login, and the security of its connections: TLS and one server session per connection. Pure.
 
 The values can be sent to a Spark worker: the password is a reference (`SecretRef`), which each process resolves on its
 own host at each login. TLS: libpq, "SSL Support" (Protection Provided in Different Modes).
@@ -19,7 +19,7 @@ from slotkeeper.core.redaction import MASK
 class SecretRef:
     """A reference to a secret: `how` is "file", "env", "command" or "" (none); `ref` is its path, name or command.
 
-    `word` is the prefix of its keys: `password_file`, `sslpassword_file`, `secret_file`.
+    `word` is the first part of its key, for example `password` in `password_file`.
     """
 
     how: str = ""
@@ -28,7 +28,7 @@ class SecretRef:
 
 
 Place = tuple[str, int]
-"""A host and a port; 0 means the host's known ports."""
+"""A host and a port; port 0 means the ports reported for the host."""
 
 
 def place_of(written: str) -> Place:
@@ -47,10 +47,10 @@ def place_of(written: str) -> Place:
 class Endpoint:
     """A server: `name` is its name in the configuration; times are in milliseconds.
 
-    `socket_timeout_ms` is the vendor's `connectionSocketTimeout`; 0 means no client limit. `sslrootcert`, `sslcert` and
-    `sslkey` are paths on the connecting host, empty if not set; `sslpassword` decrypts an encrypted `sslkey`.
-    `http_port`, `backends` and `compression` are for Doris: the FE's port for loads, further hosts that can receive the
-    password (with or without a port, see `place_of`), and the compression of the bodies of loads.
+    `socket_timeout_ms` is the vendor's `connectionSocketTimeout`; 0 means no client-side limit. `sslrootcert`,
+    `sslcert` and `sslkey` are paths on the connecting host, empty if not set; `sslpassword` decrypts an encrypted
+    `sslkey`. `http_port`, `backends` and `compression` are for Doris: the FE's port for loads, further hosts to which
+    the password can be sent (with or without a port, see `place_of`), and the compression of load requests.
     """
 
     name: str
@@ -84,9 +84,9 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The data for opening one session: a server, the secret that is read at each connect, and the session's name.
+    """The data for opening one session: a server, the secret that is read at each login, and the session's name.
 
-    A plain text as `password` belongs to a server that this process started itself.
+    `password` is a plain string only for a server that this process started itself.
     """
 
     endpoint: Endpoint
@@ -95,22 +95,22 @@ class Login:
 
 
 class Secret(Protocol):
-    """A password that can be rotated while a job runs; its text is read at each login and not kept."""
+    """A password that can be rotated while a job is running; it is read at each login and not kept."""
 
     def now(self) -> str:
         """Return the password from its reference, at most a few seconds old. Raises SecretUnread."""
 
     def refused(self, plain: str) -> None:
-        """Record a rejected password: the next `now` reads the reference again, immediately the first time."""
+        """Record a rejected password: `now` then reads the reference again, without a delay for the first rejection."""
 
     def taken(self, plain: str) -> None:
         """Record that a server accepted this password."""
 
     def accepted(self) -> str:
-        """Return the password that a server last accepted in this process; "" if none was."""
+        """Return the password that a server last accepted in this process; "" if there is none."""
 
     def hidden_in(self, text: str) -> str:
-        """Return the text with this reference's newest passwords masked, also those too short to mask elsewhere."""
+        """Return the text with this reference's newest passwords masked, even those too short to mask elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Fixed:
 
 
 def secret_of(password: Secret | str) -> Secret:
-    """Return a `Secret` for a plain text or a reference."""
+    """Return a `Secret` for a plain string; return a `Secret` unchanged."""
     return Fixed(password) if isinstance(password, str) else password
 
 
@@ -149,7 +149,7 @@ MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 INSISTING = frozenset(MODES[3:])
 """The modes that never continue without TLS."""
 VERIFYING = frozenset(MODES[4:])
-"""The modes that verify the server's certificate, which requires an authority's certificate."""
+"""The modes that verify the server's certificate, for which an authority's certificate is needed."""
 SAFEST = MODES[-1]
 _OPEN = "password hashes and rows can travel unencrypted"
 _LEFT_OPEN = {
@@ -176,7 +176,7 @@ def socket_folder(host: str) -> bool:
 
 
 def loopback(host: str) -> bool:
-    """Return whether a host as written is this host; a name other than localhost can resolve to any address.
+    """Return whether a configured host is this host; a name other than localhost counts as a different host.
 
     >>> [loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost", "/run/postgresql")]
     [True, True, True, True, True]
@@ -202,7 +202,7 @@ def default_mode(host: str) -> str:
 
 
 def moved(endpoint: Endpoint, host: str, port: int) -> Endpoint:
-    """Return the endpoint at an address that its server reports; a mode that is safe only on this host is raised.
+    """Return the endpoint with an address reported by its server; an sslmode that is safe only on this host is raised.
 
     >>> moved(Endpoint("m", "localhost", 1, "d", "u"), "10.0.0.7", 8000).sslmode
     'require'
@@ -228,7 +228,7 @@ def weakness(endpoint: Endpoint) -> str:
 
 
 def line_finding(place: str, endpoint: Endpoint, line: Line) -> Finding:
-    """Return the finding of `doctor` about the TLS of a session's connection.
+    """Return the finding of `doctor` about the TLS protection of a session's connection.
 
     >>> line_finding("sink m", Endpoint("m", "h", 1, "d", "u", sslmode="verify-full"), Line("TLSv1.3", "AES")).text
     'the connection uses TLSv1.3 with AES; sslmode = "verify-full": the certificate is verified, and names h'
@@ -254,17 +254,18 @@ REFUSALS = ("unsupported startup parameter", "unsupported options startup parame
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The result of one transaction: its server process, and the value of the setting that holds the marker."""
+    """The observation of one transaction: its server process, and the value of the setting that contains the marker."""
 
     pid: int
     mark: str
 
 
 def breach(first: Sequence[Seen], second: Sequence[Seen], mark: str) -> str:
-    """Return why the two connections do not each have a server session of their own; "" if they do.
+    """Return the reason why two connections do not each have a separate server session; "" if they do.
 
-    `first` has set `mark` in its first transaction; `mark` is empty if the server does not allow that. With a marker,
-    equal process numbers alone prove nothing: a cluster's coordinators have separate numbers.
+    The first connection has set the marker `mark` in its first transaction; `mark` is empty if the server does not
+    allow that. If a marker was set, equal process numbers alone prove nothing, because each coordinator of a cluster
+    numbers its processes separately.
 
     >>> breach([Seen(7, "0.5"), Seen(7, "0.5")], [Seen(9, "0"), Seen(9, "0")], "0.5")
     ''

@@ -1,7 +1,7 @@
-"""A fault, which is a current problem: its party, cause, start, severity, and what it delays or loses. Pure.
+"""A fault, which is a current problem: the responsible party, cause, start, severity and impact. Pure.
 
-Every screen, command, exit code and alert shows these faults, and no other code judges a job's condition. An `Ack` is a
-user's answer to a fault: acknowledged, or silenced until a time.
+Every screen, command, exit code and alert uses these faults, and no other code assesses a job's condition. With an
+`Ack`, a user acknowledges a fault or silences it until a given time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slotkeeper.core.domain.field import TextOrNull
 
 
 class Severity(Enum):
-    """The severity; unknown means that an assessment is not possible, and never counts as healthy."""
+    """The severity of a fault; unknown means that an assessment is not possible, and never counts as healthy."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -24,13 +24,13 @@ class Severity(Enum):
 
 
 class Party(Enum):
-    """The party that causes a fault; the values are those in `--json`."""
+    """The party that causes a fault; the values appear in `--json`."""
 
     SOURCE = "source"
     DN = "dn"
     SINK = "sink"
     LOCK = "lock"
-    """A lock and its holder."""
+    """A lock and the session that holds it."""
     SLOT = "slot"
     TABLE = "table"
     PROCESS = "process"
@@ -38,18 +38,18 @@ class Party(Enum):
     MACHINE = "machine"
     """This host: its disk, its clock, Slotkeeper's files on it."""
     PERSON = "person"
-    """A user who requested the condition."""
+    """A user who requested the current condition."""
 
 
 class Urgency(IntEnum):
     """The effect of a fault on its job, in the order in which faults of one severity are shown."""
 
     BLOCKS = 0
-    """Rows are waiting for its end now."""
+    """Rows cannot be applied until the fault ends."""
     DELAYS = 1
     """Rows are applied late, or information about them is late."""
     THREATENS = 2
-    """Nothing is waiting yet."""
+    """There is no effect on rows yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Rule:
     """SK- and four digits, never reused for another kind; a server's rejection has a more specific code."""
     urgency: Urgency
     root: int
-    """Among kinds of one urgency, kinds with a lower number cause kinds with a higher number."""
+    """Order of causes within one urgency: a kind with a lower number can cause a kind with a higher number."""
 
 
 RULES = {
@@ -107,9 +107,9 @@ RULES = {
 }
 """All rules; `docs/alerts.md` describes when each starts and ends."""
 _COUNTED = ("rows_quarantined",)
-"""Rules whose acknowledgement covers only that number of rows."""
+"""Rules that count rows: an acknowledgement applies only to the acknowledged number of rows."""
 FEW = 40
-"""Maximum number of characters of an effect shown beside its cause on 80 columns."""
+"""Maximum length of an effect that is shown next to its cause on 80 columns."""
 _ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN)
 
 
@@ -126,17 +126,17 @@ class Fault:
     severity: Severity
     """Its severity; unknown: an assessment is not possible."""
     cause: str
-    """The problem, with the server's own text if it gave one."""
+    """The problem, with the server's error message if there is one."""
     effect: str = ""
-    """The impact: what it delays or loses, and when; empty if unknown."""
+    """The impact: the data that is delayed or lost, and when; empty if unknown."""
     do: str = ""
     """The safe action, empty if no action is needed."""
     since: datetime | None = None
-    """Since when it has existed; null: not recorded."""
+    """When the problem started; null: not recorded."""
     job: TextOrNull = ""
-    """The job's name; null: it concerns this host or a whole source."""
+    """The job's name; null: the fault concerns this host or a whole source."""
     table: TextOrNull = ""
-    """The schema.table at the source; null: it does not concern a table."""
+    """The schema.table at the source; null: the fault does not concern a table."""
     thing: TextOrNull = ""
     """A DN, a slot or another object that distinguishes faults of one rule and job; null: none."""
     value: TextOrNull = ""
@@ -144,7 +144,7 @@ class Fault:
     limit: TextOrNull = ""
     """The limit of that value; null: none."""
     source: TextOrNull = ""
-    """The source of a slot that no configured job reads; null: it does not concern such a slot."""
+    """The source of a slot that no configured job reads; null: the fault does not concern such a slot."""
     code: str = ""
     """SK- and four digits, as in `slotkeeper docs messages` and the runbook."""
 
@@ -158,7 +158,8 @@ class Fault:
     def ack_keys(self) -> tuple[str, ...]:
         """The keys under which the fault can be acknowledged; the first is for a new acknowledgement.
 
-        The acknowledgement of a warning does not cover a critical fault, and that of three rows does not cover four.
+        The acknowledgement of a warning does not apply to a critical fault, and an acknowledgement of three rows does
+        not apply to four rows.
         """
         number = self.value if self.rule in _COUNTED else ""
         as_bad = reversed(_ORDER[: _ORDER.index(self.severity) + 1])
@@ -166,13 +167,13 @@ class Fault:
 
     @property
     def id(self) -> str:
-        """Its key as a short identifier that can be typed."""
+        """A short identifier, derived from the key, that users can type."""
         import hashlib  # loads OpenSSL, which starting a console does not need
 
         return hashlib.sha256(self.key.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
     def said(self, now: datetime) -> str:
-        """Return one line: name, cause, duration, and the effect if it is short; `effect` has the full text.
+        """Return one line with name, cause, duration, and the effect if it is short; `effect` contains the full text.
 
         >>> from datetime import timedelta, timezone
         >>> now = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -187,7 +188,7 @@ class Fault:
 
 
 def in_brief(seconds: float) -> str:
-    """Return a duration as text in its largest unit that is not 1.
+    """Return a duration as text, in the largest unit in which the number is at least 2.
 
     >>> in_brief(0.4), in_brief(119), in_brief(7_300), in_brief(200_000)
     ('0 s', '119 s', '121 min', '55 h')
@@ -205,8 +206,8 @@ def coded(fault: Fault) -> Fault:
 def ranked(faults: Iterable[Fault]) -> tuple[Fault, ...]:
     """Sort by severity, the worst first.
 
-    Within a severity, faults that block a job come before those that delay it, causes before their consequences, and
-    newer faults before older ones, which are already known.
+    Within a severity, faults that block a job precede faults that delay it, causes precede their consequences, and
+    newer faults precede older faults, which users already know.
     """
 
     def place(one: Fault) -> tuple[int, int, int, float, str]:
@@ -218,7 +219,7 @@ def ranked(faults: Iterable[Fault]) -> tuple[Fault, ...]:
 
 
 def is_worse(one: Severity, other: Severity) -> bool:
-    """Return whether the first severity is worse."""
+    """Return whether the first severity is worse than the second."""
     return _ORDER.index(one) < _ORDER.index(other)
 
 
@@ -229,7 +230,7 @@ def worst(faults: Iterable[Fault]) -> Severity | None:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """An acknowledgement: by whom, when and why; `until` is None if it lasts as long as its alert."""
+    """An acknowledgement with its user, time and reason; `until` is None if it lasts until the alert ends."""
 
     by: str
     at: datetime
@@ -243,9 +244,9 @@ def ack_in(acks: Mapping[str, Ack], keys: Iterable[str]) -> Ack | None:
 
 
 def is_quiet(ack: Ack | None, now: datetime, since: datetime | None = None) -> bool:
-    """Return whether this acknowledgement mutes its alert now; a clock that is set back ends a silence.
+    """Return whether this acknowledgement mutes its alert now; setting the clock back ends a silence.
 
-    `since` is the start of the alert, if known: an alert that started after the acknowledgement is a different one.
+    `since` is the start of the alert, if known: an acknowledgement does not apply to an alert that started later.
     """
     if ack is None:
         return False

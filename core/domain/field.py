@@ -1,6 +1,6 @@
 """Types of record fields that add information to Python's types for codecs and schemas. Pure.
 
-Numbers, whole or not, are at least 0 unless their type says otherwise.
+Numbers are at least 0 unless their type specifies otherwise.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Annotated
 
 SIGNED = "signed"
-"""Marks a number that can be below 0."""
+"""Marks a number that can be negative."""
 
 Moment = Annotated[float, datetime]
 """Seconds since 1970; in JSON output, RFC 3339 in UTC."""
@@ -19,4 +19,4 @@ SignedOrNone = Annotated[int | None, SIGNED]
 Positive = Annotated[int, 1]
 """A whole number of at least 1."""
 TextOrNull = Annotated[str, None]
-"""A text; an empty one is null in JSON output."""
+"""A string; an empty string is null in JSON output."""

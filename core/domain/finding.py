@@ -9,7 +9,7 @@ from enum import Enum
 from slotkeeper.core.errors import Refused
 
 CLOCK_SECONDS = 2.0
-"""A larger clock difference makes ages that compare two hosts misleading."""
+"""Seconds of clock difference above which ages computed from the clocks of two hosts are misleading."""
 
 
 class Level(Enum):
@@ -30,15 +30,16 @@ class Finding:
     level: Level
     """The level of the finding."""
     text: str
-    """The finding as text."""
+    """A description of the result."""
     unreachable: bool = False
     """Whether a server did not respond."""
 
 
 def clock_apart(clock: float, before: float, after: float) -> float:
-    """Return the minimum seconds by which a server's clock is ahead of this host's (below 0: behind); times since 1970.
+    """Return the minimum seconds by which a server's clock is ahead of this host's clock (negative: behind).
 
-    Half of the query's duration is uncertainty; a difference within it counts as 0.
+    The arguments are in seconds since 1970; `before` and `after` are this host's times around the query. A difference
+    of up to half of the query's duration counts as 0, because it cannot be measured.
 
     >>> clock_apart(190.0, 99.0, 101.0), clock_apart(90.0, 99.0, 101.0), clock_apart(100.5, 99.0, 101.0)
     (89.0, -9.0, 0.0)
@@ -48,7 +49,7 @@ def clock_apart(clock: float, before: float, after: float) -> float:
 
 
 def clock_finding(place: str, clock: float, before: float, after: float) -> Finding:
-    """Return the finding for a server's clock against this host's at mid-query, to within half the duration."""
+    """Return the finding for a server's clock compared with this host's clock at the middle of the query."""
     offset, doubt = clock - (before + after) / 2, (after - before) / 2
     text = f"clock {offset:+.3f} s from this host's (+/- {doubt:.3f} s)"
     return Finding(place, Level.WARN if abs(offset) > CLOCK_SECONDS + doubt else Level.OK, text)
@@ -56,7 +57,7 @@ def clock_finding(place: str, clock: float, before: float, after: float) -> Find
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """`what` is a sentence that names the object; `cure` is a statement, or an action if no statement resolves it."""
+    """A problem with an object, described in `what`; `cure` is the statement, or else the action, that resolves it."""
 
     what: str
     cure: str
@@ -68,7 +69,7 @@ class Objection:
 
 
 INHERITED = "has child tables, whose rows are read as its own and can have the same keys"
-"""The objection to a table that is not partitioned but has child tables, at either end."""
+"""The objection to an unpartitioned table with child tables, at the source or at the sink."""
 
 
 def refuse(found: Sequence[Objection], where: str) -> None:

@@ -1,9 +1,9 @@
 """Host resources available to a job: samples of monotonic counters, and their rates over a window. Pure.
 
-A value that the system does not provide is None, never 0: a kernel without PSI (`psi=0` is the default of RHEL), a
-container, a system other than Linux. Sources: Linux kernel documentation, "PSI - Pressure Stall Information" (system
-level), "Scheduler Statistics" (`/proc/<pid>/schedstat`), "Control Group v2" (`cpu.stat`, `memory.events`), "CFS
-Bandwidth Control" (v1), and proc(5).
+A value that the system does not provide is None, never 0, for example on a kernel without PSI (`psi=0` is the default
+of RHEL), in a container, or on a system other than Linux. Sources: Linux kernel documentation, "PSI - Pressure Stall
+Information" (system level), "Scheduler Statistics" (`/proc/<pid>/schedstat`), "Control Group v2" (`cpu.stat`,
+`memory.events`), "CFS Bandwidth Control" (v1), and proc(5).
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from dataclasses import dataclass, replace
 from slotkeeper.core.domain.field import Moment
 
 SHORT, LONG, STEPS = 10.0, 60.0, 300.0
-"""Window lengths in seconds over which shares are computed, the same as those of PSI's averages."""
+"""Lengths in seconds of the windows over which shares are computed; PSI's averages use the same lengths."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostSample:
-    """One sample; seconds and counts since boot, or since the start of the process or control group."""
+    """One sample of counters, which count from boot, or from the start of the process or control group."""
 
     at: float
     """Monotonic seconds."""
     cpu_stalled: float | None = None
-    """Time for which at least one task waited for a CPU (PSI, cpu, some)."""
+    """Seconds for which at least one task waited for a CPU (PSI, cpu, some)."""
     memory_stalled: float | None = None
-    """Time for which all non-idle tasks waited for memory (PSI, memory, full)."""
+    """Seconds for which all non-idle tasks waited for memory (PSI, memory, full)."""
     io_stalled: float | None = None
-    """Time for which all non-idle tasks waited for a disk (PSI, io, full)."""
+    """Seconds for which all non-idle tasks waited for a disk (PSI, io, full)."""
     periods: float | None = None
-    """Periods of the control group's CPU limit; None without a limit."""
+    """Number of periods of the control group's CPU limit; None without a limit."""
     throttled: float | None = None
-    """Periods in which that limit throttled the group."""
+    """Number of periods in which that limit throttled the group."""
     driver_cpu: float | None = None
     """CPU seconds of the driver's process."""
     java_cpu: float | None = None
@@ -40,7 +40,7 @@ class HostSample:
     ran: float | None = None
     """CPU seconds of all threads of the driver and its child processes."""
     waited: float | None = None
-    """Time for which these threads were ready to run but had no CPU."""
+    """Seconds for which these threads were ready to run but had no CPU."""
     read: float | None = None
     """Seconds that the job's steps spent reading from its source."""
     write: float | None = None
@@ -57,7 +57,7 @@ _COUNTERS = (
 
 @dataclass(frozen=True, slots=True)
 class HostShare:
-    """The growth of the counters in a window, per second."""
+    """The increase of the counters per second in a window."""
 
     seconds: float
     """The length of the window, seconds."""
@@ -68,7 +68,7 @@ class HostShare:
     io_stalled: float | None = None
     """Share of the time in which all non-idle tasks waited for a disk."""
     throttled: float | None = None
-    """Share of its periods in which the CPU limit of the driver's control group throttled it; null: no limit known."""
+    """Share of periods in which the CPU limit of the driver's control group throttled it; null: no limit known."""
     driver_cpu: float | None = None
     """CPUs used by the driver's process."""
     java_cpu: float | None = None
@@ -78,15 +78,15 @@ class HostShare:
     waited: float | None = None
     """Average number of the job's threads that were ready to run and waited for a CPU."""
     read: float | None = None
-    """Average number of steps that read from the source."""
+    """Average number of steps that were reading from the source."""
     write: float | None = None
-    """Average number of steps that wrote to the sink."""
+    """Average number of steps that were writing to the sink."""
     register: float | None = None
-    """Average number of steps that registered."""
+    """Average number of steps that were registering."""
 
     @property
     def got(self) -> float | None:
-        """The share of CPU time that the job's threads got while ready to run; None if unknown.
+        """The share of time in which the job's threads had a CPU while they were ready to run; None if unknown.
 
         >>> HostShare(10.0, ran=0.25, waited=0.75).got
         0.25
@@ -105,7 +105,7 @@ class HostReport:
     cpus: int | None = None
     """Number of CPUs that the driver can use."""
     load: float | None = None
-    """Load average over a minute: tasks that run, are ready to run, or wait for a disk."""
+    """Load average over a minute: tasks that are running, ready to run, or waiting for a disk."""
     available: int | None = None
     """Memory that is available to programs, bytes (MemAvailable)."""
     free: int | None = None
@@ -115,9 +115,9 @@ class HostReport:
     java_memory: int | None = None
     """Resident memory of its Java process, bytes; null: none, or unknown."""
     oom_kills: int | None = None
-    """Processes of the driver's control group that the kernel has killed because memory ran out."""
+    """Number of processes of the driver's control group that the kernel has killed because memory ran out."""
     oom_kills_new: int | None = None
-    """Number of these killed since the driver started."""
+    """Number of these processes that were killed since the driver started."""
     sink_here: bool | None = None
     """Whether the sink runs on this host, and so is affected by the same shortages."""
     short: HostShare | None = None
@@ -125,15 +125,16 @@ class HostReport:
     long: HostShare | None = None
     """The last 60 s; null: fewer than two samples."""
     steps: HostShare | None = None
-    """The last 300 s, because a step counts when it is committed, and can take longer than a minute; null: fewer than
-    two samples."""
+    """The last 300 s; this window is longer because a step is counted when it is committed, and can take longer than a
+    minute; null: fewer than two samples."""
 
 
 def over(samples: Sequence[HostSample], seconds: float) -> HostShare | None:
-    """Return the shares over the last seconds; the oldest sample is first. None without two samples.
+    """Return the shares over the last `seconds`; the oldest sample is first. None with fewer than two samples.
 
-    The window starts with the newest sample that is old enough, else with the oldest; for a counter that was unknown
-    then, with the first sample that has it. A counter that decreased belongs to a different process: unknown.
+    The window starts with the newest sample that is old enough, else with the oldest; for a counter that this sample
+    lacks, with the first sample that contains it. A counter that decreased belongs to a different process, so its share
+    is unknown.
     """
     if len(samples) < 2:
         return None
@@ -150,7 +151,7 @@ def over(samples: Sequence[HostSample], seconds: float) -> HostShare | None:
 
 
 def _rate(samples: Sequence[HostSample], name: str) -> float | None:
-    """Return the growth of a counter per second, from the first sample that has it to the last."""
+    """Return the increase of a counter per second, from the first sample that contains it to the last sample."""
     first, last = next((one for one in samples if getattr(one, name) is not None), samples[-1]), samples[-1]
     before, after = getattr(first, name), getattr(last, name)
     if before is None or after is None or after < before or first.at >= last.at:

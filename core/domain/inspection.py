@@ -1,4 +1,4 @@
-"""Queries at a source outside any job, and their results: a peek at binlog rows, a probe. Plain values."""
+"""Queries of a source outside any job, and their results: peeks at binlog rows, and probes. Plain values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_ROWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """One row of a binlog; values are the server's own text, None is NULL (or absent in an old image)."""
+    """One row of a binlog; values are text as sent by the server, None for NULL (or a value not in an old image)."""
 
     position: Position
     kind: str
@@ -27,14 +27,14 @@ class ChangeRow:
 
     @property
     def key(self) -> str:
-        """An identifier that is unique among all rows of its DN: several rows can end at one position."""
+        """An identifier that is unique among all rows of the DN; a position is not, because rows can share it."""
         first, second = self.position.pair
         return f"{first}/{second}"
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A selection of rows: event types, and key values as the server writes them; empty selects all."""
+    """A selection of rows by event type and by key values as written by the server; empty fields select all rows."""
 
     kinds: tuple[str, ...] = ()
     key: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Rows after a position (None: from the first row) up to a position, at most `most`; `late`: whether time is up."""
+    """At most `most` rows after a position (None: from the first row) and up to another; `late` checks a time limit."""
 
     after: Position | None
     up_to: Position | None
@@ -52,9 +52,9 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """The rows found, the position up to which the search got (None: nowhere), and whether it covered the whole range.
+    """The rows found, the position that the search reached (None: no row), and whether the whole range was searched.
 
-    `stopped` is the position at which a search ran out of time.
+    `stopped` is the position at which a search exceeded its time limit.
     """
 
     rows: tuple[ChangeRow, ...]
@@ -65,10 +65,10 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A requested peek: the rows of a DN after a position, or its newest rows if `after` is None.
+    """A requested peek at the rows of a DN after a position, or at its newest rows if `after` is None.
 
-    `slot` and `time` are alternative ways to specify the start; `dn` is empty for the DN with the slot's oldest
-    position.
+    `slot` and `time` are alternative ways to specify the start; if `dn` is empty, the DN with the slot's oldest
+    position is used.
     """
 
     dn: str = ""
@@ -84,8 +84,8 @@ class Ask:
 class Page:
     """The rows of one DN, in the order of the stream.
 
-    `begun` is the position after which rows were requested (None: the newest), `searched` the position up to which
-    everything was searched, `on` the position at which the next peek continues. `whole` is whether the range was
+    `begun` is the position after which rows were requested (None: the newest rows), `searched` the position up to which
+    all rows were searched, `on` the position at which the next peek continues. `whole` is whether the range was
     searched to its end; `notes` describe deviations from the request.
     """
 
@@ -105,7 +105,7 @@ class Page:
 
 
 class Reader(Enum):
-    """Whether Slotkeeper's reader is correct, given an answer."""
+    """Whether Slotkeeper's binlog reader works correctly with a server that gives an answer."""
 
     RIGHT = "right"
     WRONG = "WRONG"
@@ -114,9 +114,9 @@ class Reader(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question of a probe: `asks` is its text, `rule` why the reader is correct for any answer, or what it requires.
+    """A question of a probe: `asks` is its text, `rule` why the reader works with any answer, or which one it needs.
 
-    `documented` is the answer in the vendor's documentation, by text or example; "" if there is none.
+    `documented` is the answer according to the vendor's documentation (text or example); "" if there is none.
     """
 
     name: str
@@ -128,7 +128,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFinding:
-    """A result: `answer` is None if unknown; `because` is why it is unknown, or why the reader is not correct."""
+    """A result: `answer` is None if unknown; `because` is the reason why it is unknown or the reader does not work."""
 
     answer: str | None
     right: bool = True
@@ -136,7 +136,7 @@ class ProbeFinding:
 
     @property
     def reader(self) -> Reader:
-        """Whether the reader is correct, given the answer."""
+        """Whether the binlog reader works correctly with this answer."""
         if self.answer is None:
             return Reader.UNKNOWN
         return Reader.RIGHT if self.right else Reader.WRONG
@@ -144,7 +144,7 @@ class ProbeFinding:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question with its answer and a short form of the calls that showed it."""
+    """A question with its answer, and a summary of the calls that established it."""
 
     question: Question
     finding: ProbeFinding
@@ -184,7 +184,7 @@ class ProbePlan:
     source: str
     """The source's name."""
     place: str
-    """The source, as text."""
+    """The source's address and login, as text."""
     server: str
     """The server's version."""
     stand_in: bool
@@ -196,16 +196,16 @@ class ProbePlan:
     prod: bool
     """Whether the source is PROD, which requires typed consent."""
     statements: tuple[str, ...]
-    """The statements that the probe sends; each: a statement."""
+    """The SQL statements that the probe sends, in order; each: one SQL statement."""
     others: tuple[Left, ...] = ()
     """Tables of other probes."""
     points: str = ""
-    """The server's method of creating sync points, according to its gtm_option, or empty."""
+    """The method by which the server creates sync points, according to its gtm_option, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The results of a probe; `left` are its own tables that could not be dropped."""
+    """The results of a probe; `left` contains the probe's own tables that could not be dropped."""
 
     plan: ProbePlan
     at: datetime
@@ -217,16 +217,16 @@ class Report:
 
     @property
     def wrong(self) -> list[Answer]:
-        """The answers for which the reader is not correct."""
+        """The answers with which the binlog reader does not work correctly."""
         return [one for one in self.answers if one.finding.reader is Reader.WRONG]
 
     @property
     def sentence(self) -> str:
-        """The report as recorded in the audit log."""
+        """The summary that is recorded in the audit log."""
         return f"{len(self.answers)} questions, reader right: {not self.wrong}"
 
     def as_json(self) -> dict[str, object]:
-        """Return the report as printed and stored; times are UTC; it contains no secret."""
+        """Return the report as printed and stored, without secrets; times are UTC."""
         plan = self.plan
         return {
             "format": 1,

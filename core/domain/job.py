@@ -1,8 +1,8 @@
 """The states of a job and of its tables, and their transitions; see the diagrams in `docs/states.md`. Pure.
 
-The driver and its supervisor bring the state to the desired state, which a user sets. A transient error does not change
-the state: the reason shows "retrying n, next in s". A table that stops on its own has its own state; the job is RUNNING
-as long as one of its tables is.
+The driver and its supervisor bring the job to the desired state, which a user sets. A transient error does not change
+the state: the reason is then "retrying n, next in s". A table that stops on its own has its own state; the job is
+RUNNING as long as one of its tables is RUNNING.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slotkeeper.core.errors import Refused, TroubleName
 
 
 class JobState(Enum):
-    """The state of a job; the values are shown."""
+    """The state of a job; the values are shown to users."""
 
     PENDING = "PENDING"
     SNAPSHOT = "SNAPSHOT"
@@ -32,7 +32,7 @@ class JobState(Enum):
     FINISHED = "FINISHED"
     CANCELLED = "CANCELLED"
     AWAITS_COPY = "AWAITS COPY"
-    """A reset has cleared its progress rows: its next start copies, and needs a consent if the copy replaces rows."""
+    """A reset has cleared its progress rows: the next start copies, and needs consent if the copy replaces rows."""
     DEAD = "DEAD"
     """Observed, never stored: the job should have a driver, but neither a driver nor a supervisor is running."""
 
@@ -43,7 +43,7 @@ class JobState(Enum):
 
     @property
     def is_open(self) -> bool:
-        """Whether no end of the job's newest run is recorded; its processes may have exited nevertheless."""
+        """Whether the end of the job's newest run is not recorded; its processes may have exited nevertheless."""
         return self in WITH_PROCESS or self is JobState.DEAD
 
 
@@ -79,7 +79,7 @@ class WantedState(Enum):
 _S = JobState
 _STREAMING = (_S.PENDING, _S.SNAPSHOT, _S.CATCHING_UP, _S.RUNNING)
 WITH_PROCESS = frozenset({*_STREAMING, _S.PAUSED})
-"""States in which a driver should be running; only a user can end the other states."""
+"""States in which a driver should be running; a job leaves any other state only at a user's request."""
 _ENDED = (_S.STOPPED, _S.FAILED, _S.FINISHED, _S.AWAITS_COPY)
 
 RESETTABLE = (_S.STOPPED, _S.FAILED, _S.AWAITS_COPY)
@@ -148,19 +148,19 @@ def transition(state: JobState, event: JobEvent) -> JobState:
 
 @dataclass(frozen=True, slots=True)
 class TableWanted:
-    """The desired state of one table; `turn` grows with each requested start, so that two requests differ."""
+    """The desired state of one table; `turn` increases with each requested start, so that two requests differ."""
 
     wanted: WantedState = WantedState.RUN
     turn: int = 0
 
 
 AS_THE_JOB = TableWanted()
-"""The desired state of a table without its own: it follows the job."""
+"""The desired state of a table that has no desired state of its own and follows the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """One table of a job that has several tables."""
+    """The report on one table of a job with several tables."""
 
     source_table: str
     """The schema.table at the source."""
@@ -171,21 +171,21 @@ class TableReport:
     reason: str = ""
     """The reason, as text; empty if there is none."""
     trouble: str = ""
-    """A name of trouble (`slotkeeper docs states`), empty if there is none."""
+    """The name of the problem (`slotkeeper docs states`), empty if there is none."""
     safe: str = ""
     """The safe action, empty if no action is needed."""
     since: MomentOrNone = None
-    """Since when it is in this state; null: not recorded."""
+    """When the table entered this state; null: not recorded."""
 
     @property
     def rests(self) -> bool:
-        """Whether it has stopped and only a user can start it."""
+        """Whether the table has stopped and only a user can start it."""
         return self.state in RESTING
 
 
 RESTING = (JobState.FAILED.value, JobState.AWAITS_COPY.value, JobState.STOPPED.value)
 _AMISS = (JobState.FAILED, JobState.AWAITS_COPY, JobState.STOPPED, JobState.PAUSED)
-"""States that a table can have on its own, the worst first."""
+"""States of a table that has stopped on its own, the worst first."""
 
 
 def amiss(tables: Iterable[TableReport]) -> list[TableReport]:
@@ -196,7 +196,7 @@ def amiss(tables: Iterable[TableReport]) -> list[TableReport]:
 
 
 def slot_lost(state: JobState | None, trouble: str, reason: str, tables: Iterable[TableReport], table: str) -> bool:
-    """Return whether a table, or its whole job, is FAILED because the source dropped changes its slot had not read.
+    """Return whether a table or its whole job is FAILED because the source dropped changes that the slot had not read.
 
     >>> failed = TableReport("ods.b", "m.b", "FAILED", trouble="SLOT LOST")
     >>> [slot_lost(JobState.RUNNING, "", "", (failed,), one) for one in ("ods.a", "ods.b")]
@@ -212,7 +212,7 @@ def slot_lost(state: JobState | None, trouble: str, reason: str, tables: Iterabl
 
 
 def to_do(job: str, table: TableReport) -> str:
-    """Return the safe action for a stopped table, with the command that starts only this table.
+    """Return the safe action for a stopped table, including the command that starts only this table.
 
     >>> to_do("orders", TableReport("ods.a", "m.a", "FAILED", safe="fix it, then `slotkeeper jobs start orders`"))
     'fix it, then `slotkeeper jobs start orders --table ods.a`'
@@ -230,7 +230,7 @@ def to_do(job: str, table: TableReport) -> str:
 
 
 def started_alone(text: str, job: str, source_table: str) -> str:
-    """Return a text in which commands that start a job are replaced by commands that start one of its tables.
+    """Return `text` with commands that start a job replaced by commands that start one of its tables.
 
     >>> started_alone("slotkeeper jobs start orders", "orders", "ods.a")
     'slotkeeper jobs start orders --table ods.a'

@@ -1,8 +1,8 @@
 """The lanes of a job in the driver: the assignment of due lanes to tasks, and the lag of each lane. Pure.
 
-Each lane is an immutable record that the loop replaces. The lag of a lane that has applied everything up to P is the
-time since the source's latest position was P. Between two statuses, the latest position is assumed to have grown
-linearly; if no status reported it at or below P, the lag is unknown.
+Each lane is an immutable record that the driver's loop replaces. The lag of a lane that has applied everything up to P
+is the time since the source's latest position was P. Between two statuses, the latest position is assumed to have
+increased linearly; if no status reported a latest position at or before P, the lag is unknown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slotkeeper.core.errors import Trouble, TroubleName
 
 
 class Activity(Enum):
-    """The activity of a lane; the values are shown."""
+    """The activity of a lane; the values are shown to users."""
 
     IDLE = "idle"
     DUE = "due"
@@ -30,7 +30,7 @@ class Activity(Enum):
     REGISTERING = "registering"
     WAITING = "waiting"
     STOPPED = "stopped"
-    """Its table has stopped on its own."""
+    """The lane's table has stopped on its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +54,16 @@ class Lane:
     """The state of one lane; times are monotonic seconds.
 
     `checked` is the newest latest position up to which no row was found; `since` is when the lane became due;
-    `ready_at` is when it can be retried; `not_before` is when no earlier call of it can still be in progress,
-    regardless of who requests a retry; `changes` and `repeats` are those of its progress row, as last read; `alone` is
-    set after a failure or an overrun; `task` is the number of its current task; `cancelled` counts its own cancelled
-    tasks, minus one for each task that ended within the regular time: one of its steps takes longer; `has_more` is set
-    if rows were still arriving when its last task reached its deadline; `polled_at` is when the source last reported
-    `latest`; `poll_by` is the latest time for the table's next round; `side` is the side that caused `error`, and
-    `code` its SQLSTATE, if any; `silent_since` is the time since which its DN has not responded while a task or a
-    registration is in progress, `silent` the reason; `spent` are the seconds of its work; `waited` is the longest time
-    from due to the first step of a task; `state` is the state of the lane's channel; `label` is the lane's name in a
-    job with several channels.
+    `ready_at` is the earliest time of a retry; `not_before` is the time from which no earlier call for the lane can
+    still be in progress, which also applies to requested retries; `changes` and `repeats` are the values of its
+    progress row, as last read; `alone` is set after a failure or an overrun; `task` is the number of its current task;
+    `cancelled` counts its own cancelled tasks, minus one for each task that ended within the regular time (if above 0,
+    one of its steps takes longer than that); `has_more` is set if rows were still arriving when its last task reached
+    its deadline; `polled_at` is when the source last reported `latest`; `poll_by` is the latest time for the table's
+    next round; `side` is the side that caused `error`, and `code` the SQLSTATE of the error, if any; `silent_since` is
+    when its DN stopped responding during a task or a registration, `silent` the reason; `spent` contains the seconds of
+    its work; `waited` is the longest time from becoming due to the first step of a task; `state` is the state of the
+    lane's channel; `label` is the lane's name in a job with several channels.
     """
 
     key: LaneKey
@@ -107,27 +107,27 @@ class Lane:
 
     @property
     def unregistered(self) -> bool:
-        """Whether its position has not been confirmed at the source yet."""
+        """Whether the lane's position has not been confirmed at the source yet."""
         return self.registered.at(self.position) != self.registered
 
     @property
     def nothing_waits(self) -> bool:
-        """Whether no row follows its position, up to the source's newest reported position."""
+        """Whether there is no row between the lane's position and the source's newest reported position."""
         return self.latest is not None and self.checked is not None and self.checked >= self.latest
 
     @property
     def has_later(self) -> bool:
-        """Whether the source has reported a position after its own."""
+        """Whether the source has reported a position after the lane's position."""
         return self.latest is not None and self.latest > self.position
 
     @property
     def answered(self) -> Lane:
-        """The lane without errors: its DN has responded, or one of its steps has succeeded."""
+        """The lane with its errors cleared, for use when its DN has responded or one of its steps has succeeded."""
         return replace(self, history=NO_HISTORY, error="", side="", code="", silent_since=None, silent="")
 
     @property
     def retry(self) -> str:
-        """The retry as text, without the seconds left; it remains until an attempt succeeds."""
+        """The retry as text, without the remaining seconds; it is shown until an attempt succeeds."""
         return f"retrying {self.history.failures}" if self.error and self.history.failures else ""
 
 
@@ -145,7 +145,7 @@ class Assignment:
 
     @property
     def group(self) -> str:
-        """The name with which its task can be cancelled."""
+        """The name of the group by which the task can be cancelled."""
         return f"task-{self.number}"
 
     def session(self, prefix: str) -> str:
@@ -158,7 +158,7 @@ class Assignment:
 
 
 def due(lane: Lane, now: float) -> Lane:
-    """Return the lane as due from now on."""
+    """Return the lane with activity DUE since `now`."""
     return replace(lane, activity=Activity.DUE, since=now)
 
 
@@ -171,15 +171,15 @@ def names_by_table(lanes: Mapping[str, Lane]) -> dict[str, tuple[str, ...]]:
 
 
 MOST_DOUBLINGS = 6
-"""Maximum number of doublings of an overrun task's time limit; within the resulting limit, session timeouts end a
-hang."""
+"""Maximum number of doublings of an overrun task's time limit; session timeouts end a hanging task within the resulting
+limit."""
 
 
 def times(cancelled: int) -> int:
-    """Return the factor of an overrun task's time limit, after a number of cancelled tasks.
+    """Return the factor for a task's time limit after a number of cancelled tasks.
 
-    A step that takes longer than its limit would be cancelled again and again: it cannot be distinguished from one that
-    hangs, but each attempt gets about twice as much time.
+    Without the factor, a step that takes longer than its limit would be cancelled again and again. It cannot be
+    distinguished from a step that hangs, but each attempt gets about twice as much time.
 
     >>> [times(cancelled) for cancelled in (0, 1, 3, 99)]
     [1, 2, 8, 64]
@@ -188,7 +188,7 @@ def times(cancelled: int) -> int:
 
 
 FEWEST = 16
-"""Number of lanes that a task can always get, even if its share is smaller: as if no other task could run."""
+"""Number of lanes that a task can always get, even if its share is smaller, as if no other task could run."""
 
 
 def assign(
@@ -202,9 +202,10 @@ def assign(
 ) -> list[Assignment]:
     """Assign due lanes to as many tasks as can start, starting with the lane that has waited longest.
 
-    The number of tasks does not exceed the capacity. A lane that failed or overran gets a task of its own, and such
-    lanes use at most all of the capacity but one. An overrun task counts until it has ended. A task gets at most its
-    share of many lanes, and at most `most`: lanes that it cannot reach in time would miss the next task.
+    The number of tasks does not exceed the capacity. A lane that failed or overran gets a separate task, and such tasks
+    leave at least one slot of the capacity to other lanes. An overrun task counts until it has ended. A task gets at
+    most its share of the lanes and at most `most` lanes, because lanes that it cannot process in time would miss the
+    next task.
     """
     waiting = sorted((lane for lane in lanes if lane.activity is Activity.DUE), key=lambda lane: lane.since)
     busy = list(running)
@@ -226,8 +227,8 @@ def assign(
 
 
 FRESH_SECONDS = 15.0
-"""Seconds within which a lane at its reported latest position has a lag of 0: idle lanes do not query the source more
-often."""
+"""Seconds after a status during which a lane at the reported latest position has a lag of 0; idle lanes do not query
+the source more often."""
 _CLOSE, _HOUR = 600.0, 3_600.0
 _GAPS = ((_CLOSE, 0.0), (_HOUR, 30.0), (float("inf"), 300.0))
 _THIN_EVERY = 60
@@ -235,10 +236,10 @@ _THIN_EVERY = 60
 
 @dataclass(frozen=True, slots=True)
 class Lags:
-    """The lags of a job's lanes at one time, in seconds: `known` by lane, None if unknown.
+    """The lags of a job's lanes at one time, in seconds; `known` contains the lag by lane, None if unknown.
 
-    `least`: the minimum lag of a lane whose lag is unknown, which is the time for which it has not reached its source's
-    first observed position.
+    `least` contains the minimum lag of each lane whose lag is unknown: the time for which the lane has not reached the
+    source's first observed position.
     """
 
     known: Mapping[str, float | None] = field(default_factory=dict)
@@ -260,8 +261,8 @@ class Curve:
     def see(self, at: float, latest: int) -> None:
         """Add the latest position at a time (seconds of any clock).
 
-        A latest position that decreases starts a new curve, and so does a clock that was set back: no lag is computed
-        across it.
+        If the latest position decreases or the clock is set back, a new curve starts, because no lag can be computed
+        across such a change.
         """
         if self._times and elapsed(self._times[-1], at) is None:
             self._times, self._latest = [], []
@@ -296,7 +297,7 @@ class Curve:
         return max(0.0, now - self._times[place] - grown * (self._times[place + 1] - self._times[place]))
 
     def at_least(self, point: int, now: float) -> float:
-        """Return the lag, or the time since the first status if none was at or below `point`; 0 without any.
+        """Return the lag, or the time since the first status if all were after `point`; 0 if there is no status.
 
         >>> curve = Curve()
         >>> for at, latest in ((0.0, 100), (5.0, 140)): curve.see(at, latest)
@@ -309,7 +310,7 @@ class Curve:
         return max(0.0, now - self._times[0]) if self._times else 0.0
 
     def _thin(self, now: float) -> None:
-        """Drop entries: the curve keeps its meaning, with less precision."""
+        """Drop entries of the curve, which makes older lags less precise but not wrong."""
         times: list[float] = []
         latest: list[int] = []
         for at, point in zip(reversed(self._times), reversed(self._latest), strict=True):
@@ -322,17 +323,18 @@ class Curve:
 
 
 MARGIN = 60.0
-"""A safety margin in seconds before the TTL, at most a tenth of it, because a checked change is read a little later."""
+"""Safety margin before the TTL, in seconds, at most a tenth of the TTL: a change is read some time after the check."""
 
 
 class RecordTtls:
-    """The history of latest positions for each lane of a table that deletes records by age, whether read or not.
+    """The history of latest positions for each lane of a table whose records are deleted by age, even if unread.
 
-    DWS: with enable_binlog_timestamp, a record is deleted once it is older than binlog_ttl, and the slot's points do
-    not show that. A lane that has applied everything up to P can have missed a record only if P was latest longer than
-    that ago.
+    DWS: with enable_binlog_timestamp, a record is deleted when it is older than binlog_ttl, and the slot's points do
+    not show the deletion. A lane that has applied everything up to P can have missed a record only if the source's
+    latest position passed P longer than binlog_ttl ago.
 
-    `ttls` are in seconds by source table; `curves` by lane outlive this object: a resumed job continues with them.
+    `ttls` contains seconds by source table. `curves`, by lane, exist longer than this object, because a resumed job
+    continues with them.
     """
 
     def __init__(self, ttls: Mapping[str, int], curves: dict[str, Curve]) -> None:
@@ -340,17 +342,17 @@ class RecordTtls:
 
     @property
     def any(self) -> bool:
-        """Whether there is such a table."""
+        """Whether the records of any table are deleted by age."""
         return bool(self._ttls)
 
     def see(self, table: str, shard: str, latest: Position, now: float) -> None:
-        """Record the latest position in the status of a table on a DN."""
+        """Record the latest position from the status of a table on a DN."""
         ttl = self._ttls.get(table)
         if ttl is not None:
             self._curves.setdefault(f"{table} {shard}", Curve(2.0 * ttl)).see(now, latest.pair[0])
 
     def late(self, lane: Lane, now: float) -> Trouble | None:
-        """Return SLOT LOST for a lane behind its latest position if its next record may already be deleted."""
+        """Return the error SLOT LOST if the lane's next record may already be deleted, else None."""
         table = lane.key.source_table
         ttl, curve = self._ttls.get(table), self._curves.get(f"{table} {lane.shard.name}")
         if ttl is None or curve is None:

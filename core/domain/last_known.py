@@ -1,4 +1,4 @@
-"""The last known report of a job without a process; texts show it in the past tense. Pure."""
+"""The last known report of a job without a process, in the past tense. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WAS = "was "
 
 
 def past(report: JobReport, seconds: float) -> JobReport:
-    """Return the report of a job without a process, `seconds` after it was made: no waits and no retries.
+    """Return the report of a job without a process, `seconds` after the report was made, without waits and retries.
 
     >>> lane = LaneReport("dn_1", 1, "running", "applying", None, None, None, 0, 4.0, retry="retrying 2, next in 4 s")
     >>> one = past(JobReport("orders", "r1", "RUNNING", lanes=(lane,)), 60.0).lanes[0]

@@ -1,11 +1,11 @@
-"""Lock waits of a job's sessions at the sink: holders, waiters, completeness of a session list, and their texts. Pure.
+"""Lock waits of a job's sessions at the sink: holders, waiters, completeness of session lists, descriptions. Pure.
 
-PostgreSQL, "pg_stat_activity": a login outside pg_read_all_stats sees the user and application name of another login's
-session, and NULL or '<insufficient privilege>' for the other columns; None represents a value that the login cannot
-see. DWS, PG_STAT_ACTIVITY: an ordinary login sees only its own sessions, and PG_LOCKS shows those of one coordinator
-(CN). A list counts as complete only if that is proven. No view contains the time at which a lock was granted: texts
-give the start of its session. Times of a wait are seconds since 1970 by this host's clock, computed from ages by the
-server's clock.
+PostgreSQL, "pg_stat_activity": a login that is not a member of pg_read_all_stats sees the user and application name of
+another login's session, and NULL or '<insufficient privilege>' in the other columns; such a value is None here. DWS,
+PG_STAT_ACTIVITY: an ordinary login sees only its own sessions, and PG_LOCKS shows the locks of one coordinator (CN). A
+list counts as complete only if that is proven. No view contains the time at which a lock was granted, so descriptions
+contain the start of the session instead. Times of a wait are in seconds since 1970 by this host's clock, computed from
+ages by the server's clock.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from slotkeeper.core.domain.text import many, safe, typed
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """The sessions that a login can see.
+    """The extent to which a login can see the sessions of a server.
 
-    `coordinators`: their number according to the cluster's catalog (None: unknown). `everyone`: the login has a proven
-    right to see all users' sessions. `across`: the list of all coordinators' sessions was readable.
+    `coordinators` is the number of coordinators in the cluster's catalog (None: unknown); `everyone` is whether the
+    login is proven to have the privilege to see all users' sessions; `across` is whether the list of the sessions of
+    all coordinators was readable.
     """
 
     coordinators: int | None
@@ -36,7 +37,7 @@ class Sight:
 
     @property
     def all_coordinators(self) -> bool:
-        """Whether the list contains the sessions of all coordinators; sufficient for the sessions of the same login."""
+        """Whether the list contains the sessions of all coordinators, at least those of the same login."""
         return self.across or self.coordinators == 1
 
     @property
@@ -63,9 +64,11 @@ PREFIX = "slotkeeper/"
 UNSEEN = "a session that this login cannot see: it has just ended, or it is on another coordinator"
 _SHORT = 80
 _COMMENT = r"/\*(?:[^*/]+|\*(?!/)|/(?!\*))*(?:\*/|.*)|--[^\n]*"
-"""A nested comment extends to the end of the statement: PostgreSQL nests comments, MySQL does not."""
+"""Matches a comment. A nested comment is treated as extending to the end of the statement, because PostgreSQL nests
+comments and MySQL does not."""
 _TEXT = r"{0}(?:[^{0}\\]+|{0}{0}|\\[^{0}])*(?:{0}|\\.*|\Z)"
-"""A backslash before a quote does so, too: whether the quote ends the literal depends on the server's settings."""
+"""Matches a literal. A literal with a backslash before a quote is treated as extending to the end of the statement,
+because it depends on the server's settings whether that quote ends the literal."""
 _SINGLE = _TEXT.format("'")
 _LITERALS = re.compile(
     rf'(?P<name>"(?:[^"]|"")*(?:"|\Z))|(?P<no>{_COMMENT})|\$(\w*)\$.*?(?:\$\3\$|\Z)|{_SINGLE}', re.DOTALL
@@ -80,7 +83,7 @@ class LockOwner:
     """A session that holds a lock; None for a value that the login cannot see.
 
     `pid` is None for a prepared transaction. `since` is the session's start by the server's clock, `seconds` its age by
-    the same clock. `rows`: it also holds the lock on the progress rows, which only their job takes.
+    the same clock. `rows`: the session also holds the lock on the progress rows, which only their job takes.
     """
 
     pid: int | None
@@ -93,12 +96,12 @@ class LockOwner:
 
     @property
     def job(self) -> str:
-        """The job in the session's name, else ""."""
+        """The job in the session's name; "" if the session's name contains no job."""
         return job_named(self.application or "")
 
     @property
     def text(self) -> str:
-        """A description of the session; a part that the login cannot see is `hidden`.
+        """A description of the session, with `hidden` for each value that the login cannot see.
 
         >>> LockOwner(4711, "eve", "psql", None, None, "SELECT pg_advisory_lock(7)").text
         'session psql, user eve, pid 4711, connected since hidden, last statement SELECT pg_advisory_lock(7)'
@@ -118,7 +121,8 @@ class LockOwner:
 def without_literals(statement: str, of_mysql: bool = False) -> str:
     """Return a statement on one line of at most 80 characters, without comments and literals.
 
-    A literal may be a secret. A quote within a comment or a name does not start a literal; MySQL allows double quotes.
+    A literal may contain a secret. A quote in a comment or name does not start a literal. MySQL literals can be in
+    double quotes.
 
     >>> without_literals("ALTER ROLE eve\\n  PASSWORD 'it''s me' VALID UNTIL $$x$$")
     "ALTER ROLE eve PASSWORD '...' VALID UNTIL '...'"
@@ -133,7 +137,7 @@ def without_literals(statement: str, of_mysql: bool = False) -> str:
 
 
 def explain_lease(place: str, owners: Sequence[LockOwner], by_rows: str) -> str:
-    """Describe the holder of a lease: `place` names the slot, `by_rows` the last run of its job in the progress rows.
+    """Describe the holder of a lease; `place` names the slot, `by_rows` is the last run according to the progress rows.
 
     >>> explain_lease("ods.orders slot s", [LockOwner(7, "eve", "psql", None, None, None)], "")
     'the lease of ods.orders slot s is held by a session of no job: session psql, user eve, pid 7, connected since \
@@ -150,19 +154,19 @@ hidden, last statement hidden'
 
 
 def explain_writer(owner: LockOwner, other_schema: bool) -> str:
-    """Describe the owner of a target by its lock; `other_schema`: these progress rows contain no such job."""
+    """Describe the session that holds a target's lock; `other_schema`: its job is not in these progress rows."""
     if not owner.job:
         return f"no job: its lock is held by {owner.text}"
     return f"job {safe(owner.job, _SHORT)}{' of another progress schema' if other_schema else ''} ({owner.text})"
 
 
 def is_stranger(owners: Sequence[LockOwner]) -> bool:
-    """Return whether a lock is held, but by no session with a job's name or locks."""
+    """Return whether a lock is held, and none of its holders has a job's session name or a job's locks."""
     return not any(one.rows or one.job for one in owners)
 
 
 def lease_cure(owners: Sequence[LockOwner], job: str, passed_by: str = "") -> str:
-    """Return the action for a job that waits for a lease; `passed_by`: how commands other than start take it over."""
+    """Return the action for a job that waits for a lease; `passed_by` is how commands other than start take it over."""
     passes = passed_by or f"`slotkeeper jobs start {safe(job, _SHORT)} --take-over`"
     if any(one.rows for one in owners):
         return f"stop that job, or {passes}, which ends the sessions of the same job and login"
@@ -172,7 +176,7 @@ def lease_cure(owners: Sequence[LockOwner], job: str, passed_by: str = "") -> st
 
 
 def target_cure(owners: Sequence[LockOwner]) -> str:
-    """Return the action for a target's lock; no option bypasses this lock, because no fence protects the target."""
+    """Return the action for a wait for a target's lock, which no option bypasses: no fence protects the target."""
     if not is_stranger(owners):
         return "choose another target, or stop that job: a target can have only one job"
     return f"{end_it(owners)}; --take-over does not bypass this lock: no fence protects the target"
@@ -187,7 +191,7 @@ def end_it(owners: Sequence[LockOwner]) -> str:
 
 
 def ending(pid: int, began: float | None) -> str:
-    """Return the statement that ends a session, but not a later session with its pid: it may be run hours later.
+    """Return the statement that ends a session, but no later session with the same pid if it is run hours later.
 
     >>> ending(7, 90.5), ending(7, None)
     ("SELECT pg_terminate_backend(7) FROM pg_stat_activity WHERE pid = 7 AND backend_start < '1970-01-01 00:01:31Z'", \
@@ -201,11 +205,12 @@ def ending(pid: int, began: float | None) -> str:
 
 
 AGES_DIFFER = 1.0
-"""Seconds by which two measurements of one time may differ."""
+"""Maximum difference in seconds between two measurements of the same time."""
 SHORTENED = re.compile(r".{10}-[0-9a-f]{8}")
-"""The form of job names longer than 19 characters in `slotkeeper.core.wiring.worker.session_name`."""
+"""Matches the shortened form of a job name longer than 19 characters (`slotkeeper.core.wiring.worker.session_name`)."""
 _NAMED = re.compile(rf"{PREFIX}([A-Za-z][A-Za-z0-9_-]{{0,39}})/.*", re.DOTALL)
-"""Any session can have such a name, and actions repeat the part before the second slash: only a job's name matches."""
+"""Matches the name of a job's session. Any session can have such a name, and the part before the second slash is
+repeated in actions, so only a valid job name matches."""
 NEVER = "Slotkeeper never ends another user's session by itself"
 
 
@@ -216,9 +221,9 @@ class Blocker:
     pid: Annotated[int | None, 1]
     """Its pid at the server; null: a prepared transaction."""
     user: str | None = None
-    """Its login, empty for a process of the server (an autovacuum); null: hidden from the job's login."""
+    """Its login, empty for a process of the server (such as autovacuum); null: hidden from the job's login."""
     application: str | None = None
-    """Its name; null: hidden from the job's login."""
+    """Its application name; null: hidden from the job's login."""
     state: str | None = None
     """Its state as the server reports it; null: hidden from the job's login."""
     since: MomentOrNone = None
@@ -226,25 +231,25 @@ class Blocker:
     statement: str | None = None
     """Its statement; null: hidden from the job's login."""
     waits: bool = False
-    """Whether it waits itself, for a lock (it then blocks the job only by its position in the queue) or elsewhere."""
+    """Whether it is itself waiting; if it waits for a lock, it blocks the job only by its position in the queue."""
     transaction: str = ""
-    """Distinguishes it from a later transaction of its session."""
+    """An identifier that differs for a later transaction of the same session."""
     gid: str = ""
     """The name of a prepared transaction, or empty."""
     node: str = ""
-    """The DWS node of its lock, or empty."""
+    """The DWS node on which it holds the lock, or empty."""
     query: SignedOrNone = None
     """The number of its query, if the server (DWS) numbers queries; null: unknown."""
     began: MomentOrNone = None
     """When its session started, by its server's clock; null: hidden from the job's login."""
 
     def is_session_of(self, other: Blocker) -> bool:
-        """Return whether both are one session: on DWS a session has one query number, and one pid per node."""
+        """Return whether both are the same session; on DWS, a session has one query number, but one pid per node."""
         return self.query == other.query if self.query and other.query else self.pid == other.pid
 
     @property
     def job(self) -> str:
-        """The job in the session's name, else ""; any session can have such a name."""
+        """The job in the session's name, else ""; any session can use the name of a job's session."""
         return job_named(self.application or "")
 
     @property
@@ -293,11 +298,11 @@ class LockWait:
     mode: str
     """The requested lock mode, as the server names it."""
     since: Moment
-    """When it was first seen waiting for the same blocker, over all its attempts."""
+    """When the job was first seen waiting for this blocker, over all its attempts."""
     statement: str | None = None
     """Its statement; null: hidden from the job's login."""
     blockers: tuple[Blocker, ...] = ()
-    """The sessions that block it; first those that are not waiting themselves."""
+    """The sessions that block it; sessions that are not themselves waiting come first."""
     waits: bool = True
     """Whether it waits now; false: it is between two attempts, and its blocker is still present."""
     more: int = 0
@@ -305,7 +310,7 @@ class LockWait:
 
     @property
     def job(self) -> str:
-        """The job of the session."""
+        """The job to which the waiting session belongs."""
         return job_named(self.session)
 
     @property
@@ -322,7 +327,10 @@ class LockWait:
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """One locked object and its blocker; `cause` and `do` are texts, `since` seconds, `sessions` counts the waiters."""
+    """A locked object and its blocker; `cause` and `do` are descriptions, `since` is in seconds since 1970.
+
+    `sessions` counts the waiting sessions.
+    """
 
     thing: str
     pid: int | None
@@ -333,7 +341,7 @@ class Locked:
 
 
 def job_named(session: str) -> str:
-    """Return the job in a session's name; "" if it is not a job session's name.
+    """Return the job in a session's name; "" if the name is not a job session's name.
 
     >>> job_named("slotkeeper/orders/7"), job_named("slotkeeper/orders/7/copy"), job_named("slotkeeper/`x`/7")
     ('orders', 'orders', '')
@@ -343,7 +351,7 @@ def job_named(session: str) -> str:
 
 
 def continued(before: Iterable[LockWait], seen: Iterable[LockWait]) -> tuple[LockWait, ...]:
-    """Return the current waits, each with the time when it was first seen: a new attempt does not reset it.
+    """Return the current waits, each with the time when it was first seen, which a new attempt does not reset.
 
     >>> first = LockWait(1, "slotkeeper/a/1", "m.t", "RowExclusiveLock", 10.0, blockers=(Blocker(7),))
     >>> [one.since for one in continued([first], [replace(first, pid=2, since=40.0)])]
@@ -354,7 +362,7 @@ def continued(before: Iterable[LockWait], seen: Iterable[LockWait]) -> tuple[Loc
         began[one.key] = min(one.since, began.get(one.key, one.since))
     found = []
     for one in seen:
-        # the same value for the same time: two measured ages differ by the network's latency
+        # the same start gets the same value, although two measured ages differ by the network latency
         since = began.get(one.key, one.since)
         found.append(replace(one, since=one.since if since > one.since + AGES_DIFFER else since))
     return tuple(found)
@@ -363,7 +371,7 @@ def continued(before: Iterable[LockWait], seen: Iterable[LockWait]) -> tuple[Loc
 def locked(waits: Iterable[LockWait], now: float | None = None) -> tuple[Locked, ...]:
     """Return one entry per locked object and first blocker, the longest wait first.
 
-    The cause includes the blocker's duration only if `now` is given: readers confuse two durations in one line.
+    The cause includes the blocker's duration only if `now` is given, because two durations on one line are confusing.
     """
     grouped: dict[tuple[str, int | None, str], list[LockWait]] = {}
     for one in waits:
@@ -377,7 +385,7 @@ def locked(waits: Iterable[LockWait], now: float | None = None) -> tuple[Locked,
 
 
 def cause(wait: LockWait, now: float | None) -> str:
-    """Describe the blocker in one sentence; with its duration unless `now` is None.
+    """Describe the blocker in one sentence, with the duration of its state unless `now` is None.
 
     >>> eve = Blocker(4711, "eve", "psql", "idle in transaction", 42.0, "LOCK TABLE mart.orders")
     >>> cause(LockWait(1, "slotkeeper/a/1", "mart.orders", "RowExclusiveLock", 90.0, blockers=(eve,)), 100.0)
@@ -397,7 +405,7 @@ def cause(wait: LockWait, now: float | None) -> str:
 
 
 def to_do(wait: LockWait) -> str:
-    """Return the action that ends the wait, with its actor and its SQL.
+    """Return the action that ends the wait, with the user who can perform it and the SQL to run.
 
     >>> to_do(LockWait(1, "slotkeeper/a/1", "m.t", "RowExclusiveLock", 9.0, blockers=(Blocker(7, "eve", "psql"),)))
     "Ask user eve to commit or roll back; or as an administrator of the sink, run \
@@ -415,7 +423,7 @@ def _end(one: Blocker, own: str) -> str:
         ends = f"in this database of the sink, run `ROLLBACK PREPARED {_text(one.gid)}`"
         return f"Ask user {user} to commit it, if it is still needed{OR}{ends}"
     if one.job and one.job == own:
-        # usually an abandoned step that took too long: the server is still running its statement
+        # usually the session of a step that took too long and was cancelled: the server still runs its statement
         return f"Wait: it is this job's own session, and its statement is running{OR}find what makes it slow"
     if one.job:
         named = typed(one.job)
@@ -428,11 +436,11 @@ def _end(one: Blocker, own: str) -> str:
 
 
 def ended_at(one: Blocker) -> str:
-    """Return the command to end a session as an administrator; on DWS, a node's pid is not the coordinator's."""
+    """Return the command to end a session as an administrator; on DWS, its pids on node and coordinator differ."""
     if not (one.node or one.query):
         return f"`{ending(one.pid or 0, one.began)}`"
     columns, by, which = "coorname, pid", f"query_id = {one.query}", ""
-    if not one.query:  # between two queries, a session has number 0, as all others there have
+    if not one.query:  # every session that is between two queries has the query number 0
         by = f"usename = {_text(one.user)}" if one.user else "state <> 'idle'"
         columns, which = "coorname, pid, state, xact_start", ", identify the session by xact_start,"
     found = f"`SELECT {columns} FROM pgxc_stat_activity WHERE {by}`"
@@ -440,7 +448,7 @@ def ended_at(one: Blocker) -> str:
 
 
 def _text(text: str) -> str:
-    """Return an SQL literal for an action; characters that cannot be typed or end the action get Unicode escapes.
+    """Return an SQL literal for an action; characters that cannot be typed or would end it become Unicode escapes.
 
     Source: PostgreSQL, "Lexical Structure".
 
@@ -454,7 +462,7 @@ def _text(text: str) -> str:
 
 
 def named_in_act(name: str) -> str:
-    """Escape a name that another user chose: in an action, backquotes mark commands and ";" separates parts.
+    """Escape a name chosen by another user, because backquotes mark commands in an action and ";" separates its parts.
 
     >>> print(named_in_act("eve`; or `DROP TABLE x"))
     eve\\x60\\x3b or \\x60DROP TABLE x
@@ -463,7 +471,7 @@ def named_in_act(name: str) -> str:
 
 
 def ordered(blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:
-    """Sort blockers: those that do not wait first, other users' sessions before job sessions, the oldest first."""
+    """Sort blockers: sessions that do not wait first, other users' sessions before job sessions, the oldest first."""
     return tuple(sorted(blockers, key=_place))
 
 

@@ -11,12 +11,12 @@ from slotkeeper.core.domain.ttl import in_words
 
 COPIES = "waits for the copy of "
 APART = "starts once the tables of the job that are copied already stream"
-"""The text for a table that must be copied while other tables stream."""
+"""The reason shown for a table that must be copied while other tables stream."""
 ITS_LANES = "waits for its first positions at the source and the sink"
 
 
 def waits_for(view: JobStatus) -> str:
-    """Return what a PENDING job waits for; in its driver's text if it has reported one."""
+    """Describe the wait of a PENDING job, with the reason reported by its driver if there is one."""
     report = view.report if view.reported else None
     if view.driver is None or not view.driver_alive:
         return "waits for its driver's process"
@@ -33,17 +33,17 @@ def pending_tables(view: JobStatus) -> list[TableReport]:
 
 
 def waits_for_others(table: TableReport) -> bool:
-    """Return whether a table waits for other tables of its job, which can take hours, rather than for a server."""
+    """Return whether a table waits for other tables of its job (which can take hours) and not for a server."""
     return table.reason.startswith((COPIES, APART))
 
 
 def since_of(table: TableReport) -> datetime | None:
-    """Return the time since when a table is in its state; None if not recorded."""
+    """Return the time at which a table entered its state; None if not recorded."""
     return None if table.since is None else datetime.fromtimestamp(table.since, timezone.utc)
 
 
 def so_far(since: datetime | None, now: datetime) -> str:
-    """Return how long it has been PENDING, as text.
+    """Describe the time for which a job or table has been PENDING.
 
     >>> so_far(datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 12)), so_far(None, datetime(2026, 1, 1))
     ('PENDING for 12s', 'PENDING')
@@ -53,7 +53,7 @@ def so_far(since: datetime | None, now: datetime) -> str:
 
 
 def said_pending(view: JobStatus, now: datetime) -> str:
-    """Describe a PENDING job or PENDING tables: for how long, and what they wait for; "" if there are none."""
+    """Describe the duration and reason of the PENDING state of a job or its tables; "" if nothing is PENDING."""
     if view.state is JobState.PENDING:
         return f"{so_far(view.changed_at, now)}, {waits_for(view)}"
     return "; ".join(

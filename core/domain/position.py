@@ -1,7 +1,8 @@
-"""Positions in a lane's stream, and those that a server retains for a slot on one DN: texts with an order. Pure.
+"""Positions in a lane's stream, and the positions that a server keeps for a slot on one DN. Pure.
 
-Each dialect defines its own positions. A server may keep one position per slot (`OnePlace`), two (DWS), or none
-(`NothingKept`); `confirmable` is for servers that keep one position for the stream of all channels.
+Each dialect defines its own positions, which have a text form and an order. A server may keep one position per slot
+(`OnePlace`), two (DWS), or none (`NothingKept`); `confirmable` is for servers that keep one position for the stream of
+all channels.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from slotkeeper.core.errors import Defect, Trouble, TroubleName
 
 
 class Order(Enum):
-    """The order of two positions; UNKNOWN if it is not defined."""
+    """The order of two positions; UNKNOWN if their order is not defined."""
 
     BEFORE = -1
     SAME = 0
@@ -25,12 +26,12 @@ class Order(Enum):
 
 
 class Position(ABC):
-    """A point in a lane's stream: all events before it have been applied; the dialect defines which events these are.
+    """A point in a lane's stream up to which all events have been applied; the dialect defines which events precede it.
 
-    The order is partial: two positions of different precision may be neither before nor after each other, without being
-    equal by `==`. Comparing two positions without a defined order raises Trouble (POSITIONS DIFFER). A position can
-    contain data that its dialect needs to confirm it; this data is not part of its text or order. A position that a
-    server reports as its newest may be less precise than a lane's position.
+    The order is partial: of two positions with different precision, neither may be before the other although they are
+    not equal by `==`. Comparing two positions without a defined order raises Trouble (POSITIONS DIFFER). A position can
+    contain data that its dialect needs to confirm it; this data is not part of the position's text or order. The newest
+    position reported by a server may be less precise than a lane's position.
     """
 
     __slots__ = ()
@@ -48,17 +49,20 @@ class Position(ABC):
     @property
     @abstractmethod
     def pair(self) -> tuple[int, int]:
-        """Two numbers by which a batch orders the last event before the position; the first grows along the lane."""
+        """Two numbers that define the order of events within a batch; the first increases along the lane.
+
+        They belong to the last event before the position.
+        """
 
     @property
     @abstractmethod
     def from_here(self) -> Position:
-        """The position at which to start reading so that the events at this position are read, or read again."""
+        """The position at which reading has to start so that the events at this position are read (again)."""
 
     @property
     @abstractmethod
     def place(self) -> Position:
-        """The same position, with no more precision than a server's positions have."""
+        """The same position with at most the precision of positions reported by a server."""
 
     @property
     def committed_at(self) -> float | None:
@@ -70,24 +74,24 @@ class Position(ABC):
 
     @property
     def plain(self) -> str:
-        """The full displayed form: the text without data that only the core needs."""
+        """The full displayed form: the text without data that is used only internally."""
         return self.text
 
     @property
     def gtids_text(self) -> str:
-        """The transactions applied at this position, as the server names them; "" if this kind of position has none."""
+        """The GTIDs of the transactions applied at this position; "" if this kind of position has no GTIDs."""
         return ""
 
     @property
     def called(self) -> str:
-        """The term for such a position on screens, one word."""
+        """The term for this kind of position on screens, one word."""
         return "point"
 
     @property
     def seen_at(self) -> float | None:
         """The time up to which all changes of the server have been applied, in seconds since 1970 by its clock.
 
-        None if unknown. If records are deleted by age, later records are retained for a TTL from this time on.
+        None if unknown. If the server deletes records by age, it retains later records for a TTL from this time on.
         """
         return None
 
@@ -97,7 +101,7 @@ class Position(ABC):
 
     @abstractmethod
     def ahead_of(self, other: Position) -> int | None:
-        """Return how far this position is after another, in the dialect's unit, at least 0; None if unknown."""
+        """Return the distance from another position to this one in the dialect's unit, at least 0; None if unknown."""
 
     def __lt__(self, other: Position) -> bool:
         return _compared(self, other) is Order.BEFORE
@@ -121,14 +125,14 @@ def _compared(one: Position, other: Position) -> Order:
 
 
 def further(one: Position | None, other: Position | None) -> Position | None:
-    """Return the later of two positions, or the only known one."""
+    """Return the later of two positions; if one of them is None, return the other."""
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)
 
 
 class Kept(ABC):
-    """A slot's points on one DN. Two are equal if a server would show the same values for them."""
+    """A slot's points on one DN. Two objects are equal if a server would show the same values for both."""
 
     __slots__ = ()
 
@@ -140,17 +144,17 @@ class Kept(ABC):
     @property
     @abstractmethod
     def shown(self) -> str:
-        """The displayed form, as the server shows it."""
+        """The displayed form, with the values that the server shows."""
 
     @property
     @abstractmethod
     def marks(self) -> tuple[str, ...]:
-        """The values for the dialect's columns, "" for a missing value."""
+        """The values for the dialect's columns (`Positions.marks`), "" for a missing value."""
 
     @property
     @abstractmethod
     def missing(self) -> bool:
-        """Whether a point of a slot in use is missing, in which case changes may be lost."""
+        """Whether a point is missing; if the slot was in use, changes may be lost."""
 
     @property
     @abstractmethod
@@ -160,11 +164,11 @@ class Kept(ABC):
     @property
     @abstractmethod
     def oldest(self) -> Position | None:
-        """The position from which the server retains its binlog; None if it does not retain it for a slot."""
+        """The position from which the server retains its binlog for the slot; None if it retains nothing for slots."""
 
     @property
     def shared(self) -> bool:
-        """Whether this is one position for the stream of all channels, which lanes of other channels also move."""
+        """Whether this is the position of a stream that all channels share, so that lanes of other channels move it."""
         return False
 
     @property
@@ -175,12 +179,12 @@ class Kept(ABC):
     @property
     @abstractmethod
     def blank(self) -> Kept:
-        """The value for a slot for which nothing was ever confirmed."""
+        """The value for a slot without any confirmed position."""
 
     @property
     @abstractmethod
     def known(self) -> Kept:
-        """The value as a progress row stores it: a missing point is stored as never confirmed."""
+        """The value as stored in a progress row, where a missing point is stored as never confirmed."""
 
     @abstractmethod
     def at(self, position: Position) -> Kept:
@@ -188,7 +192,7 @@ class Kept(ABC):
 
     @abstractmethod
     def on_the_way(self, to: Kept) -> frozenset[Kept]:
-        """Return the values, including `to`, that a server may show until the outcome of a confirmation is known."""
+        """Return the values, including `to`, that a server may show while the confirmation of `to` is in progress."""
 
     @abstractmethod
     def behind(self, other: Kept) -> bool:
@@ -196,20 +200,20 @@ class Kept(ABC):
 
     @abstractmethod
     def found(self, there: Kept) -> Kept:
-        """Return this stored value, updated to the points that a server shows now."""
+        """Return this stored value, updated with the points that a server shows now."""
 
     @abstractmethod
     def no_newer(self, others: Iterable[Kept]) -> Kept:
-        """Return this value, with the data that is confirmed with a position (DWS: xmin) no newer than in `others`."""
+        """Return this value with the data confirmed with a position (DWS: xmin) limited to the oldest in `others`."""
 
     @property
     @abstractmethod
     def again(self) -> Position:
-        """The position that confirms the current value again, only to renew its time to live."""
+        """The position to confirm again in order to renew the time to live without moving the slot."""
 
 
 class OnePlace(Kept):
-    """At most one position per slot, which moves atomically; the server retains no binlog for it."""
+    """At most one position per slot, which moves atomically; the server retains no binlog for the slot."""
 
     __slots__ = ()
     settled = True
@@ -231,7 +235,7 @@ class OnePlace(Kept):
 
 @dataclass(frozen=True, slots=True)
 class NothingKept(OnePlace):
-    """For a server that keeps no positions: they are stored in the progress rows only."""
+    """The value for a server that keeps no positions, which are then stored only in the progress rows."""
 
     text = "nothing"
     marks = ()
@@ -271,19 +275,19 @@ def nothing_of(text: str) -> NothingKept:
 
 
 class Positions(Protocol):
-    """The text forms of a dialect's positions; parsing raises ValueError for a damaged text."""
+    """The parser for the text forms of a dialect's positions; parsing raises ValueError for a damaged text."""
 
     unit: str
-    """The unit of `Position.ahead_of`, in the plural: "commits"."""
+    """The unit of `Position.ahead_of`, in the plural, such as "commits"."""
 
     name: str
-    """The dialect's term for a position: "sync point"."""
+    """The dialect's term for a position, such as "sync point"."""
 
     part: str
-    """The term for the part of a table that a lane reads, one of several or the only one: "DN"."""
+    """The term for the part of a table that a lane reads, such as "DN"; a table can have a single part."""
 
     marks: tuple[str, ...]
-    """The names of `Kept.marks`, as columns: "live", "durable"."""
+    """The names of the columns for `Kept.marks`, such as "live" and "durable"."""
 
     def position(self, text: str) -> Position:
         """Return the position of a lane with this text; raises ValueError if the text is not precise enough."""
@@ -298,9 +302,9 @@ class Positions(Protocol):
 def confirmable(wanted: Position, others: Iterable[Position | None], stands: Position | None) -> Position:
     """Return the position to confirm for a channel that requests `wanted`: the lowest position of all channels.
 
-    `others` are the positions in the rows of the other channels, None for a channel that has not started: it will start
-    at the newest position, after any position confirmed before. `stands` is the position already confirmed; the result
-    is never before it.
+    `others` are the positions in the rows of the other channels. A position of None belongs to a channel that has not
+    started; that channel will start at the newest position, after every position confirmed so far. `stands` is the
+    currently confirmed position; the result is never before it.
     """
     least = min([wanted, *(one for one in others if one is not None)])
     return further(least, stands) or least

@@ -1,4 +1,4 @@
-"""The progress row of a lane, as plain values: the only record of a position (design 4.1)."""
+"""The progress row of a lane, as plain values: the only record of a lane's position (design 4.1)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slotkeeper.core.domain.position import Kept, Position
 
 
 class LaneState(Enum):
-    """The progress of a lane; stored in the progress row."""
+    """The state of a lane, stored in its progress row."""
 
     CREATING = "creating"
     COPYING = "copying"
@@ -18,12 +18,12 @@ class LaneState(Enum):
 
 
 STREAMING = frozenset({LaneState.CATCHING_UP, LaneState.RUNNING})
-"""The states in which a step may commit: the copy, if any, has ended."""
+"""The states in which a step can commit, because the copy, if any, has ended."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class LaneKey:
-    """The key of a progress row: one source table's slot on one DN (`shard` is the DN's name)."""
+    """The key of a progress row: a source table's slot on one DN; `shard` is the DN's name."""
 
     source: str
     source_table: str
@@ -32,17 +32,17 @@ class LaneKey:
 
 
 QUERY_TARGET = "dataframe "
-"""Prefix of the target in a query's rows, in place of a table's name."""
+"""Prefix of the target in a query's rows, which do not contain a table's name."""
 _LABEL = "label:"
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A range that was decided but not settled: from the row's position to `end`, with its number of rows.
+    """A range that was decided but not settled, from the row's position to `end`, with its number of rows.
 
-    `token` is the sink's token from the preparation; empty if the sink stores nothing. If `label` is set, the range was
-    planned with this label before it was sent, and `token` is the load that can be committed, empty if none can (ADR
-    41).
+    `token` is the token that the sink returned when the range was prepared; empty if the sink stores nothing. If
+    `label` is set, the range was planned with this label before it was sent, and `token` identifies the load that can
+    be committed; it is empty if there is no such load (ADR 41).
     """
 
     end: Position
@@ -52,7 +52,7 @@ class Decided:
 
     @property
     def text(self) -> str:
-        """Label and token as one text; neither contains a blank.
+        """The label and the token, neither of which contains a blank, as one string.
 
         >>> from typing import Any
         >>> end: Any = None
@@ -63,7 +63,7 @@ class Decided:
 
     @classmethod
     def read(cls, end: Position, text: str, rows: int) -> Decided:
-        """Parse `text`.
+        """Parse a string written by `text`.
 
         >>> from typing import Any
         >>> end: Any = None
@@ -78,9 +78,9 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class ProgressRow:
-    """A lane's row: `position` is None until the copy's first point is known; `changes` counts all events ever read.
+    """A lane's progress row; `position` is None until the copy's start is known, `changes` counts all events read.
 
-    `noted_end` is the position that the lane must pass before CATCHING UP ends; `registered` is the last value that
+    `noted_end` is the position that the lane must reach before CATCHING UP ends; `registered` is the last value that
     Slotkeeper registered at the source for the lane; `fingerprint` identifies the server, table and columns for which
     the row was created; `channel` is the hash of mapping, filter and key. `decided` is the next range for a sink that
     is separate from its store; `repeats` counts all rows that such a sink may have received twice.

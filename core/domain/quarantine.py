@@ -11,21 +11,21 @@ from slotkeeper.core.domain.field import Positive, Signed
 from slotkeeper.core.domain.text import safe
 
 STOP, QUARANTINE = "stop", "quarantine"
-"""The values of `on_bad_row`: fail with the row's error, or quarantine the row and continue."""
+"""The values of `on_bad_row`: fail with the error for the row, or quarantine the row and continue."""
 
 COPIED = "c"
-"""The kind of a row read by a copy; the other kinds are those of the binlog: I, U, and B for the old half of a changed
+"""The kind of a row read by a copy. The other kinds come from the binlog: I, U, and B for the old half of a changed
 key."""
 EVERYWHERE = "*"
-"""The shard of a row whose DN is unknown, because a copy reads the table, not its DNs."""
+"""The shard of a row whose DN is unknown because it was read by a copy, which reads the whole table."""
 
 
 DAMAGED = "22021"
-"""SQLSTATE (character_not_in_repertoire) of a text that is stored with escaped bytes and cannot be replayed."""
+"""SQLSTATE (character_not_in_repertoire) of a string that is stored with escaped bytes and cannot be replayed."""
 
 
 class EntryState(Enum):
-    """The state of an entry; only a quarantined one can be replayed or discarded."""
+    """The state of an entry; only a quarantined entry can be replayed or discarded."""
 
     QUARANTINED = "quarantined"
     SUPERSEDED = "superseded"
@@ -51,47 +51,47 @@ class QuarantineEntry:
     target: str
     """The schema.table at the sink."""
     point: Signed
-    """The first part of its position."""
+    """The first part of the row's position."""
     sequence: Signed
-    """The second part; negative: a copied row has none."""
+    """The second part of the row's position; negative for a copied row, which has none."""
     kind: str
-    """One of I, U, B for the old half of a changed key, c copied."""
+    """One of I, U, B (the old half of a changed key) or c (a copied row)."""
     key: tuple[str, ...]
-    """Its key, in one form for all equal keys; each: a value."""
+    """The row's key, in the same form for all equal keys; each: the value of a key column."""
     sqlstate: str
-    """The server's SQLSTATE, or Slotkeeper's own code if no server gave one."""
+    """The server's SQLSTATE, or Slotkeeper's own code if there is none."""
     column: str
-    """The column that the server named, or empty."""
+    """The column named in the server's error, or empty."""
     constraint: str
-    """The constraint that the server named, or empty."""
+    """The constraint named in the server's error, or empty."""
     message: str
-    """The server's error text."""
+    """The server's error message."""
     tries: int
-    """The number of attempts."""
+    """The number of attempts to write the row."""
     job: str
     """The job that quarantined it."""
     run: str
-    """That job's run."""
+    """The run of the job."""
     epoch: int
-    """The epoch of that run."""
+    """The epoch of the run."""
     quarantined_at: datetime
     """When it was quarantined."""
     state: EntryState
-    """Its state."""
+    """The state of the entry."""
     ended_at: datetime | None = None
-    """When it left the quarantine; null: it has not."""
+    """When it left the quarantine; null: it is still in quarantine."""
     ended_by: str = ""
-    """What ended it, or empty: an actor, the position that superseded it, or the reset or "copy" that archived it."""
+    """The cause of its end, or empty: an actor, the superseding position, or the reset or "copy" that archived it."""
     reason: str = ""
-    """The reason given for ending it, or empty."""
+    """The reason that the user gave for ending it, or empty."""
     pair: str = ""
-    """The position of its U, shared by the two halves of a changed key, or empty."""
+    """The position of the U row, which identifies the two halves of a changed key, or empty."""
     values: tuple[tuple[str, str | None], ...] = ()
-    """The row as the source wrote it, by target column; empty in a list; for an old half, only its key."""
+    """The row's values as written by the source, by target column; empty in a list; only the key for an old half."""
 
     @property
     def position(self) -> str:
-        """The position at which it was read: `point/sequence`; a copied row has no sequence.
+        """The position at which the row was read, as `point/sequence`; a copied row has no sequence.
 
         >>> at(7, 3).position, at(7, -1).position
         ('7/3', '7')
@@ -100,12 +100,12 @@ class QuarantineEntry:
 
     @property
     def where(self) -> str:
-        """The column or constraint that the server named, or ""."""
+        """The column or constraint named in the server's error, or ""."""
         return self.constraint or self.column
 
 
 def key_in_words(names: Sequence[str], key: Sequence[str | None]) -> str:
-    """Format a row's key for a search, with long values cut; only values if no names are known.
+    """Format a row's key for a search, with long values truncated; without column names if none are known.
 
     >>> key_in_words(("cust", "order_no"), ("3", "90001"))
     'cust = 3, order_no = 90001'
@@ -116,7 +116,7 @@ def key_in_words(names: Sequence[str], key: Sequence[str | None]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A server's reason for rejecting a row, without the row's values; `column` is set if the server names one."""
+    """A server's reason for rejecting a row, without the row's values; `column` is set if the server names a column."""
 
     sqlstate: str
     column: str
@@ -125,7 +125,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class RowLeftOut:
-    """A row to quarantine: its position and type, its key, and its values as the source wrote them.
+    """A row to quarantine: its position and kind, its key, and its values as written by the source.
 
     A copied row has kind COPIED; its point and sequence have no meaning.
     """
@@ -142,8 +142,8 @@ class RowLeftOut:
 class LeftOut:
     """The changes that a range or chunk makes to the quarantine: rows to add, and entries to end.
 
-    `columns` are the target's columns, in the order of the values; `touched` are the keys that the range changes: their
-    entries become superseded. `limit` is the maximum number of entries per table.
+    `columns` are the target's columns, in the order of the values; `touched` are the keys that the range changes, so
+    that their entries are superseded. `limit` is the maximum number of entries per table.
     """
 
     columns: tuple[str, ...] = ()
@@ -158,7 +158,10 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The entries to list; an empty field selects all. Newest first: `before` of the next page is the smallest id."""
+    """The entries to list, the newest first; an empty field selects all entries.
+
+    `before` of the next page is the smallest id of the current page.
+    """
 
     states: tuple[EntryState, ...] = (EntryState.QUARANTINED,)
     source: str = ""
@@ -173,9 +176,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineCount:
-    """The number of quarantined rows of one slot's table, and since when the oldest is quarantined.
+    """The number of quarantined rows of one slot's table, and when the oldest of them was quarantined.
 
-    `quarantined` counts the two halves of a changed key as one, `entries` counts each half.
+    `quarantined` counts the two halves of a changed key as one row, `entries` counts both.
     """
 
     source: str
@@ -192,7 +195,7 @@ class Replayed:
     """The result of replaying or discarding an entry; `state` is its current state.
 
     `ids` are the entries that ended together (both halves of a changed key), or that remain quarantined with a new
-    error; empty if the entry was no longer quarantined, in which case nothing was done.
+    error. It is empty if the entry was no longer quarantined, in which case nothing was done.
     """
 
     id: int
@@ -204,7 +207,7 @@ class Replayed:
 
     @property
     def nothing_done(self) -> bool:
-        """Whether the entry had already ended."""
+        """Whether nothing was done because the entry was no longer quarantined."""
         return not self.ids
 
 
@@ -218,7 +221,7 @@ def at(point: int, sequence: int) -> QuarantineEntry:
 
 
 NEARLY_FULL = 0.9
-"""The share of `quarantine_limit` at which the number becomes critical: a job that exceeds the limit stops."""
+"""Share of `quarantine_limit` from which the number of rows is critical; a job that exceeds the limit stops."""
 
 
 def nearly_full(number: int, limit: int | None) -> bool:

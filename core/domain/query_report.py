@@ -1,4 +1,4 @@
-"""A DataFrame query as seen from outside its Spark program: its own report in the store, and the state of its lease.
+"""A DataFrame query as seen from outside its Spark program: its report in the store, and the state of its lease.
 
 Pure.
 """
@@ -11,23 +11,23 @@ from dataclasses import dataclass, field
 from slotkeeper.core.domain.ttl import in_words
 
 WHERE_TO_ACT = "stop and start it in its Spark program"
-"""The instruction for acting on a query, whose process is not managed by Slotkeeper."""
+"""The instruction for acting on a running query, whose process Slotkeeper does not manage."""
 WHERE_TO_START = "start it in its Spark program"
 """The instruction for a query that is not running."""
 AFTER_A_MOVE = (
     "a DataFrame query reads this slot: afterwards it cannot continue from its checkpoint and must start over"
     " with a new slot and a new checkpoint"
 )
-"""The effect on a query of moving or dropping its slot: nothing moves its checkpoint, which belongs to Spark."""
+"""The effect of moving or dropping a query's slot: the query's checkpoint, which belongs to Spark, does not move."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryReport:
     """A query's report about itself: `query` is the id in its checkpoint, `name` the name given by its program.
 
-    `batch` is the newest completed batch, None before the first; `newest` is the source's newest position by DN when
-    that batch was requested. `epoch` is the epoch of the query's rows: a superseded query has an older one. `age` is in
-    seconds by the store's clock.
+    `batch` is the newest completed batch, None before the first batch; `newest` is the source's newest position by DN
+    at the time when that batch was requested. `epoch` is the epoch of the query's rows; the epoch of a superseded query
+    is lower. `age` is in seconds by the store's clock.
     """
 
     epoch: int
@@ -41,14 +41,14 @@ class QueryReport:
 
 @dataclass(frozen=True, slots=True)
 class QuerySeen:
-    """A DataFrame query as seen from outside its program: its rows, and its own report if there is one."""
+    """A DataFrame query as seen from outside its program: its progress rows, and its report if there is one."""
 
     lives: bool
     """Whether its lease is held."""
     who: str
     """Its job, run, user, host and pid, and the time since its last report."""
     positions: Mapping[str, str]
-    """By DN, the end of its newest committed batch; each: a position."""
+    """The end of its newest committed batch, by DN; each: a position."""
     id: str = ""
     """The id in its checkpoint; empty if it has not reported one."""
     name: str = ""
@@ -58,17 +58,17 @@ class QuerySeen:
     checkpoint: str = ""
     """The path of its checkpoint; empty if not reported."""
     newest: Mapping[str, str] = field(default_factory=dict)
-    """By DN, the last unread position when that batch was requested; each: a position."""
+    """The last unread position when that batch was requested, by DN; each: a position."""
     behind: Mapping[str, int | None] = field(default_factory=dict)
-    """By DN, the distance from its position to the last unread one; each: in its unit; null: unknown."""
+    """The distance from its position to the last unread position, by DN; each: in the unit of `unit`; null: unknown."""
     unit: str = ""
-    """The unit of behind, by the source's dialect."""
+    """The unit of `behind`, which depends on the source's dialect."""
     age: float | None = None
-    """Age of the report, seconds by the store's clock; null: not reported."""
+    """The age of the report in seconds by the store's clock; null: not reported."""
 
     @property
     def worst(self) -> int | None:
-        """The largest distance of its DNs; None if one of them is unknown."""
+        """The largest distance over all DNs; None if the distance of a DN is unknown."""
         known = [self.behind.get(name) for name in self.positions]
         numbers = [one for one in known if one is not None]
         return max(numbers) if numbers and len(numbers) == len(known) else None
@@ -86,7 +86,7 @@ class QuerySeen:
 
     @property
     def named(self) -> str:
-        """Its name and id, as far as known."""
+        """The query's name and id, as far as they are known."""
         return f"{self.name} ({self.id})" if self.name and self.id else self.id or "?"
 
     @property
@@ -134,7 +134,7 @@ class QuerySeen:
 
     @property
     def brief(self) -> str:
-        """The description in one line, important parts first: `jobs list` shows about 40 characters on 80 columns.
+        """A one-line description with the important parts first, as `jobs list` shows 40 characters on 80 columns.
 
         >>> QuerySeen(False, "", {}, id="9d1c").brief
         'DataFrame query is not running, behind ?, batch ?: 9d1c'
@@ -144,7 +144,7 @@ class QuerySeen:
 
     @property
     def progress(self) -> str:
-        """Its newest batch, and the age of the report.
+        """The query's newest batch, and the age of its report.
 
         >>> QuerySeen(True, "", {}, batch=12, age=3.0).progress, QuerySeen(True, "", {}).progress
         ('batch 12, 3s ago', 'batch ?')
@@ -155,7 +155,7 @@ class QuerySeen:
 
     @property
     def lag(self) -> str:
-        """Its lag at the time of the report.
+        """The query's lag at the time of its report.
 
         >>> QuerySeen(True, "", {"dn_1": "7/0"}, behind={"dn_1": 40}, unit="points").lag
         'was 40 points behind'

@@ -1,6 +1,7 @@
-"""The meaning of a server's rejections: SQLSTATEs of any server, messages of rejected logins, and what to do. Pure.
+"""The meaning of a server's rejections: SQLSTATEs, messages for rejected logins, and the actions for them. Pure.
 
-The SQL standard's codes and those that PostgreSQL adds; DWS, "Setting Account Security Policies"; libpq, "SSL Support".
+Sources: the codes of the SQL standard and of PostgreSQL; DWS, "Setting Account Security Policies"; libpq, "SSL
+Support".
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from slotkeeper.core.errors import AccessRefused, LoginRefused
 
 NO_RIGHT = "42501"
-"""insufficient_privilege: concerns one object, whereas the codes of a rejected login concern all objects."""
+"""SQLSTATE insufficient_privilege, which concerns one object; the codes of a rejected login concern all objects."""
 UNDEFINED_COLUMN, UNDEFINED_TABLE = "42703", "42P01"
 PASSWORDS = (
     "password authentication failed",
@@ -19,8 +20,8 @@ PASSWORDS = (
     "(using password: yes)",
     "account is blocked",
 )
-"""Messages for a rejection that counts as a failed login of the account. DWS: "Invalid username/password,login denied",
-"The account has been locked"; MySQL, errors 1045 and 3955."""
+"""Messages for rejections that count as a failed login of the account. DWS: "Invalid username/password,login denied",
+"The account has been locked"; MySQL: errors 1045 and 3955."""
 LOCKED = PASSWORDS[2]
 CLOSED = "permission denied for database"
 _TLS = (
@@ -54,7 +55,7 @@ _TLS = (
         "Upgrade TLS on {server}, or enable a cipher that this host supports: TLS 1.2 or later.",
     ),
 )
-"""Messages of libpq and OpenSSL for a rejected connection, and what to do. Messages for lost connections are not
+"""Messages of libpq and OpenSSL for rejected connections, with the actions. Messages for lost connections are not
 included."""
 REFUSED = (
     *PASSWORDS,
@@ -67,14 +68,14 @@ REFUSED = (
     "is not permitted to log in",
     CLOSED,
 )
-"""Messages of any rejected login; psycopg2 provides no SQLSTATE for an error at login."""
+"""Messages for all kinds of rejected logins, because psycopg2 provides no SQLSTATE for an error at login."""
 
 
 REFERENCE = "check the user and the password reference (password_file, password_env or password_command of that server)"
 
 
 def said(text: str, words: tuple[str, ...]) -> bool:
-    """Return whether a server's message contains one of these texts, ignoring case.
+    """Return whether a server's message contains one of the strings in `words`, ignoring case.
 
     >>> said("FATAL:  Invalid username/password,login denied.", REFUSED)
     True
@@ -84,7 +85,7 @@ def said(text: str, words: tuple[str, ...]) -> bool:
 
 
 def refusal(code: str, text: str) -> bool:
-    """Return whether an error is a rejected login, by text and error class: other errors can contain the text.
+    """Return whether an error is a rejected login; the code is checked, too, because other errors can contain the text.
 
     >>> refusal("22P02", 'invalid input: "the account has been locked"'), refusal("08006", "login denied.")
     (False, True)
@@ -93,7 +94,7 @@ def refusal(code: str, text: str) -> bool:
 
 
 def error_of(text: str) -> type[AccessRefused]:
-    """Return the class of a rejected login: caused by its password, which may be rotated, or by anything else.
+    """Return the error class for a rejected login: `LoginRefused` if the password, which may rotate, is the cause.
 
     >>> error_of("FATAL:  password authentication failed").__name__, error_of("no pg_hba.conf entry").__name__
     ('LoginRefused', 'AccessRefused')
@@ -102,12 +103,12 @@ def error_of(text: str) -> type[AccessRefused]:
 
 
 def of_line(text: str) -> bool:
-    """Return whether the connection itself was rejected, by client or server, before any password was checked."""
+    """Return whether client or server rejected the connection itself, before a password was checked."""
     return any(said(text, words) for words, _ in _TLS)
 
 
 def tls_act(text: str, server: str = "the server") -> str:
-    """Return what to do about a connection that `server` rejected; "" if no entry matches."""
+    """Return the action for a connection that `server` rejected; "" if the message is not a known TLS error."""
     return next((act.replace("{server}", server) for words, act in _TLS if said(text, words)), "")
 
 
@@ -115,7 +116,7 @@ _COLUMN = re.compile(r"column \"?(?:\w+\.)?(?P<name>[^\"]+?)\"?(?: of relation \
 
 
 def column_of(text: str) -> str:
-    """Return the column that a server does not find; "" if the message is a different one.
+    """Return the column that does not exist according to a server's message; "" for any other message.
 
     >>> column_of('column "status" of relation "orders" does not exist'), column_of("column t.paid does not exist")
     ('status', 'paid')
@@ -132,7 +133,7 @@ MONITOR."""
 
 
 def mysql_right(text: str) -> tuple[str, str]:
-    """Return (privilege, object) for the GRANT that a MySQL or MariaDB login lacks.
+    """Return (privilege, object) for the GRANT that is missing for a MySQL or MariaDB login.
 
     >>> mysql_right("SELECT command denied to user 'etl'@'h' for table `ods`.`t`")
     ('SELECT', 'ods.t')
@@ -143,12 +144,12 @@ def mysql_right(text: str) -> tuple[str, str]:
         return found["right"].strip(), found["name"].replace("`", "")
     found = _OF_SERVER.search(text)
     rights = found["rights"] if found else REPLICA
-    replica = "REPLICA" in rights or "BINLOG" in rights  # SUPER, which is named first, also suffices but allows more
+    replica = "REPLICA" in rights or "BINLOG" in rights  # SUPER, which the server names first, allows more than needed
     return REPLICA if replica else rights.split(",")[0].strip(), "*.*"
 
 
 def cure(text: str) -> str:
-    """Return what to do about a rejected login.
+    """Return the action for a rejected login.
 
     >>> cure("FATAL:  The account has been locked.")
     'ask an administrator to unlock it (ALTER USER <user> ACCOUNT UNLOCK); then check the password'
@@ -161,6 +162,6 @@ def cure(text: str) -> str:
         return "GRANT CONNECT ON DATABASE to this user: `slotkeeper doctor` prints all rights"
     if said(text, (LOCKED,)):
         return "ask an administrator to unlock it (ALTER USER <user> ACCOUNT UNLOCK); then check the password"
-    if said(text, PASSWORDS[:1]):  # PostgreSQL's text; DWS reports "login denied"
+    if said(text, PASSWORDS[:1]):  # PostgreSQL's message; DWS reports "login denied"
         return REFERENCE
     return f"{REFERENCE}; on DWS, the user needs an MD5 password for psycopg2 (see README)"

@@ -1,9 +1,9 @@
 """The text of an action: imperative parts in the order of execution. Pure.
 
-Parts are separated by "; then ", or by "; or " if the next part is for a reader who cannot do the previous one. The
-text in backquotes is typed exactly as shown: a command that starts with `slotkeeper` in a shell, any other in an
-administrator's session at the server that the part names. TEXT in it is a placeholder for a reason, the only
-placeholder. A part without backquotes describes something that no Slotkeeper command does: a user does it.
+Parts are separated by "; then ", or by "; or " if the next part is for a reader who cannot perform the previous part.
+Users type the text in backquotes exactly as shown: commands that start with `slotkeeper` in a shell, any other text in
+an administrator's session at the server named in the part. The only placeholder in such a text is TEXT, for a reason. A
+part without backquotes describes an action for which there is no Slotkeeper command.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ NOTHING = "No action needed"
 THEN, OR = "; then ", "; or "
 _DIVIDED = re.compile(f"{THEN}|{OR}")
 _JOB = re.compile(r"(?<=\[jobs\.)JOB(?=[\].])|(?<![\w.\"'-])JOB(?![\w\"'-]|\.\w)")
-"""The placeholder for a job's name; does not match a part of the name of a table or a login ("ods"."JOB")."""
+"""Matches the placeholder for a job's name, but not a part of the name of a table or login ("ods"."JOB")."""
 _START = "`slotkeeper jobs start"
 
 
 def first_act(text: str) -> str:
-    """Return the first part that a user does without a command, if a start comes only after it; else "".
+    """Return the first part that needs no command, if no part before it starts the job; else "".
 
     >>> first_act("Drop the constraint, or wait; then `slotkeeper jobs start a`"), first_act("`slotkeeper x`")
     ('Drop the constraint, or wait', '')
@@ -48,7 +48,7 @@ def start(job: str) -> str:
 
 
 def resume(job: str) -> str:
-    """Return the command that starts a job for which no other action is needed first."""
+    """Return the text with the command that starts a job, for a job that needs no other action first."""
     return f"{start(job)} resumes from the sink's progress rows"
 
 
@@ -64,10 +64,10 @@ def for_job(text: str, job: str) -> str:
 
 
 def until_started(text: str, job: str) -> str:
-    """Return the action for a job that has ended: the action named when it ended, then its start.
+    """Return the action for a job that has ended: the action that was given when it ended, then the start of the job.
 
-    The start comes last, because the same cause would end the job again. The text that a retry needs no action is
-    ignored, because an ended job does not retry.
+    The start comes last, because the same cause would end the job again. If the given action is that none is needed
+    because of a retry, it is ignored, because an ended job does not retry.
 
     >>> until_started("check user and password", "a")
     'check user and password; then `slotkeeper jobs start a`'
@@ -96,12 +96,12 @@ def new_snapshot(job: JobSpec) -> str:
 
 
 class ManualSql(Protocol):
-    """SQL that no guard checks: no lease, no plan, no backup, no audit. Text only."""
+    """SQL for users to run without Slotkeeper's safeguards (lease, plan, backup, audit); returned as text only."""
 
     def status(self, table: str) -> str:
-        """Return the SQL that shows every registered point of a table; contains no slot name."""
+        """Return the SQL that shows all registered points of a table; the SQL contains no slot name."""
 
     def register(
         self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
     ) -> str:
-        """Return the SQL that registers on one DN the points that are already registered there."""
+        """Return the SQL that registers a DN's current points on that DN again."""

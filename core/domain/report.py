@@ -1,4 +1,4 @@
-"""A job's report and status: its driver's report and conditions, and its processes as seen from one host.
+"""A job's report and status: the report and conditions of its driver, and its processes as seen from one host.
 
 Screens and `--json` show only these values. Unknown values are None, never 0.
 """
@@ -35,17 +35,17 @@ class Condition:
     name: str
     """The party's name."""
     cause: str
-    """The party's own error text."""
+    """The error message of that party."""
     since: Moment
-    """Since when it has existed."""
+    """When it started."""
     lanes: tuple[str, ...] = ()
-    """The lanes that wait because of it; each: a lane."""
+    """The lanes that are waiting because of it; each: the name of a lane."""
     of: int = 0
     """The total number of lanes."""
     tries: int = 0
     """The number of retries."""
     code: str = ""
-    """The server's own code, an SQLSTATE or an error number; empty if it gave none."""
+    """The server's code, an SQLSTATE or an error number; empty if there is none."""
     message: str = ""
     """SK- and four digits, empty if no server caused it."""
     act: str = ""
@@ -53,11 +53,11 @@ class Condition:
 
     @property
     def effect(self) -> str:
-        """The lanes that wait because of it, as text."""
+        """A description of the lanes that are waiting because of this condition."""
         return self.effect_on("DN")
 
     def effect_on(self, part: str) -> str:
-        """Describe the lanes that wait because of it; `part` is the source's term for a lane's share.
+        """Describe the lanes that are waiting because of this condition; `part` is the source's term for a DN.
 
         >>> Condition("sink", "sink mart", "refused", 0.0, ("dn_1", "dn_2"), 4).effect_on("DN")
         '2 of 4 DNs wait'
@@ -71,12 +71,12 @@ class Condition:
 
     @property
     def said(self) -> str:
-        """One line without a duration, because a text that changes every second cannot be compared."""
+        """A one-line description without a duration, so that descriptions can be compared."""
         return f"{self.name}: {self.cause}" + (f", {self.effect}" if self.lanes else "")
 
 
 def server_of(message: str) -> tuple[str, str, str]:
-    """Return (side, name, cause) from an error message: the server that it names, and that server's own text.
+    """Return (side, name, cause) from an error message: the server that it names, and the message of that server.
 
     >>> server_of('sink mart (h:5432/m as etl): connection to server at "h", port 5432 failed: Connection refused')
     ('sink', 'sink mart', 'Connection refused')
@@ -93,7 +93,7 @@ def server_of(message: str) -> tuple[str, str, str]:
 def merged(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
     """Merge conditions with the same party and name, with the earliest start of each; the oldest first.
 
-    While a source does not respond, its DNs' conditions count as the source's.
+    While a source does not respond, the conditions of its DNs are merged into the source's condition.
     """
     every, found = list(conditions), dict[tuple[str, str], Condition]()
     source = next((one for one in every if one.party == "source"), None)
@@ -118,7 +118,7 @@ def merged(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
 class LaneReport:
     """One lane: a source table on one DN.
 
-    Positions are strings in the source's format. Each position is accompanied by a number that grows with it.
+    Positions are strings in the source's format. For each position there is a number that increases with it.
     """
 
     shard: str
@@ -130,11 +130,11 @@ class LaneReport:
     activity: str
     """One of idle, due, applying, registering, waiting, stopped (its table has stopped on its own)."""
     position: str | None
-    """A position of the binlog, in the dialect's format as stored in the progress row."""
+    """The lane's position in the binlog, in the dialect's format as stored in the progress row."""
     latest: str | None
     """The source's newest position, as last reported by this DN."""
     registered: str | None
-    """The position up to which the job has confirmed at the source; null: none yet."""
+    """The position that the job has confirmed at the source; null: none yet."""
     changes: int
     """Total number of events read."""
     last_commit_age: float | None
@@ -142,11 +142,11 @@ class LaneReport:
     retry: str = ""
     """The text "retrying n, next in s"; empty if it is not retrying."""
     error: str = ""
-    """The newest current error, empty if there is none."""
+    """The newest of the current errors, empty if there is none."""
     side: str = ""
-    """The side of the error: source, sink, spark, or empty if unknown."""
+    """The side on which the error occurred: source, sink, spark, or empty if unknown."""
     polled_age: float | None = None
-    """Seconds since the source reported its newest position."""
+    """Seconds since the source last reported its newest position."""
     read_s: float | None = None
     """Seconds spent reading from the source in this run."""
     write_s: float | None = None
@@ -154,30 +154,30 @@ class LaneReport:
     register_s: float | None = None
     """Seconds spent registering in this run."""
     waited: float = 0.0
-    """The longest time from becoming due to the start of a step, seconds."""
+    """The longest time from becoming due to the start of a step, in seconds."""
     source_table: str = ""
-    """Its channel's schema.table at the source."""
+    """The schema.table at the source."""
     target: str = ""
-    """Its channel's schema.table at the sink."""
+    """The schema.table at the sink."""
     label: str = ""
     """Its name if the job has several tables, else empty."""
     at: SignedOrNone = None
-    """A number that grows with position."""
+    """A number that increases with `position`."""
     latest_at: SignedOrNone = None
-    """A number that grows with latest."""
+    """A number that increases with `latest`."""
     registered_to: SignedOrNone = None
-    """A number that grows with registered."""
+    """A number that increases with `registered`."""
     empty_to: SignedOrNone = None
-    """A number that grows with the position up to which no row follows `position`."""
+    """A number that increases with the position up to which there are no rows after `position`."""
     behind: int | None = None
-    """The distance from position to latest, in the report's unit."""
+    """The distance from `position` to `latest`, in the unit of the report."""
     shown: str | None = None
-    """The position as shown on screens; latest and registered have the same format."""
+    """The position as shown on screens; `latest` and `registered` have the same format."""
     gtids: str = ""
-    """GTIDs applied at position, as the server names them; empty if positions have none."""
+    """GTIDs applied at `position`, in the server's format; empty if positions of this kind have no GTIDs."""
     delay: float | None = None
-    """Seconds by which the last applied change is behind the source's clock; it grows while nothing is applied, and is
-    0 if nothing waits; null: positions of this kind have no time."""
+    """Seconds by which the last applied change is behind the source's clock; increases while nothing is applied, and is
+    0 if no change is pending; null: positions of this kind have no time."""
 
     @property
     def name(self) -> str:
@@ -186,19 +186,19 @@ class LaneReport:
 
     @property
     def done_to(self) -> int | None:
-        """The number up to which everything is applied: `at`, or a higher one up to which no row follows."""
+        """The number up to which all rows are applied: `at`, or `empty_to` if it is higher."""
         return self.at if self.at is None or self.empty_to is None else max(self.at, self.empty_to)
 
     @property
     def known_behind(self) -> int | None:
-        """`behind`; None if the lane is at a latest position that is too old to count as current."""
+        """The value of `behind`; None if the lane is at a latest position that was reported too long ago."""
         old = self.polled_age is not None and self.polled_age > FRESH_SECONDS
         return None if old and self.behind == 0 else self.behind
 
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """A driver's last report of its job; it writes about one per second."""
+    """The last report of a driver, which writes about one report per second."""
 
     job: str
     """The job's name."""
@@ -213,55 +213,55 @@ class JobReport:
     safe: str = ""
     """The safe action, empty if no action is needed."""
     epoch: int | None = None
-    """The epoch of its progress rows."""
+    """The epoch of the job's progress rows."""
     lanes: tuple[LaneReport, ...] = ()
-    """Its lanes."""
+    """The job's lanes."""
     chunks_done: int | None = None
     """Completed chunks of the copy; null: no copy is under way."""
     chunks_total: int | None = None
     """Chunks of the copy; null: no copy is under way."""
     snapshot_rows: int = 0
-    """Rows that this run has copied."""
+    """Number of rows copied in this run."""
     changes: int = 0
-    """Total number of events read, over all lanes."""
+    """Total number of events read by all lanes."""
     tasks_started: int = 0
-    """Tasks that Spark started in this run."""
+    """Number of tasks that Spark started in this run."""
     registrations: int = 0
-    """Registrations at the source in this run."""
+    """Number of registrations at the source in this run."""
     environment: str = ""
     """The source's environment, as configured."""
     quarantined: int | None = None
-    """Rows in quarantine; null: disabled by its configuration, or unknown."""
+    """Number of rows in quarantine; null: quarantine is disabled by the job's configuration, or unknown."""
     quarantined_newest: str = ""
     """The newest row in quarantine: its entry, key and SQLSTATE; empty if there is none."""
     repeats: int = 0
-    """Total number of rows that a sink separate from its progress store may have received twice."""
+    """Total number of rows that the sink may have received twice, if it is separate from its progress store."""
     unit: str = ""
-    """The unit of behind, by the source's dialect."""
+    """The unit of `behind`, which depends on the source's dialect."""
     place: str = ""
-    """The term for a position, by the source's dialect."""
+    """The term for a position in the source's dialect."""
     part: str = "DN"
-    """The term for the part that a lane reads, by the source's dialect: DN, shard, stream."""
+    """The term in the source's dialect for the part that a lane reads: DN, shard, stream."""
     keeps_positions: bool = True
-    """Whether the source keeps positions of slots, which have a time to live; if not, no slot expires."""
+    """Whether the source keeps the positions of slots, which then have a time to live; if not, no slot expires."""
     tables: tuple[TableReport, ...] = ()
     """The tables of a job with several tables, each with its own state."""
     conditions: tuple[Condition, ...] = ()
     """Problems that the driver reports, the oldest first."""
     lock_waits: tuple[LockWait, ...] = ()
-    """Its sessions at the sink that wait for a lock, as last measured."""
+    """The job's sessions at the sink that are waiting for a lock, as last measured."""
     locks_untold: str = ""
     """The reason why the sink's locks are unknown, empty if they are known."""
     source_waits: tuple[SourceWait, ...] = ()
-    """Sessions at the source that wait for its slots or its sessions, as last measured."""
+    """Sessions at the source that are waiting for the job's slots or sessions, as last measured."""
     source_untold: str = ""
-    """The reason why the source's waits are unknown, or the part hidden from its login; empty if all are known."""
+    """The reason why waits at the source are unknown or partly hidden from the job's login; empty if all are known."""
     clock_apart: Annotated[float | None, SIGNED] = None
-    """Minimum seconds by which the source's clock was ahead of this host's, below 0: behind; null: not measured."""
+    """Minimum seconds by which the source's clock was ahead of this host's, negative if behind; null: not measured."""
     quarantine_limit: int | None = None
-    """The job stops at more quarantined rows per table than this; null: quarantine is disabled."""
+    """Number of quarantined rows per table above which the job stops; null: quarantine is disabled."""
     sink_here: bool | None = None
-    """Whether the sink is on the driver's host, by its address."""
+    """Whether the sink is on the driver's host, according to its address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,16 +269,16 @@ class Identity:
     """One process on one host."""
 
     pid: Positive
-    """Its process id."""
+    """The process id."""
     started: str
-    """Boot, pid namespace and start time in clock ticks since that boot: differs for another process with this pid, and
-    does not depend on the wall clock."""
+    """The boot, the pid namespace, and the start time in clock ticks since that boot; differs for a later process with
+    the same pid, and does not depend on the wall clock."""
     session_id: int
-    """The session that it leads or belongs to."""
+    """The session of the process."""
     run_id: str
-    """Its run."""
+    """The run of the process."""
     host: str
-    """Its host."""
+    """The host of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ class JobStatus:
     wanted: WantedState
     """Its desired state."""
     reason: str = ""
-    """The reason, as text, including that of a missing process; empty if there is none."""
+    """The reason for the state, as text, including the reason for a missing process; empty if there is none."""
     trouble: str = ""
     """A name of trouble (`slotkeeper docs states`), empty if there is none."""
     safe: str = ""
@@ -300,7 +300,7 @@ class JobStatus:
     config: str = ""
     """The configuration file with which it was started."""
     run: str = ""
-    """Its newest run, empty if there was none."""
+    """Its newest run, empty if it has never run."""
     supervisor: Identity | None = None
     """Its supervisor's process; null: none was found."""
     supervisor_alive: bool = False
@@ -312,7 +312,7 @@ class JobStatus:
     elsewhere: bool = False
     """Whether it was started on another host or in another container, and no end is recorded."""
     changed_at: datetime | None = None
-    """Since when it has been in this state."""
+    """When it entered this state."""
     started_at: datetime | None = None
     """When its newest run started; null: none started."""
     ended_at: datetime | None = None
@@ -320,7 +320,7 @@ class JobStatus:
     exit_code: SignedOrNone = None
     """The driver's exit code in its newest run, negative if a signal ended it; null: none."""
     report: JobReport | None = None
-    """Its driver's last report; null: never reported."""
+    """The last report of its driver; null: never reported."""
     reported_at: datetime | None = None
     """When its driver last reported; null: never."""
     reported: bool = False
@@ -339,12 +339,12 @@ class JobStatus:
 
     @property
     def last_known(self) -> bool:
-        """Whether state, lanes and figures are the last known ones, because this host finds no process of the job."""
+        """Whether states and values are only the last known ones, because the job has no process on this host."""
         return bool(self.run) and not self.starting and not (self.state.has_process and self.lives)
 
     @property
     def goes_on(self) -> bool:
-        """Whether its driver reports that it is working; PENDING is excluded, because the job may still fail."""
+        """Whether the driver reports that the job is working; PENDING is excluded, because the job may still fail."""
         return self.reported and self.state in (JobState.RUNNING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 
     @property
@@ -355,14 +355,14 @@ class JobStatus:
 
 
 def why_of(view: JobStatus) -> str:
-    """Return the problem of a job and of its tables as one text; the problem's name appears once."""
+    """Return the problem of a job and of its tables as one text, in which the problem's name appears once."""
     tables = said_of(view.living_tables)
     whole = why_whole(view)
     return "; ".join(part for part in (tables, whole) if part)
 
 
 def why_whole(view: JobStatus) -> str:
-    """Return the problem of the job as a whole, without what its tables report themselves."""
+    """Return the problem of the job as a whole, without the problems of individual tables."""
     if view.reason and safe(said_of(view.living_tables)) == view.reason:
         return ""
     named = view.trouble if not view.reason.startswith(view.trouble) else ""

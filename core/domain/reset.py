@@ -1,4 +1,4 @@
-"""The reset of a slot as plain values: its goal, its lanes, its plan, its record; and their JSON form. Pure.
+"""The reset of a slot as plain values (goal, lanes, plan, record), and the JSON form of these values. Pure.
 
 A plan's id is a hash of its content.
 """
@@ -19,26 +19,27 @@ from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.errors import Refused, SlotkeeperError
 
 EVERY = "*"
-"""Represents all DNs in place of a DN's name."""
+"""Placeholder that represents all DNs where a DN's name is expected."""
 
 BACKED_UP, BEGUN, WRITTEN, GOING_BACK = "backed up", "begun", "rows written", "rolling back"
 DONE, ROLLED_BACK = "done", "rolled back"
-"""BACKED_UP: nothing has been changed yet; a crash leaves BEGUN, WRITTEN or GOING_BACK."""
+"""States of a reset. In BACKED_UP, nothing has been changed yet; a crash during later changes leaves BEGUN, WRITTEN or
+GOING_BACK."""
 
 NEVER_BEGUN = "not started: nothing was written"
-"""The outcome of a reset that a crash left as BACKED_UP: it raised no epoch and rejected no start."""
+"""The outcome of a reset that crashed in state BACKED_UP: it raised no epoch and rejected no start."""
 
 COPIES = "the next start copies "
-"""The prefix of a plan's note with the number of rows and the duration of the copy."""
+"""Prefix of the note in a plan that contains the number of rows and the duration of the copy."""
 TAKES_COPY = "target accepts copy"
-"""The precondition that an option determines how a copy treats a target with rows."""
+"""Name of the precondition that an option determines how the copy treats a target that contains rows."""
 
 TTL_NEEDED = 600.0
-"""Minimum seconds left of a slot's TTL, so that it does not expire between a reset and the next start."""
+"""Minimum seconds left of a slot's TTL, so that the slot does not expire between a reset and the next start."""
 
 
 class TargetKind(Enum):
-    """The kind of a reset's target."""
+    """The kind of position or state to which a slot is reset."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -50,7 +51,7 @@ class TargetKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The requested reset: `points` are positions as typed, by DN (or EVERY), `at` is RFC 3339; empty `dns`: all DNs.
+    """The requested reset: `points` are positions as typed, by DN (or EVERY), `at` is in RFC 3339; no `dns`: all DNs.
 
     `on_existing` determines how the copy of a snapshot treats the target's rows, "" for the job's setting.
     """
@@ -75,15 +76,15 @@ class Goal:
         return f"{what} (only {', '.join(self.dns)})" if self.dns else what
 
     def covers(self, shard: str) -> bool:
-        """Return whether a DN is in the reset's scope."""
+        """Return whether the reset applies to a DN."""
         return not self.dns or shard in self.dns
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The number of changes in a range by kind (I, d, B, U); a minimum if not `whole`.
+    """The number of changes in a range by kind (I, d, B, U); it is a minimum if not `whole`.
 
-    `oldest` is the position of the first change, as text, `oldest_us` its time if known.
+    `oldest` is the position of the first change, as text; `oldest_us` is the time of that change, if known.
     """
 
     kinds: tuple[tuple[str, int], ...] = ()
@@ -109,9 +110,9 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class LaneSeen:
-    """One DN at planning: its row, the slot's points, and the records that the server retains.
+    """One DN at the time of planning: its row, the slot's points, and the range of records retained by the server.
 
-    `first` is the oldest record, `retained` the lowest position that any slot of the table holds.
+    `first` is the oldest record, `retained` the lowest position of any slot of the table.
     """
 
     row: ProgressRow
@@ -132,16 +133,16 @@ class LaneSeen:
 
     @property
     def kept_from(self) -> Position | None:
-        """The first position from which the server has certainly purged nothing; None if unknown."""
+        """The first position from which all records are certainly still retained; None if unknown."""
         return min((place for place in (self.first, self.retained) if place is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """Expected and new rows, by lane.
+    """The replacement of progress rows: the expected current rows, and the new rows, by lane.
 
-    An unexpected row prevents the write of all rows, or with `partly` only of that row. In rows that await a copy,
-    `ordered` is the instruction for the next copy.
+    If a row differs from the expected row, no row is written; with `partly`, only that row is not written. `ordered` is
+    the instruction for the next copy, written to rows that await a copy.
     """
 
     expected: Sequence[ProgressRow]
@@ -165,12 +166,12 @@ class Move:
 
     @property
     def before(self) -> Position | None:
-        """The lane's position."""
+        """The lane's position before the reset."""
         return self.seen.row.position
 
     @property
     def back(self) -> bool:
-        """Whether the lane goes back and reads changes again."""
+        """Whether the lane moves back and reads changes again."""
         return self.before is not None and self.to.position is not None and self.to.position < self.before
 
     @property
@@ -180,7 +181,7 @@ class Move:
 
     @property
     def effect(self) -> str:
-        """The effect as text."""
+        """A description of the effect."""
         if self.to.state is LaneState.CREATING:
             return "is copied again by the next start"
         if self.read_again.total or self.back:
@@ -201,9 +202,9 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """A plan, which an execution follows exactly or rejects after a change; `made` is in seconds since 1970.
+    """A reset plan, which is executed exactly, or rejected if anything has changed; `made` is in seconds since 1970.
 
-    `rows` are the row counts at both ends, for a snapshot.
+    `rows` contains the row counts of source and target for a reset to a snapshot.
     """
 
     id: str
@@ -230,17 +231,17 @@ class ResetPlan:
 
     @property
     def at_stake(self) -> int:
-        """The number of skipped changes, or of rows that the target loses; if it is not 0, the user must type it."""
+        """The number of skipped changes, or of rows that the target loses; the user must type it unless it is 0."""
         return self.skipped or (self.rows.at_stake if self.rows else 0)
 
     @property
     def stake(self) -> str:
-        """The meaning of `at_stake`, as text."""
+        """A description of what `at_stake` counts."""
         return self.rows.sentence if self.rows and not self.skipped else f"{self.skipped} changes would be skipped"
 
     @property
     def voids(self) -> bool:
-        """Whether earlier comparisons become void, because the target is rebuilt or lacks changes."""
+        """Whether earlier comparisons become invalid because the target is rebuilt or lacks changes."""
         return self.goal.kind is TargetKind.SNAPSHOT or any(move.skips for move in self.moves)
 
     @property
@@ -251,7 +252,7 @@ class ResetPlan:
 
 @dataclass(frozen=True, slots=True)
 class OpenReset:
-    """An unfinished reset, from its marker; job, table and slot are "?" if the marker is damaged."""
+    """An unfinished reset, as read from its marker; job, table and slot are "?" if the marker is damaged."""
 
     id: str
     job: str
@@ -265,7 +266,7 @@ class OpenReset:
 
     @classmethod
     def parse(cls, id: str, text: str) -> OpenReset:
-        """Parse a marker; a damaged one still counts as an open reset."""
+        """Parse a marker; a damaged marker still counts as an open reset."""
         try:
             found = json.loads(text)
             return cls(id, str(found["job"]), str(found["table"]), str(found["slot"]))
@@ -275,8 +276,8 @@ class OpenReset:
 
 @dataclass(frozen=True, slots=True)
 class ResetEntry:
-    """A reset as the sink stores it; times are RFC 3339; `plan` and `backup` are texts of
-    `slotkeeper.core.domain.reset`.
+    """A reset as stored at the sink; times are in RFC 3339 format; `plan` and `backup` are the JSON texts from
+    `plan_text` and `backup_text`.
     """
 
     id: str
@@ -303,7 +304,7 @@ class ResetEntry:
 
 @dataclass(frozen=True, slots=True)
 class SavedLane:
-    """A lane before a reset: its complete row, and the slot's points on that DN."""
+    """A lane before a reset: its complete progress row, and the slot's points on its DN."""
 
     row: ProgressRow
     kept: Kept
@@ -311,7 +312,7 @@ class SavedLane:
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """The earlier state of everything that a reset can change; `columns` are name and type, as text."""
+    """The state of everything that a reset can change, before the reset; `columns` are pairs of name and type."""
 
     id: str
     dialect: str
@@ -339,7 +340,7 @@ def row_values(row: ProgressRow) -> dict[str, Any]:
 
 
 def row_from(found: Mapping[str, Any], positions: Positions) -> ProgressRow:
-    """Parse a row written by `row_values`, with the dialect's text formats."""
+    """Parse a row written by `row_values`; `positions` parses the dialect's text formats."""
     values = dict(found)
     values["key"] = LaneKey(**values["key"])
     values["state"] = LaneState(values["state"])
@@ -369,7 +370,7 @@ def backup_text(backup: Backup) -> str:
 
 
 def backup_from(text: str, positions: Positions) -> Backup:
-    """Parse a backup; raises Refused if the text is damaged: a restore never guesses."""
+    """Parse a backup; raises Refused if the text is damaged, because a restore must be exact."""
     try:
         values = json.loads(text)
         saved = ((row_from(lane["row"], positions), positions.kept(lane["kept"])) for lane in values["lanes"])
@@ -383,7 +384,7 @@ def backup_from(text: str, positions: Positions) -> Backup:
 
 
 def backup_of(text: str, positions: Callable[[str], Positions]) -> Backup:
-    """Parse a backup with the dialect that it names; raises Refused if it is damaged."""
+    """Parse a backup with the positions of the dialect named in it; raises Refused if the backup is damaged."""
     try:
         its = positions(str(json.loads(text)["dialect"]))
     except (ValueError, KeyError, TypeError, SlotkeeperError) as error:
@@ -440,7 +441,7 @@ def plan_of(found: Mapping[str, Any], positions: Positions) -> ResetPlan:
 
 
 def named(plan: ResetPlan) -> ResetPlan:
-    """Return the plan with its id: a hash of its observations, its actions and its time."""
+    """Return the plan with its id, which is a hash of its observations, actions and time."""
     values = plan_values(replace(plan, id=""))
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     return replace(plan, id=digest[:12])

@@ -1,7 +1,8 @@
-"""The decisions of a reset: each lane's new position, its preconditions, and the effect of moving back. Pure.
+"""The decisions of a reset: the new position of each lane, the preconditions, and the effect of moving back. Pure.
 
-After a lane moves back, each applied change replaces a newer value with an older one. The target is equal again once
-the lane has read forward without a gap. A reset that skips a part of that range leaves the older values in the target.
+After a lane moves back, each applied change replaces a newer value with an older value. The target equals the source
+again when the lane has read the same range again without a gap. A reset that skips a part of that range leaves older
+values in the target.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from slotkeeper.core.domain.slot import Shard
 def wanted(goal: Goal, seen: LaneSeen, read: Callable[[str], Position], resolved: Position | None = None) -> Position:
     """Return a lane's new position for a goal other than backup and snapshot; `resolved` is the position for a time.
 
-    Events at the new position are read again; `latest` never moves back before changes already applied there. `read`
-    parses a position typed by the user.
+    Events at the new position are read again; with `latest`, the position is never before changes that were already
+    applied. `read` parses a position typed by the user.
     """
     old = seen.row.position
     assert old is not None, "rejected before: the copy has not started"
@@ -47,7 +48,7 @@ def wanted(goal: Goal, seen: LaneSeen, read: Callable[[str], Position], resolved
 
 
 def moved_rows(lanes: Iterable[LaneSeen], positions: Mapping[str, Position]) -> list[ProgressRow]:
-    """Return the rows at new positions; if one lane moves back, all are CATCHING UP until past their old ones.
+    """Return the rows at their new positions; if one lane moves back, all are CATCHING UP up to their old positions.
 
     The state belongs to the job, so it is the same in all rows.
     """
@@ -69,19 +70,19 @@ def _catching_up(row: ProgressRow, was: Position | None) -> ProgressRow:
 
 
 def emptied(row: ProgressRow, blank: Kept) -> ProgressRow:
-    """Return a row with which the next start registers and copies again; `registered` keeps the job's points.
+    """Return the row that makes the next start register and copy again; `registered` keeps the job's points.
 
-    `blank` is the value for a slot for which nothing was ever registered.
+    `blank` is the value for a slot without registered points.
     """
     ours = row.registered or blank
     return replace(row, position=None, state=LaneState.CREATING, noted_start=None, noted_end=None, registered=ours)
 
 
 def restored(now: ProgressRow, then: ProgressRow, through: Position | None) -> ProgressRow:
-    """Return the row of a backup merged with the current row, whose counters continue.
+    """Return the row of a backup with the counters of the current row.
 
-    `through` is the position up to which the target has received the source's changes; the lane is not equal before it
-    has passed it. None if the target is as it was at the backup.
+    `through` is the position up to which the target has received the source's changes: target and source can be equal
+    only after the lane has passed it. It is None if the target has not changed since the backup.
     """
     row = replace(then, epoch=now.epoch, changes=now.changes, repeats=now.repeats)
     behind = through is not None and then.position is not None and then.position < through
@@ -97,7 +98,7 @@ def same_state(rows: list[ProgressRow]) -> list[ProgressRow]:
 
 
 def slot_check(goal: Goal, lanes: Iterable[LaneSeen], there: str, part: str = "DN") -> Check:
-    """Check that the slot exists on every DN; a lost slot has dropped changes, which only a copy restores."""
+    """Check that the slot exists on every DN; the dropped changes of a lost slot can be restored only by a copy."""
     name, lanes = "slot exists", list(lanes)
     if not any(seen.kept.marks for seen in lanes):
         return Check(name, True, "the source stores no positions, so none is missing")
@@ -113,7 +114,7 @@ def slot_check(goal: Goal, lanes: Iterable[LaneSeen], there: str, part: str = "D
 
 
 def retained_check(goal: Goal, moves: Iterable[Move], kept_by_time: bool | None = None, part: str = "DN") -> Check:
-    """Check that each lane's new position is in the range that is certainly retained, up to the newest point."""
+    """Check that each lane's new position is certainly retained, and not after the newest point."""
     name = "position retained"
     unsure: list[str] = []
     for move in moves:
@@ -128,7 +129,7 @@ def retained_check(goal: Goal, moves: Iterable[Move], kept_by_time: bool | None 
 
 
 def _retained(goal: Goal, move: Move, kept_by_time: bool | None) -> str:
-    """Return why a lane's target is not retained, with a leading question mark if that is unknown; else ""."""
+    """Return the reason why a lane's new position is not retained, with a leading "?" if that is unknown; else ""."""
     seen, new, place = move.seen, move.to.position, move.seen.row.key.shard
     if new is None:
         return ""
@@ -166,7 +167,7 @@ def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard]
 
 
 def table_check(goal: Goal, fingerprint: str, known: Iterable[str], compared: str) -> Check:
-    """Check that the table is that of the rows and the backup; `compared` names what is compared."""
+    """Check that the table is the same as in the rows and in the backup; `compared` describes the comparison."""
     if set(known) == {fingerprint}:
         return Check("same table", True, f"{compared} match the progress rows")
     if goal.kind is TargetKind.SNAPSHOT:
@@ -175,7 +176,7 @@ def table_check(goal: Goal, fingerprint: str, known: Iterable[str], compared: st
 
 
 def changed_check(goal: Goal, target: str, why: str) -> Check:
-    """Check that no recorded TARGET CHANGED is skipped; an undo leads back to it."""
+    """Check that the reset does not discard a recorded TARGET CHANGED; after an undo, it is reported again."""
     name = "same target"
     if not why:
         return Check(name, True, "no change of the target is recorded")
@@ -196,10 +197,11 @@ def time_check(left: float | None) -> Check:
 
 
 def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[ResetPlan, int]]) -> Check:
-    """Check that no start came after the rows, now empty, were a stream's: it may have rebuilt the target.
+    """Check that the job was not started since its rows were cleared: a start may have rebuilt the target.
 
-    `ended` are the completed resets, the newest first, each with the epoch that it raised; any other later epoch
-    belongs to a start. Epochs are compared, never times: a sink's clock may have been set back.
+    Checked if an undo restores cleared rows to a streaming state. `ended` contains the completed resets, the newest
+    first, each with the epoch that it raised; any other later epoch belongs to a start. Epochs are compared, not times,
+    because a sink's clock may have been set back.
     """
     name = "target unchanged"
     if not any(move.seen.row.state not in STREAMING and move.to.state in STREAMING for move in moves):
@@ -215,7 +217,7 @@ def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[Res
 
 
 def rows_check(rows: CopyRows) -> Check:
-    """Check that the target's rows were counted before a replacement; the user must type the number that it loses."""
+    """Check that the rows of a target that is replaced were counted; the user must type the number of lost rows."""
     if rows.fate is Fate.UNSEEN:
         return Check("rows counted", False, f"{rows.sentence}; fix this, or use --on-existing merge")
     known = rows.fate is not Fate.UNTOLD and rows.source.number is not None
@@ -223,7 +225,7 @@ def rows_check(rows: CopyRows) -> Check:
 
 
 def what_moved(plan: ResetPlan, fingerprint: str, lanes: Iterable[LaneSeen], shards: Iterable[Shard]) -> list[str]:
-    """Return the differences from the plan; `latest` can advance."""
+    """Return the differences from the plan, except for `latest`, which can advance."""
     before = {move.seen.row.key.shard: move for move in plan.moves}
     now = {seen.row.key.shard: seen for seen in lanes}
     found = [] if fingerprint == plan.fingerprint else ["the table (fingerprint)"]
@@ -278,7 +280,10 @@ HALF = "some DNs would need a copy and others would not: remove --dn"
 
 @dataclass(frozen=True, slots=True)
 class ToRead:
-    """Reading from `since` or earlier through `until` makes a lane's target equal; it is equal if both are the same."""
+    """The range that a lane must read, from `since` or earlier through `until`, to make its target equal the source.
+
+    If both positions are the same, the target is equal.
+    """
 
     since: Position
     until: Position
@@ -286,9 +291,9 @@ class ToRead:
 
 @dataclass(frozen=True, slots=True)
 class LanePast:
-    """A lane after some resets: the range to read, and its row as the last reset left it; None before the first.
+    """A lane after a series of resets: the range to read, and its row after the last reset; None before the first.
 
-    `copies` counts the copies made between them.
+    `copies` counts the copies made between the resets.
     """
 
     to_read: ToRead | None = None
@@ -308,12 +313,12 @@ class LanePast:
         return _read_on(was, left.position, row.position, touched(row, left))
 
     def copied(self, row: ProgressRow) -> int:
-        """Return the number of copies made until the lane had this row."""
+        """Return the number of copies made before the lane had this row."""
         began = self.left is not None and self.left.state is LaneState.CREATING
         return self.copies + (began and row.state is not LaneState.CREATING)
 
     def after(self, move: Move) -> LanePast:
-        """Return the lane after a reset."""
+        """Return the state of the lane after a further reset."""
         to_read = self.at(move.seen.row)
         return LanePast(_passed(to_read, move) if to_read else None, move.to, self.copied(move.seen.row))
 
@@ -322,7 +327,7 @@ Pasts = Mapping[str, LanePast]
 
 
 def touched(now: ProgressRow, then: ProgressRow) -> bool:
-    """Return whether the lane's target got changes between two rows, or may have (a sink separate from its store)."""
+    """Return whether the target received changes between two rows, or may have (if sink and store are separate)."""
     return (now.changes, now.repeats) != (then.changes, then.repeats) or now.decided is not None
 
 
@@ -333,7 +338,7 @@ def _end(row: ProgressRow) -> Position:
 
 
 def _of_row(row: ProgressRow) -> ToRead:
-    """Return the range for a lane that has read without a known gap since its copy."""
+    """Return the range to read for a lane that has read without a known gap since its copy."""
     assert row.position is not None
     return ToRead(row.position, _end(row))
 
@@ -348,7 +353,7 @@ def _read_on(was: ToRead, start: Position, at: Position, applied: bool) -> ToRea
 
 
 def _passed(to_read: ToRead, move: Move) -> ToRead:
-    """Return the range after a reset that skips a range without changes."""
+    """Return the range to read after a reset, which is shorter if the reset skips only positions without changes."""
     at, to = move.before, move.to.position
     if at is None or to is None or move.skips or move.seen.lost or not at <= to_read.since < to:
         return to_read
@@ -356,7 +361,7 @@ def _passed(to_read: ToRead, move: Move) -> ToRead:
 
 
 def past(resets: Iterable[Sequence[Move]]) -> Pasts:
-    """Return each lane's past by DN after the executed resets, the oldest first."""
+    """Return the state of each lane, by DN, after the executed resets, which are ordered from oldest to newest."""
     found: dict[str, LanePast] = {}
     for moves in resets:
         for move in moves:
@@ -366,7 +371,7 @@ def past(resets: Iterable[Sequence[Move]]) -> Pasts:
 
 
 def leaves_older(past: LanePast, move: Move) -> bool:
-    """Return whether older values stay in the target because the lane will not read the whole range."""
+    """Return whether older values remain in the target because the lane will not read the whole range."""
     now, to = move.before, move.to.position
     to_read = past.at(move.seen.row)
     if now is None or to is None or to_read is None:
@@ -376,7 +381,7 @@ def leaves_older(past: LanePast, move: Move) -> bool:
 
 
 def through(now: LanePast, then: LanePast, row: ProgressRow, saved: ProgressRow) -> Position | None:
-    """Return the position that a lane must pass after an undo; None if its target is as it was at the backup."""
+    """Return the position that a lane must pass after an undo; None if its target has not changed since the backup."""
     to_read = now.at(row)
     if to_read is None or (not touched(row, saved) and now.copied(row) == then.copied(saved)):
         return None
@@ -384,7 +389,10 @@ def through(now: LanePast, then: LanePast, row: ProgressRow, saved: ProgressRow)
 
 
 def undo_check(moves: Iterable[Move], saved: Mapping[str, ProgressRow], now: Pasts, then: Pasts) -> Check:
-    """Check that no lane moved back since the backup and applied changes: an undo would leave older values as equal."""
+    """Check that no lane was moved back since the backup and applied changes since.
+
+    An undo would leave older values in the target, although the job would report source and target as equal.
+    """
     name, moves, why = "replay not started", list(moves), dict[str, list[str]]()
     streams = {move.to.state in STREAMING for move in moves}
     if len(streams) > 1:
@@ -400,7 +408,7 @@ def undo_check(moves: Iterable[Move], saved: Mapping[str, ProgressRow], now: Pas
 
 
 def _wrong(row: ProgressRow, saved: ProgressRow, now: LanePast, then: LanePast) -> str:
-    """Return why a lane's row cannot be restored from a backup, "" if it can."""
+    """Return the reason why a lane's row cannot be restored from a backup; "" if it can."""
     if row.state in STREAMING and saved.state is LaneState.COPYING:
         return COPIED
     to_read, had = now.at(row), then.at(saved)

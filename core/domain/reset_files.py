@@ -1,8 +1,8 @@
-"""The folders in which the state folder stores the files of resets; a separate module, because every command
-checks for an open reset.
+"""The names of the folders for the files of resets; a separate small module, because every command checks for an
+open reset.
 """
 
 from __future__ import annotations
 
 PLANS, BACKUPS, MARKS = "plans", "backups", "resets"
-"""The folders for plans, backups, and markers of unfinished resets."""
+"""The folders, below the state folder, for plans, backups, and markers of unfinished resets."""

@@ -1,6 +1,6 @@
 """Row counts of a table, the effect of a new copy on them, and the result of a comparison with the source. Pure.
 
-A `count(*)` has a time limit, so a number may be a minimum; a table that cannot be queried has none.
+A `count(*)` has a time limit, so the number may be a minimum; a table that cannot be queried has no number.
 """
 
 from __future__ import annotations
@@ -15,20 +15,23 @@ from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.ttl import in_words
 
 COUNT_LIMIT_MS = 4_000
-"""Time limit for counting all rows at one end: a plan does not justify more of a server's time."""
+"""Time limit in milliseconds for counting all rows of the source or the target, so that a plan does not load the
+server."""
 FEW, FEW_LIMIT_MS = 100_000, 1_000
-"""The row and time limits of a second, bounded count after the first exceeded its limit; five seconds in total."""
+"""The row and time limits of a second, bounded count if the first count exceeds its time limit; both counts together
+take at most five seconds."""
 UNTOLD_CODES = ("42", "53", "54")
-"""SQLSTATE classes of a rejected count (privilege, space, size): a plan continues without the count."""
+"""SQLSTATE classes (privilege, space, size) of a rejected count, without which a plan continues."""
 LIKELY = 10
-"""A source with at most a tenth of its target's rows has more likely been emptied than cleaned up."""
+"""Divisor: a source with at most a tenth of its target's rows has more likely been emptied than cleaned up."""
 DRIFT = 100
-"""The source changes while a user reads a plan: the loss can exceed the typed number by 1/100 of the target's rows."""
+"""Divisor: the loss may exceed the typed number by 1/100 of the target's rows, because the source can change while a
+user reads a plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowCount:
-    """A table's row count: `number` is None if it could not be queried, for the reason `why`; `at_least`: a minimum."""
+    """A table's row count: a minimum if `at_least`; `number` is None if the count failed, for the reason `why`."""
 
     number: int | None
     at_least: bool = False
@@ -47,7 +50,7 @@ class RowCount:
 
 
 def count_within(ask: Callable[[int | None, int], int | None]) -> RowCount:
-    """Count with `ask(most, limit_ms)`, which counts up to `most` rows (None: all); None at its time limit.
+    """Count rows with `ask(most, limit_ms)`, which counts up to `most` rows (None: all), or returns None on a timeout.
 
     >>> count_within(lambda most, limit_ms: None if most is None else most).text
     '>= 100000'
@@ -72,11 +75,11 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CopyRows:
-    """The row counts that a copy finds at both ends; `way` is how it treats the target's rows.
+    """The row counts of source and target before a copy; `way` is how the copy treats the target's rows.
 
     `source` counts the rows that the channel's row filter accepts. `way` has the values of
-    `slotkeeper.core.domain.spec.JobSpec.on_existing`. `cleared`: the slot has no point left on any DN although its
-    table is the same, as after DDL or an expired TTL.
+    `slotkeeper.core.domain.spec.JobSpec.on_existing`. `cleared`: the slot has no point on any DN although its table is
+    the same, for example after DDL or an expired TTL.
     """
 
     source: RowCount
@@ -86,10 +89,10 @@ class CopyRows:
 
     @property
     def fate(self) -> Fate:
-        """The certain effect on the target's number of rows; all values except STAYS need a user's consent."""
+        """The certain effect on the target's number of rows; every effect except STAYS needs a user's consent."""
         source, target = self.source.number, self.target.number
         if self.way != "replace" or (target == 0 and not self.target.at_least):
-            return Fate.STAYS  # merging removes nothing, and "refuse" copies only into an empty target
+            return Fate.STAYS  # "merge" removes no rows, and "refuse" copies only into an empty target
         if not target:
             return Fate.UNSEEN
         if source is None:
@@ -105,7 +108,7 @@ class CopyRows:
 
     @property
     def at_stake(self) -> int:
-        """The minimum number of rows that the target loses; all counted rows if that is unknown."""
+        """The minimum number of rows that the target loses; the number of all counted rows if the loss is unknown."""
         target = self.target.number or 0
         match self.fate:
             case Fate.SHRINKS:
@@ -116,7 +119,7 @@ class CopyRows:
 
     @property
     def truncated(self) -> bool:
-        """Whether a TRUNCATE at the source is likely: it has far fewer rows, or fewer rows and its slot is cleared."""
+        """Whether the source was probably truncated: it has far fewer rows, or it has fewer rows and a cleared slot."""
         source, target = self.source, self.target.number
         if source.number is None or source.at_least or target is None or source.number >= target:
             return False
@@ -124,7 +127,7 @@ class CopyRows:
 
     @property
     def sentence(self) -> str:
-        """Both counts, and the effect on the target.
+        """A description of both counts and of the effect on the target.
 
         >>> CopyRows(RowCount(174), RowCount(130_881), "replace").sentence
         'the target would shrink by 130707 rows: source 174, target 130881'
@@ -142,9 +145,9 @@ class CopyRows:
         return f"rows: {counts}"
 
     def outgrown(self, typed: CopyRows) -> str:
-        """Return why the typed number for a plan's counts does not cover these later counts; "" if it does.
+        """Return the reason why the number typed for a plan is too low for these later counts; "" if it is sufficient.
 
-        A few more rows are allowed: the source of a live table changes while a user reads its plan (`DRIFT`).
+        A few more rows are allowed (`DRIFT`), because a table in use changes while a user reads the plan.
         """
         if self.fate is Fate.UNSEEN or (self.truncated and not typed.truncated and self.fate is not Fate.STAYS):
             return self.sentence
@@ -153,53 +156,53 @@ class CopyRows:
 
 
 APART = "equal apart from quarantine"
-"""The verdict if every key is equal except those in quarantine."""
+"""The verdict if all keys are equal except keys in quarantine."""
 
 VOID = "void"
-"""Used in place of a verdict: a reset or a copy rebuilds the target or leaves out changes, so older verdicts are
-void."""
+"""The value in place of a verdict after a reset or a copy, which makes older verdicts invalid because it rebuilds the
+target or skips changes."""
 VERDICTS = ("equal", APART, "different", "unsettled", VOID)
 _COPY = "copy of "
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The last comparison of source and target; a void record describes none."""
+    """The last comparison of source and target, or a void record, which does not describe a comparison."""
 
     job: str
     """The job's name."""
     at: datetime
-    """When it ended; for a void record, when a reset or a copy voided older ones."""
+    """When the comparison ended; for a void record, when a reset or a copy made older comparisons invalid."""
     verdict: Annotated[str, VERDICTS]
     """The verdict of the comparison."""
     differences: int
-    """Keys that are missing, extra or have different values."""
+    """Number of keys that are missing, extra, or have different values."""
     unsettled: int
-    """Keys that kept changing during the comparison."""
+    """Number of keys that kept changing during the comparison."""
     quarantined: int
-    """Keys that are in quarantine."""
+    """Number of keys that are in quarantine."""
     rows_source: int
-    """Rows at the source."""
+    """Number of rows at the source."""
     rows_sink: int
-    """Rows at the sink."""
+    """Number of rows at the sink."""
     seconds: float
-    """The duration, seconds."""
+    """The duration in seconds."""
     by_whom: str
-    """The user who compared, or the reset or copy that voided older comparisons."""
+    """The user who ran the comparison, or the reset or copy that made older comparisons invalid."""
 
     @property
     def is_void(self) -> bool:
-        """Whether this records a reset or a copy that voided older comparisons."""
+        """Whether this records a reset or a copy that made older comparisons invalid."""
         return self.verdict == VOID
 
     @classmethod
     def void(cls, job: str, at: datetime, reset: str) -> Verified:
-        """Return the record that voids older comparisons of a job because of a reset."""
+        """Return the record that invalidates earlier comparisons of a job because of a reset."""
         return cls._of_none(job, at, f"reset {reset}")
 
     @classmethod
     def copied(cls, job: str, at: datetime, target: str) -> Verified:
-        """Return the record that voids older comparisons of a job because of a copy, from its start on."""
+        """Return the record that invalidates earlier comparisons of a job from the moment a copy starts."""
         return cls._of_none(job, at, f"{_COPY}{target}")
 
     @classmethod
@@ -208,7 +211,7 @@ class Verified:
 
 
 def in_a_phrase(found: Verified | None, now: datetime) -> str:
-    """Describe the verdict of the last comparison, and its age.
+    """Describe the verdict and the age of the last comparison.
 
     >>> in_a_phrase(None, datetime(2026, 1, 1))
     'never verified'
@@ -233,7 +236,7 @@ def in_a_phrase(found: Verified | None, now: datetime) -> str:
 
 
 def rows_quarantined(number: int) -> str:
-    """Describe the number of quarantined rows, which the target lacks.
+    """Describe the number of quarantined rows, which are missing in the target.
 
     >>> rows_quarantined(1), rows_quarantined(3)
     ('1 row in quarantine', '3 rows in quarantine')

@@ -1,7 +1,7 @@
-"""A table with changed columns: the changes at the source, and the changes that its target needs. Pure.
+"""A table with changed columns: the changes at the source, and the changes that are needed at its target. Pure.
 
-After any change the table is copied again: a changed column can have other values in every row, and DWS clears its
-binlog at most of these changes. A target therefore needs only the new columns; the copy writes its rows.
+After any change the table is copied again, because a changed column can have other values in every row, and DWS clears
+the binlog at most of these changes. The target therefore only needs the new columns; the copy writes its rows.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from slotkeeper.core.errors import Refused
 
 @dataclass(frozen=True, slots=True)
 class ColumnChange:
-    """A column before and after; `before` is None if it was added, `after` if it was dropped."""
+    """A column before and after a change; `before` is None if it was added, `after` is None if it was dropped."""
 
     before: Column | None
     after: Column | None
 
     @property
     def renamed(self) -> bool:
-        """Whether it is the same column under another name."""
+        """Whether the column has a new name."""
         return self.before is not None and self.after is not None and self.before.name != self.after.name
 
     @property
@@ -49,10 +49,10 @@ class ColumnChange:
 
 
 def changes(old: Sequence[Column], new: Sequence[Column]) -> tuple[ColumnChange, ...]:
-    """Return the change of each column, in the order of `new`, dropped columns last.
+    """Return the changes of columns, in the order of `new`, with dropped columns last.
 
-    Columns are identified by their numbers if both sides have them, else by their names: a renamed column then counts
-    as dropped and added.
+    Columns are identified by number if `old` and `new` have numbers, else by name; in the latter case, a renamed column
+    counts as dropped and added.
     """
     numbered = all(column.number > 0 for column in (*old, *new))
 
@@ -67,7 +67,7 @@ def changes(old: Sequence[Column], new: Sequence[Column]) -> tuple[ColumnChange,
 
 
 def columns_text(columns: Sequence[Column]) -> str:
-    """Return the columns as text for storage; `columns_from` parses it."""
+    """Return the columns as text for storage; `columns_from` parses the text."""
     return json.dumps([[one.number, one.name, one.type, one.required] for one in columns])
 
 
@@ -101,7 +101,7 @@ class Act(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A change that a target needs; `to` is the new name for RENAME, and the source's type for TYPE and ADD."""
+    """A change that is needed at a target; `to` is the new name for RENAME, and the source's type for TYPE and ADD."""
 
     act: Act
     column: str
@@ -110,9 +110,10 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class TargetShape:
-    """A target's columns by name: type, and whether NULL is rejected; `fits(its type, source's type)` is the sink's.
+    """A target's columns by name, each with its type and whether it rejects NULL.
 
-    `key` contains the columns of the source's key with their names at the target.
+    `fits(target type, source type)` is the sink's check of whether a type can hold the source's values. `key` contains
+    the columns of the source's key with their names at the target.
     """
 
     columns: Mapping[str, tuple[str, bool]]
@@ -123,9 +124,9 @@ class TargetShape:
 def needs(found: Sequence[ColumnChange], mapped: bool, image: Sequence[Column], target: TargetShape) -> list[Need]:
     """Return the changes that align a target with `image`, the source's columns as the channel maps them, in order.
 
-    Columns that only the target has are kept, unless they are known to have come from the source. `mapped`: the channel
-    lists its columns, so the names at the target come from the configuration. When all changes are made, nothing more
-    is needed.
+    Columns that exist only in the target are kept, unless they are known to have come from the source. `mapped`: the
+    channel lists its columns, so the names at the target come from the configuration. After all changes are made, no
+    further changes are needed.
     """
     columns = dict(target.columns)
     made = [] if mapped else _names(found, image, columns)
@@ -144,8 +145,8 @@ def needs(found: Sequence[ColumnChange], mapped: bool, image: Sequence[Column], 
 def _names(found: Sequence[ColumnChange], image: Sequence[Column], columns: dict[str, tuple[str, bool]]) -> list[Need]:
     """Return the drops and renames, in an order in which no name is used twice; updates `columns` accordingly.
 
-    An existing name that is needed is correct, whatever the column was called before: its values come with the copy.
-    Names that were swapped therefore need no rename at the target.
+    A target column with a needed name is kept regardless of the column's earlier name, because the copy writes its
+    values. If two names were swapped, no rename is needed at the target.
     """
     wanted = {one.name for one in image}
     renamed = {pair.before.name: pair.after.name for pair in found if pair.renamed and pair.before and pair.after}
@@ -169,11 +170,11 @@ def _names(found: Sequence[ColumnChange], image: Sequence[Column], columns: dict
 class Reshape:
     """The steps that align a target with a changed source.
 
-    `before` must be fixed first (a type that the sink lacks), `statements` alter the target, and `after` are problems
-    that no statement fixes, such as a different key. `blank` are the statements to use if old values do not fit a
-    column's new type: the column is emptied and gets its values from the copy; `empties`: one of `statements` empties a
-    column, or casts to a type that cannot hold every value. `source` and `target` are the columns of both ends, with
-    the differences marked.
+    `before` contains problems that must be fixed first (a type that does not exist at the sink), `statements` alter the
+    target, and `after` contains problems that no statement fixes, such as a different key. `blank` contains the
+    statements to use if old values do not fit a column's new type: the column is emptied and gets its values from the
+    copy. `empties`: one of `statements` empties a column, or casts to a type that cannot hold every value. `source` and
+    `target` are the columns of the source and of the target, with the differences marked.
     """
 
     found: tuple[ColumnChange, ...] = ()
@@ -192,14 +193,14 @@ class Reshape:
 
     @property
     def typed(self) -> tuple[str, ...]:
-        """Everything to type at the sink, in order."""
+        """All statements that a user must type at the sink, in order."""
         return (*(one.cure for one in self.before), *self.statements, *(one.cure for one in self.after))
 
 
 def marked(
     source: Sequence[Column], target: Mapping[str, tuple[str, bool]], fits: Callable[[str, str], bool]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return both ends' columns as texts, marked `+` (source only), `-` (target only) or `~` (type too small).
+    """Return the columns of source and target as text, marked `+` (source only), `-` (target only), `~` (small type).
 
     >>> marked([Column("id", "bigint", True), Column("x", "text")], {"id": ("integer", True)}, lambda *types: False)
     (('~ id bigint NOT NULL', '+ x text'), ('~ id integer NOT NULL',))
@@ -221,7 +222,7 @@ def marked(
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """The names of the columns to read, in order; none for all. `where` is the row filter, "" if there is none."""
+    """The names of the columns to read, in order; empty for all. `where` is the row filter, "" if there is none."""
 
     names: tuple[str, ...] = ()
     where: str = ""
@@ -232,7 +233,7 @@ class Mapped:
         return cls(tuple(source for source, _ in channel.columns), channel.where)
 
     def columns(self, identity: TableIdentity) -> tuple[Column, ...]:
-        """Return the columns to read; raises Refused if one does not exist, or if a key column is left out."""
+        """Return the columns to read; raises Refused if a column does not exist, or if a key column is not included."""
         if not self.names:
             return identity.columns
         there = {column.name: column for column in identity.columns}

@@ -1,4 +1,4 @@
-"""Slots, DNs, and the answers of servers about them: plain values."""
+"""Slots, DNs, and the information that servers return about them: plain values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slotkeeper.core.domain.ttl import Ttl
 
 @dataclass(frozen=True, slots=True, order=True)
 class Shard:
-    """One data node of a table's cluster; `node_id` is a signed 32-bit number, often negative (DWS)."""
+    """A data node (DN) of a table's cluster; `node_id` is a signed 32-bit number, often negative (DWS)."""
 
     name: str
     node_id: int
@@ -24,11 +24,11 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class SlotStatus:
-    """The answer of the source about one DN at one time.
+    """The status of a slot on one DN, as reported by the source at one time.
 
-    `kept` are the points that the server keeps for the slot, `latest` the source's newest position as reported by this
-    DN. `fingerprint` is the `TableIdentity.text` of the table at that time; `oldest` is the first position still
-    retained, if a server reports that without a slot.
+    `kept` contains the points that the server keeps for the slot, `latest` is the source's newest position as reported
+    by this DN. `fingerprint` is the `TableIdentity.text` of the table at that time; `oldest` is the first position that
+    is still retained, if the server reports it without a slot.
     """
 
     shard: Shard
@@ -40,7 +40,7 @@ class SlotStatus:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredPoint:
-    """A registered point as the server lists it: one per DN, slot and checkpoint flag."""
+    """A registered point as listed by the server: one point per DN, slot and checkpoint flag."""
 
     shard: str
     slot: str
@@ -52,7 +52,7 @@ class RegisteredPoint:
 
 @dataclass(frozen=True, slots=True)
 class UnreadRows:
-    """The changes that a DN still retains for a slot and checkpoint flag; `rows` is None if they cannot be counted."""
+    """The changes that a DN still retains for a slot and checkpoint flag; `rows` is None if they are not countable."""
 
     shard: str
     slot: str
@@ -62,7 +62,7 @@ class UnreadRows:
 
 @dataclass(frozen=True, slots=True)
 class FirstRecord:
-    """A DN's first record at or after a point, and its newest point; None if there is none."""
+    """A DN's first record at or after a point, and the DN's newest point; each is None if there is none."""
 
     latest: Position | None
     point: Position | None
@@ -71,9 +71,9 @@ class FirstRecord:
 
 @dataclass(frozen=True, slots=True)
 class TableAnswer:
-    """One answer about a table: the server's clock, the TTL of its slots (None: no such table), its points.
+    """A server's information about a table: its clock, the TTL of the table's slots, and the registered points.
 
-    `points` is None if this server cannot list them.
+    The TTL is None if the table does not exist; `points` is None if the server cannot list points.
     """
 
     now: datetime
@@ -86,10 +86,10 @@ class TableAnswer:
 class Column:
     """A column of a table: its name and its type as the server writes it (`numeric(12,2)`).
 
-    A type outside pg_catalog includes its schema, regardless of the session's search_path. `required`: it holds no
-    NULL; `collation` is SQL text, empty if it is the type's own. `number` identifies the column at the server
-    regardless of its name (attnum), 0 if not reported. A server's text is never used as SQL: a type or a collation that
-    cannot be parsed raises Refused here, and `TypeName` writes a type into a statement.
+    A type outside pg_catalog includes its schema, regardless of the session's search_path. `required`: the column
+    contains no NULL; `collation` is SQL text, empty for the type's default collation. `number` (attnum) identifies the
+    column at the server regardless of its name, 0 if not reported. A server's text is never used as SQL: a type or a
+    collation that cannot be parsed raises Refused here, and `TypeName` writes a type into a statement.
     """
 
     name: str
@@ -109,9 +109,9 @@ class Column:
 class UserType:
     """A user-defined type; `kind` is pg_type's letter.
 
-    `base` is a domain's type, a range's subtype, or a multirange's range. `parts` are an enum's labels, a composite's
-    attributes as `name type`, or a range's further options as SQL. `table`: the composite is the row type of a table,
-    whose key is `key`. As with a column, SQL parts are parsed first.
+    `base` is the base type of a domain, the subtype of a range, or the range type of a multirange. `parts` are the
+    labels of an enum, the attributes of a composite as `name type`, or the further options of a range as SQL. `table`:
+    the composite is the row type of a table, whose key is `key`. As in a `Column`, parts that are SQL are parsed.
     """
 
     name: str
@@ -133,7 +133,7 @@ class UserType:
 def without_domains(spelled: str, known: Iterable[UserType]) -> str:
     """Return a type with its domains replaced by their base types, through all levels, including array elements.
 
-    An array of a domain over an array stays unchanged: arrays of arrays have a different text format.
+    An array of a domain over an array is returned unchanged, because arrays of arrays have a different text format.
 
     >>> price = [UserType("a.price", "d", "a.amount"), UserType("a.amount", "d", "numeric(8,3)")]
     >>> without_domains("a.price", price), without_domains("a.price[]", price), without_domains("a.mood", price)
@@ -158,7 +158,7 @@ def _named(spelled: str, known: Iterable[UserType]) -> UserType | None:
 class TableIdentity:
     """The identity of a table: a changed `oid` or `columns` means a different table with the same name.
 
-    The storage file is not part of it: VACUUM FULL changes the file alone, and the table remains the same.
+    The storage file is not part of the identity: VACUUM FULL changes only the file, and the table remains the same.
     """
 
     oid: int
@@ -178,19 +178,19 @@ class TableIdentity:
 
     @property
     def text(self) -> str:
-        """The fingerprint as stored in the progress row."""
+        """The table's fingerprint, as stored in the progress row."""
         import hashlib  # loads OpenSSL, which starting a console does not need
 
-        # public is left out, because it is on nearly every search_path: stored rows contain such types without it
+        # the schema public is omitted: it is on nearly every search_path, so stored rows contain types without it
         pairs = [(column.name, column.type.removeprefix("public.")) for column in self.columns]
         spelled = "\x1f".join(map("\x1e".join, pairs)) + "\x1d" + "\x1f".join(self.key)
         if any(mark in part for pair in pairs for part in pair for mark in "\x1d\x1e\x1f"):
-            spelled = json.dumps([pairs, self.key])  # stored rows use the other form, ambiguous for such names
+            spelled = json.dumps([pairs, self.key])  # the other form, used in stored rows, is ambiguous for such names
         return f"{self.server}:{self.oid}:{hashlib.sha256(spelled.encode()).hexdigest()[:16]}"
 
 
 class EventType(Enum):
-    """The documented event types of a row of the DWS binlog; note the lower-case d."""
+    """The documented event types of DWS binlog rows; note the lowercase `d`."""
 
     INSERT = "I"
     DELETE = "d"

@@ -1,4 +1,4 @@
-"""Sessions at a source that wait for a slot or a job's session: VACUUM FULL, scale-out, DDL, or a statement. Pure.
+"""Sessions at a source that wait for a slot or a job's session: VACUUM FULL, scale-out, DDL, other statements. Pure.
 
 DWS, "Precautions for Binlog Tables": VACUUM FULL and scaling wait until all records are consumed, and fail after
 binlog_consume_timeout. While it waits, VACUUM FULL holds a lock that blocks all DML on the table. DWS,
@@ -59,9 +59,9 @@ class SourceWait:
     waiter: Blocker
     """The waiting session."""
     what: str
-    """The kind of its statement: VACUUM FULL, scale-out, DDL, or a statement."""
+    """The kind of the statement: VACUUM FULL, scale-out, DDL, or any other statement."""
     table: str
-    """The schema.table at the source."""
+    """The source table, as schema.table."""
     since: Moment
     """When the statement started, or when the session was first seen waiting."""
     slots: tuple[SlotBehind, ...] = ()
@@ -77,7 +77,7 @@ class SourceWait:
     job: str = ""
     """The job that reads the table with the login of `sessions`, if the server hides the names of sessions."""
     ends: str = ""
-    """The server's statement that ends a session, with {} for the pid; empty: the statement of PostgreSQL and DWS."""
+    """The SQL statement that ends a session, with {} for the pid; empty: the statement for PostgreSQL and DWS."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -109,7 +109,7 @@ def kind_of(statement: str | None, application: str | None) -> str:
 
 
 def bare(statement: str | None) -> str:
-    """Return a statement without comments and leading blanks: a client can start it with a comment that has its name.
+    """Return a statement without comments and leading blanks, because some clients prepend a comment with their name.
 
     >>> bare("/* ApplicationName=DBeaver */ VACUUM -- all of it"), bare("/* cut off")
     ('VACUUM  ', '')
@@ -118,7 +118,7 @@ def bare(statement: str | None) -> str:
 
 
 def about(statement: str | None, table: str) -> bool:
-    """Return whether a VACUUM FULL affects a table: it names the table, or names no table.
+    """Return whether a VACUUM FULL affects a table, because the statement names that table or no table.
 
     >>> about('VACUUM FULL "ods"."orders"', "ods.orders"), about("VACUUM FULL", "ods.orders")
     (True, True)
@@ -148,7 +148,7 @@ def names(statement: str | None, table: str) -> bool:
 
 
 def lasting(before: Iterable[SourceWait], seen: Iterable[SourceWait]) -> tuple[SourceWait, ...]:
-    """Return the current waits, each with the time when it was first seen: measured start times vary with latency.
+    """Return the current waits, each with the time of its first observation; measured start times vary with latency.
 
     >>> first = SourceWait(Blocker(7), DDL, "ods.orders", 10.0)
     >>> [one.since for one in lasting([first], [replace(first, since=10.4), replace(first, table="x", since=11.0)])]
@@ -164,7 +164,7 @@ def lasting(before: Iterable[SourceWait], seen: Iterable[SourceWait]) -> tuple[S
 
 
 def cause(wait: SourceWait, now: float | None) -> str:
-    """Describe in one sentence which session waits for what; with the duration unless `now` is None.
+    """Describe a wait in one sentence: the session, the object of the wait, and (unless `now` is None) the duration.
 
     >>> eve = Blocker(4711, "eve", "gsql", "active", 42.0, "VACUUM FULL ods.orders")
     >>> cause(SourceWait(eve, VACUUM_FULL, "ods.orders", 90.0, (SlotBehind("s", "orders"),), behind=3), 100.0)
@@ -216,7 +216,7 @@ def effect(wait: SourceWait) -> str:
 
 
 def to_do(wait: SourceWait, paused: Mapping[str, bool] | None = None) -> str:
-    """Return the action that ends the wait; `paused` maps each job of known state to whether the job is paused.
+    """Return the action that ends the wait; `paused` maps each job whose state is known to True if it is paused.
 
     >>> orders = SourceWait(Blocker(7, "eve", "gsql"), VACUUM_FULL, "a.b", 0.0, (SlotBehind("s", "orders"),))
     >>> to_do(orders, {"orders": True})
@@ -254,12 +254,12 @@ def _end(one: Blocker, ends: str, follows: str) -> str:
 
 
 def of_job(waits: Iterable[SourceWait], *names: str) -> tuple[SourceWait, ...]:
-    """Return the waits for the job with these names, and at its tables for a slot that no configured job reads."""
+    """Return the waits for a job with one of these names, and the waits for slots that no configured job reads."""
     return tuple(one for one in waits if not one.jobs or not set(names).isdisjoint(one.jobs))
 
 
 def is_ours(application: str | None) -> bool:
-    """Return whether an application name is the name of a job's session."""
+    """Return whether an application name identifies a session of a Slotkeeper job."""
     return (application or "").startswith(PREFIX)
 
 
@@ -279,7 +279,7 @@ _FIRST = {"AccessShareLock": 7, "RowShareLock": 6, "RowExclusiveLock": 4}
 
 
 def conflicts(one: str, other: str) -> bool:
-    """Return whether two table locks conflict; an unrecognized lock always does. PostgreSQL, "Explicit Locking".
+    """Return whether two table locks conflict; an unrecognized lock conflicts with all. PostgreSQL, "Explicit Locking".
 
     >>> conflicts("AccessShareLock", "ExclusiveLock"), conflicts("AccessShareLock", "AccessExclusiveLock")
     (False, True)

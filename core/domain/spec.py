@@ -43,7 +43,7 @@ class StartKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StartAt:
-    """A parsed `start`: `at` is set for a time, `points` for points: (name of the DN, its start position as typed)."""
+    """A parsed `start`: `at` is set for a time, `points` for a list of pairs (DN name, start position as typed)."""
 
     kind: StartKind
     at: datetime | None = None
@@ -51,20 +51,20 @@ class StartAt:
 
     @property
     def partial(self) -> bool:
-        """Whether the target holds only changes since the start: it cannot be compared with the whole source."""
+        """Whether the target holds only changes since the start; such a target cannot be compared with the source."""
         return self.kind in (StartKind.EARLIEST, StartKind.TIME, StartKind.POINTS)
 
     @property
     def copies(self) -> bool:
-        """Whether the start makes a copy, which a snapshot requires."""
+        """Whether the start makes a copy; a snapshot is possible only if it does."""
         return self.kind is StartKind.INITIAL
 
 
 NO_COPY = 'set start = "initial" for the snapshot'
-"""The hint if a copy is required and `start` makes none."""
+"""The hint if a copy is required but `start` does not make a copy."""
 
 EVERY_DN = "all"
-"""The name for all DNs in a list of points."""
+"""The name that represents all DNs in a list of points."""
 
 _POINT = re.compile(r"([A-Za-z_][\w$]{0,62})=([0-9][0-9A-Za-z:./_-]{0,63})")
 _RULE = (
@@ -144,18 +144,18 @@ class BinlogOptions:
     binlog_visibility_lag: int = 0
     read_by: str = "sql"
     enable_compression: bool = False
-    """The options from `binlog_read_batch_size` on are for a hologres source, with its client's defaults."""
+    """`binlog_read_batch_size` and the options below it apply to a Hologres source and have its client's defaults."""
 
     @property
     def by_stream(self) -> bool:
-        """Whether changes are read from the binlog's stream instead of by SQL."""
+        """Whether changes are read from the binlog stream instead of with SQL."""
         return self.read_by == READ_BY[1]
 
 
 @dataclass(frozen=True, slots=True)
 class SyncOptions:
-    """Limits that divide a binlog into steps, with the documented defaults (Doris, "Binlog Load"); bytes are those of
-    events."""
+    """Limits that divide a binlog into steps, with the documented defaults (Doris, "Binlog Load"); byte limits
+    count the size of events."""
 
     sync_commit_interval_second: int = 10
     min_sync_commit_size: int = 10_000
@@ -194,7 +194,7 @@ class SinkOptions:
 
     @property
     def quarantines(self) -> bool:
-        """Whether a row that the target rejects is quarantined while other rows continue (not a connector option)."""
+        """Whether rows that the target rejects are quarantined while others are written (not a connector option)."""
         return self.on_bad_row == "quarantine"
 
     @property
@@ -259,7 +259,7 @@ class ChannelSpec:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One configured pipeline; `slotkeeper.core.domain.spec` parses `start`.
+    """One configured pipeline; `start_at` parses `start`.
 
     `on_existing` is "refuse", "replace" or "merge".
     `wait_ms` limits the wait for transactions that were open when the slot was created; `progress_schema` is the schema
@@ -299,12 +299,12 @@ class JobSpec:
 
     @property
     def locked_target(self) -> str:
-        """The target's name in its lock; includes the sink's database if a separate store holds the lock."""
+        """The name by which the target is locked; includes the sink's database if a separate store holds the lock."""
         return f"{self.sink.database}.{self.channel.target}" if self.in_two_parts else self.channel.target
 
     @property
     def channel(self) -> ChannelSpec:
-        """The channel of a job that has only one or is narrowed to one; raises Defect if there are several."""
+        """The only channel of the job, as configured or after narrowing; raises Defect if there are several."""
         if len(self.channels) != 1:
             raise Defect(f"job {self.name} has {len(self.channels)} channels, but one is expected")
         return self.channels[0]

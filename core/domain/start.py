@@ -1,8 +1,8 @@
-"""Decide what a lane does at a start, from its progress row and a status of its DN (design 4.5). Pure.
+"""Choose the action of a start for a lane from its progress row and the status of its DN (design 4.5). Pure.
 
 Each failure has a safe action; no action resumes at the newest point automatically. `node_change` compares the set of
-DNs. It adopts renamed DNs, identified by their id, and new DNs that hold a point of the slot: recording started there
-at that point, and all older changes are on the previous DNs (tests/model/topology.py).
+DNs. It accepts renamed DNs, identified by their id, and new DNs that have a point of the slot: on a new DN, recording
+started at that point, and all older changes are on the previous DNs (tests/model/topology.py).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.errors import TroubleName
 
 READINGS = "either the sink was restored to an older copy, or another session moved the slot"
-"""The two possible causes of a slot that is ahead of its row, if no record on this host decides between them."""
+"""The two possible causes of a slot ahead of its progress row, if no record on this host decides between them."""
 SNAPSHOT = "take a new snapshot"
-"""The end of a hint if a new copy is safe; code that knows the job appends the commands."""
+"""The last part of a hint if a new copy is safe; callers that have the job's name append the commands."""
 SAFE = {
     TroubleName.SLOT_LOST: "Do not resume from here, no binlog retains the missing changes: take a new snapshot",
     TroubleName.SLOT_MOVED: (
@@ -82,7 +82,7 @@ class StartDecision:
 def compare(row: ProgressRow | None, status: SlotStatus, others_begun: bool = False) -> StartDecision:
     """Decide for one DN from the sink's progress row and the source's status.
 
-    `others_begun`: a start has registered other channels of the job, so shared points can belong to them.
+    `others_begun`: other channels of the job are already registered, so shared points can belong to those channels.
     """
     if row is None or row.state is LaneState.CREATING:
         return _created(row, status, others_begun)
@@ -120,7 +120,7 @@ def by_record(
 
 
 def is_first(row: ProgressRow) -> bool:
-    """Return whether this row has no registration, made or intended: its start has not passed the comparison.
+    """Return whether this row has no registration, completed or intended: its start has not finished the comparison.
 
     A start writes the points that it saw to `registered` before its first registration, so that the row records the
     attempt even if the process is killed in between. A reset to snapshot keeps `registered`.
@@ -129,12 +129,12 @@ def is_first(row: ProgressRow) -> bool:
 
 
 def owes_copy(row: ProgressRow, keeps_positions: bool) -> bool:
-    """Return whether a row in state creating belongs to an earlier mirror: a start without a copy would skip changes.
+    """Return whether a row in state creating belongs to an earlier mirror: starting without a copy would skip changes.
 
-    Either its job has applied changes (`changes` is never reset), or a reset to snapshot has emptied the row: it then
-    has no position but still has `registered`. An interrupted start without a copy leaves neither. Before it knows its
-    points, such a start writes a `registered` without points. If the source keeps no positions, it writes nothing; with
-    such a source, a `registered` without a position always comes from a reset.
+    Either the job has applied changes (`changes` is never reset), or a reset to snapshot has cleared the row, which
+    then has no position but still has `registered`. An interrupted start without a copy leaves neither sign. Before its
+    points are known, such a start writes a `registered` without points. If the source keeps no positions, the start
+    writes nothing; with such a source, a `registered` without a position always comes from a reset.
     """
     if row.changes > 0:
         return True
@@ -143,11 +143,11 @@ def owes_copy(row: ProgressRow, keeps_positions: bool) -> bool:
 
 
 def _created(row: ProgressRow | None, status: SlotStatus, others_begun: bool) -> StartDecision:
-    """Decide for a lane without a position to resume from: its slot is created, or created again.
+    """Decide for a lane that has no position to resume from, so that its slot is created, or created again.
 
-    Points that this job cannot have registered belong to another program: before the first registration any point,
-    afterwards points ahead of both the known and the intended point. Without an intended point (the server chose it, or
-    a reset emptied the row) any point can be this job's.
+    Points that this job cannot have registered belong to another program. Before the first registration, this applies
+    to any point; afterwards, to points ahead of both the known and the intended point. If there is no intended point
+    (the server chose the point, or a reset cleared the row), any point can be this job's.
     """
     place, highest, there = status.shard.name, status.kept.furthest, status.kept.shown
     if row is None or row.registered is None:
@@ -203,7 +203,7 @@ def _refuse(trouble: TroubleName, sentence: str) -> StartDecision:
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
-    """DNs that a start can adopt; `sentence` describes the change."""
+    """New and renamed DNs that a start can accept; `sentence` describes the change."""
 
     renamed: tuple[tuple[ProgressRow, Shard], ...]
     come: tuple[SlotStatus, ...]
@@ -211,7 +211,7 @@ class NodeChange:
 
     @property
     def begins(self) -> Position | None:
-        """The position up to which the old DNs must be read: the latest start of a new DN; None without new DNs."""
+        """The position up to which the old DNs must be read: the latest start of any new DN; None without new DNs."""
         found = [status.kept.furthest for status in self.come]
         return max((place for place in found if place is not None), default=None)
 
@@ -219,7 +219,7 @@ class NodeChange:
 def node_change(
     rows: Iterable[ProgressRow], statuses: Iterable[SlotStatus], nodes: Iterable[Shard], adopts: bool
 ) -> NodeChange | StartDecision | None:
-    """Return None if the DNs match the rows; otherwise the DNs to adopt, or TOPOLOGY CHANGED.
+    """Return None if the DNs match the rows; otherwise the new and renamed DNs, or a refusal (TOPOLOGY CHANGED).
 
     `nodes` are the cluster's DNs; a DN exists if it is in `nodes` or has a status. `adopts` is the parameter
     need_redistribution.
@@ -255,7 +255,7 @@ def node_change(
 
 
 def left_unread(change: NodeChange, shards: Iterable[Shard]) -> StartDecision:
-    """Return TOPOLOGY CHANGED: `shards` still have unread changes from before the start of the new DNs."""
+    """Return TOPOLOGY CHANGED for `shards` with unread changes from before the start of the new DNs."""
     names = ", ".join(sorted(shard.name for shard in shards))
     begins = change.begins.shown if change.begins else "them"
     return _refused(change.sentence, f"changes before {begins} are unread on {names}")

@@ -1,6 +1,6 @@
 """The recorded state of a target, and its comparison with a later check: whether another session changed it. Pure.
 
-A check passes if the table is the same as in the previous check and still holds rows from that time. A position is
+A check succeeds if the table is the same as in the previous check and still holds rows from that time. A position is
 confirmed at the source only after such a check (ADR 63). `slotkeeper.core.sinks.postgres.check.seen` reads the state;
 `slotkeeper.core.engine.driver.registration` starts a check once per second.
 """
@@ -45,8 +45,8 @@ class TargetSeen:
     `changes` is the number of events that the lanes had applied. `snapshot` and `own` identify the transactions that
     this reading saw: those before the snapshot, and its own transaction. `why` is set if a check failed, and remains
     set until a copy ends. `copying` is the mode of a started copy: no counter includes the rows of its chunks, so rows
-    are not judged; `why` then applies if the copy is undone. `members` are the oids of the whole tree; `parted`: a
-    recorded member left the tree with rows, or was dropped. `older`: a row that the record's snapshot saw still exists;
+    are not compared; `why` then applies if the copy is undone. `members` are the oids of the whole tree; `parted`: a
+    recorded member was detached with rows, or dropped. `older`: a row that the record's snapshot saw still exists;
     `counted`: the server's statistics report rows.
     """
 
@@ -98,7 +98,7 @@ def counts_to(applied: int) -> int:
 
 
 def altered(recorded: TargetSeen, seen: TargetSeen) -> str:
-    """Name the parts of the shape that differ; "" if none does. The check at a start decides if it matters."""
+    """Return the parts of the shape that differ, or "". The check at a start decides whether they are an error."""
     return ", ".join(said for part, said in PARTS.items() if recorded.shape.get(part) != seen.shape.get(part))
 
 
@@ -113,7 +113,7 @@ def changed(recorded: TargetSeen | None, seen: TargetSeen) -> str:
     if not seen.oid:
         return "no longer exists"
     if recorded is None or recorded.home != seen.home:
-        return ""  # after an upgrade, or if the store was restored with its target: no record applies
+        return ""  # after an upgrade, or if the store was restored with its target: the record does not apply
     if recorded.why and not recorded.copying:
         return recorded.why
     if recorded.oid != seen.oid:
@@ -126,7 +126,7 @@ def changed(recorded: TargetSeen | None, seen: TargetSeen) -> str:
     if recorded.copying:
         emptied = recorded.copying != "shadow" and recorded.files != seen.files and not seen.counted
         return "was emptied (TRUNCATE) while it was copied" if emptied else ""
-    if seen.older or applied < 0:  # progress rows that went back: other checks report SINK OLDER
+    if seen.older or applied < 0:  # progress rows were set back: other checks report SINK OLDER
         return ""
     again = recorded.files != seen.files
     if recorded.rows > applied:
@@ -146,7 +146,7 @@ def begun(earlier: TargetSeen | None, seen: TargetSeen, way: str) -> TargetSeen:
 
 
 def trouble(target: str, why: str, hint: str = "") -> Trouble:
-    """Return TARGET CHANGED for a target, with `hint` and then the safe action as its hint."""
+    """Return TARGET CHANGED for a target; its hint is `hint` followed by the safe action."""
     safe = SAFE[TroubleName.TARGET_CHANGED]
     hint = f"{hint}; or {safe}" if hint else safe
     return Trouble(f"target {target} {why}", hint, where="sink", name=TroubleName.TARGET_CHANGED)
@@ -158,7 +158,7 @@ def renewed(seen: TargetSeen, own: int = 0, copying: str = "") -> TargetSeen:
 
 
 def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:
-    """Return the source table as in its target: mirrored columns only, in reading order, with the target's names."""
+    """Return the source table as the target has it: mirrored columns in reading order, with the target's names."""
     if not channel.columns:
         return identity
     known, names = {column.name: column for column in identity.columns}, dict(channel.columns)

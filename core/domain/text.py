@@ -1,7 +1,7 @@
-"""Text for terminals, logs and CSV files: only `safe()` escapes hostile bytes, and it masks known secrets before it
-truncates.
+"""Functions that format strings for terminals, logs and CSV files. Only `safe()` escapes hostile bytes; it masks known
+secrets before it truncates.
 
-`typed()` quotes a name for a printed command; `see` and `install` return the commands for a page and an extra.
+`typed()` quotes a name for a printed command; `see` and `install` return commands that open a page or install an extra.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slotkeeper.core.redaction import masked, masked_piece
 _VISIBLE = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MOST_DIGITS = 18
 _MARKS = 3
-"""Most combining marks per character; more would overlap other lines of a terminal."""
+"""Maximum number of combining marks per character; more would overlap other lines of a terminal."""
 _REFUSED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 """Unicode categories that are always escaped: controls, format characters (bidi, zero width), unusual spaces."""
 
@@ -40,7 +40,7 @@ def safe(value: object, limit: int = 500) -> str:
 
 
 def piece(part: bytes, limit: int = 500) -> str:
-    """Return an excerpt of external text as `safe` does; a secret that was cut off at either end is masked, too."""
+    """Return an excerpt of external text as `safe` does; also mask a secret that was cut off at either end."""
     return safe(masked_piece(part.decode("utf-8", "backslashreplace")), limit)
 
 
@@ -54,7 +54,7 @@ def many(number: int, one: str, several: str = "") -> str:
 
 
 def few(names: Sequence[str], most: int = 3) -> str:
-    """Return the first `most` names, and how many more there are.
+    """Return the first `most` names and the number of remaining names.
 
     >>> few(["a", "b"]), few(["a", "b", "c", "d"])
     ('a, b', 'a, b, c and 1 more')
@@ -64,7 +64,7 @@ def few(names: Sequence[str], most: int = 3) -> str:
 
 
 def whole(text: object) -> int | None:
-    """Parse a whole number of at most 18 ASCII digits; None for any other text.
+    """Parse a whole number of at most 18 ASCII digits; None for any other string.
 
     `str.isdigit` is not enough: `int` raises for a superscript two, and for more than 4,300 digits.
 
@@ -76,7 +76,7 @@ def whole(text: object) -> int | None:
 
 
 def typed(*names: str) -> str:
-    """Quote names for a shell, one word each, so that a printed command can be pasted with any name in it.
+    """Quote names for a shell, each as one word, so that a printed command can be pasted with any name in it.
 
     >>> print(typed("ods.orders", "s"), typed("ods.Order Lines"), typed("o';$(x)"))
     ods.orders s 'ods.Order Lines' 'o'"'"';$(x)'

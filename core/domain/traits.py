@@ -19,17 +19,18 @@ class SourceTraits:
     """Traits of a kind of source. `keeps_positions`: the server stores confirmed positions and retains binlog for them.
 
     `slot_unasked`: a job can read without a slot being created first, so nothing is created or dropped. `one_stream`:
-    one stream carries the tables of all channels; if positions are kept, the whole stream is acknowledged at the least
+    one stream carries the tables of all channels; if positions are kept, the whole stream is acknowledged at the lowest
     position of all channels (`slotkeeper.core.domain.position`). `apart`: positions of different shards cannot be
-    compared, so there is no least position. `by_age`: records are deleted once they are older than their TTL, read or
-    not, so no slot expires.
+    compared, so there is no lowest position. `by_age`: records are deleted once they are older than their TTL, even if
+    unread, so no slot expires.
 
-    The other fields decide the configuration of such a source's jobs. `earliest`: the binlog is recorded even without
-    a reader, so a job can start at its oldest record. `several_by`: if a slot covers one table, the kind of source with
-    which one job can read several tables of such a server; empty if this kind can. `adopts_shards`: a job can continue
-    with another set of shards. `paced`: `[jobs.X.sync]` limits steps by bytes, seconds and rows. `silent_cascades`: a
-    foreign key can change rows without binlog records. `server_keys` and `binlog_keys` name its keys in `[sources.X]`
-    and `[jobs.X.binlog]` (`slotkeeper.core.config.keys.SERVERS`, `slotkeeper.core.config.keys_source.SETS`).
+    The other fields determine how jobs of such a source can be configured. `earliest`: the binlog is recorded even
+    without a reader, so a job can start at its oldest record. `several_by`: if a slot covers only one table, the kind
+    of source through which a single job can read several tables of the same server; empty if this kind can.
+    `adopts_shards`: a job can continue with another set of shards. `paced`: `[jobs.X.sync]` limits steps by bytes,
+    seconds and rows. `silent_cascades`: a foreign key can change rows without binlog records. `server_keys` and
+    `binlog_keys` name the keys in `[sources.X]` and `[jobs.X.binlog]` (`slotkeeper.core.config.keys.SERVERS`,
+    `slotkeeper.core.config.keys_source.SETS`).
     """
 
     keeps_positions: bool
@@ -54,7 +55,7 @@ class SourceTraits:
 
 
 class Encoding(Enum):
-    """The encodings, fastest first; messages show the values."""
+    """Encodings of a batch, fastest first; messages show the values."""
 
     COPY_TEXT = "COPY text"
     """PostgreSQL's text format, passed through a pipe that Slotkeeper does not parse."""
@@ -63,7 +64,7 @@ class Encoding(Enum):
 
 
 def chosen(gives: Sequence[Encoding], takes: Sequence[Encoding], pair: str) -> Encoding:
-    """Return the encoding of a batch at the sink: the best common encoding, else the sink's best, after a conversion.
+    """Return the encoding of a batch at the sink: the best common encoding, or else the sink's best (converted).
 
     `pair` names source and sink for the message; raises Refused if either has no encoding.
 
@@ -82,14 +83,14 @@ def chosen(gives: Sequence[Encoding], takes: Sequence[Encoding], pair: str) -> E
 
 @dataclass(frozen=True, slots=True)
 class SinkTraits:
-    """Traits of a kind of sink, a constant that `slotkeeper.core.sinks.registry` returns by the name of the kind.
+    """Traits of a kind of sink; `slotkeeper.core.sinks.registry` returns them by the name of the kind.
 
     `one_transaction`: rows and their progress are committed together. `repeats_change_nothing`: rows are written whole
-    and by key, so that applying a range again leaves the same rows. `keeps_prepared`: data that is prepared but not yet
-    visible gets a token, and committing the token again changes nothing. `is_store`: the sink stores progress rows, in
-    one transaction with its writes; `stores_for_others`: also for sinks that store none. `tries_rows`: the sink can
-    report which rows it rejects before anything is planned, so that a sink without a store can quarantine rows.
-    `server_keys` names its keys in `[sinks.X]` (`slotkeeper.core.config.keys.SERVERS`).
+    and by key, so that applying a range again results in the same rows. `keeps_prepared`: data that is prepared but not
+    yet visible gets a token, and committing the token again changes nothing. `is_store`: the sink stores progress rows,
+    in one transaction with its writes; `stores_for_others`: it also stores those of sinks without a store.
+    `tries_rows`: the sink can report which rows it rejects before anything is planned, so that a sink without a store
+    can quarantine rows. `server_keys` names its keys in `[sinks.X]` (`slotkeeper.core.config.keys.SERVERS`).
     """
 
     one_transaction: bool
@@ -114,7 +115,7 @@ class Delivery(Enum):
 
 
 def delivery(sink: SinkTraits) -> Delivery:
-    """Return how often a change takes effect at such a sink.
+    """Return how often a change takes effect in a sink with these traits.
 
     >>> delivery(SinkTraits(True, True)).name, delivery(SinkTraits(False, True)).name
     ('EXACTLY_ONCE', 'EQUAL_IN_THE_END')
@@ -131,7 +132,7 @@ def delivery(sink: SinkTraits) -> Delivery:
 
 
 def refuse_shared(traits: SourceTraits, job: str, channels: int) -> None:
-    """Raise Refused if a slot is one position for several channels of a job: it cannot be moved for one table."""
+    """Raise Refused if a slot has one position for several channels of a job: it cannot be moved for one table only."""
     if channels > 1 and traits.shares_position:
         what = f"the slot is one position for all {channels} channels of job {job}: it cannot be moved for one of them"
         raise Refused(what, "create one job per channel, each with its own slot", where="source")

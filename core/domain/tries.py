@@ -11,7 +11,7 @@ from slotkeeper.core.domain.text import many
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Failures since the last success, counted by `after`; a success resets to `NO_HISTORY`.
+    """Failures since the last success, counted by `after`; a success resets the history to `NO_HISTORY`.
 
     `elapsed` is the seconds since the first failure, on a monotonic clock; the caller sets it before each use.
     """
@@ -59,20 +59,20 @@ class TryAnswer:
 
 
 class Tries(Protocol):
-    """The retry requests of one job, and the store of their answers."""
+    """The store of one job's retry requests and of their outcomes."""
 
     def last(self) -> int:
         """Return the number of the last request; 0 without requests."""
 
     def since(self, number: int) -> Sequence[TryAsked]:
-        """Return the requests after that number; cheap, because every loop iteration calls it."""
+        """Return the requests with a higher number; must be cheap, because every loop iteration calls this method."""
 
     def answer(self, number: int, answers: Iterable[TryAnswer]) -> None:
         """Record the outcome of a request."""
 
 
 class Requests:
-    """The requests made since this object was created, each once; `tries` None: requests are not possible."""
+    """The requests made since this object was created, each returned once; `tries` None: requests are not possible."""
 
     def __init__(self, tries: Tries | None = None) -> None:
         self._tries = tries

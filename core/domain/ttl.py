@@ -17,7 +17,7 @@ from slotkeeper.core.domain.text import whole
 DEFAULT_SECONDS = 86_400
 """The documented default of `binlog_ttl`."""
 LONGEST = 100 * 366 * 86_400
-"""Most seconds of a server's setting: dates end with the year 9999."""
+"""Maximum seconds of a server's setting, because dates end with the year 9999."""
 
 WARN_BELOW, CRITICAL_BELOW = 0.5, 0.2
 
@@ -25,7 +25,7 @@ _OPTION = re.compile(r"(?:^|[,{\s])(\w+)\s*=\s*'?([^,}'\s]+)")
 
 
 class Severity(Enum):
-    """How close a slot is to expiry, by the part of its TTL that is left."""
+    """How close a slot is to expiry, by the remaining part of its TTL."""
 
     FINE = "fine"
     WARN = "warn"
@@ -92,7 +92,7 @@ def seconds_of(text: object) -> int | None:
 
 
 def left_of(registered_at: datetime | None, ttl: Ttl, now: datetime) -> TimeLeft | None:
-    """Return the time left of the TTL since a registration; None if either is unknown."""
+    """Return the time left of the TTL after a registration; None if the registration time or the TTL is unknown."""
     if registered_at is None or ttl.seconds is None:
         return None
     expires_at = registered_at + timedelta(seconds=ttl.seconds)
@@ -113,7 +113,7 @@ def severity_of(seconds: float, ttl: int) -> Severity:
 def behind_of(live: Position | None, durable: Position | None) -> Behind | None:
     """Return which point is older; None if one of them is unknown.
 
-    With a server that keeps one position per slot, both points are the same.
+    On a server that keeps one position per slot, both points are the same.
     """
     if live is None or durable is None:
         return None
@@ -141,8 +141,8 @@ class Purge:
     """A server's binlog files at `now` on the server's clock, for a slot at one position.
 
     `seconds`: the age at which a file can be purged, 0: no limit; `setting`: the name of that setting. `oldest`: the
-    oldest existing file; `needed`: the file that contains the position; `closed_at`: when its last event was written.
-    `written`: the server still writes to the needed file. `gtids`: the GTIDs executed at the position.
+    oldest existing file; `needed`: the file that contains the position; `closed_at`: the time of that file's last
+    event. `written`: the server still writes to the needed file. `gtids`: the GTIDs executed at the position.
     """
 
     seconds: int | None
@@ -217,7 +217,7 @@ class Purge:
 
 
 def hours(seconds: int) -> str:
-    """Format a duration in hours, even if it is days; in minutes or seconds if it is not a whole number of hours.
+    """Format a duration in hours, even if it exceeds a day; in minutes or seconds if it is not a whole number of hours.
 
     >>> hours(2_592_000), hours(5_400), hours(90)
     ('720 h', '90 min', '90 s')

@@ -1,9 +1,9 @@
 """Column types: the server's name of a type, and how its values are parsed. Pure.
 
-A server's text is never part of a statement: it is parsed, and only this module writes it. `format_type` of PostgreSQL,
-DWS and Hologres writes a name, sizes in parentheses, and `[]` (PostgreSQL, "System Information Functions"); a type
-outside pg_catalog has its schema as a prefix. A dialect defines the `FieldType` of a type
-(`slotkeeper.core.ports.kinds`).
+A string from a server is never inserted into a statement: it is parsed, and only this module generates the SQL.
+`format_type` of PostgreSQL, DWS and Hologres writes a name, sizes in parentheses, and `[]` (PostgreSQL, "System
+Information Functions"); a type outside pg_catalog has its schema as a prefix. A dialect defines the `FieldType` of a
+type (`slotkeeper.core.ports.kinds`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OPTION = rf"(?:subtype_opclass|collation|multirange_type_name) = {IDENTIFIER}\.
 _OPTIONS = re.compile(rf"{_OPTION}(?:, {_OPTION})*")
 _ATTRIBUTE = re.compile(rf"({IDENTIFIER}) (.*)", re.DOTALL)
 _LONGEST = 1_000
-"""Most characters of a type: two names of 63 bytes, and sizes."""
+"""Maximum length of a type in characters: two names of 63 bytes, and sizes."""
 _OWN = frozenset(
     re.findall(
         r"\S+",
@@ -59,7 +59,7 @@ _CURE = "change the column's type at the source"
 class TypeName:
     """A type: `name` and `schema` as SQL identifiers, the schema empty for the server's own types.
 
-    `sizes` are its modifiers, `zone` is the time zone clause after them, `dimensions` is the number of `[]`.
+    `sizes` are the type modifiers, `zone` is the time zone clause after them, `dimensions` is the number of `[]`.
     """
 
     name: str
@@ -102,7 +102,7 @@ def parsed(text: str, of: str = "") -> TypeName:
 
 
 def sql(text: str) -> str:
-    """Return a type's text for a statement; raises Refused if it is not a type.
+    """Return a type as SQL for a statement; raises Refused if the string is not a type.
 
     >>> sql("character varying(20)")
     'character varying(20)'
@@ -121,21 +121,21 @@ def _parsed(text: str) -> TypeName | None:
 
 
 def qualified(text: str, of: str = "") -> str:
-    """Return a name with its schema, as SQL; raises Refused for any other text."""
+    """Return a name with its schema, as SQL; raises Refused for any other string."""
     if len(text) > _LONGEST or not _QUALIFIED.fullmatch(text):
         raise _refused("name", text, of)
     return text
 
 
 def range_options(text: str, of: str = "") -> str:
-    """Return the options of a range type except its subtype, as SQL; raises Refused for any other text."""
+    """Return the options of a range type except its subtype, as SQL; raises Refused for any other string."""
     if len(text) > _LONGEST or not _OPTIONS.fullmatch(text):
         raise _refused("range option", text, of)
     return text
 
 
 def attribute(text: str, of: str = "") -> tuple[str, TypeName]:
-    """Return the name, as SQL, and the type of a composite's attribute; raises Refused for any other text.
+    """Return the name, as SQL, and the type of a composite's attribute; raises Refused for any other string.
 
     >>> attribute('"A b" kinds.price[]')[0], attribute("m text")[1].text
     ('"A b"', 'text')
@@ -152,7 +152,7 @@ def _refused(what: str, text: str, of: str) -> Refused:
 
 
 class FieldKind(Enum):
-    """How a value is parsed; TEXT, the text as the server writes it, is for all types without their own kind."""
+    """Ways to parse a value; TEXT, the string as the server writes it, is used for all types without their own kind."""
 
     BOOLEAN = "boolean"
     SHORT = "short"
@@ -178,9 +178,9 @@ class FieldType:
 
     @property
     def ranged(self) -> bool:
-        """Whether all systems order its values alike, so that the source can select a range.
+        """Whether all systems sort these values in the same order, so that the source can select a range.
 
-        Texts are ordered by a collation, and systems place a float's NaN differently.
+        Strings are sorted by a collation, and systems sort a float's NaN differently.
         """
         return self.kind in _RANGED
 
@@ -201,9 +201,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition on a column: equal to one of `values` for the sign "=", otherwise compared with the only value.
+    """A condition on a column. For "=", the column must equal one of `values`; other signs compare with a single value.
 
-    Values are texts in the source's format. NULL meets no condition.
+    Values are strings in the source's format. NULL satisfies no condition.
     """
 
     column: str

@@ -1,8 +1,8 @@
 """Checks of a running lane: its status, and the meaning of a progress row update that missed the fence. Pure.
 
 Design 4.1 and 4.2. Lanes change state by compare-and-swap: from creating to copying, from copying to catching up, and
-from catching up to running once the lane's own row has passed the point noted for it. A lane without a copy turns to
-running from creating, a lane without a stream from copying.
+from catching up to running once the lane's own row has reached the point recorded for it. A lane without a copy changes
+from creating to running; a lane without a stream changes from copying to running.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slotkeeper.core.errors import Busy, Defect, SlotkeeperError, Superseded, Tr
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The points that a status can show: the last registered points, and others while a registration is unanswered."""
+    """The points that a status can show: the last registered points, and others while a registration has no answer."""
 
     kept: frozenset[Kept]
     fingerprint: str
@@ -30,7 +30,7 @@ class Expected:
 
     @property
     def shown(self) -> str:
-        """The points as text."""
+        """The points as a string."""
         return " or ".join(sorted(one.shown for one in self.kept))
 
 
@@ -40,7 +40,7 @@ def exactly(registered: Kept, fingerprint: str) -> Expected:
 
 
 def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
-    """Return the failure that a status shows, or None; SLOT LOST outranks SCHEMA CHANGED, which becomes its cause."""
+    """Return the failure that a status reports, or None. If both apply, SCHEMA CHANGED is the cause of SLOT LOST."""
     place, there = status.shard.name, status.kept
     changed = status.fingerprint != expected.fingerprint
     if there.missing:
@@ -61,11 +61,11 @@ def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
 
 
 def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
-    """Return SINK OLDER if the slot is ahead of the progress row while a job runs, else None.
+    """Return SINK OLDER if the slot is ahead of the progress row while a job runs, otherwise None.
 
-    The slot follows the row, so this means that the sink fell back to an older copy of itself. The changes in between
-    may be purged, and an empty read would look as if there were no changes (model: loss after 17 moves without this
-    rule).
+    A job moves the slot only after the row, so the sink must have been restored to an older copy. The changes in
+    between may be purged, and an empty read would look as if there were no changes (model: without this rule, a
+    counterexample of 17 steps loses changes).
     """
     reached = status.kept.furthest
     if reached is None or reached <= row:
@@ -77,7 +77,7 @@ def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
 
 
 def purged(status: SlotStatus, row: Position) -> Trouble | None:
-    """Return SLOT LOST if the binlog begins after a lane's position; else None, also if its start is unknown."""
+    """Return SLOT LOST if the binlog starts after a lane's position; None if not, or if its start is unknown."""
     if status.oldest is None or not status.oldest > row:
         return None
     sentence = f"{status.shard.name}: the job's position is {row.text}, but the binlog starts at {status.oldest.shown}"
@@ -85,7 +85,7 @@ def purged(status: SlotStatus, row: Position) -> Trouble | None:
 
 
 def no_point(shards: Iterable[Shard], then: str, now: str) -> Trouble:
-    """Return SLOT LOST for existing DNs that return no row for the job's slot, if queries do not create the slot.
+    """Return SLOT LOST for existing DNs that return no row for the slot, on servers where queries create no slot.
 
     `then` and `now` are the table's fingerprints; if they differ, that is the cause.
     """
@@ -110,8 +110,9 @@ def explain_miss(row: ProgressRow | None, epoch: int, after: Position | None = N
 
     `after` is None for a lane that is just starting.
 
-    Positions are compared by value, because their texts do not sort. The row is read after the swap. If the sink can
-    withdraw plans, a blocking plan can have ended by then, so callers with such a sink check `stands_free` first.
+    Positions are compared by value, because their strings do not sort in order. The row is read after the swap. If the
+    sink can withdraw plans, a blocking plan may have ended by then, so callers with such a sink check `stands_free`
+    first.
     """
     if row is None:
         return trouble(TroubleName.PROGRESS_LOST, "the progress row no longer exists at the sink")
@@ -136,7 +137,7 @@ def explain_miss(row: ProgressRow | None, epoch: int, after: Position | None = N
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A state change of all `lanes` lanes of a slot from states in `came_from` to `to` under the epoch; all or none."""
+    """A change of all `lanes` lanes of a slot, or none, from states in `came_from` to `to` under the epoch."""
 
     epoch: int
     lanes: int
@@ -145,7 +146,7 @@ class Turn:
 
 
 def explain_turn(rows: Sequence[ProgressRow], turn: Turn) -> SlotkeeperError:
-    """Return the error for a turn that did not update every lane, from the current rows."""
+    """Return the error for a state change that did not update every lane, based on the current rows."""
     newest = max((row.epoch for row in rows), default=0)
     if newest > turn.epoch:
         return Superseded(f"epoch {newest} has replaced this job's epoch {turn.epoch}", "this run of the job ends")
@@ -165,7 +166,7 @@ def explain_turn(rows: Sequence[ProgressRow], turn: Turn) -> SlotkeeperError:
 
 
 def not_passed(rows: Sequence[ProgressRow], turn: Turn) -> list[ProgressRow]:
-    """Return the rows that block a turn to running: they have not passed the position that was noted for them."""
+    """Return the rows that block a change to running because they have not reached the position recorded for them."""
     if turn.to is not LaneState.RUNNING:
         return []
     return [
@@ -178,7 +179,7 @@ def not_passed(rows: Sequence[ProgressRow], turn: Turn) -> list[ProgressRow]:
 
 
 def explain_chunks(done: int, there: int, planned: int | None) -> SlotkeeperError:
-    """Return the error for a copy that has not ended although the job has copied all chunks, from the sink's chunks.
+    """Return the error for a copy that has not ended although the job copied all chunks, based on the sink's chunks.
 
     `planned` is the number of chunks recorded with the plan; None if the rows do not agree on it.
     """

@@ -1,9 +1,9 @@
-"""Limits of calls that block in C: at a limit, or at Ctrl-C, the call's socket is shut down, and the call fails.
+"""Limits for calls that block in C code: at a limit, or on Ctrl-C, the call's socket is shut down, and the call fails.
 
 psycopg2 waits in libpq, which restarts its poll after a signal, so neither a Python signal handler nor an exception can
 end the call. Only its socket can: `shutdown` on a copy of the descriptor, never `close`, which would free the number
 for another file while libpq still uses it. One thread per process waits for the next deadline and for signals, in one
-`poll`, and asks the kernel how many bytes of an answer have arrived, because libpq holds the whole answer in memory.
+`poll`, and reads from the kernel how many bytes of an answer arrived, because libpq holds the whole answer in memory.
 Decision: docs/adr/0024-nothing-that-hangs.md.
 """
 
@@ -26,7 +26,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 GRACE_SECONDS = 2.0
-"""Seconds after the server's own limit at which the client ends a call: the server's error is more specific."""
+"""Seconds that the client waits beyond the server's own limit, because the server's error is more specific."""
 COUNT_SECONDS = 0.1
 """Seconds between two readings of the kernel's byte counts; a call can exceed its limit by one interval."""
 
@@ -63,14 +63,14 @@ class Call:
         """The limit, in bytes since the connection was opened."""
         self.most_bytes = most_bytes or 0
         self.moved = False
-        """Set by a caller that passed on a part of the answer: the limit restarts at the next count."""
+        """Set by a caller that has forwarded a part of the answer; the byte limit then restarts at the next count."""
         self.moved_before = False
         """Whether a count has found `moved` set."""
         self.cut: Cut | None = None
         self.over = False
 
     def shut(self, why: Cut) -> None:
-        """Shut the socket down; allowed only until `end`."""
+        """Shut the socket down; allowed only before `end` is called."""
         self.cut = self.cut or why
         shut(self.descriptor)
 
@@ -84,7 +84,7 @@ class Call:
     def too_much(self) -> bool:
         came = received(self.descriptor) or 0
         if self.moved:
-            self.moved_before = True  # first: another thread can read both between the two assignments
+            self.moved_before = True  # set first, because another thread can read both attributes in between
             self.moved, self.limit = False, came + self.most_bytes
         return self.limit is not None and came > self.limit
 
@@ -106,7 +106,7 @@ class Watchdog:
         self._reading = self._writing = -1
 
     def forked(self) -> None:
-        """Reset in a forked child: it has no threads, and the pipe and the descriptors belong to the parent.
+        """Reset the state in a forked child: the child has no threads; the pipe and the descriptors are the parent's.
 
         The child must not shut down the parent's calls, and its signals must not reach the parent.
         """
@@ -144,7 +144,7 @@ class Watchdog:
                 wakes = min(wakes, self._count_at)
             sooner = wakes < self._next
         if sooner:
-            with suppress(BlockingIOError):  # a full pipe wakes too
+            with suppress(BlockingIOError):  # a full pipe also wakes the thread
                 os.write(self._writing, b"\0")
         return call
 
@@ -188,7 +188,7 @@ class Watchdog:
                 self.shut_all(Cut.INTERRUPTED)
 
     def _shut_due(self) -> float | None:
-        """Shut calls past their limits; return the seconds until the next turn, None if no call is running."""
+        """Shut down calls beyond their limits; return the seconds until the next check, None if no call is running."""
         with self._lock:
             now = time.monotonic()
             while self._due and (self._due[0][2].over or self._due[0][0] <= now):
@@ -215,10 +215,10 @@ os.register_at_fork(after_in_child=_watchdog.forked)
 
 @contextmanager
 def limited(descriptor: int, seconds: float | None, most_bytes: int | None = None) -> Iterator[Call]:
-    """Limit the block's calls on this socket to a number of seconds, or bytes of answers; they then raise an error.
+    """Limit the calls of the block on this socket to a time and an answer size; calls beyond a limit raise an error.
 
-    None: no limit; the calls end only at Ctrl-C. `cut` of the call has the reason. A call that is answered at the same
-    moment counts as answered. Bytes are counted on Linux and for TCP only.
+    None: no limit; only Ctrl-C ends the calls early. The `cut` of the call is the reason. A call that is answered at
+    the moment of its limit counts as answered. Bytes are counted on Linux and for TCP only.
     """
     call = _watchdog.begin(descriptor, seconds, most_bytes)
     mine = threading.current_thread() is threading.main_thread()
@@ -243,7 +243,7 @@ def shut(descriptor: int) -> None:
 
 
 def received(descriptor: int) -> int | None:
-    """Return the received bytes of this connection since its opening; None if the system does not report them."""
+    """Return the number of bytes received since this connection was opened; None if the system does not report it."""
     try:
         with lent(descriptor) as line:
             answer = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED + 8)
@@ -254,7 +254,7 @@ def received(descriptor: int) -> int | None:
 
 @contextmanager
 def lent(descriptor: int) -> Iterator[socket.socket]:
-    """Yield a socket over this descriptor without owning it; family and type do not matter for its calls."""
+    """Yield a socket object for this descriptor, which stays open; the object's family and type do not matter."""
     line = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, descriptor)
     try:
         yield line
@@ -267,9 +267,9 @@ _in_main: list[Call] = []
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt at Ctrl-C; in a call only record it, because psycopg2 prints and swallows it there.
+    """Raise KeyboardInterrupt on Ctrl-C; during a call only record it, because psycopg2 prints and discards exceptions.
 
-    The watchdog shuts the call's socket down, and the caller of the call raises.
+    The watchdog shuts the call's socket down, and the code that made the call raises KeyboardInterrupt.
     """
     if not _in_main:
         signal.default_int_handler(number, frame)
@@ -299,7 +299,7 @@ def interrupts_heard() -> Iterator[None]:
 
 
 def cut_off() -> None:
-    """End all current waits of this process, in any thread: calls fail as at Ctrl-C, logins as after their timeout."""
+    """End all current waits of this process, in any thread: calls fail as on Ctrl-C, logins as after their timeout."""
     _watchdog.shut_all(Cut.GIVEN_UP)
     for aside in list(_asides):
         aside.ended.set()
@@ -351,7 +351,7 @@ _asides: set[_Aside[Any]] = set()
 def in_time(
     call: Callable[[], T], seconds: float, unwanted: Callable[[T], None], checked: Callable[[bool], None] | None = None
 ) -> T:
-    """Return the result of a call that has no socket to shut down yet: it runs in a thread, abandoned if it is late.
+    """Return the result of a call that has no socket to shut down yet: run it in a thread, abandoned if it is late.
 
     `checked` is called repeatedly until the call has ended; its argument is whether the call was abandoned.
     Raises the call's error, or `Late`. The wait ends at Ctrl-C; a later result is passed to `unwanted`.
@@ -379,7 +379,7 @@ def in_time(
 
 
 def _end_late(aside: _Aside[Any], checked: Callable[[bool], None]) -> None:
-    """Shut down the call's sockets until it has ended: a server can send without end, a host can have more addresses.
+    """Shut down each socket of the call until it ends: a server can send endlessly, a host can have several addresses.
 
     A call without a socket after a minute (a name lookup, a certificate file that is a FIFO) is left alone.
     """

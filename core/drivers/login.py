@@ -9,8 +9,8 @@ TCP_USER_TIMEOUT that no other socket of the process has (libpq sets it before i
 notices to the C library's `stderr` with all bytes that the server sent (`defaultNoticeProcessor` in fe-connect.c),
 until psycopg2 handles them (`_conn_sync_connect` in psycopg/connection_int.c).
 
-After a rejection the password's reference is read again: a changed password is tried at once. The same password is
-tried twice, then hours apart. DWS, "Setting Account Security Policies": an account is locked for a day after
+After a rejection the password's reference is read again, and a changed password is tried immediately. The same password
+is tried twice, then hours apart. DWS, "Setting Account Security Policies": an account is locked for a day after
 `failed_login_attempts` consecutive wrong passwords (default 10). A driver opens many sessions, and each would be
 another attempt.
 
@@ -42,7 +42,7 @@ from slotkeeper.core.drivers.deadline import lent, received, shut
 from slotkeeper.core.errors import ConfigError
 
 LOGIN_BYTES = 16 * 1024 * 1024
-"""Most bytes of a server's answers to a login; a normal login has a few KB."""
+"""Maximum size in bytes of a server's answers to a login; a normal login has a few KB."""
 _FIRST_MARK = 1_000_000_000
 """A timeout in milliseconds that no configuration uses: it marks the socket of an unfinished login."""
 _MARKS = 1_000_000
@@ -51,7 +51,7 @@ _OPTION: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
 
 
 class LoginLine:
-    """The TCP connection of one login, from before it is opened; on Linux only, elsewhere nothing is found or shut."""
+    """The TCP connection of one login, even while it is being opened. Only on Linux is it found and shut down."""
 
     def __init__(self) -> None:
         self.mark = _FIRST_MARK + next(_numbers) % _MARKS
@@ -82,7 +82,7 @@ class LoginLine:
 class _Silence:
     """Discards what the C library writes to `stderr` during logins; Python itself writes to descriptor 2.
 
-    glibc allows assignments to `stderr` ("Standard Streams" in its manual); in other C libraries it is left alone.
+    glibc allows assignments to `stderr` ("Standard Streams" in its manual); other C libraries' `stderr` is not changed.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class _Silence:
         self._logins = 0
 
     def forked(self) -> None:
-        """Reset in a forked child: it has none of its parent's logins."""
+        """Reset the state in a forked child, which has none of its parent's logins."""
         self._begin_anew()
         if self._kept is not None:
             _c_stderr().value = self._kept
@@ -146,10 +146,10 @@ AGAIN_SECONDS = 6 * 3600.0
 
 RECENT_SECONDS = 10.0
 RECENT_AT_ONCE = 6
-"""Most parallel logins after a success: fewer than ten, in case the password changes."""
+"""Maximum number of parallel logins after a success; fewer than ten, in case the password has changed."""
 
 MOST = 256
-"""Most passwords remembered, as hashes; without a limit short-lived tokens would accumulate."""
+"""Maximum number of stored password hashes; without a limit, short-lived tokens would accumulate."""
 
 _Key = tuple[str, int, str, str]
 T = TypeVar("T")
@@ -157,7 +157,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Found:
-    """A login's record: its consecutive rejections, the last rejection's time and text, and the last success."""
+    """A login's record: its consecutive rejections, the last rejection's time and message, and the last success."""
 
     count: int = 0
     at: float = 0.0
@@ -176,10 +176,10 @@ class Refusals:
 
     @contextmanager
     def turn(self, endpoint: Endpoint, password: str, seconds: float) -> Iterator[str]:
-        """Wait for a turn to log in, held for the block; yields the last rejection's text if no attempt is due.
+        """Hold a permit to log in for the block; yields the last rejection's message if no attempt is due.
 
-        Without turns, parallel logins would all be rejected before one rejection counts. A wait lasts at most
-        `seconds`, the limit of any login: a server that was silent for that time has rejected nothing.
+        Without permits, parallel logins would all be rejected before the first rejection is counted. The wait for a
+        permit is at most `seconds`, the limit of any login: a server that was silent for that time has rejected none.
         """
         with self._ended:
             found = self._found_of(endpoint, password)
@@ -194,7 +194,7 @@ class Refusals:
                 self._ended.notify_all()
 
     def refused(self, endpoint: Endpoint, password: str, text: str) -> None:
-        """Count a failed login if the password can be the cause; any failure ends parallel logins."""
+        """Count a failed login if the password can be the cause; after any failure, logins are no longer parallel."""
         with self._ended:
             found = self._found_of(endpoint, password)
             found.taken_at = None
@@ -214,7 +214,7 @@ class Refusals:
             found.count = min(found.count, but)
 
     def _found_of(self, endpoint: Endpoint, password: str) -> _Found:
-        """Return the record of a password as the newest; the oldest records are dropped."""
+        """Return the record of a password and make it the newest; drop the oldest records."""
         digest = hashlib.sha256(password.encode()).hexdigest()
         key = endpoint.host, endpoint.port, endpoint.user, digest
         found = self._found[key] = self._found.pop(key) if key in self._found else _Found()
@@ -235,9 +235,9 @@ class Refusals:
 def by_newest(endpoint: Endpoint, password: Secret | str, known: Refusals, attempt: Callable[[str], T]) -> T:
     """Log in by `attempt` with the secret's current value; after a rejection, once more with a changed password.
 
-    The changed password is the reference's new value, or else the last accepted password: a reference can be changed
-    before its server. If the last accepted password works, the rejected one came too early, and its rejections are
-    forgotten.
+    The changed password is the reference's new value, or else the last accepted password, because a reference can be
+    changed before the server's password. If the last accepted password works, the rejected password was not valid yet,
+    and its rejections are forgotten.
     """
     secret = secret_of(password)
     plain = secret.now()
@@ -255,7 +255,7 @@ def by_newest(endpoint: Endpoint, password: Secret | str, known: Refusals, attem
             found = attempt(other)
         except Exception as again:
             if newer == plain and said(str(again), PASSWORDS) and "not tried again" not in str(again):
-                known.forget(endpoint, plain, 1)  # the server may have changed between the two
+                known.forget(endpoint, plain, 1)  # the server's password may have changed between the attempts
             raise
         if newer == plain:
             known.forget(endpoint, plain)
@@ -301,10 +301,10 @@ _SINCE = {"sslnegotiation": (170_000, "postgres")}
 def parameters(
     endpoint: Endpoint, password: str, application_name: str, seconds: int, options: str, libpq: int
 ) -> dict[str, Any]:
-    """Return the parameters of one login; `seconds`: its limit, `options`: the session's, `libpq`: its version number.
+    """Return the parameters of one login; `seconds`: its time limit, `libpq`: the version number of libpq.
 
-    Removes variables that no parameter overrides from this process's environment. Raises ConfigError if libpq is too
-    old.
+    `options` are the session's options. Removes variables that no parameter overrides from this process's environment.
+    Raises ConfigError if libpq is too old.
     """
     if libpq < OLDEST_LIBPQ:
         what = f"psycopg2 uses libpq {libpq // 10_000}, which cannot enforce encryption of passwords"
@@ -339,7 +339,7 @@ def parameters(
 
 _SSL_REQUEST = bytes((0, 0, 0, 8, 0x04, 0xD2, 0x16, 0x2F))
 _SECONDS = 1.0
-"""Time limit in seconds of each of: the connection, a greeting, an answer."""
+"""Time limit in seconds for each step: opening a connection, a greeting, an answer."""
 _MOST = 64
 _REST_SECONDS = 5.0
 _REST_BYTES = 4_096
@@ -359,7 +359,7 @@ def speaks(host: str, port: int) -> str:
 
 
 def takes_submissions(host: str, port: int) -> bool:
-    """Return whether a Spark master's REST server answers: it accepts submissions of any client, without a secret."""
+    """Return whether a Spark master's REST server answers; it accepts submissions from any client, without a secret."""
     with suppress(OSError), socket.create_connection((host, port), _SECONDS) as line:
         line.sendall(_REST_STATUS)
         return b"serverSparkVersion" in _read(line, _REST_BYTES, _REST_SECONDS)

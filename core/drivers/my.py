@@ -7,8 +7,8 @@ Decision: docs/adr/0040-reading-a-mysql-binlog.md.
 A hostile server can request a clear-text password, or a file, from a login. pymysql sends the password to any server
 that requests it: in clear text (`mysql_clear_password`, `dialog`), as a hash of the format before 4.1, or encrypted
 with a key that the server has just sent (`sha256_password`, `caching_sha2_password`). Without TLS, each of these
-reveals the password to any host that answers; MySQL's own client then rejects them ("Client-Side Cleartext Pluggable
-Authentication", "Caching SHA-2 Pluggable Authentication": --get-server-public-key is off by default).
+reveals the password to any host that answers; without TLS, MySQL's own client rejects them ("Client-Side Cleartext
+Pluggable Authentication", "Caching SHA-2 Pluggable Authentication": --get-server-public-key is off by default).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from slotkeeper.core.drivers.login import LOGIN_BYTES, Refusals, by_newest
 from slotkeeper.core.redaction import MASK
 
 DriverError = pymysql.err.MySQLError
-"""Errors of this driver for a fault of a server or a connection."""
+"""The base class of pymysql's errors about a server or a connection."""
 if TYPE_CHECKING:
     _Connection = pymysql.Connection[Any]
 else:
     _Connection = pymysql.Connection
 _HASHED = (b"mysql_native_password", b"caching_sha2_password", b"client_ed25519", b"sha256_password")
-"""Methods that send a hash first; the second and the last can continue with a key, which is rejected below."""
+"""Login methods that send a hash first; the second and last can continue with a public key, which is rejected below."""
 _ASKED_OPEN = 'the server requests a clear-text password, which requires TLS: set sslmode = "require" or above'
 _refusals = Refusals()
 _FILE = "Received LOAD_LOCAL packet"
@@ -143,9 +143,9 @@ def _open(raw: GuardedConnection, endpoint: Endpoint, seconds: float) -> None:
 
 @contextmanager
 def answered(descriptor: int, seconds: float | None, most_bytes: int | None = None) -> Iterator[Call]:
-    """Limit the block's calls on this connection; any exception of theirs is raised as a DriverError.
+    """Limit the calls of the block on this connection; any exception that they raise becomes a DriverError.
 
-    Data that violates the protocol can raise any exception in pymysql's parser; the server's text is not repeated.
+    Data that violates the protocol can raise any exception in pymysql's parser; the server's message is not repeated.
     """
     with limited(descriptor, seconds, most_bytes) as call:
         try:
@@ -220,19 +220,20 @@ def _tls(endpoint: Endpoint) -> dict[str, Any]:
 
 
 NET_SECONDS = 3600
-"""Seconds for which a server holds the connection of a busy client (MySQL, "Server System Variables": net_write_timeout
-is 60 s by default). The job's own limits end a sink that takes longer."""
+"""Seconds for which a server waits for a client that is busy (MySQL, "Server System Variables": net_write_timeout
+is 60 s by default). If a sink takes longer, the job's own limits end its work."""
 ROWS_AT_ONCE = 1000
 LOT_BYTES = 8 << 20
-"""Bytes of rows passed on at once from a large answer; a single row can be larger."""
+"""Bytes of rows in each batch of a large answer; a single row can be larger."""
 ANSWER_BYTES = 256 << 20
-"""Most bytes of an answer in memory (ADR 24)."""
+"""Maximum size in bytes of an answer in memory (ADR 24)."""
 ROW_BYTES = 1 << 30
-"""Most bytes before a row has to be passed on: the maximum of max_allowed_packet (MySQL, "Server System Variables")."""
+"""Maximum bytes received before a row is complete: the maximum of max_allowed_packet (MySQL, "Server System
+Variables")."""
 EVENT_BYTES = (1 << 30) + (1 << 20)
-"""Most bytes of an event: the maximum of replica_max_allowed_packet, and a header."""
+"""Maximum size in bytes of an event: the maximum of replica_max_allowed_packet, and a header."""
 PIECE_BYTES = 256 * 1024
-"""Most bytes that a stream reads from its socket at once."""
+"""Maximum bytes that a stream reads from its socket at once."""
 _MAX_PACKET = 0xFFFFFF
 NON_BLOCKING = 0x01
 """The flag of a dump that ends at the binlog's end."""
@@ -252,7 +253,7 @@ def said(error: BaseException) -> str:
 
 
 class Session:
-    """One session, in autocommit; not shared between threads. Calls raise DriverError, NoAnswer at the time limit."""
+    """One session, in autocommit; not shared between threads. Calls raise DriverError; at the time limit, NoAnswer."""
 
     def __init__(self, raw: pymysql.Connection[Any], seconds: float) -> None:
         self._raw: Any = raw  # its sockets and packets have no types
@@ -282,8 +283,8 @@ class Session:
         return found[0] if found else None
 
     def read(self, statement: str, values: Sequence[object] = ()) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the rows of a large answer in batches as they arrive; the time limit is per batch. Stopping before the
-        end ends the session."""
+        """Yield the rows of a large answer in batches as they arrive; the time limit is per batch. If the caller stops
+        early, the session ends."""
         cursor, done = self._raw.cursor(pymysql.cursors.SSCursor), False
         try:
             with self._answered():
@@ -296,7 +297,7 @@ class Session:
                 self.close()
 
     def _lot(self, cursor: Any) -> list[tuple[Any, ...]]:
-        """Return the next rows of a large answer, limited by their number and text in memory."""
+        """Return the next rows of a large answer, limited by their number and their size in memory."""
         found, size = list[tuple[Any, ...]](), 0
         with self._answered(most_bytes=ROW_BYTES) as call:
             while len(found) < ROWS_AT_ONCE and size < LOT_BYTES and (row := cursor.fetchone()) is not None:
@@ -421,7 +422,8 @@ _AS_TEXT: dict[Any, Any] = {
     **dict.fromkeys((1, 2, 3, 8, 9, 13), int),
     5: float,
 }
-"""Answers are the server's text, except integers and doubles: Python's dates and decimals would lose values."""
+"""Conversions that return all values as the server's text, except integers and doubles: Python's dates and decimals
+would lose values."""
 
 
 # -- the commands of a replica ----------------------------------------------------------------------------------------
@@ -438,9 +440,9 @@ class Replica:
 
 
 def register(session: Session, replica: Replica) -> None:
-    """Register the session as a replica: checksums as in the file, heartbeats, its id in SHOW SLAVE HOSTS.
+    """Register the session as a replica, with checksums as in the file, and with heartbeats.
 
-    MySQL, "COM_REGISTER_SLAVE"; MariaDB, "Replica Registration".
+    Its id is shown by SHOW SLAVE HOSTS. MySQL, "COM_REGISTER_SLAVE"; MariaDB, "Replica Registration".
     """
     nanoseconds = int(replica.heartbeat * 1_000_000_000)
     session.rows("SET @master_binlog_checksum = @@GLOBAL.binlog_checksum")

@@ -46,7 +46,7 @@ class MysqlQueries:
         return self.in_one_session(statement, values=values)[0]
 
     def records(self, statement: str) -> list[dict[str, Any]]:
-        """Return a statement's rows, each as values by column name."""
+        """Return a statement's rows, each as a mapping from column name to value."""
         rows = self.rows(statement)
         return [dict(zip(self._names, row, strict=True)) for row in rows]
 
@@ -69,7 +69,7 @@ class MysqlQueries:
     def streamed(self, statement: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
         """Yield a statement's rows one by one as they arrive; the session accepts no other statement meanwhile.
 
-        Stopping before the end ends the session.
+        If the caller stops early, the session ends.
         """
         done = False
         try:
@@ -122,7 +122,7 @@ class MysqlQueries:
 
 
 def translated(error: Exception, where: str) -> SlotkeeperError:
-    """Convert a driver error to a SlotkeeperError; its text is the server's, of limited length, and contains no row."""
+    """Convert a driver error to a SlotkeeperError with the server's message, limited in length and without rows."""
     number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     text = safe(str(error.args[1] if len(error.args) > 1 else type(error).__name__), 300)
     if number in _GONE or isinstance(error, OSError | pymysql.err.InterfaceError):
@@ -138,7 +138,7 @@ def translated(error: Exception, where: str) -> SlotkeeperError:
 
 
 KEYS_PER_STATEMENT = 200
-"""Most keys whose rows are read by one statement."""
+"""Maximum number of keys whose rows are read by one statement."""
 
 
 class OrderedKey(ComparedKey, Protocol):
@@ -153,10 +153,10 @@ class OrderedKey(ComparedKey, Protocol):
 
 
 class HashedHere(ABC):
-    """A table for a comparison: its rows arrive as texts and are hashed in this process; no value is retained or shown.
+    """A table for a comparison: its rows arrive as strings and are hashed in this process; no value is kept or shown.
 
-    The hash is that of `slotkeeper.core.drivers.pg_table` with the length before every text, so that the table can be
-    compared with a PostgreSQL table.
+    The hash is computed as in `slotkeeper.core.drivers.pg_table`, with the length before every string, so that the
+    table can be compared with a PostgreSQL table.
     """
 
     def __init__(self, name: str, columns: Sequence[str], keys: Sequence[str], there: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""The class of each SQLSTATE: which errors are transient, including errors that have their code only in the message.
+"""Error classes by SQLSTATE, which decide whether errors are transient; also for codes that only a message contains.
 
 DWS, "Automatic Retry upon SQL Statement Execution Errors" (CN Retry, table of supported error types) and the GUC
 parameter retry_ecode_list, whose default is YY001 to YY016, 53200, 08006, 08000, 57P01, XX003, XX009, CG003, CG004,
@@ -64,21 +64,21 @@ BY_CODE: dict[str, type[SlotkeeperError]] = {
     "28P01": AccessRefused,
     "42501": AccessRefused,
 }
-"""The error class of a code at sources and sinks, including DWS; each `classify` has its exceptions."""
+"""The error class of each code at sources and sinks, including DWS; each `classify` function has its exceptions."""
 
 _WRAPPED = re.compile(r"\b(YY0\d\d|53300|57P0[123])\b")
 _SENTENCES = (("too many clients", "53300"), ("too many connections", "53300"), ("lock wait timeout", "YY003"))
 
 
 def lost_line(text: str) -> type[SlotkeeperError]:
-    """Return the class of an error whose code only reports a lost connection: by the code in its message, if any."""
+    """Return the class of an error whose code only reports a lost connection, from the code in its message, if any."""
     return BY_CODE.get(wrapped(text), Unreachable)
 
 
 def wrapped(text: str) -> str:
     """Return the code that the message of an error without SQLSTATE names or describes; "" if there is none.
 
-    psycopg2 provides no code for an error at login, so the server's message is the only source of one.
+    psycopg2 provides no code for an error at login, so the server's message is the only source of a code.
 
     >>> wrapped("FATAL:  could not set up the session: ERROR YY003: Lock wait timeout"), wrapped("no route to host")
     ('YY003', '')

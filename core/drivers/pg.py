@@ -1,4 +1,4 @@
-"""The only importer of psycopg2: connects with the pinned session settings, and returns driver errors as data."""
+"""The only module that imports psycopg2: connects with pinned session settings, and returns driver errors as data."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from slotkeeper.core.drivers.login import LoginLine, Refusals, by_newest, parame
 from slotkeeper.core.redaction import masked
 
 DriverError = psycopg2.Error
-"""Errors of this driver for a fault of a server or a connection."""
+"""The base class of psycopg2's errors about a server or a connection."""
 ROLLBACK_SECONDS = 5.0
 """Time limit of a ROLLBACK in seconds: if the server does not answer, the transaction ends with the connection."""
 ANSWER_BYTES = 256 * 1024 * 1024
-"""Most bytes of one statement's answer, which libpq holds in memory; COPY is read row by row."""
+"""Maximum size in bytes of one statement's answer, which libpq holds in memory; COPY is read row by row."""
 ROW_BYTES = 1024 * 1024 * 1024
-"""Most bytes of one COPY row: libpq holds a row's message in memory, and more than once. A correct server has no
+"""Maximum size in bytes of one COPY row: libpq holds a row's message in memory, more than once. A correct server has no
 larger rows, because it builds each in one allocation (`MaxAllocSize`, PostgreSQL's memutils.h).
 """
 
@@ -117,7 +117,7 @@ class Connection(psycopg2.extensions.connection):
         return limit_ms / 1000 + GRACE_SECONDS if limit_ms else None
 
     def commit(self) -> None:
-        """COMMIT within the limit; without an answer its outcome is unknown. Raises psycopg2.Error."""
+        """COMMIT within the time limit; without an answer, the outcome is unknown. Raises psycopg2.Error."""
         with _answered(self, self.seconds, ANSWER_BYTES):
             self.transaction_ms = None
             super().commit()
@@ -221,12 +221,12 @@ def _answered(
 
 
 def _is_interrupted(call: Call) -> bool:
-    """Return whether Ctrl-C came during a call of the main thread, where psycopg2 prints and swallows the exception."""
+    """Return whether Ctrl-C interrupted a call of the main thread, where psycopg2 prints and discards the exception."""
     return call.cut is Cut.INTERRUPTED and threading.current_thread() is threading.main_thread()
 
 
 def limit(connection: Connection, limit_ms: int) -> None:
-    """Set the session's statement limit at the server, and the deadline of calls from it. 0: no limit."""
+    """Set the session's statement limit on the server, and derive the deadline of calls from it. 0: no limit."""
     connection.limit_ms = connection.login_ms
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = %s", (limit_ms,))
@@ -234,13 +234,13 @@ def limit(connection: Connection, limit_ms: int) -> None:
 
 
 def limit_transaction(cursor: Cursor, limit_ms: int) -> None:
-    """Set another limit for the open transaction's statements, at the server and here. 0: no limit."""
+    """Set another limit for the open transaction's statements, on the server and in this process. 0: no limit."""
     cursor.connection.transaction_ms = limit_ms
     cursor.execute("SET LOCAL statement_timeout = %s", (str(limit_ms),))
 
 
 def rename(connection: Connection, name: str) -> None:
-    """Change the session's name at the server, between transactions, in one round trip.
+    """Change the session's application_name on the server, between transactions, in one round trip.
 
     PostgreSQL, "Error Reporting and Logging": application_name can be set by any user, and is shown in
     pg_stat_activity with at most 63 characters.
@@ -274,7 +274,7 @@ def connect(
     path: str = "",
     check: Callable[[Connection], None] | None = None,
 ) -> Connection:
-    """Open a session with TCP keepalives, the pinned text settings and `settings` on top.
+    """Open a session with TCP keepalives, the pinned text settings and the additional `settings`.
 
     Settings are sent after the login; those that the server does not know (SQLSTATE 42704) are skipped: DWS has an
     older dialect than PostgreSQL. `path` is the search_path as SQL, always set first; empty: the login's own path
@@ -306,8 +306,8 @@ def connect_quietly(
 ) -> Connection:
     """Like `connect`, in autocommit; settings are part of the login, so that no statement precedes the first query.
 
-    Use only settings that every server knows; if the login accepts none (a pooler in between), they are sent after it,
-    and `check` is called before them.
+    Use only settings that every server knows. If the login accepts no settings (because of a pooler), the settings are
+    sent after the login, and `check` is called before that.
     """
     wanted = {**TEXT_SETTINGS, **settings, "search_path": path}
     options = " ".join("-c {}={}".format(name, value.replace(" ", "\\ ")) for name, value in wanted.items())
@@ -335,7 +335,7 @@ def _limit_of(settings: Mapping[str, str]) -> int | None:
 
 
 def log_in(endpoint: Endpoint, password: Secret | str, application_name: str, options: str = "") -> Connection:
-    """Return a connection in autocommit with no settings but the login's `options`. Raises psycopg2.Error."""
+    """Return a connection in autocommit with no settings except the login's `options`. Raises psycopg2.Error."""
     connection: Connection = login_as(Connection, endpoint, password, application_name, options)
     connection.autocommit = True
     return connection
@@ -426,7 +426,7 @@ def sever(connection: Connection) -> None:
 
 
 def rows_came(error: BaseException) -> bool:
-    """Return whether the COPY that raised this error had passed on rows before it failed."""
+    """Return whether the COPY that raised this error had forwarded rows before it failed."""
     return bool(getattr(error.__cause__, "rows_came", False))
 
 
@@ -437,12 +437,12 @@ def hiding(error: psycopg2.Error, password: Secret | str) -> psycopg2.Error:
 
 
 def failure(error: BaseException) -> tuple[str, str]:
-    """Return (SQLSTATE or "", one-line text without known secrets) of a driver error; 08006 for a lost connection.
+    """Return (SQLSTATE or "", one-line message without known secrets) of a driver error; 08006 for a lost connection.
 
     >>> failure(psycopg2.InterfaceError("connection already closed"))
     ('08003', 'connection already closed')
     """
-    hidden = getattr(error, "hidden", None)  # can be too short or too common to be masked everywhere
+    hidden = getattr(error, "hidden", None)  # a password that can be too short or common to be masked everywhere
     whole = getattr(error, "last_words", "") or str(error)
     said = hidden.hidden_in(whole) if hidden else whole
     text = " ".join(masked(said).split()) or type(error).__name__
@@ -471,10 +471,11 @@ _OUT = {"boolean": "boolout", "inet": "inet_out", "bpchar": "bpcharout", "charac
 
 
 MADE_TEXT = r"CASE WHEN format(E'\045s', {0}) = '' AND {0} IS NULL THEN NULL ELSE format(E'\045s', {0}) END"
-"""The text of a user-defined type's value, by the type's own output function as COPY writes it. Its owner can have
-created a cast to text whose function `::text` would run as the job's login; `format` needs no cast (PostgreSQL, "String
-Functions and Operators", since 9.1; no page documents it for DWS). `format` turns NULL into an empty text, and a row
-of NULLs IS NULL, so the expression tests both. \\045 is the percent sign, which would mark a parameter.
+"""SQL for the text of a user-defined type's value as COPY writes it, with the type's own output function. The type's
+owner can have created a cast to text whose function `::text` would run as the job's login; `format` needs no cast
+(PostgreSQL, "String Functions and Operators", since 9.1; no page documents it for DWS). `format` turns NULL into an
+empty string, and a row of NULLs IS NULL, so the expression tests both. \\045 is the percent sign, which would mark a
+parameter.
 """
 
 
@@ -506,7 +507,7 @@ def number(value: object) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Names that a server returns beside its message: a column, a constraint, and the context; empty if not given."""
+    """Names that a server returns along with its message: a column, a constraint, and the context; empty if missing."""
 
     column: str = ""
     constraint: str = ""

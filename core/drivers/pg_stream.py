@@ -1,7 +1,7 @@
 """Replication connections: one command starts a stream, and messages arrive as the server sends them.
 
 If psycopg2 believes that everything was read, it answers a keepalive with the keepalive's own LSN as flushed (its
-`pq_read_replication_message`), and a caller cannot prevent that. Without a slot this moves nothing. With a slot, it
+`pq_read_replication_message`), and a caller cannot prevent that. Without a slot this has no effect. With a slot, it
 would move the slot to an undocumented LSN. Therefore, with a slot, psycopg2 logs in and starts the stream, and this
 module reads the messages from libpq, through the pointer that psycopg2 provides (`connection.pgconn_ptr`). The client
 reports 0 as flushed, as pgjdbc does until it has an LSN, except in `confirm`: only a caller moves the slot.
@@ -30,7 +30,7 @@ STATUS_SECONDS = 10
 CALL_SECONDS = 30.0
 """Time limit in seconds of the command that starts the stream, and of each message sent while it runs."""
 MESSAGE_BYTES = 1024 * 1024 * 1024
-"""Most bytes of a message: libpq holds it in memory."""
+"""Maximum size in bytes of a message, which libpq holds in memory."""
 
 
 class _ReplicationLine(LogicalReplicationConnection):
@@ -137,7 +137,7 @@ def _libpq() -> _Libpq:
 
 
 class SlotReplication(Replication):
-    """A stream with a slot; one thread at a time uses it, any thread can sever it. All calls raise psycopg2.Error."""
+    """A stream with a slot; one thread at a time uses it, any thread can close it. All calls raise psycopg2.Error."""
 
     _said_at = 0.0
 

@@ -5,7 +5,7 @@ Each statement is one short transaction, so a comparison that takes hours holds 
 
 A row's hash is md5 over its columns' text, each written as `length:text` and NULL as `-`, so that the text is
 unambiguous whatever separators a value contains, and NULL, '' and 'NULL' differ. Types whose text never contains a `|`
-and is never just `-` are written as `text|`, which is half the work. (`ROW(...)::text` is even faster and as
+and is never just `-` are written as `text|`, which is half the work. (`ROW(...)::text` is even faster and equally
 unambiguous, but it is unknown whether DWS computes it on its DNs.) A range's hash is the sum of 60 bits of each row's
 hash: the order of rows does not matter, and each row is hashed once, in one pass.
 
@@ -261,7 +261,7 @@ class Statements:
 
 
 def _edge(key: Sequence[KeyColumn], at: Key, beyond: str, closed: bool) -> Composable:
-    """Return the condition `key` beyond `at` in a form that can use an index: a >= x AND (a > x OR b >= y)."""
+    """Return the condition that `key` is beyond `at` in a form that can use an index: a >= x AND (a > x OR b >= y)."""
     column, part = key[0], at[0]
     left, right = _ordered(column, _column(column)), _ordered(column, _value(column, part))
     if len(key) == 1:
@@ -346,9 +346,9 @@ class PgTable:
     def __init__(
         self, opened: Opened, table: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = ""
     ) -> None:
-        """`table` is `schema.table` as stored; no `key`: the primary key, no `columns`: all columns.
+        """`table` is `schema.table` as stored; an empty `key` means the primary key, empty `columns` all columns.
 
-        `where` is a trusted SQL filter over the columns of alias t. Raises `Refused` without a usable key.
+        `where` is a trusted SQL filter over the columns of alias t. Raises `Refused` if the table has no usable key.
         """
         self._opened = opened
         self.label = table

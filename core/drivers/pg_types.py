@@ -157,10 +157,10 @@ def plain_number(text: str) -> str:
 
 
 TEXT, NUMBER, FLOAT, SINGLE, SPAN = "text", "number", "float", "single", "span"
-"""How equal values of a key column get the same text: unchanged, or in one of four ways (`text_staging.one_text`).
+"""Conversions that give equal values of a key column the same text; TEXT changes nothing (`text_staging.one_text`).
 
-A float gets the sink's text: a real and a double with the same value differ in text (1e+06 and 1000000), and so do
-floats of servers before and since PostgreSQL 12.
+A float is written as the sink writes it: the texts of a real and a double with the same value differ (1e+06 and
+1000000), and so do the texts of floats of servers before and since PostgreSQL 12.
 """
 
 _FORMS = {"numeric": NUMBER, "real": FLOAT, "double precision": FLOAT, "interval": SPAN}

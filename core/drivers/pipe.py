@@ -68,7 +68,7 @@ def copy_line(row: tuple[object, ...]) -> bytes:
     texts: Sequence[Any] = ["\\N" if v is None else v for v in row] if nulls else row
     try:
         line = "\t".join(texts)
-    except TypeError:  # nearly all values are texts already
+    except TypeError:  # nearly all values are strings already
         line = "\t".join(map(str, texts))
     # few rows need escapes: searching the line costs less than translating each value
     if "\n" in line or "\r" in line or line.count("\\") > nulls or line.count("\t") >= len(texts):
@@ -82,15 +82,15 @@ def _escaped(text: str) -> str:
 
 
 BLOCK, CHARACTERS = 256, 1 << 18
-"""Most rows passed on at once; fewer if they reach the character limit."""
+"""Maximum number of rows per block, and of characters: a block that reaches this number has fewer rows."""
 BLOCKS = 8
-"""Most blocks in the queue."""
+"""Maximum number of blocks in the queue."""
 
 Fields = tuple[str | None, ...]
 
 
 def put(out: BinaryIO, row: tuple[str | None, ...]) -> None:
-    """Write one row into a batch: as a row if the batch holds rows, else as a line of COPY text."""
+    """Write one row into a batch: as a row if the batch holds rows, otherwise as a line of COPY text."""
     if isinstance(out, RowOut):
         out.put(row)
     else:
@@ -101,7 +101,7 @@ def put_all(out: BinaryIO, rows: Iterable[tuple[str | None, ...]]) -> int:
     """Write the rows of one event into a batch, as `put` does; return their number."""
     count = 0
     if isinstance(out, RowOut):
-        for count, row in enumerate(rows, 1):  # noqa: B007 - the last one is the number of rows
+        for count, row in enumerate(rows, 1):  # noqa: B007 - the last count is the number of rows
             out.put(row)
         return count
     lines = [copy_line(row) for row in rows]
@@ -223,7 +223,7 @@ def row_ends() -> tuple[RowIn, RowOut]:
 
 
 def texts(row: Iterable[object]) -> Fields:
-    """Return a row of values as text fields; the server has already formatted all values but whole numbers."""
+    """Return a row of values as text fields; the server has already formatted all values except whole numbers."""
     return tuple(None if value is None else str(value) for value in row)
 
 

@@ -31,7 +31,7 @@ from slotkeeper.core.errors import Refused, SlotkeeperError, TooLarge, Unreachab
 from slotkeeper.core.sqltext import dotted, quoted, statements
 
 LIMIT_MS = 1_000
-"""Time limit of each answer in milliseconds, besides a call's grace: a pooler without a free session must not delay a
+"""Time limit of each answer in milliseconds, without a call's grace: a pooler without a free session must not delay a
 start."""
 ROUNDS = 3
 CLEANING = 16
@@ -91,7 +91,7 @@ def _taken_in_turn(first: pg.Connection, second: pg.Connection, mark: str) -> st
     while not found and len(theirs) < ROUNDS:
         theirs.append(_seen(second, "BEGIN; "))
         found = breach(mine, theirs, mark)
-        if found:  # else `first` can wait for the session that `second` holds
+        if found:  # otherwise `first` can wait for the session that `second` holds
             break
         mine.append(_seen(first))
         _run(second, "COMMIT")
@@ -165,7 +165,7 @@ Book = tuple[str, str]
 """A package and its file of named statements."""
 Rows = list[tuple[Any, ...]]
 PING_LIMIT_MS = 2_000
-"""Milliseconds of a query that only tests whether the server answers."""
+"""Time limit in milliseconds of a query that only tests whether the server answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +184,8 @@ class Dialect:
     limit_ms: int | None = None
     """Default limit of a statement; None leaves it to `settings`."""
     quiet: bool = False
-    """Send only the caller's statements: settings go with the login, and the connection survives an error that does not
-    break it.
+    """Send only the caller's statements: settings are sent with the login, and the connection survives an error that
+    does not break it.
     """
     path: str = "pg_catalog, pg_temp"
     """The search_path of its sessions (ADR 0025): excludes other users' objects in the login's schemas."""
@@ -241,7 +241,7 @@ class Session:
         return Line(info.ssl_attribute("protocol") or "TLS", info.ssl_attribute("cipher") or "an unnamed cipher")
 
     def prove(self) -> str:
-        """Raise Refused unless this connection keeps its server session; else return a sentence about it.
+        """Test whether this connection keeps its server session; return a sentence that confirms it, or raise Refused.
 
         Call it only between transactions; another connection's transactions run between the compared ones.
         """
@@ -269,7 +269,7 @@ class Session:
             self._pinned = False
 
     def show(self, name: str) -> None:
-        """Change the session's name at the server; reconnect with the name if the server does not list it.
+        """Change the session's name on the server; reconnect with the name if the server does not list it.
 
         Raises Unreachable in a pinned block, where no connection is opened.
         """
@@ -287,7 +287,7 @@ class Session:
         """Rename the connection; return whether the server lists the name, which is checked once per connection.
 
         PostgreSQL, "Error Reporting and Logging": pg_stat_activity shows application_name, and any user can set it. No
-        page documents the latter for DWS, and ending this session depends on its name.
+        page documents the latter for DWS, and this session is found by its name when it has to be ended.
         """
         try:
             self.composed_rows(pg.sql.SQL("SET application_name = {}").format(pg.sql.Literal(name[:63])), None)
@@ -303,7 +303,7 @@ class Session:
     def go_by(self, name: str) -> None:
         """Change the session's name in one round trip, without checking whether it is listed; "" changes nothing.
 
-        Call it only between transactions. Nothing depends on it: a server that rejects it lists the previous name.
+        Call it only between transactions. No code relies on the new name: a server that rejects it lists the old name.
         """
         if not name or name == self.application_name:
             return
@@ -493,7 +493,7 @@ class Session:
         of: Book | None = None,
         **parts: pg.sql.Composable,
     ) -> pg.Cursor:
-        """Execute the statement `name` from the dialect's file or the file `of`, with `parts` in its braces."""
+        """Execute the statement `name` from the dialect's file or the file `of`, with `parts` for its placeholders."""
         text = pg.sql.SQL(statements(*(of or self._dialect.book))[name])
         cursor.execute(text.format(**self.parts, **parts), parameters)
         return cursor
@@ -513,6 +513,6 @@ class Session:
 
 
 def _loses_line(error: BaseException) -> bool:
-    """Return whether a connection is unusable after this error: any error but a server's answer to one statement."""
+    """Return whether a connection is unusable after this error: any except a server's answer to a single statement."""
     code, _ = pg.failure(error)
     return not code or (code[:2] in ("08", "57") and code != "57014")

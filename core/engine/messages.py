@@ -14,7 +14,7 @@ from slotkeeper.core.ports.source import Chunk
 
 @dataclass(frozen=True, slots=True)
 class LaneTask:
-    """A lane of a task: a source table on a DN. The task reads the position from the progress row; it is not sent."""
+    """A lane of a task: a source table on a DN. The position is not sent: the task reads it from the progress row."""
 
     table: str
     shard: Shard

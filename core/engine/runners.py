@@ -1,4 +1,4 @@
-"""Task runners: one with threads of this process instead of Spark, and views with a part of a runner's capacity.
+"""Task runners: a runner that uses threads instead of Spark, and views that use a part of a runner's capacity.
 
 Unit, property and fault tests run the same engine with threads; production uses `slotkeeper.core.spark.runner`.
 """

@@ -1,6 +1,6 @@
-"""Report source sessions that wait for a job: first a warning, critical after 30 s because writers wait too. Pure.
+"""Report source sessions that wait for a job: a warning, then critical after 30 s because writers wait as well. Pure.
 
-A job that is reading releases a VACUUM FULL within seconds, so a longer wait does not end without an action.
+A job that is reading lets a waiting VACUUM FULL proceed within seconds, so a longer wait needs an action.
 """
 
 from __future__ import annotations

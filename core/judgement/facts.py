@@ -1,8 +1,8 @@
 """The input of the judgement: the limits of `[alerts]`, and the state of jobs, slots and this host at one moment.
 
-An unknown value is None, never 0. Default limits: for a slot, fractions of its TTL (`slotkeeper.core.domain.ttl`); five
-minutes without a commit while the source advances, and fifteen minutes between two notifications (both PeerDB's
-defaults). Slotkeeper chose the other limits.
+An unknown value is None, never 0. The default limits of a slot are fractions of its TTL (`slotkeeper.core.domain.ttl`).
+Two defaults are PeerDB's: five minutes without a commit while the source advances, and fifteen minutes between two
+notifications. The other defaults are Slotkeeper's own.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ BEHIND_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits above which a value is a fault; times in seconds, sizes in bytes."""
+    """The limits beyond which a value is a fault; times in seconds, sizes in bytes."""
 
     lag_warning: float = 30.0
-    """Lag of the DN that lags most."""
+    """The largest lag of a DN."""
     lag_critical: float = 300.0
     stuck_critical: float = 300.0
-    """Duration of retrying at which it becomes critical."""
+    """How long a lane can keep retrying before the fault becomes critical."""
     silent_warning: float = 30.0
     """Time without a report from a running driver."""
     silent_critical: float = 300.0
@@ -74,13 +74,13 @@ class JobSeen:
     crash: str = ""
     """How the last driver ended."""
     asked_by: str = ""
-    """The user who requested its current state, according to the audit; "" if unknown."""
+    """The user who requested the job's current state, according to the audit; "" if unknown."""
     asked_why: str = ""
     """The reason given for that request."""
     quarantine_limit: int | None = None
     verified: Verified | None = None
     new_snapshot: str = ""
-    """The commands that copy its target again; "" if no command can."""
+    """The commands that copy the job's target again; "" if no command can."""
     least_lags: Mapping[str, float] = field(default_factory=dict)
     """Minimum lag in seconds, for lanes whose exact lag is unknown."""
     host: HostReport | None = None
@@ -97,9 +97,9 @@ class SlotSeen:
     job: str
     at: datetime
     exists: bool | None = None
-    """None if unknown."""
+    """Whether the slot exists; None if unknown."""
     expires_at: datetime | None = None
-    """When its TTL ends unless confirmed, by this host's clock."""
+    """When the slot's TTL ends, by this host's clock, unless the slot is confirmed before."""
     ttl: float | None = None
     """The TTL in seconds."""
     unread: int | None = None
@@ -148,6 +148,6 @@ class Facts:
     slots: tuple[SlotSeen, ...] = ()
     machine: Machine = Machine()
     refused: Mapping[str, str] = field(default_factory=dict)
-    """By job: why its configuration cannot be used."""
+    """Why a configuration cannot be used, by job name."""
     resets: tuple[OpenReset, ...] = ()
     limits: Limits = LIMITS

@@ -1,14 +1,15 @@
-"""Decide whether this host delays a job: compare its pressure in the window of the late step with limits. Pure.
+"""Decide whether this host delays a job: compare the host's pressure during the late step with limits. Pure.
 
-This host is reported only if it withheld resources that the job needed in that window, and then before the faults that
-result. Blaming the sink for a shortage on this host sends operators to the wrong server, and vice versa.
+This host is reported only if it withheld resources that the job needed during that step; its fault is then reported
+before the faults that it causes. Blaming the sink for a shortage on this host sends operators to the wrong server, and
+vice versa.
 
 Limits. A job that gets half of the CPU time for which its threads were ready (`/proc/<pid>/schedstat`, Linux "Scheduler
 Statistics") takes twice as long: at that point, the host outweighs all other causes together. PSI ("Pressure Stall
-Information") shows whether other tasks wait for a CPU, too; on a kernel without PSI, the load does. CPU limit:
-kubernetes-mixin reports throttling from 25 % of the periods on (CPUThrottlingHigh). Memory: half of the 60 % of stalled
-time at which systemd-oomd kills (oomd.conf(5), DefaultMemoryPressureLimit). Disk waits do not count: a driver hardly
-uses a disk.
+Information") shows whether other tasks wait for a CPU, too; on a kernel without PSI, the load average does. CPU limit:
+kubernetes-mixin reports throttling once 25 % of the periods are throttled (CPUThrottlingHigh). Memory: half of the 60 %
+of stalled time at which systemd-oomd kills (oomd.conf(5), DefaultMemoryPressureLimit). Disk waits do not count: a
+driver hardly uses a disk.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from slotkeeper.core.judgement.facts import BEHIND_SECONDS, MIB, Facts, JobSeen
 
 HERE = "this host"
 FRESH = 30.0
-"""Maximum age of a reading in seconds: supervisors read every 5 s, and later when starved."""
+"""Maximum age of a reading in seconds: supervisors read every 5 s, and less often when they lack CPU time."""
 CONTENDED, LOADED = 0.5, 2.0
 """Limits of CPU contention: the share of time in which a task waits for a CPU (PSI); without PSI, the load per CPU."""
 GOT, WAITED = 0.5, 0.25
 """Limits for a starved job: it got at most this share of the CPU time it needed; at least this many threads waited.
 
-A step that waits for a server needs little CPU time, so waiting for that little does not make it late.
+A step that waits for a server needs little CPU time, so a shortage of CPU time does not make it late.
 """
 WAITED_BY_LIMIT = 0.5
 """The minimum of waiting threads for a step that a time limit ended.
 
-A CPU wait of less than half of the limit does not explain why no answer came.
+A CPU wait of less than half of the limit does not explain why no answer arrived in time.
 """
 THROTTLED, MEMORY = 0.25, 0.3
 BUSIEST = 0.7
@@ -49,7 +50,7 @@ _SIDES = {"read": (Party.SOURCE, "source"), "write": (Party.SINK, "sink")}
 
 
 def by_host(faults: Iterable[Fault], seen: JobSeen, facts: Facts) -> Iterator[Fault]:
-    """Yield a job's faults, with a fault of this host if it delays the job; a lag names the side that causes it.
+    """Yield a job's faults, and a fault of this host if it delays the job; a lag fault names the side that causes it.
 
     If this host is under pressure, a time limit hit by a sink on this host counts as the host's fault. A time limit hit
     by another server stays that server's fault: this host cannot judge whether that server answers.
@@ -92,9 +93,9 @@ def _may_be_by_host(fault: Fault) -> bool:
 
 
 def window(fault: Fault, seen: JobSeen, facts: Facts) -> HostShare | None:
-    """Return the shares for the late step: the window since its lane's last commit if known, else the longer window.
+    """Return the host's shares for a late step: since its lane's last commit if known, else over the longer window.
 
-    A step that a time limit ended started before its fault did, so the longer window covers it.
+    A step that a time limit ended started before its fault did, so the longer window is used for it.
     """
     view, host = seen.view, seen.host
     assert host is not None
@@ -125,7 +126,7 @@ def pressure(share: HostShare | None, host: HostReport, waited: float = WAITED) 
     throttled = share.throttled is not None and share.throttled >= THROTTLED
     if share.got is not None:
         starved = share.got <= GOT and (share.waited or 0.0) >= waited
-    else:  # the time for which the job was ready is unknown: both pressure and load must show contention
+    else:  # without the time for which the job was ready to run, both pressure and load must show contention
         starved = bool(by_load) or throttled
     if not (starved and (contended or throttled)):
         return ""
@@ -164,7 +165,7 @@ def slow_side(share: HostShare | None, host: HostReport, pressed: bool) -> tuple
 
 
 def _with_kills(fault: Fault, host: HostReport) -> Fault:
-    """Add the out-of-memory kills that the control group counted: Spark's report of a killed worker names no cause."""
+    """Add the control group's count of out-of-memory kills: Spark's report of a killed worker names no cause."""
     if not host.oom_kills_new or "worker exited" not in fault.cause:
         return fault
     kills = many(host.oom_kills_new, "out-of-memory kill")

@@ -22,7 +22,7 @@ from slotkeeper.core.judgement.host import by_host
 from slotkeeper.core.judgement.of_job import of_job
 
 EXTERNAL_SECONDS = 600.0
-"""How long an observation of a slot without a configured job counts as its current state."""
+"""How long an observation of a slot without a configured job counts as the slot's current state."""
 _SEVERITIES = {Part.WARN: Severity.WARNING, Part.CRITICAL: Severity.CRITICAL}
 
 
@@ -53,7 +53,7 @@ def _absent(seen: SlotSeen) -> Iterator[Fault]:
 
 def _ttl(seen: SlotSeen, now: datetime, state: JobState | None) -> Iterator[Fault]:
     assert seen.expires_at is not None and seen.ttl is not None
-    # count from the observation at the earliest: a clock that was set back adds no time to a TTL
+    # never count from a time before the observation: a clock that was set back must not add time to a TTL
     left = max(0.0, (seen.expires_at - max(now, seen.at)).total_seconds())
     severity = _SEVERITIES.get(severity_of(left, int(seen.ttl)))
     if severity is None:
@@ -94,7 +94,7 @@ def _name(seen: SlotSeen) -> str:
 HERE = "this host"
 ALERTS_STUCK = "alerts_stuck"
 STOPPED_SECONDS, HANGS_SECONDS = 10.0, 60.0
-"""How long an evaluation can be stopped, or running, before it is a fault; an evaluation takes milliseconds."""
+"""How long an evaluation can be stopped, or can run, before it is a fault; normally it takes milliseconds."""
 
 
 def of_machine(facts: Facts) -> Iterator[Fault]:

@@ -1,7 +1,7 @@
 """Find a job's faults: its state, processes, tables, lag and conditions, and the rows missing in its target. Pure.
 
-If a job waits for a server, the server has the fault, not the job: a condition that the driver reports names the
-server, DN or lock that delays its lanes, and the time since when.
+If a job waits for a server, the fault is the server's, not the job's: a condition that the driver reports names the
+server, DN or lock that delays its lanes, and when the delay started.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _PARTIES = {
     TroubleName.POSITIONS_DIFFER: Party.SOURCE,
     TroubleName.QUARANTINE_FULL: Party.TABLE,
 }
-"""The responsible party when a job has ended, by trouble name."""
+"""The party responsible for the end of a job, by the name of the error that ended it."""
 _SIDES = {"source": Party.SOURCE, "sink": Party.SINK}
-"""The responsible party if a server's rejection ended the job, without a trouble name."""
+"""The party responsible for the end of a job that a server's rejection ended, by side."""
 _SERVERS = (Party.SOURCE.value, Party.SINK.value)
 LOOP = 2
 """Number of crashes within the window `crashes` that form a loop: one restart does not prove that a driver stays up."""
@@ -104,7 +104,7 @@ def _of_process(rule: str, seen: JobSeen, severity: Severity, cause: str, effect
 
 
 def began(view: JobStatus) -> datetime | None:
-    """Return when the job entered its state; a killed process records no time: not before its last report."""
+    """Return when the job entered its state; for a killed process, which records no time, not before its report."""
     seen = [at for at in (view.changed_at, view.reported_at if view.state is JobState.DEAD else None) if at]
     return max(seen, default=None)
 
@@ -130,7 +130,7 @@ def _ended(seen: JobSeen) -> Fault:
 def _code_of(said: str) -> str:
     """Return the code of the server's rejection that ended a job or table; "" if no server is named, or if unknown.
 
-    The text decides: the store does not retain the server's own code.
+    The code is found by the error text, because the store does not retain the server's own code.
     """
     side, _, words = server_of(said)
     cause = cause_of("", words) if side else UNKNOWN
@@ -138,7 +138,7 @@ def _code_of(said: str) -> str:
 
 
 def _after(called: str, cause: str) -> str:
-    """Return a cause without the leading name of its trouble."""
+    """Return an error text without the error's name at its start."""
     return cause.removeprefix(f"{called}: ")
 
 
@@ -195,7 +195,7 @@ def _of_driver(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _conditions(view: JobStatus) -> list[tuple[str, ...]]:
-    """Return the lanes whose lag is explained; a step that took too long explains none."""
+    """Return the lanes whose lag a lock or a condition explains; a step that exceeded a time limit explains no lag."""
     if view.report is None:
         return []
     locked = {wait.thing for wait in view.report.lock_waits}
@@ -307,8 +307,8 @@ def _stopped(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
-    """Yield a fault for the DN that lags most among those whose lag no reported fault explains."""
-    if seen.view.state is not JobState.RUNNING or facts.machine.full:  # unstored reports prove no lag
+    """Yield a fault for the DN with the largest lag that no other reported fault explains."""
+    if seen.view.state is not JobState.RUNNING or facts.machine.full:  # a report that could not be stored proves no lag
         return
     known = {name: lag for name, lag in seen.lags.items() if lag is not None}
     late = {
@@ -398,7 +398,7 @@ def _different(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _compare(seen: JobSeen) -> str:
-    """Return the actions: compare again, because changes in transit also differ; then stop the job and copy."""
+    """Return the actions: compare again, because changes in transit also differ; then stop the job and copy again."""
     name = typed(seen.view.name)
     do = f"`slotkeeper verify {name}` names the keys that still differ"
     if not seen.new_snapshot:
@@ -412,7 +412,7 @@ _RULES = {
     Party.PROCESS: "driver_retries",
 }  # fmt: skip
 _IS_LOCK = re.compile(r"\block\b", re.IGNORECASE)
-"""Matches a sink's error if our own limit ended a lock wait, such as "canceling statement due to lock timeout"."""
+"""Matches a sink's error if Slotkeeper's limit ended a lock wait, such as "canceling statement due to lock timeout"."""
 _BY_LIMIT = re.compile(r"did not end in time|canceling statement due to", re.IGNORECASE)
 """Matches the error of a step that Slotkeeper's own limit ended, in the driver's wording or the sink's."""
 
@@ -445,7 +445,7 @@ def _beside_locks(one: Condition, report: JobReport) -> Condition | None:
     if len(left) in (0, len(lanes)):
         return one if left else None
     cause = server_of(left[0].error.removeprefix(f"{left[0].name}: "))[2]
-    # the condition's own code and action belong to the lock
+    # the condition's own code and action are for the lock, so replace them
     said = explain(Refusal(cause, side=one.party, server=one.name, job=report.job))
     act, code = ("", "") if said.code == UNKNOWN.code else (said.action, said.code)
     act = act if not act or act.startswith(NOTHING) else f"{act.rstrip('.')}{OR}{RETRIES}"
@@ -453,7 +453,7 @@ def _beside_locks(one: Condition, report: JobReport) -> Condition | None:
 
 
 def _is_by_lock(one: Condition, report: JobReport, things: Collection[str]) -> bool:
-    """Whether a reported lock caused a condition that no lane's error explains further."""
+    """Whether a reported lock explains a condition for which no lane reports an error of its own."""
     if one.party == Party.SINK.value:
         return bool(_IS_LOCK.search(one.cause))
     waiting = {lane.name for lane in report.lanes if lane.target in things}
@@ -461,12 +461,12 @@ def _is_by_lock(one: Condition, report: JobReport, things: Collection[str]) -> b
 
 
 def _by_lock(lane: LaneReport, things: Collection[str]) -> bool:
-    """Whether a lane failed because of a lock: by the sink's text, or by our own limit while its target is locked."""
+    """Whether a lane failed because of a lock: its error names a lock, or its target is locked and a step timed out."""
     return bool(_IS_LOCK.search(lane.error) or (lane.target in things and _BY_LIMIT.search(lane.error)))
 
 
 def _of_lock(lock: Locked, view: JobStatus, report: JobReport, facts: Facts) -> Fault:
-    """Return a lock's fault: if a lock made a step exceed a time limit, the lock is at fault, not the sink."""
+    """Return the fault for a lock; if a step exceeded a time limit because of the lock, the sink has no fault."""
     living = [lane for lane in report.lanes if lane.activity != Activity.STOPPED.value]
     waiting = [lane for lane in living if lane.target == lock.thing]
     named = f"{len(waiting)} of {many(len(living), report.part)} {'waits' if len(waiting) == 1 else 'wait'}"
@@ -497,7 +497,7 @@ def _fault(one: Condition, view: JobStatus, facts: Facts, unread: str) -> Fault:
 
 
 def unread_meanwhile(report: JobReport | None) -> str:
-    """Describe what happens to unread changes while a job does not read; a source that keeps positions has a TTL."""
+    """Describe what happens to unread changes while a job does not read; a source that stores positions has a TTL."""
     if report is not None and not report.keeps_positions:
         return "unread changes may expire at the source"
     return "the TTL of its slot counts down"

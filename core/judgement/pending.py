@@ -14,7 +14,7 @@ from slotkeeper.core.domain.text import many, safe, typed
 from slotkeeper.core.judgement.facts import Facts
 
 PENDING_SECONDS = 60.0
-"""A normal start takes seconds, and up to 30 s on a loaded host."""
+"""Seconds after which a start is late; it normally takes a few seconds, and up to 30 s on a loaded host."""
 _BESIDE = ("driver_crashed", "crash_loop", "clocks_differ", "lag")
 """Faults that do not explain why a driver does not start; a crash does, until another driver starts."""
 

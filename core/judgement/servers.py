@@ -1,8 +1,8 @@
 """Explain a server's rejection by its code, then by its text: Problem, Impact, Action. Pure.
 
 A code is an SQLSTATE (PostgreSQL, "PostgreSQL Error Codes"; DWS and Hologres use the same), or an error number of MySQL
-and MariaDB (MySQL, "Server Error Message Reference"). Login errors and Doris errors have no code: their text decides.
-An error that matches no entry gets the entry UNKNOWN, never another entry's action.
+and MariaDB (MySQL, "Server Error Message Reference"). Login errors and Doris errors have no code, so they are matched
+by their text. An error that matches no entry gets the entry UNKNOWN, never another entry's action.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A server's rejection and its known context; a text is "" if unknown."""
+    """A server's rejection and its known context; a string is "" if unknown."""
 
     text: str
     """The server's error text."""
@@ -59,7 +59,7 @@ class Refusal:
     kind: str = ""
     """The kind of server: dws, hologres, mysql, postgres, doris."""
     server: str = ""
-    """Its side and name in the configuration ("sink mart")."""
+    """The server's side and name in the configuration ("sink mart")."""
     user: str = ""
     """The login."""
     database: str = ""
@@ -391,7 +391,7 @@ IMPACTS = {
     "SK-17": "The job is not connected. Position held; unread changes may expire at the source.",
     "SK-18": "The source cannot be read from this position.",
 }
-"""The impact by the first four digits of a code."""
+"""The impact by group of codes: `SK-` and the first two digits."""
 
 
 def explain(refusal: Refusal) -> Said:

@@ -1,12 +1,12 @@
 """Send the notifications in the outbox to the command of `[alerts]`, one at a time, in a separate process.
 
-`python -m slotkeeper.core.launch.alert_sender --state-dir DIR`, with the command on its standard input. No supervisor
-waits for this process, and the command's time limit also holds if the supervisor that started it has exited. At most
-one sender runs per state folder. A notification is removed from the outbox once the command has exited with 0; if the
-sender is killed before that, the notification is sent again.
+Run as `python -m slotkeeper.core.launch.alert_sender --state-dir DIR`, with the command on standard input. No
+supervisor waits for this process, and the command's time limit also holds if the supervisor that started it has exited.
+At most one sender runs per state folder. A notification is removed from the outbox once the command has exited with 0;
+if the sender is killed before that, the notification is sent again.
 
 The command leads its own process group. The whole group is killed at the time limit, or when the command has exited and
-left processes running. The size of its output is limited.
+left processes running. The size of the command's output is limited.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from slotkeeper.core.state.folder import StateFolder
 _PYTHON = (sys.executable, "-P", "-m")
 _spawned: list[subprocess.Popen[bytes]] = []
 MOST_BYTES = 1 << 20
-"""Maximum output of a command in bytes; a command that writes more is killed, because no process reads that much."""
+"""Maximum output of a command in bytes; a command that writes more is killed, because so much output is never read."""
 _KEPT = 2_000
 _POLL_SECONDS = 0.02
 _KILLED_WITHIN = 2.0
@@ -92,13 +92,14 @@ def reap() -> None:
 
 
 def spawn(folder: StateFolder, options: AlertOptions, given: Sequence[Waiting] = ()) -> None:
-    """Start a sender that outlives this process and that no process waits for. Raises OSError.
+    """Start a sender that outlives this process, which does not wait for it. Raises OSError.
 
-    `given`: notifications that could not be stored for the sender (a full disk); without them, it sends the outbox.
+    `given`: notifications that could not be stored for the sender (a full disk); if there are none, the sender sends
+    the outbox.
     """
     values = [notification_values(one.notification) for one in given]
     text = json.dumps({"command": options.command, "seconds": options.command_timeout, "given": values})
-    # the command's arguments can be secret: they appear on no command line of Slotkeeper
+    # the command's arguments can be secret, so they are not passed on the sender's command line
     reading = in_memory(text)
     env = {name: value for name, value in handover.environment().items() if name != MARK}
     try:
@@ -145,7 +146,7 @@ class Answer:
 
 
 def run(words: Sequence[str], text: str, seconds: float) -> Answer:
-    """Run the command with a text on its standard input; wait at most `seconds` for its end. Never raises."""
+    """Run the command with `text` as its standard input; wait at most `seconds` for its exit. Never raises."""
     program = safe(words[0], 200)
     try:
         given = in_memory(text)
@@ -165,9 +166,9 @@ def run(words: Sequence[str], text: str, seconds: float) -> Answer:
 
 
 def in_memory(text: str) -> int:
-    """Return a descriptor from which a child can read a text of any size, or leave it unread. Raises OSError.
+    """Return a descriptor from which a child can read text of any size, or leave it unread. Raises OSError.
 
-    A pipe would have to be written to for as long as the child does not read.
+    With a pipe, this process would have to keep writing until the child has read the whole text.
     """
     descriptor = os.memfd_create("slotkeeper-alert", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(descriptor), "wb") as stream:
@@ -177,7 +178,7 @@ def in_memory(text: str) -> int:
 
 
 def _answer(child: subprocess.Popen[bytes], program: str, seconds: float) -> Answer:
-    """Wait for the child's end or its time limit; kill its group before reaping it, so that its id is not reused."""
+    """Wait for the child's exit or its time limit; kill its group before reaping it, so that its pid is not reused."""
     assert child.stdout is not None
     reading = child.stdout.fileno()
     os.set_blocking(reading, False)

@@ -3,11 +3,10 @@
 An evaluation never raises or waits: it reports a failure once in the job's log, and retries. All processes that
 evaluate share their records in the state folder, so no alert is sent twice.
 
-If the process that evaluates or sends alerts is stopped, or hangs with the lock, all other processes wait for it. The
-alert about this is therefore recorded in a separate file with its own lock, and sent by a separate sender.
+If the process that evaluates or sends alerts is stopped, or hangs while it holds the lock, all other processes wait for
+it. The alert about this is therefore recorded in a separate file with its own lock, and sent by a separate sender.
 
-The metrics are written where node_exporter's textfile collector or another reader finds them, and the file is always
-complete.
+The metrics are written to a file for node_exporter's textfile collector or another reader; the file is always complete.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _REFUSED, _UNREADABLE = "job_refused", "store_unreadable"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The current options, reread when the file changes; if the file becomes invalid, the last valid options stay.
+    """The current options, reread when the file changes; while the file is invalid, the last valid options apply.
 
     `known`: whether the options have been read.
     """
@@ -61,7 +60,7 @@ class Options:
     fault: str = ""
 
     def renewed(self, env: Mapping[str, str], kept: Callable[[], str | None]) -> Options:
-        """Return these options, or those of the changed file; before the first read, also those of the text `kept`."""
+        """Return these options, or those of a changed file; if it is invalid and none were read, those in `kept`."""
         if self.file is None:
             return self
         try:
@@ -95,7 +94,7 @@ class Alerting:
         self._due = 0.0
         self._unsaved: AlertState | None = None
         self._over: dict[str, datetime] = {}
-        """The times at which faults ended whose acknowledgements could not be ended yet."""
+        """End times of faults whose acknowledgements could not be ended yet."""
         self._said: dict[str, str] = {}
 
     def tick(self, every: float, now: bool = False) -> None:
@@ -164,7 +163,7 @@ class Alerting:
         before = self._unsaved or self._file.read()
         acks = self._acks()
         found = evaluate(faults, before.firing, acks, options.limits.gap, now, judged)
-        self._end_acks(acks, found, now)  # first: if killed afterwards, the next evaluation finds their end again
+        self._end_acks(acks, found, now)  # first: if killed afterwards, the next evaluation repeats it
         outbox = queued(before.outbox, found.notifications) if options.command else ()
         failure = before.failure if options.command else None
         state = AlertState(found.firing, outbox, failure)
@@ -173,7 +172,7 @@ class Alerting:
         kept = (self._unsaved is None and _marks(before) == _marks(state)) or self._saved(state)
         self._once("alert command failed", f"the [alerts] command fails: {failure.cause}" if failure else "", True)
         if outbox and not kept:
-            alert_sender.spawn(self._store.folder, options, state.outbox)  # at once: the outbox could not be stored
+            alert_sender.spawn(self._store.folder, options, state.outbox)  # now, as the outbox could not be stored
             self._unsaved = replace(state, outbox=())
         elif outbox and may_try(failure, now) and not self._file.is_sending():
             alert_sender.spawn(self._store.folder, options)
@@ -191,7 +190,7 @@ class Alerting:
         return True
 
     def _acks(self) -> Acks:
-        """Return acknowledgements of lasting faults; none if unreadable: an extra alert beats a missing one."""
+        """Return acknowledgements of lasting faults; none if unreadable: extra alerts are better than missing ones."""
         try:
             found = AckFile(self._store.folder).read()
         except StateError as error:
@@ -227,7 +226,7 @@ def _line(one: Notification, words: str) -> str:
 
 
 def _marks(state: AlertState) -> tuple[object, ...]:
-    """Return the part whose change requires a write: a fault's growing duration is not a reason to write."""
+    """Return the part of the records whose changes must be written; a fault's growing duration is not part of it."""
     firing = {
         key: (one.began, one.sent_at, one.sent_as, one.over, one.fault.severity) for key, one in state.firing.items()
     }
@@ -247,7 +246,7 @@ class StuckAlerts:
         self._file = AlertFile(folder, BESIDE, by)
 
     def tell(self, faults: Iterable[Fault], acks: Mapping[str, Ack], options: AlertOptions, now: datetime) -> None:
-        """Report that alerts are stuck, repeat the report after the gap, and report once when they no longer are.
+        """Report that alerts are stuck, repeat the report after the gap, and report once that they are sent again.
 
         Raises errors of `slotkeeper.core.state`, and OSError.
         """
@@ -296,7 +295,7 @@ def write_metrics(path: Path, facts: Facts, faults: tuple[Fault, ...]) -> str:
             os.fchmod(descriptor, _METRICS_MODE)
             stream.write(text)
         draft.replace(path)
-    except (OSError, ValueError) as error:  # ValueError: no system accepts the path
+    except (OSError, ValueError) as error:  # ValueError: the path is invalid
         with suppress(OSError, ValueError):
             draft.unlink()
         reason = error.strerror if isinstance(error, OSError) else None

@@ -25,7 +25,7 @@ _PREFIX = "armed-"
 
 
 def note(folder: Path, reason: str, until: datetime) -> None:
-    """Record that this process is armed until that time; a failed write blocks nothing."""
+    """Record that this process is armed until the given time; a failed write blocks nothing."""
     mine = processes.of(os.getpid())
     values = {"who": actor().who, "reason": reason, "until": until.timestamp()}
     with suppress(SlotkeeperError, OSError):
@@ -40,7 +40,7 @@ def forget(folder: Path) -> None:
 
 
 def others(folder: StateFolder, now: datetime) -> tuple[Armed, ...]:
-    """Return the other armed consoles: on this host, the running ones; on other hosts, those whose time is not over."""
+    """Return the other armed consoles: on this host, the running ones; on other hosts, those that have not expired."""
     found = [(one, process) for one, process in _all(folder) if one.until > now and process.pid != os.getpid()]
     return tuple(one for one, process in found if processes.elsewhere(process) or processes.alive(process))
 

@@ -1,4 +1,4 @@
-"""Commands on a whole job: start, stop, pause, resume, restart, and `ensure`; the same for console and CLI.
+"""Commands on a whole job: start, stop, pause, resume, restart, and `ensure`; used by console and CLI.
 
 A command writes the desired state, and reports success only after its effect is *seen* in the store and among the
 processes. Any shell of the user can run it: nothing here depends on who started the job. While the state store cannot
@@ -6,8 +6,8 @@ be written, for example on a full disk, a stop sends a signal to the supervisor.
 
 `ensure` starts jobs whose desired state is run and that are not running, after a reboot or after supervisor and driver
 were both killed. It can be called any number of times at once: the start lock lets one caller start a job, and a later
-caller finds the job running. A job that a user paused, stopped or cancelled keeps its state, and a FAILED job needs an
-action.
+caller finds the job running. A job that a user paused, stopped or cancelled keeps its state, and a FAILED job stays
+FAILED until a user acts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _COPYING = (JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 
 class Unwanted(Refused):
-    """A job that the command did not name has meanwhile ended, or a user has stopped it."""
+    """Raised if a job that the command did not name has meanwhile ended, or a user has stopped it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Patience:
     """The time to wait for an effect (0: not at all), and the callbacks for progress.
 
     With `stalled`, the wait for a start continues beyond `seconds` as long as the start makes progress at least that
-    often. `waiting` receives a line about it every ten seconds.
+    often. `waiting` receives a line of progress every ten seconds.
     """
 
     seconds: float = 30.0
@@ -182,7 +182,8 @@ def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over
 def refuse_open_reset(store: Store, job: str) -> None:
     """Raise Refused if a reset of the job's slot is unfinished on this host.
 
-    A half-moved slot must not be read. The driver checks the sink; this function checks the local markers.
+    A slot of which only some points were moved must not be read. The driver checks the sink; this function checks the
+    local markers.
     """
     for mark in marks(store.folder.path):
         if mark.job == job:
@@ -191,7 +192,7 @@ def refuse_open_reset(store: Store, job: str) -> None:
 
 
 def refuse_unconsented(store: Store, job: str) -> None:
-    """Raise AwaitsCopy if the job's only table awaits a copy that needs a consent, and no valid consent is stored here.
+    """Raise AwaitsCopy if the job's only table awaits a copy that requires a consent, and none is stored here.
 
     The driver checks again, however it was started, and also if this host has no record of a reset.
     """
@@ -262,7 +263,7 @@ def _has_supervisor(view: JobStatus) -> bool:
 
 
 def _stop_without_supervisor(store: Store, view: JobStatus) -> None:
-    """Stop a driver without a supervisor: signal it, wait, end the recorded processes, and record the stop."""
+    """Stop a driver that has no supervisor: signal it, wait, end the recorded processes, and record the stop."""
     limits = _launch(store, view).limits
     if view.driver is not None and not processes.end(view.driver, limits.stop):
         raise Busy(f"driver of job {view.name} (pid {view.driver.pid}) could not be ended", "it may hang in the kernel")
@@ -313,12 +314,11 @@ def _seen(store: Store, job: str, patience: Patience | None, reached: Reached, w
 def _stop_by_signal(store: Store, view: JobStatus, seconds: float, cause: SlotkeeperError) -> JobStatus:
     """Signal the job's processes to end and wait `seconds` (0: not at all); `cause`: why nothing can be stored.
 
-    The store is still read, because it names the process to signal. A recorded supervisor is trusted only while it
-    holds the job's supervisor lock, which no other process does: any user of the folder could have written any pid
-    there.
+    The store is still read, because it names the process to signal. A recorded supervisor is signaled only while it
+    holds the job's supervisor lock, because any user of the folder could have recorded any pid.
 
     Returns the job as STOPPED with the cause as its reason, even if the store cannot record that. Raises Busy if
-    processes are still running, Refused if the recorded supervisor is another process.
+    processes are still running, Refused if the recorded pid is not the supervisor's.
     """
     deadline = time.monotonic() + seconds
     asked: set[Identity] = set()
@@ -392,8 +392,8 @@ class Outcome:
 def ensure(store: Store, start: Callable[[JobStatus], JobStatus] | None = None) -> list[Outcome]:
     """Start every DEAD job whose desired state is run, as it was last started; return one outcome per known job.
 
-    A failed start is an outcome and does not prevent other starts. `start` starts one job; the default does not wait
-    for its driver.
+    A failed start is returned as an outcome and does not prevent other starts. `start` starts one job; the default does
+    not wait for its driver.
     """
     return [_ensured(store, view, start or (lambda view: restarted(store, view))) for view in observe_all(store)]
 
@@ -404,7 +404,7 @@ def restarted(store: Store, view: JobStatus) -> JobStatus:
     Raises the errors of `start`, and Unwanted if the job was stopped or has failed since it was observed.
     """
     launch = _launch(store, view)
-    # the earlier take-over still holds; a later start on another host is not ended without a request
+    # the earlier take-over is still valid; this start must not end a later start on another host
     launch = replace(launch, extra=tuple(one for one in launch.extra if one != TAKE_OVER))
     return start(store, view.name, view.config, launch, patience=Patience(0), again=True)
 

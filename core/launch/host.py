@@ -1,9 +1,9 @@
-"""Read the resources that this host gives a job, from /proc and the control groups, and why a process was killed.
+"""Read from /proc and the control groups which resources a job gets, and why one of its processes was killed.
 
-Each read is of one file, at most 64 KiB, of a file system that the kernel provides: no subprocess, no server. A value
-that is absent or cannot be read is None. Sources: `slotkeeper.core.domain.host`, and for out-of-memory kills "Control
-Group v2" (`memory.events`, `oom_kill`), "Memory Resource Controller" (v1, `memory.oom_control`) and "/dev/kmsg" of the
-kernel's ABI documentation.
+Each read returns at most 64 KiB of one file in a file system of the kernel; no subprocess or server is involved. A
+value that is absent or cannot be read is None. Sources: `slotkeeper.core.domain.host`, and for out-of-memory kills
+"Control Group v2" (`memory.events`, `oom_kill`), "Memory Resource Controller" (v1, `memory.oom_control`) and
+"/dev/kmsg" of the kernel's ABI documentation.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _BYTES = 1 << 16
 _PROCESSES, _THREADS = 64, 512
 """Maximum number of processes counted per job, and of threads per process; a driver has fewer processes."""
 _RECORDS, _KMSG_SECONDS = 20_000, 0.5
-"""Limits of one read of the kernel log; its buffer of 1 MiB has fewer records."""
+"""Limits of one read of the kernel log, in records and seconds; its buffer of 1 MiB has fewer records."""
 _LEVELS = 8
-"""The number of control groups, from the driver's upwards, that are searched for a CPU limit."""
+"""The number of control groups, from the driver's group upwards, that are searched for a CPU limit."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KILLED = re.compile(r"^\d+,\d+,(\d+),[^;]*;.*[Kk]illed process (\d+)\b", re.MULTILINE)
-"""A record: its level, its number, microseconds since the boot, flags; then the text."""
+"""Matches a kernel log record of a killed process: level, number, microseconds since the boot, flags; then the text."""
 _EARLIER = 60.0
 """Seconds by which the log's clock can be behind the monotonic clock."""
 _JAVA = "java"
@@ -40,7 +40,7 @@ _JAVA = "java"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One process of a job: CPU seconds, resident bytes; by thread, the seconds that it ran and waited for a CPU."""
+    """One process of a job: CPU seconds, resident bytes, and the seconds that each thread ran and waited for a CPU."""
 
     pid: int
     name: str
@@ -51,7 +51,7 @@ class Usage:
 
 @dataclass(slots=True)
 class _Threads:
-    """The time that all threads of a driver ran and waited, including the threads that have ended."""
+    """The time that all threads of a driver, including ended threads, ran and waited for a CPU."""
 
     ended: tuple[float, float] = (0.0, 0.0)
     living: Mapping[int, tuple[float, float]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class _Threads:
 
 
 class HostReader:
-    """The readings of one job's supervisor; `proc`, `groups` and `kmsg` are paths of the kernel's files."""
+    """Reads this host's resources for a job's supervisor; `proc`, `groups` and `kmsg` are paths of kernel files."""
 
     def __init__(
         self, folder: Path, proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"),
@@ -127,7 +127,8 @@ class HostReader:
     def out_of_memory(self) -> str:
         """Return the evidence that the kernel killed a process of the driver for lack of memory; "" if there is none.
 
-        The control group's count covers all processes in the group, and is reported as such. The kernel log has pids.
+        The control group's count covers all processes in the group, and is reported as such. The kernel log names the
+        pids.
         """
         now = self._oom_kills()
         if now is not None and self._kills is not None and now > self._kills:
@@ -170,7 +171,7 @@ class HostReader:
         return None if micros is None else micros / 1e6
 
     def _processes(self, driver: int) -> Iterator[Usage]:
-        """Yield the driver's usage, then that of all its descendants; omit a process that ends meanwhile."""
+        """Yield the usage of the driver, then of all its descendants; omit a process that ends meanwhile."""
         waiting, seen = deque([driver]), {driver}
         while waiting and len(seen) <= _PROCESSES:
             pid = waiting.popleft()
@@ -192,7 +193,8 @@ class HostReader:
     def _folders(self, controller: str) -> Iterator[Path]:
         """Yield the group's folder of a controller, then the folders above it: of v1 if mounted, else of v2.
 
-        A container lists paths of its host, and has its own group at the root of the mount.
+        Inside a container, the kernel lists paths of the host, but the container's own group is at the root of the
+        mount.
         """
         lines = [line.split(":", 2) for line in self._group.splitlines() if line.count(":") >= 2]
         v1 = next((path for _, names, path in lines if controller in names.split(",")), None)
@@ -210,7 +212,7 @@ class HostReader:
                 return
 
     def _throttling(self) -> tuple[float | None, float | None]:
-        """Return the periods of the nearest CPU limit, and the periods in which it stopped the group."""
+        """Return the number of periods of the nearest CPU limit, and of the periods in which it throttled the group."""
         for folder in self._folders("cpu"):
             values = _pairs(_read(folder / "cpu.stat"))
             if values.get("nr_periods") and "nr_throttled" in values:
@@ -263,7 +265,7 @@ def _read(file: Path) -> str:
     try:
         with file.open("rb") as opened:
             return opened.read(_BYTES).decode("utf-8", "replace")
-    except (OSError, ValueError):  # ValueError: the name contains a byte that no name can have
+    except (OSError, ValueError):  # ValueError: the name contains an invalid byte
         return ""
 
 
@@ -286,7 +288,7 @@ def _kib(text: str) -> int | None:
 
 
 def _listed(text: str) -> int | None:
-    """Return how many numbers a list of the kernel contains.
+    """Return how many numbers a list in the kernel's format contains.
 
     >>> _listed("0-3,8"), _listed("")
     (5, None)

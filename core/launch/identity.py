@@ -1,8 +1,8 @@
 """Recognize, await and end processes by facts recorded at their start, never by their name.
 
-A kill by command line once hit processes of another user. So a process counts as our own only if its pid, its start
-(ticks since that boot, which no clock change moves) and its session match the record; the members of its session count
-only while that session is provably still the recorded one.
+Ending processes by their command line once killed another user's processes. So a process counts as Slotkeeper's own
+only if its pid, its start (ticks since that boot, which no clock change moves) and its session match the record; the
+members of its session count only while that session is provably still the recorded one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.errors import Refused
 
 MARK = "SLOTKEEPER_RUN"
-"""The environment variable that a driver and all processes it starts carry: the id of their run."""
+"""The environment variable with the id of the run, set for a driver and all processes that it starts."""
 _PROC = Path("/proc")
 _POLL = 0.05
 
@@ -79,9 +79,9 @@ def session_members(session_id: int) -> list[int]:
 
 
 def members(identity: Identity) -> list[int]:
-    """Return a recorded driver's running processes: its session's, and those with its run's marker, such as a JVM.
+    """Return a recorded driver's running processes: the members of its session, and those with its marker (a JVM).
 
-    The kernel does not reuse a pid while a session of that number has members. So while the recorded leader runs, the
+    The kernel does not reuse a pid while a session with that id has members. So while the recorded leader runs, the
     session is the recorded one. If another process leads it, all recorded processes have exited; if no process leads
     it, a member counts only with the marker. A driver that does not lead its session (started in the foreground of a
     shell) owns only itself.
@@ -95,7 +95,7 @@ def members(identity: Identity) -> list[int]:
 
 
 def wait_gone(still_there: Callable[[], bool], seconds: float) -> bool:
-    """Wait until `still_there` returns False; return False if it still returns True after these seconds."""
+    """Wait until `still_there` returns False; return False if it still returns True after `seconds`."""
     deadline = time.monotonic() + seconds
     while still_there():
         if time.monotonic() > deadline:
@@ -105,7 +105,7 @@ def wait_gone(still_there: Callable[[], bool], seconds: float) -> bool:
 
 
 def end(identity: Identity, grace: float) -> bool:
-    """End a process and its members: SIGTERM, after `grace` seconds SIGKILL to all; return True once all are gone."""
+    """End a process and its members: SIGTERM, then SIGKILL to all after `grace` seconds; return True if all exited."""
     if alive(identity):
         _send(identity.pid, signal.SIGTERM, lambda: alive(identity))
         wait_gone(lambda: alive(identity), grace)
@@ -123,7 +123,7 @@ def terminate(identity: Identity, also: Callable[[], bool] = lambda: True) -> bo
 
 
 def has_open(pid: int, file: Path) -> bool:
-    """Whether a process of this user has this very file open, such as a lock; raises Refused for another user's."""
+    """Whether a process has exactly this file open, such as a lock file; raises Refused for another user's process."""
     try:
         return any(Path(one.path).samefile(file) for one in psutil.Process(pid).open_files())
     except psutil.AccessDenied as error:
@@ -144,7 +144,7 @@ def kill_members(identity: Identity) -> bool:
 
 
 def _send(pid: int, number: signal.Signals, still_ours: Callable[[], bool]) -> bool:
-    """Signal a process through a descriptor opened before its identity is checked: its pid is not reused meanwhile."""
+    """Signal a process through a descriptor opened before its identity is checked, in case its pid is reused."""
     try:
         descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
         try:

@@ -21,11 +21,11 @@ from slotkeeper.core.launch.log import last_lines
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.frames import KEPT_FRAMES, KEPT_SECONDS
 
-# -P: a module search path without the current folder, so that no code of a folder named `core` there runs.
+# -P excludes the current folder from the module search path, so that code of a folder named `core` there does not run.
 _PYTHON = (sys.executable, "-P", "-m")
 _DRIVER, _DRIVER_BEFORE = "slotkeeper.core.spark.job", "core.spark.job"
 TAKE_OVER, FOREGROUND = "--take-over", "--foreground"
-"""Options of a driver: end the sessions of an earlier start; its supervisor is a command that a user runs."""
+"""Driver options: end an earlier start's sessions; the supervisor is a command that a user runs."""
 START_LOCK = "start"
 """The lock of the state folder that a start of a job, or a reset of its slot, holds until it ends."""
 SUPERVISOR_LOCK = "supervisor"
@@ -58,7 +58,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A caller's choices for a run: another driver's command, arguments appended to it, its supervisor's limits.
+    """A caller's choices for a run: another driver command, arguments appended to it, and the supervisor's limits.
 
     Without a command the usual driver runs, in the interpreter of the process that starts it. The interpreter's path is
     never stored: it would be invalid after an upgrade of Python or of the virtual environment.
@@ -75,7 +75,7 @@ class Launch:
 
     @classmethod
     def parse(cls, text: str) -> Launch:
-        """Parse a stored launch, of this or another version; an empty text is the default launch."""
+        """Parse a stored launch, of this or another version; an empty string is the default launch."""
         if not text:
             return cls()
         found = codec.record_from(cls, text)

@@ -1,9 +1,10 @@
 """A job's log file: written by the driver and its processes, bounded by the supervisor, searched for the last error.
 
-The writers have the file itself open for appending, not a pipe to the supervisor: a killed supervisor must break no
-process's stderr. All of them would continue to write to a renamed file (a JVM and its workers cannot be asked to reopen
-it), so the file is copied and then truncated: writers that append continue at the new end. Text that is written between
-the last copied block and the truncation is lost; the log is for reading, the record is in the state store.
+The writers have the file itself open for appending, not a pipe to the supervisor: if the supervisor is killed, their
+stderr must still work. All of them would continue to write to a renamed file (a JVM and its workers cannot be asked to
+reopen it), so the file is copied and then truncated: writers that append continue at the new end. Text that is written
+between the last copied block and the truncation is lost; that is acceptable, because the state store has the official
+record.
 
 A JVM that ends for lack of memory or because of its own error reports that on its stderr, which is the job's log (java,
 the options -XX:+ExitOnOutOfMemoryError and -XX:ErrorFile). A killed JVM reports nothing; then the driver reports that
@@ -28,11 +29,11 @@ from slotkeeper.core.state.folder import StateFolder, opened_alone
 
 _LONGEST = 2_000
 SHOWN_BYTES = 8 * 1024 * 1024
-"""Maximum number of bytes read from the end of a log; of a line, at most `_LONGEST` bytes are read."""
+"""Maximum number of bytes read from the end of a log; at most `_LONGEST` bytes of each line."""
 
 
 def rotate(folder: StateFolder, job: str, most_bytes: int, files: int) -> bool:
-    """Keep the log below `most_bytes`, with at most `files` files of it; return True if it was truncated.
+    """Keep the log below `most_bytes`, in at most `files` files; return True if it was truncated.
 
     Raises StateError if it is a link or not a regular file. If a full disk has no space for the copy, the log is
     truncated without a copy.
@@ -61,7 +62,7 @@ def rotate(folder: StateFolder, job: str, most_bytes: int, files: int) -> bool:
 
 
 def say(folder: StateFolder, job: str, text: str) -> None:
-    """Write a line of the supervisor's own; a failed write is ignored, because the log is for reading."""
+    """Write a line of the supervisor to the log; a failed write is ignored, because the log is only informational."""
     now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
     with suppress(OSError, StateError):
         descriptor = folder.append(folder.log(job))
@@ -83,7 +84,7 @@ def last_lines(path: Path, count: int) -> list[str]:
     found = []
     for line in content.splitlines(keepends=True)[-count:]:
         text = line.rstrip(b"\r\n")
-        whole = len(text) <= _LONGEST and text != line  # else a piece: the line is cut, or not complete yet
+        whole = len(text) <= _LONGEST and text != line  # else truncated, or not complete yet
         found.append(safe(text, _LONGEST) if whole else piece(text[:_LONGEST], _LONGEST))
     return found
 

@@ -35,7 +35,7 @@ from slotkeeper.core.state.observed import last
 from slotkeeper.core.state.sqlite import Store
 
 OLD_SECONDS = 15.0
-"""Seconds after which a recorded lag grows with the clock, because nothing was applied since."""
+"""Seconds after which a recorded lag grows with the clock, because nothing has been applied since."""
 _EVENTS = 50
 _LINES = 200
 _ASKED = {JobState.PAUSED: ("jobs pause",), JobState.STOPPED: ("jobs stop", "jobs drain", "jobs restart")}
@@ -94,7 +94,7 @@ def job_seen(
 ) -> JobSeen:
     """Return one job with its events and its audit lines."""
     since = now - timedelta(seconds=limits.crashes)
-    # by the configuration; a supervisor has not read one and uses its driver's report
+    # the limit is in the configuration; a supervisor, which has not read it, uses its driver's report
     limit = None if view.report is None else view.report.quarantine_limit
     if job is not None:
         limit = job.sink_options.quarantine_limit if job.sink_options.quarantines else None
@@ -117,9 +117,10 @@ def job_seen(
 
 
 def _new_snapshot(job: JobSpec | None) -> str:
-    """Return how to copy its target again; "" for a job of several tables, as it is unknown which one differs.
+    """Return the commands that copy a job's target again; "" if a job has several tables: unknown which one differs.
 
-    Called only to show it: the sink's module, which loads a driver, decides whether a copy is possible.
+    Called only when they are shown: deciding whether a copy is possible imports the sink's module and its database
+    driver.
     """
     if job is None or len(job.channels) != 1 or not job.binlog.binlog or sinks.open(job.sink_kind).no_reset:
         return ""
@@ -164,9 +165,9 @@ def machine_of(folder: StateFolder, audit: AuditRead) -> Machine:
 
 
 def evaluator_of(store: Store) -> Evaluator | None:
-    """Return the process that evaluates alerts now, and excludes all others; else a stopped process that should send.
+    """Return the process that is evaluating alerts, which excludes all others; else a stopped process that should send.
 
-    None if no running process does; the alert command has its own time limit.
+    None if there is no such process; the alert command has its own time limit.
     """
     file = AlertFile(store.folder)
     for one, does in ((file.holder(), "evaluates alerts"), (file.sender(), "passes alerts to the command")):

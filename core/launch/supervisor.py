@@ -1,8 +1,9 @@
 """The detached process that starts a job's driver, watches and records it, restarts it and ends it on request.
 
-`python -m slotkeeper.core.launch.supervisor --job J --config FILE --state-dir DIR --run RUN [--adopt]`: one per running
-job, in its own session, holding the job's supervisor lock for as long as it runs. If it is killed, nothing breaks: the
-driver calls `ensure_supervisor`, which starts another one that adopts the driver by its recorded identity.
+`python -m slotkeeper.core.launch.supervisor --job J --config FILE --state-dir DIR --run RUN [--adopt]`: there is one
+per running job, in its own session, which holds the job's supervisor lock for as long as it runs. If it is killed,
+nothing breaks: the driver calls `ensure_supervisor`, which starts another one that adopts the driver by its recorded
+identity.
 
 It records a frame of the job every few seconds, and whenever the job's state changes. It also tracks the source's
 newest positions over time, so that a lag can be given in seconds, and reports faults. If a record cannot be written, it
@@ -107,7 +108,7 @@ def ensure_supervisor(store: Store, job: str, run: str, driver: Identity) -> boo
 
 
 class Supervisor:
-    """Watches one run: `slotkeeper.core.launch.verdict` decides, and the store has the run's state."""
+    """Watches one run; `slotkeeper.core.launch.verdict` decides the next step, and the store has the run's state."""
 
     def __init__(self, store: Store, job: str, config: str, run: str, launch: Launch, signals: Signals) -> None:
         self._store, self._job, self._config, self._run = store, job, config, run
@@ -181,7 +182,7 @@ class Supervisor:
         return None
 
     def _wait_for_end(self) -> int | None:
-        """Return the driver's exit code (negative: a signal); None if an adopted driver recorded none."""
+        """Return the driver's exit code (negative: a signal); None if an adopted driver recorded no code."""
         asked: float | None = None
         while self._lives():
             self._bound_log()
@@ -217,7 +218,7 @@ class Supervisor:
         crash = because(crash, self._host.out_of_memory())
         history = self._crashes if crash.counts else self._absences
         number = history.add(time.monotonic(), self._limits.crash_window)
-        # with the last error of the driver or its Java process, if there is one
+        # include the last error of the driver or its Java process, if there is one
         with contextlib.suppress(SlotkeeperError, OSError):
             if words := last_words(log.last_lines(self._store.folder.log(self._job), LAST_WORDS_LINES)):
                 crash = replace(crash, text=f"{crash.text}: {words}")
@@ -253,7 +254,7 @@ class Supervisor:
 
     def _stop_is_wanted(self) -> bool:
         if not self._signals.asked_to_end:
-            with contextlib.suppress(StateError, Busy):  # unreadable now: the last desired state holds
+            with contextlib.suppress(StateError, Busy):  # keep the last desired state
                 self._wanted = self._store.wanted(self._job)
         return self._signals.asked_to_end or self._wanted is WantedState.STOP
 
@@ -279,7 +280,7 @@ class Supervisor:
         self._recorder.tick(now=True)
 
     def _event(self, event: JobEvent, reason: str, trouble: str = "", safe: str = "") -> None:
-        """Apply an event; a more precise reason that the driver has already recorded stays."""
+        """Apply an event; a more precise reason that the driver has already recorded is retained."""
         if self._noted_state() not in WITH_PROCESS:
             return
         with contextlib.suppress(SlotkeeperError):
@@ -361,7 +362,7 @@ class Recorder:
         return lags_at(self._curves, view.report.lanes, at.timestamp())
 
     def _remembered(self, at: datetime) -> dict[str, Curve]:
-        """Load the curves of earlier supervisors: a lag that began before a restart stays known."""
+        """Load the curves of earlier supervisors, so that a lag that began before a restart is still known."""
         kept = self._limits.frames_kept
         curves: dict[str, Curve] = defaultdict(lambda: Curve(kept))
         for frame in self._metrics.some(self._job, at - timedelta(seconds=kept), at, _CURVE_STEP):
@@ -373,8 +374,8 @@ class Recorder:
 def lags_at(curves: Mapping[str, Curve], lanes: Iterable[LaneReport], now: float) -> Lags:
     """Return the lags of lanes in seconds at `now`, by the curves of their names.
 
-    A lane's position is the one up to which nothing is left to apply. Its progress row follows more slowly if no
-    changes arrive: a job with many lanes settles a limited number of them per second.
+    A lane's position here is the position up to which all changes are applied. Its progress row advances more slowly
+    while no changes arrive, because a job with many lanes settles a limited number of lanes per second.
     """
     known: dict[str, float | None] = {}
     least: dict[str, float] = {}

@@ -1,6 +1,7 @@
 """Commands on a running job's tables: pause, resume, stop, start or restart one alone, or retry now.
 
-As for whole jobs, a command writes its request, then waits until the effect is *seen*, or the request answered.
+As for whole jobs, a command writes its request, then waits until the effect is *seen*, or until the request is
+answered.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def refuse_one_table(job: str) -> None:
 
 
 def refuse_one_position(job: str) -> None:
-    """Raise Refused for a source that keeps one position for all tables: no table can move alone."""
+    """Raise Refused for a source that keeps one position for all tables: no table can be controlled alone."""
     what = f"job {job}: its source has one position for all tables, so a single table cannot be controlled"
     raise Refused(what, "use the command without --table; with one job per table, each table has its own position")
 
@@ -165,7 +166,8 @@ def _seen(store: Store, job: str, before: TableReport, what: Ask, patience: Tabl
 def try_now(store: Store, job: str, table: str = "", seconds: float = 30.0) -> tuple[TryAnswer, ...]:
     """Request a retry, and return the result per table; with `seconds` 0, return nothing without waiting.
 
-    Raises Refused if nothing waits, or if a retry must not come early; Busy if no process answers in time.
+    Raises Refused if no table waits for a retry, or if an early retry is not allowed; Busy if no process answers in
+    time.
     """
     expected = _expected(observe(store, job), table)
     number = steering.ask(store, job, table)

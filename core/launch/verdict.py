@@ -1,4 +1,4 @@
-"""Interpret a driver's end: from (exit code, reported state, requested stop) to the next step. Pure.
+"""Map a driver's end (exit code, reported state, requested stop) to the supervisor's next step. Pure.
 
 The driver's exit codes are a contract: 0 ended as requested, 2 configuration, 10 FAILED (needs an action), 11
 SUPERSEDED, 12 ended by SIGTERM, 13 the Spark cluster provides no executor (the only crash that is not counted for crash
@@ -36,7 +36,7 @@ class Ended:
 class Crashed:
     """The driver has to be restarted; `text` describes its end.
 
-    `counts` is False if the cause passes without an action: a cluster in maintenance is not a crash loop.
+    `counts` is False if the cause is temporary and needs no action: a cluster in maintenance is not a crash loop.
     """
 
     exit_code: int | None
@@ -78,7 +78,7 @@ def judge(exit_code: int | None, reported: JobState, stop_wanted: bool) -> Ended
 
 
 def because(crash: Crashed, out_of_memory: str) -> Crashed:
-    """Return the crash with the known reason for a kill of its driver or a child process; a signal shows none.
+    """Return the crash with the reason, if known, why its driver or a child process was killed; a signal has none.
 
     >>> because(Crashed(-9, "SIGKILL", "killed by SIGKILL"), "").text
     'killed by SIGKILL, cause unknown'
@@ -92,7 +92,7 @@ TAKEN_OVER = Ended(
     SUPERSEDED, JobEvent.SUPERSEDED, "a later start of this job has taken over", trouble="SUPERSEDED",
     safe="No action needed if that start is intended. Otherwise stop it on its host",
 )  # fmt: skip
-"""The driver reports the same at once, because its open resources may take a while to close."""
+"""The end of a run after a later start; the driver reports it at once, because closing resources can take a while."""
 _MEANINGS: dict[int | None, Ended] = {
     ENDED: Ended(ENDED, JobEvent.STOPPED, "ended as requested"),
     CONFIGURATION: Ended(

@@ -118,8 +118,8 @@ class Waiting:
     def status(self, view: JobStatus, moved: Hashable = None, what: str = "") -> str:
         """Sample the job, at most every 2 s; return why the wait ends, "" while it continues.
 
-        `moved` differs after each piece of work of a running job. If it is given, a heartbeat and CPU time of a running
-        job are no progress, and `what` is shown as its step.
+        `moved` changes after each piece of work of a running job. If it is given, heartbeats and CPU time of a running
+        job do not count as progress, and `what` is shown as its step.
         """
         now = self._monotonic()
         if self._fresh or now - self._sampled_at >= _SAMPLE_EVERY:
@@ -136,7 +136,7 @@ class Waiting:
 def signs_of(view: JobStatus, usage: tuple[float, bool], moved: Hashable = None) -> Signs:
     """Return a job's signs of progress, from its view and its processes (CPU seconds, whether Java runs).
 
-    A driver that reports a wait makes no progress: its heartbeat and its CPU time never stop.
+    While a driver reports a wait, its heartbeats and CPU time continue, but do not count as progress.
     """
     report = view.report if view.reported else None
     work = None if report is None else (report.chunks_done, report.snapshot_rows, report.changes, report.registrations)

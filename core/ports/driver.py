@@ -47,7 +47,7 @@ class ChunkCounts:
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Rows that a sink beside its store may have received twice: in ranges, and in chunks of the last copy."""
+    """Numbers of rows that a sink with a separate store may have received twice: in ranges, and in the last copy."""
 
     ranges: int
     chunks: int
@@ -55,9 +55,9 @@ class Repeats:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A progress row held FOR UPDATE, with its epoch checked, during a registration; `others` are held with it.
+    """A progress row, locked FOR UPDATE during a registration, with its epoch checked; `others` are locked, too.
 
-    `record` stores the registration in it, and the record of its target check; "" leaves that record unchanged.
+    `record` stores the registration and the record of the target check in the row; "" leaves that record unchanged.
     """
 
     row: ProgressRow
@@ -98,7 +98,7 @@ class Rows(Protocol):
 
     @property
     def generation(self) -> int:
-        """The number of connections that this session has opened: a new one can show an older state of the sink."""
+        """The number of connections that this session has opened: a new connection can see an older sink state."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -108,9 +108,9 @@ NOTHING_OUT = LeftOut()
 
 
 class Decisions(Protocol):
-    """A worker's calls at the store of a sink that shares no transaction with the store.
+    """A worker's calls to the store of a sink that shares no transaction with the store.
 
-    Each change is a compare-and-swap of one row, and returns False if it missed. One session, not shared between
+    Each change is a compare-and-swap of one row, and returns False if no row matched. One session, not shared between
     threads.
     """
 
@@ -125,9 +125,9 @@ class Decisions(Protocol):
     ) -> bool:
         """Record the sink's next range if epoch and position match and no range is decided.
 
-        The same transaction quarantines the rows of the range that the sink rejects, and ends the entries that the
-        range touches, under the plan's label: `withdraw` reverts both, `settle` keeps them. Raises QUARANTINE FULL if
-        there are too many.
+        The same transaction quarantines the rows of the range that the sink rejects, and ends the quarantine entries
+        whose keys the range changes, under the plan's label: `withdraw` reverts both, `settle` makes both final. Raises
+        QUARANTINE FULL if there are too many entries.
         """
 
     def quarantined_any(self, key: LaneKey) -> bool:
@@ -137,10 +137,10 @@ class Decisions(Protocol):
         """Count the rows of a decided range as repeats, before they are written again."""
 
     def arm(self, key: LaneKey, epoch: int, after: Position, was: Decided, armed: Decided) -> bool:
-        """Record the load of a planned range that can be committed, in place of the load in `was`."""
+        """Record that a planned range's load can be committed; the load replaces that in `was`."""
 
     def send_again(self, key: LaneKey, epoch: int, after: Position, was: Decided, planned: Decided) -> bool:
-        """Count a range whose load the sink has forgotten as repeated, and turn it back into a plan."""
+        """Count a range as repeated because the sink no longer has its load, and set it back to planned."""
 
     def withdraw(self, key: LaneKey, epoch: int, after: Position, planned: Decided) -> bool:
         """Withdraw a plan, none of whose loads can be committed."""
@@ -181,7 +181,7 @@ class Store(Rows, Protocol):
 
     def take_target(self, target: str) -> bool: ...
     def give_back(self, target: str) -> None:
-        """Release the channel's lease and its target; raises Unreachable if their session has ended."""
+        """Release the locks of the channel's lease and its target; raises Unreachable if their session has ended."""
 
     def leased(self, asks: bool = True) -> bool: ...
     def writer(self, target: str) -> str: ...
@@ -194,7 +194,7 @@ class Store(Rows, Protocol):
     def known_dns(self) -> int | None: ...
     def adopt(self, renamed: Mapping[str, str], come: list[ProgressRow], epoch: int, dns: int) -> None: ...
     def target_records(self) -> TargetRecords:
-        """Open the target records of a sink beside this store, over the same session."""
+        """Open the target records of a sink that uses this store, in the same session."""
 
     def target_record(self) -> TargetSeen | None:
         """Return the target's last record; None if there is none, or if a copy is due."""
@@ -206,7 +206,7 @@ class Store(Rows, Protocol):
         """Return the source's columns stored under a fingerprint; None if they were never stored."""
 
     def empty(self, epoch: int, fingerprint: str, known: Sequence[Column]) -> None:
-        """Reset all rows to creating, so that the next start copies again; raises Superseded if an epoch is newer.
+        """Reset all rows to CREATING, so that the next start copies again; raises Superseded if an epoch is newer.
 
         `fingerprint` and `known`: the source's fingerprint and columns, which the target matches now.
         """
@@ -216,7 +216,7 @@ class Store(Rows, Protocol):
     def set_state(self, turn: Turn, noted_end: Mapping[str, Position] | None = None) -> None: ...
     def way_of_copy(self) -> str: ...
     def ordered(self) -> Ordered:
-        """Return the order for the next copy; empty once that copy has started."""
+        """Return the stored instructions for the next copy; empty once that copy has started."""
 
     def begin_copy(self, turn: Turn, chunks: Sequence[Chunk], copying: str) -> None: ...
     def end_copy(self, turn: Turn, noted_end: Mapping[str, Position]) -> None: ...
@@ -229,7 +229,7 @@ class Store(Rows, Protocol):
 
 
 class ResetStore(Store, Protocol):
-    """Further calls for a reset of a slot, on the lease's session: the lease's holder, and the resets."""
+    """Additional calls for a reset of a slot, on the lease's session: about the lease's holder and the resets."""
 
     def lease_id(self) -> str: ...
     def end_holder(self) -> None: ...
@@ -261,7 +261,7 @@ class ResetStore(Store, Protocol):
         """Return the recorded change of the target as the end of a sentence; "" if there is none."""
 
     def ended(self, limit: int = 100) -> list[tuple[str, int]]:
-        """Return the plans of ended resets that raised an epoch, and that epoch, the newest first."""
+        """Return the plan and the epoch of each ended reset that raised an epoch, newest first."""
 
 
 class TaskRunner(Protocol):
@@ -276,7 +276,7 @@ class TaskRunner(Protocol):
         """The number of tasks that were ever started."""
 
     def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
-        """Start a task: `entry(spec)`; `entry` is picklable: a module's function, or a partial of one."""
+        """Start a task: `entry(spec)`; `entry` is picklable: a module's function, or a partial of such a function."""
 
     def cancel(self, group: str) -> None:
         """Try to end the tasks of a group; a cancelled task can still commit, which the fence makes harmless."""
@@ -295,21 +295,21 @@ class Target(Protocol):
         """Create the target if `makes`; raise Refused for an unsuitable one; return whether it was created."""
 
     def takes_copy(self, identity: TableIdentity) -> bool:
-        """Whether a copy can write to the target: it does not exist yet, or is empty."""
+        """Whether a copy can write to the target, because it does not exist yet or is empty."""
 
     def count_rows(self, identity: TableIdentity) -> RowCount:
-        """Count the target's rows within 5 s; unknown if it cannot be read, none if it does not exist."""
+        """Count the target's rows within 5 s; unknown if it is unreadable, no count if it does not exist."""
 
     def size(self, identity: TableIdentity) -> int | None:
         """Return the target's size at the sink in bytes; None if unknown or missing."""
 
     def readers(self) -> str | None:
-        """Return the sessions that use the target and what publishes it, as text; None if not reported by the sink."""
+        """Return, as text, the target's other sessions and its publications; None if the sink does not report them."""
 
     def copying(self, on_existing: str = "") -> str:
-        """Return the mode of the copy: direct, shadow or merge; raises Refused for a filled target without an option.
+        """Return the mode of the copy: direct, shadow or merge; raises Refused for a target with rows and no option.
 
-        `on_existing`: a reset's option for this copy; without it the job's applies.
+        `on_existing`: a reset's option for this copy; without it, the job's option applies.
         """
 
     def half_done(self, way: str) -> Refused | None:
@@ -325,7 +325,7 @@ class Target(Protocol):
         """
 
     def alterable(self, shape: Reshape) -> None:
-        """Raise Busy if another session's use prevents altering the target now; alters nothing."""
+        """Raise Busy if the target cannot be altered now because another session uses it; alters nothing."""
 
     def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
         """Apply the change atomically; return the executed statements.
@@ -334,11 +334,11 @@ class Target(Protocol):
         """
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
-        """Exchange a shadow and set the lanes' states, in one transaction; can take long with a shadow."""
+        """Swap in a shadow table, if used, and set the lanes' states, in one transaction; a swap can take long."""
 
 
 class Sessions(Protocol):
-    """Sessions of the driver, by name and reused; a failed session reopens automatically."""
+    """Sessions of the driver, which have names and are reused; a failed session reopens automatically."""
 
     def of(self, table: str) -> Sessions:
         """Return the sessions for the channel of a source table: all channels share the sessions of one name."""
@@ -363,7 +363,7 @@ class TaskEnds(Protocol):
         """Return the unique prefix of the names of tasks' sessions at the store."""
 
     def end_tasks(self, names: Mapping[str, Callable[[bool], None]]) -> None:
-        """End the job's own sessions of these names at the store; report to each callback whether one was at work.
+        """End the job's own sessions of these names at the store; tell each callback whether its session was busy.
 
         Waits at most for a login and 2 s. Raises a SlotkeeperError if the server does not answer or allow it.
         """
@@ -398,7 +398,7 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
         """Return the start's own sink session, which holds the lease."""
 
     def ending(self) -> Store:
-        """Open a separate session on the channel's rows for the end of a copy; the caller closes it."""
+        """Open a separate session for the channel's progress rows at the end of a copy; the caller closes it."""
 
     def target(self) -> Target:
         """Return the target, over the start's sink session."""
@@ -407,7 +407,7 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
         """Open a reader of the job's targets while it streams; None if the sink has none."""
 
     def starter(self) -> Retention:
-        """Return the registering session of a start without a copy."""
+        """Return the session that registers positions for a start without a copy."""
 
     def apart(self, job: JobSpec) -> DriverSessions:
         """Open separate sessions for some of the job's tables; the caller closes them."""

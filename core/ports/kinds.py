@@ -1,9 +1,9 @@
-"""Ports of a server kind: one session with its interfaces, and the kind's own texts and traits.
+"""Ports of a server kind: one session with its interfaces, and the kind's own strings and traits.
 
-Each interface serves one part of the program; all interfaces of a session share it, one call at a time. No code above
-these ports names a kind: `slotkeeper.core.sources.registry` and `slotkeeper.core.sinks.registry` open a kind by its
-name in the configuration. `TableReader` is for the comparison of a table. `Changelog` is for readers in other programs:
-it fixes a range's end before the read, and not every source kind has it.
+Each interface serves one part of the program; all interfaces of a session share the session, one call at a time. No
+code above these ports names a kind: `slotkeeper.core.sources.registry` and `slotkeeper.core.sinks.registry` open a kind
+by its name in the configuration. `TableReader` is for the comparison of a table. `Changelog` is for readers in other
+programs: it fixes a range's end before the read, and not every source kind has it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from slotkeeper.core.ports.source import (
 )
 
 Key = tuple[str, ...]
-"""A row's key: the text form of each key column under the pinned text settings, in canonical form."""
+"""A row's key: the canonical text form of each key column under the session's pinned text settings."""
 
 COUNTED = "counted"
 """The hash form of a column that every kind supports: its text, preceded by the text's length."""
@@ -93,14 +93,14 @@ class Checksum:
 
 
 class TableReader(Protocol):
-    """One of the two tables of a comparison. Both must order keys alike and write equal values alike.
+    """One of the two tables of a comparison. Both must sort keys and format values in the same way.
 
     Each call sees one snapshot of the table; different calls can see different snapshots.
     """
 
     @property
     def label(self) -> str:
-        """The table's name for messages."""
+        """The table's name in messages."""
 
     @property
     def columns(self) -> Sequence[str]:
@@ -108,7 +108,7 @@ class TableReader(Protocol):
 
     @property
     def signature(self) -> Sequence[str]:
-        """The order of keys and the encoding of text; both tables must have the same."""
+        """The sort order of keys and the text encoding, which must be the same for both tables."""
 
     def count(self, bounds: KeyRange) -> int:
         """Return the number of rows in the range."""
@@ -117,7 +117,7 @@ class TableReader(Protocol):
         """Return count and hash of the range, computed by the server."""
 
     def split(self, bounds: KeyRange, rows: int) -> list[Key]:
-        """Return the keys inside the range at which a part of about `rows` rows starts, ascending."""
+        """Return the keys, in ascending order, that split the range into parts of about `rows` rows."""
 
     def rows(self, bounds: KeyRange, limit: int) -> list[tuple[Key, str]]:
         """Return key and hash of each row of the range, at most `limit`, unordered."""
@@ -131,10 +131,10 @@ class ComparedKey(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The column's name."""
 
     def of_copy(self, text: str) -> str:
-        """Convert a value from the text in a copy of the source to the reader's canonical form."""
+        """Convert a value's text in a copy of the source to the reader's canonical form."""
 
 
 class ComparedTable(TableReader, Protocol):
@@ -149,7 +149,7 @@ class ComparedTable(TableReader, Protocol):
         """The hash form of each compared column."""
 
     def hashes_by(self, forms: Sequence[str]) -> None:
-        """Set the columns' hash forms; both tables of a comparison must have the same."""
+        """Set the columns' hash forms; both tables of a comparison must use the same forms."""
 
 
 class TableSession(Protocol):
@@ -167,7 +167,7 @@ class TableSession(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FollowedTable:
-    """A table that configured jobs read; `followers`: the jobs that follow its binlog, each narrowed to this table."""
+    """A table that configured jobs read; `followers`: the jobs that follow its binlog, each reduced to this table."""
 
     name: str
     followers: tuple[JobSpec, ...]
@@ -191,7 +191,7 @@ class SourceAsked:
 class SinkAsked:
     """Inputs of `doctor` for a sink; `jobs`: the jobs that write to it, once per channel.
 
-    `identity_of` returns a job's source table, None if unknown, and the channel's objection to it.
+    `identity_of` returns a job's source table (None if unknown) and the channel's objection to that table.
     """
 
     name: str
@@ -252,7 +252,7 @@ class Probe(Protocol):
     """The number of questions."""
 
     def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
-        """Return the plan of a probe; only reads. Raises Refused if a probe is impossible there."""
+        """Return the plan of a probe; changes nothing. Raises Refused if a probe is impossible there."""
 
     def ask(
         self,
@@ -266,7 +266,7 @@ class Probe(Protocol):
         """Execute a plan; `left` receives the tables that could not be dropped; `ending` is called before the drops."""
 
     def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
-        """Return the answer to each question that has a switch of the stand-in; None if unknown."""
+        """Return the answer to each question for which the stand-in has a switch; None if unknown."""
 
 
 class SourceKind(Protocol):
@@ -276,11 +276,11 @@ class SourceKind(Protocol):
     """Whether the kind stores positions, creates slots, and has one stream for all channels."""
 
     gives: tuple[Encoding, ...]
-    """The encodings in which it supplies a batch."""
+    """The encodings in which the source supplies a batch."""
 
     @property
     def positions(self) -> Positions:
-        """Return the parser of its positions."""
+        """Return the parser of the kind's positions."""
 
     @property
     def manual(self) -> ManualSql:
@@ -288,7 +288,7 @@ class SourceKind(Protocol):
 
     @property
     def probe(self) -> Probe:
-        """Return its probe."""
+        """Return the kind's probe."""
 
     def connect(self, login: Login) -> SourceSession:
         """Return a session that opens at its first call."""
@@ -307,7 +307,7 @@ class AuditCopy(Protocol):
     """A copy of the audit at a sink."""
 
     def append(self, line: AuditLine, chain: str, head: str) -> None:
-        """Append a line with its audit's name and its hash, in its own transaction; raises the sink's errors."""
+        """Append a line, its audit's name and its hash, in a separate transaction; raises the sink's errors."""
 
     def heads(self, chains: Sequence[str]) -> list[CopiedHead]:
         """Return the hashes of these audits' lines, the oldest first; none before the first copy. Creates nothing."""
@@ -339,7 +339,7 @@ class BatchSession(SinkSession, Protocol):
     """One session at a sink that cannot store progress rows."""
 
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> BatchSink | LabelSink:
-        """Return a worker's sink of ranges and chunks for the target of a job's channel."""
+        """Return the sink with which a worker writes ranges and chunks to the target of a job's channel."""
 
     def target(self, job: JobSpec, store: Store | None = None) -> Target:
         """Return the target of a job's channel, compared with its record at the store if given."""
@@ -352,19 +352,19 @@ class BatchSession(SinkSession, Protocol):
 
 
 class StoreSession(SinkSession, Protocol):
-    """One session at a sink that is a store: it has progress rows, of its own jobs or of sinks beside it."""
+    """One session at a sink that is a store: it has progress rows, for its own jobs or for other sinks."""
 
     def targets(self) -> TargetReader:
-        """Return a reader of its own targets."""
+        """Return a reader of the store's own targets."""
 
     def target_records(self) -> TargetRecords:
-        """Return the target records of a sink beside it."""
+        """Return the target records of a sink that uses this store."""
 
     def step_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> StepSink:
-        """Return a worker's sink of steps and chunks for the target of a job's channel."""
+        """Return the sink with which a worker writes steps and chunks to the target of a job's channel."""
 
     def batches(self, job: JobSpec, identity: TableIdentity) -> BatchWriter:
-        """Return a writer of batches without progress rows to a job's target, created on request."""
+        """Return a writer of batches to a job's target, without progress rows; the target is created on request."""
 
     def query_sink(self, target: QueryTarget) -> QuerySink:
         """Return the sink of a Spark query, which fences its own batches."""
@@ -376,10 +376,10 @@ class StoreSession(SinkSession, Protocol):
         """Return the progress rows with the steps of a reset."""
 
     def decisions(self, quarantines: bool = False) -> Decisions:
-        """Return a worker's calls for a sink beside this store; `quarantines`: its job quarantines rejected rows."""
+        """Return a worker's calls for a sink that uses this store; `quarantines`: the job quarantines rejected rows."""
 
     def replays(self, key: LaneKey) -> ReplaysBeside:
-        """Return the calls of a replay into a sink beside this store for a slot's table; ignores the key's shard."""
+        """Return the calls of a replay of a slot's table into a sink that uses this store; ignores the key's shard."""
 
     def quarantine(self) -> Quarantine:
         """Return the quarantine of this sink's targets."""
@@ -403,7 +403,7 @@ class StoreSession(SinkSession, Protocol):
         """Return the account of the query that reads a slot; ignores the key's shard."""
 
     def audit(self) -> AuditCopy:
-        """Return the copy of the audit there."""
+        """Return the copy of the audit at this sink."""
 
     def ping(self) -> None:
         """Return once the server has answered; raises a SlotkeeperError, Unreachable after a few seconds."""
@@ -413,13 +413,13 @@ class SinkKind(Protocol):
     """A sink kind."""
 
     traits: SinkTraits
-    """Its capabilities, which determine what a job guarantees."""
+    """The kind's capabilities, which determine what a job guarantees."""
 
     no_reset: str
-    """Why a slot of its jobs cannot be reset; empty if it can be reset."""
+    """Why slots of jobs with this sink cannot be reset; empty if they can."""
 
     takes: tuple[Encoding, ...]
-    """The encodings of a batch that it accepts."""
+    """The encodings of a batch that the sink accepts."""
 
     def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
         """Return a session at a store, which opens at its first call; raises Defect for another sink.
@@ -449,8 +449,8 @@ class Changelog(Source, Protocol):
     def end_of(self, shard: Shard, after: Position, up_to: Position, status: SlotStatus) -> Position:
         """Return the end of the complete part of (after, up_to]: reading up to that end always returns the same rows.
 
-        `status` was read before. If `up_to` is the newest position in it, that end is the last visible event, because
-        more events can still arrive.
+        `status` was read before this call. If `up_to` is the newest position in `status`, the returned end is the last
+        visible event, because more events can still arrive.
         """
 
     def copy_images(

@@ -1,8 +1,9 @@
-"""Ports of a sink: batches and their commit, rejected rows, locks, Spark queries, its targets.
+"""Ports of a sink: batches and their commit, rejected rows, locks, Spark queries, and targets.
 
 A sink with progress rows commits a step together with them in one transaction, under their fence (`StepSink`). A sink
-without progress rows works in two parts (`BatchSink`), between which a separate store decides (`Decisions` of
-`slotkeeper.core.ports.driver`); `slotkeeper.core.engine.worker.two_part` makes a `StepSink` of both (ADR 23).
+without progress rows writes in two parts (`BatchSink`), between which a separate store records the decision
+(`Decisions` of `slotkeeper.core.ports.driver`); `slotkeeper.core.engine.worker.two_part` combines both into a
+`StepSink` (ADR 23).
 
 A Spark query has an id, which its checkpoint retains; its batches have ascending numbers. The sink records the query of
 a target and its last batch in the transaction that writes the rows: that is the fence. A store has an account of a
@@ -10,7 +11,7 @@ query that reads a slot; the account is informational only.
 
 While a job runs, its target is checked: its current state, and whether a start would still accept it (ADR 63).
 
-All calls block; each raises an error of `slotkeeper.core.errors` and nothing else.
+All calls block; they raise only errors of `slotkeeper.core.errors`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from slotkeeper.core.errors import Refused, SlotkeeperError
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The highest first number of the staged rows, and the highest second number at the range's last first number.
+    """The highest first number of the staged pairs, and the highest second number at the range's last first number.
 
     Both are None without rows.
     """
@@ -48,7 +49,7 @@ class StepSink(Protocol):
     """A worker's sink: it stages and commits one transaction after another, under the fence."""
 
     encoding: Encoding
-    """The encoding of a batch that it reads; `slotkeeper.core.drivers.pipe` converts a source's other one, once."""
+    """The encoding of a batch that the sink reads; `slotkeeper.core.drivers.pipe` converts another encoding once."""
     names_rows: bool
     """Whether an isolating step of a job without quarantine raises RowRefused with the row's key."""
 
@@ -75,13 +76,13 @@ class StepSink(Protocol):
         """
 
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """Take the planned chunk and fill the target in one open transaction; return None if the chunk is not free."""
+        """Claim the planned chunk and fill the target in one open transaction; return None if the chunk is not free."""
 
     def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
         """Copy like `copy_chunk`; quarantine the rows that the target rejects."""
 
     def finish_chunk(self) -> None:
-        """Commit the chunk that `copy_chunk` left open."""
+        """Commit the transaction that `copy_chunk` left open."""
 
     def rest(self, session: str = "") -> None:
         """Prepare for the next task: roll back an open transaction, and end a session after long use.
@@ -104,12 +105,12 @@ class BatchWriter(Protocol):
 
 
 Fields = tuple[str | None, ...]
-"""A row of `Encoding.ROWS`: point, sequence, type and columns in a step, only the columns in a chunk; None is NULL."""
+"""A row of `Encoding.ROWS`: in a step, point, sequence, type and columns; in a chunk, only columns. None is NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`count` rows for a sink beside its store: the rows of a lane's range, or of a chunk (then `key` names no shard).
+    """`count` rows for a sink with a separate store: of a lane's range, or of a chunk (then `key` names no shard).
 
     `label` names the rows in messages; after a reset, the same label can name other rows. `rows` can be iterated
     repeatedly, in the source's order.
@@ -131,7 +132,7 @@ class Outcome(Enum):
 
 @runtime_checkable
 class LabelSink(Protocol):
-    """A sink with labels and two-phase commit, beside a store whose plans use the labels (ADR 41); one session.
+    """A sink with labels and two-phase commit; the plans in its separate store use the labels (ADR 41); one session.
 
     A label consists of letters, digits, `_`, `-` and `:`, at most 128 characters; a load's number contains no blank.
     """
@@ -148,9 +149,10 @@ class LabelSink(Protocol):
         """Return a new label for a plan of this batch; sends nothing."""
 
     def send(self, batch: Batch, label: str) -> str:
-        """Send all rows, still invisible; return the number of the load.
+        """Send all rows without making them visible; return the number of the load.
 
-        Empty if the label's load is already committed. A load of unknown state under the label is aborted first.
+        The number is empty if the label's load is already committed. A load of unknown state under the label is aborted
+        first.
         """
 
     def commit(self, label: str, load: str) -> Outcome:
@@ -163,7 +165,7 @@ class LabelSink(Protocol):
         """Abort a load that is pre-committed under a withdrawn plan's label; ignores failures."""
 
     def write_chunk(self, batch: Batch) -> None:
-        """Write the rows of a chunk at once, visible immediately."""
+        """Write the rows of a chunk; they become visible immediately."""
 
     def trial(self, rows: Callable[[], Iterator[Fields]], count: int, chunk: bool) -> int:
         """Return how many of these rows, one per key, the target rejects now; none becomes visible."""
@@ -188,20 +190,20 @@ class BatchSink(Protocol):
         """Send the rows without making them visible, and return a token of at most 200 characters.
 
         The token is empty if the server cannot store invisible rows: then nothing was sent. Every possible rejection
-        must be raised here: a decided range must be written, or a user has to act.
+        must be raised here: once a range is decided, only a user can resolve a rejection.
         """
 
     def commit(self, token: str) -> bool:
-        """Make prepared rows visible; repeating a token changes nothing. Return False if the server forgot the token.
+        """Make prepared rows visible; repeating a token changes nothing. Return False if it is unknown to the server.
 
-        A forgotten token may have been committed, so its rows are written again, and counted.
+        An unknown token may have been committed, so its rows are written again, and counted as repeats.
         """
 
     def discard(self, token: str) -> None:
         """Discard prepared rows that will certainly not be decided."""
 
     def write(self, batch: Batch) -> None:
-        """Write the rows at once, visible immediately; the call can be a repeat, and can be cut off at any row."""
+        """Write the rows, immediately visible; the call can be a repeat, and can be interrupted at any row."""
 
     def write_chunk(self, batch: Batch) -> None:
         """Write the rows of a copy's chunk, which are older than those of any range."""
@@ -217,10 +219,10 @@ class BatchSink(Protocol):
 
 
 class ReplaysBeside(Protocol):
-    """Replays of a slot's table into a sink beside the store that has its entries (ADR 50).
+    """Replays of a slot's table into a sink whose separate store has the quarantine entries (ADR 50).
 
-    A replay is a plan without width: its load is armed on every lane that can have the row, so that no task plans
-    anything else there until a task or replay resolves it.
+    A replay is stored as a plan of an empty range: its load is armed on every lane that can have the row, so that no
+    task plans anything else there until a task or replay resolves it.
     """
 
     def waiting(self) -> Sequence[tuple[str, str]]:
@@ -252,10 +254,10 @@ class Quarantine(Protocol):
         """Return the number of quarantined rows by slot's table; tables without any are absent."""
 
     def values(self, key: LaneKey) -> Sequence[dict[str, str | None]]:
-        """Return the quarantined rows of a slot's table, by target column; an old half has only its old key."""
+        """Return the quarantined rows of a slot's table, by target column; an update's old half has only its key."""
 
     def ids(self, key: LaneKey) -> list[int]:
-        """Return the quarantined entries of a slot's table, in the order in which they were read."""
+        """Return the ids of a slot's table's quarantined entries, in the order in which the rows were read."""
 
     def replay(self, id: int, job: JobSpec, key: LaneKey, identity: TableIdentity, by: str, reason: str) -> Replayed:
         """Apply an entry to the target of the job's channel in one transaction; raises Refused during a copy."""
@@ -266,14 +268,14 @@ class Quarantine(Protocol):
 
 @runtime_checkable
 class SessionEnder(Protocol):
-    """Finds one server's session that a session of this login waits for, and ends it."""
+    """Finds a session of one server that blocks a session of this login, and ends it."""
 
     def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
         """Return the session of that pid if a session of this login waits for it at this moment, else None.
 
-        With `end`, the same statement ends the session, if it is the client session that began then, belongs to no job,
-        and the login is allowed to end it; if a server has no such statement, the session is ended right after the
-        query. Raises Refused if a server of this kind cannot determine that.
+        With `end`, a start time, the same statement ends the session if it is a client session that started then,
+        belongs to no job, and the login is allowed to end it; if a server has no such statement, the session is ended
+        right after the query. Raises Refused if this kind of server cannot report blocking sessions.
         """
 
     def is_there(self, pid: int, began: float) -> bool:
@@ -281,7 +283,7 @@ class SessionEnder(Protocol):
 
 
 class LockReader(SessionEnder, Protocol):
-    """Repeatedly reads one sink's lock waits; the last answer lets a wait continue between two attempts."""
+    """Repeatedly reads one sink's lock waits; it remembers a wait between two attempts of the waiting session."""
 
     def read(self, now: float) -> Sequence[LockWait]:
         """Return the current waits within a few seconds; `now`: this host's clock in seconds since 1970.
@@ -293,7 +295,7 @@ class LockReader(SessionEnder, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueryTarget:
-    """A target and the data staged for it; `columns`: in the order of the staged values; `key`: its key columns' names.
+    """A target and the data staged for it; `columns`: in the order of the staged values; `key`: its key's column names.
 
     A text column can be written to a column of any type that parses its text. `ordered` rows are a changelog; others
     are upserts, at most one per key and batch. `successor_of`: the id of the query that wrote the target before and
@@ -348,7 +350,7 @@ class QuerySink(Protocol):
         """
 
     def discard(self) -> None:
-        """Free staged rows that no run can need; undo nothing, and ignore failures."""
+        """Delete staged rows that no run needs any more; revert nothing, and ignore failures."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -376,7 +378,7 @@ class QueryAccounts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One target to check: its job, narrowed to the channel, the mirrored columns of the target, and its record.
+    """One target to check: its job, restricted to the channel, the target's mirrored columns, and its last record.
 
     Rows are counted up to `most`.
     """
@@ -400,7 +402,7 @@ class Applied:
 
 
 class TargetRecords(Protocol):
-    """The records of targets at a store, for sinks beside it."""
+    """The records of targets in a store, for sinks that use the store."""
 
     def applied(self, jobs: Sequence[JobSpec]) -> Mapping[str, Applied]:
         """Return the counts for the channel of each job, by source table, in one statement."""
@@ -419,13 +421,13 @@ class TargetRecords(Protocol):
 
 
 class TargetSight(Protocol):
-    """The targets of a sink beside its store; written rows can take up to `late` seconds to become visible."""
+    """The targets of a sink with a separate store; written rows can take up to `late` seconds to become visible."""
 
     @property
     def late(self) -> float: ...
 
     def sight(self, asked: Sequence[Asked]) -> Mapping[str, TargetSeen | SlotkeeperError]:
-        """Return each target's state by source table, without a store's counts; an error if it is unknown."""
+        """Return each target's state by source table, without a store's counts; an error if the state is unknown."""
 
     def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
         """Return why a start would reject the target of a job's channel now; None if it would not."""
@@ -435,10 +437,10 @@ class TargetSight(Protocol):
 
 
 class TargetReader(Protocol):
-    """Reads the targets of a sink over a separate session."""
+    """Reads the targets of a sink in a separate session."""
 
     def read(self, asked: Sequence[Asked]) -> Mapping[str, TargetSeen | SlotkeeperError]:
-        """Return each target's state by source table, in one statement; an error for an unreadable one."""
+        """Return each target's state by source table, in one statement; an error for an unreadable target."""
 
     def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
         """Return why a start would reject the target of a job's channel now; None if it would not."""
@@ -452,7 +454,7 @@ class TargetReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A watched target: its job, narrowed to the channel, the source's table, and the target's mirrored columns."""
+    """A watched target: its job, restricted to the channel, the source's table, and the target's mirrored columns."""
 
     job: JobSpec
     identity: TableIdentity
@@ -462,7 +464,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """A loop's targets by source table, with their reader; without a reader, no registration waits for a check."""
+    """A driver loop's targets by source table, and their reader; without it, no registration waits for a check."""
 
     reader: TargetReader | None = None
     tables: Mapping[str, Watched] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Ports of a source: reading one binlog table, writing its slot's points, and reading slots and rows.
 
-All calls block; each raises an error of `slotkeeper.core.errors` and nothing else.
+All calls block; they raise only errors of `slotkeeper.core.errors`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Waiter:
 
     @property
     def text(self) -> str:
-        """The transaction's name for messages."""
+        """The transaction's name in messages."""
         if not self.pid:
             return f"prepared transaction {self.started} ({self.user}, database {self.application})"
         return f"pid {self.pid} ({self.user}, {self.application or 'no name'})"
@@ -57,10 +57,10 @@ class OpenTransactions(Protocol):
     """The transactions that were open at one moment."""
 
     def left(self) -> str:
-        """Return a text that names the transactions still open; empty once all have certainly ended."""
+        """Return a message that names the transactions that are still open; empty once all have certainly ended."""
 
     def advice(self, job: str) -> str:
-        """Return the user's action for transactions that do not end."""
+        """Return what a user can do about transactions that do not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class WaitsAsked:
-    """The subject of a query for waits: the tables that jobs follow, each with its slots and their jobs."""
+    """The tables whose waits are queried: those that jobs follow, each with its slots and the job of each slot."""
 
     tables: Mapping[str, Mapping[str, str]]
 
@@ -119,20 +119,20 @@ class Source(Protocol):
     def next_range(self, after: Position, status: SlotStatus, width: int) -> Position:
         """Return the end of the range after `after`: at most the status's latest, and about `width` wide.
 
-        The result is `after` itself if the step has enough rows without this range (`Bounded`). The end can be stored,
-        and the range read again with the same rows. `width` is in the source's own unit. Raises Trouble if rows cannot
-        represent the next change; everything before it is readable.
+        The result is `after` itself if the step has enough rows without this range (`Bounded`). If the end is stored,
+        the range can be read again and has the same rows. `width` is in the source's own unit. Raises Trouble if rows
+        cannot represent the next change; everything before it is readable.
         """
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
-        """Write the rows of (after, up_to]: both numbers of `Position.pair`, type, user columns; return their number.
+        """Write the rows of (after, up_to]: both numbers of `Position.pair`, type, user columns; return the row count.
 
-        A source of COPY text writes COPY text; a source of rows writes each row by `slotkeeper.core.drivers.pipe.put`;
-        `out` converts if the sink reads the other encoding.
+        A source of COPY text writes COPY text; a source of rows writes each row with
+        `slotkeeper.core.drivers.pipe.put`; `out` converts if the sink reads the other encoding.
         """
 
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
-        """Return the position of a lane that has applied all of (after, up_to]; `top`: the highest staged pairs.
+        """Return the position of a lane that has applied all of (after, up_to]; `top`: its highest staged numbers.
 
         `status` was read after the rows; the position carries its values for `SlotAdmin.confirm`.
         """
@@ -147,7 +147,7 @@ class Source(Protocol):
         """Split the table into chunks of about `rows` rows in one pass."""
 
     def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
-        """Write the user columns of one chunk's rows in the same encoding; return their number."""
+        """Write the user columns of a chunk's rows in the encoding of `copy_changes`; return the number of rows."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -198,10 +198,10 @@ class SlotAdmin(Protocol):
         """Hold one open session for the block: a lost session is not reopened inside it."""
 
     shown_as: str
-    """The server's name for the session that registers the channel; "": the session's own."""
+    """The name under which the server shows the session that registers the channel; "": the session's own name."""
 
     cleared_for: int
-    """The last sink connection (`generation`) for which the end of the lane's other registrars was confirmed."""
+    """The last sink connection (`generation`) for which the lane's other registering sessions have certainly ended."""
 
     def end_rivals(self) -> bool:
         """End other sessions that register the same lane; return False if their end is not certain."""
@@ -215,7 +215,7 @@ class SlotAdmin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """A lane's confirmation: `before` is the last registration; `check` is called before each call.
+    """The confirmation of a lane's position; `before`: the last registration; `check` runs before each source call.
 
     `fingerprint`: the fingerprint of the lane's table. `probe` is called at named points.
     """
@@ -228,13 +228,14 @@ class Confirmation:
 
 
 class Retention(SlotAdmin, Protocol):
-    """Further calls of a start without a copy, and of a reset: how far back a table's binlog reaches, and its points.
+    """Additional calls for a start without a copy, and for a reset: about a table's oldest records, and its points.
 
-    `read_status` and registrations are sent only for an existing slot, because the query creates a missing slot (DWS).
+    `read_status` and registrations are sent only for an existing slot, because on DWS the status query creates a
+    missing slot.
     """
 
     words: SlotWords
-    """The source's texts about its slots."""
+    """The source's strings about its slots."""
 
     def identify(self) -> TableIdentity:
         """Same as `Source.identify`."""
@@ -249,13 +250,13 @@ class Retention(SlotAdmin, Protocol):
         """Combine the registered points of one slot on one DN."""
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> Mapping[str, FirstRecord]:
-        """Return the first record at or after a position by DN; without a position, the first of all."""
+        """Return the first record at or after a position by DN; without a position, the oldest record."""
 
     def at_time(self, at: str) -> dict[str, Position | None]:
         """Return the position of the first record at or after a time by DN; raises Refused if records have no time."""
 
     def since(self, at: str) -> dict[str, Position | None]:
-        """Return the first position of a record at or after a time by DN, below all positions of other DNs.
+        """Return by DN the smallest position of a record at or after a time, below all positions of other DNs.
 
         Raises Refused if records have no time.
         """
@@ -264,16 +265,16 @@ class Retention(SlotAdmin, Protocol):
         """Return the number of changes after `low` up to `high`, by kind."""
 
     def count_rows(self) -> RowCount:
-        """Return the number of rows of a copy, within 5 s; unknown if the table is unreadable."""
+        """Return the number of rows that a copy would read, within 5 s; unknown if the table is unreadable."""
 
     def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> Kept:
         """Return the registration of a lane that starts at a position; `record`: its first needed record, if known."""
 
     def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> Kept:
-        """Return the slot's state for a lane moved to a position, `back` or ahead; `before`: the current state."""
+        """Return the slot's state for a lane moved to a position, `back` or forward; `before`: the current state."""
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        """Register exactly this state for a slot in the state `first`; check each part before the next.
+        """Register exactly this state for a slot with the status `first`; check each part before registering the next.
 
         `lost`: the slot did not exist when the reset was planned. Raises Refused if the server rejects it, SLOT LOST if
         the slot is lost meanwhile.
@@ -307,10 +308,10 @@ class SlotCalls:
 
 @dataclass(frozen=True, slots=True)
 class DdlWords:
-    """A dialect's texts about DDL that waits for slots or clears them; `waits`: by action; {limit} is the duration.
+    """Strings of one kind of source about DDL that waits for slots or clears them; {limit} is replaced by the duration.
 
-    `limit`: the duration if unknown, `limit_of` if known. `clears`: the DDL that clears slots. `lost_by`: the same for
-    the shown slot. `blocked`: the actions that wait, in a few words. `note`: a caution.
+    `waits`: by action. `limit`: the duration if it is unknown, `limit_of` if it is known. `clears`: the DDL that clears
+    slots. `lost_by`: the same for the shown slot. `blocked`: the actions that wait, in a few words. `note`: a caution.
     """
 
     waits: Mapping[str, str]
@@ -324,14 +325,15 @@ class DdlWords:
 
 @dataclass(frozen=True, slots=True)
 class SlotWords:
-    """A dialect's texts about slots: unknown facts, and what happens to slots; "" is not shown.
+    """Strings of one kind of source about slots: unknown facts, and what happens to slots; "" is not shown.
 
-    `head`: about a table, with {ttl} and {timeout}. `ttl`: the name of its time to live. `part`: the name of a lane's
-    part of the source (`Positions.part`). `short`: the slot did not reach the newest position when it was moved there.
-    `identity`: what distinguishes tables of one name. `marks`: the names of a slot's values on one DN
-    (`Positions.marks`), none if the server stores none: then Slotkeeper's own position is shown. `retains`: the source
-    retains records until slots have passed them; else it deletes them by age, and no slot expires. `there`: a slot is
-    complete. `no_expiry`: why a reset has no TTL to check. `ddl`: None if no DDL waits for readers or clears a slot.
+    `head`: about a table, with {ttl} and {timeout}. `ttl`: the name of a table's time to live. `part`: the name of a
+    lane's part of the source (`Positions.part`). `short`: the slot did not reach the newest position when it was moved
+    there. `identity`: what distinguishes tables with the same name. `marks`: the names of a slot's values on one DN
+    (`Positions.marks`), none if the server stores none: then Slotkeeper's own position is shown. `retains`: whether the
+    source retains records until all slots have read them; if not, it deletes them by age, and no slot expires. `there`:
+    the statement that a slot is complete. `no_expiry`: why a reset has no TTL to check. `ddl`: None if no DDL waits for
+    readers or clears a slot.
     """
 
     no_list: str = "the server cannot list slots: only configured slots are shown, from Slotkeeper's progress rows"
@@ -374,7 +376,7 @@ class SlotViewer(Protocol):
     """The statements of this kind's slot commands."""
 
     words: SlotWords
-    """Its texts about its slots."""
+    """The kind's strings about its slots."""
 
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
         """Return every registered point of a table; None if this kernel lacks the function."""
@@ -389,7 +391,7 @@ class SlotViewer(Protocol):
         """Return the DNs that hold a table: id by name."""
 
     def consumed(self, table: str, node: int = 0) -> bool | None:
-        """Whether every slot has read everything, on one DN or on all; None if the kernel does not report it."""
+        """Whether every slot has read all records, on one DN or on all; None if the kernel does not report it."""
 
     def ttl(self, table: str) -> Ttl | None:
         """Return the seconds for which the source retains unregistered slots; None if the table does not exist."""
@@ -408,10 +410,10 @@ class SlotPoller(Protocol):
     """Calls for a screen of slots, each with one statement; none creates a slot."""
 
     words: SlotWords
-    """Its texts about its slots."""
+    """The kind's strings about its slots."""
 
     def read_table(self, table: str) -> TableAnswer | None:
-        """Return points and clock; None if the kernel just proved unable to list points: later answers have none."""
+        """Return points and clock; None if the kernel proves unable to list points; then, later answers have none."""
 
     def unread(self, table: str) -> Sequence[UnreadRows] | None:
         """Same as `SlotViewer.unread`."""

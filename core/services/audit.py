@@ -1,8 +1,8 @@
 """The audit of a command: a line before, a line after, a copy of both in the job's sink; and the audit's verification.
 
-The local file comes first and decides: if the line before cannot be written, nothing is done. A failed copy blocks
-nothing; it is reported, retried with the next line, and recorded in the outcome. Verification covers the file's own
-chain, and the hashes of its lines that sinks have.
+The local file is written first: if the line before an action cannot be written, the action is not carried out. A failed
+copy blocks nothing; it is reported, retried with the next line, and recorded in the outcome. Verification covers the
+file's own chain, and the hashes of its lines that sinks have.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def audited(
 
 @dataclass(frozen=True, slots=True)
 class SinkProof:
-    """One sink's answer; `fault`: why the sink could not be queried, and then nothing is compared."""
+    """One sink's answer; `fault`: why the sink could not be queried; nothing is compared then."""
 
     name: str
     compared: Compared | None = None

@@ -45,7 +45,7 @@ def peek(
 ) -> Page:
     """Read rows; `now` is a clock in seconds. Raises the source's errors, Refused for unknown names.
 
-    `ours`: the slot's position in the progress rows, for a source that stores none; other sources are queried.
+    `ours`: the slot's position in the progress rows, for a source that stores no positions; other sources are queried.
     """
     identity = reader.identity(table)
     names = [column.name for column in identity.columns]
@@ -96,7 +96,7 @@ def _shard(reader: BinlogReader, table: str, nodes: Mapping[str, int], ask: Ask,
         if name in at and one.point is not None and ((place := at[name]) is None or one.point >= place)
     ]
     choice = unread or [(at[name], name) for name in sorted(at)]
-    # an order over DNs, used only to find the first: pairs grow along a lane
+    # compare DNs by pair, only to find the first: the pairs of a lane increase
     name = min(choice, key=lambda one: one[0].pair if one[0] is not None else (-1, -1))[1]
     return Shard(name, nodes[name])
 
@@ -135,7 +135,7 @@ def slot_poller(loaded: Loaded, source: str, clock: Clock) -> StatusPoller:
 
 
 def place(loaded: Loaded, source: str, text: str) -> Position:
-    """Parse a typed position in the dialect of a source; reading includes the row at it. Raises ConfigError."""
+    """Parse a typed position in a source's format; the row at that position is read as well. Raises ConfigError."""
     positions = registry.open(loaded.sources[source].dialect).positions
     try:
         return positions.place(text).from_here

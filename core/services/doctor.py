@@ -1,8 +1,8 @@
-"""`doctor`: the requirements of jobs at servers, least privileges as GRANT statements, guarantees; and `--probe`.
+"""`doctor`: check what jobs require of servers, list least privileges (GRANT) and guarantees; and `--probe`.
 
 Without `--probe`, sessions only read: they create no slot, table or row, and each kind of server has its own checks
 (`slotkeeper.core.ports.kinds`). A probe runs between two audit lines. However it ends, its scratch tables are dropped
-before the end is reported; signals wait for that.
+before the end is reported; signals are held back until then.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def check_source(
 
 
 def _with_protocol(found: list[Finding], entry: SourceEntry, expected: str) -> list[Finding]:
-    """Probe the port's protocol, only after a failure: the port can belong to another server."""
+    """Probe the protocol of the port, but only after a failure: the port can belong to another kind of server."""
     if len(found) != 1 or found[0].level is not Level.FAIL:
         return found
     spoken = speaks(entry.endpoint.host, entry.endpoint.port)
@@ -250,7 +250,7 @@ def _login(entry: SourceEntry) -> Login:
 
 
 class Patience:
-    """Holds back termination signals: passes them on at once until `begin`, then holds them until the end.
+    """Holds back termination signals from `begin` until the end of the block; before `begin`, they take effect at once.
 
     It uses handlers, not a mask, because any thread of a process can receive a signal. Outside the main thread, no
     signal can be handled.

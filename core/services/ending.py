@@ -1,7 +1,7 @@
-"""End one session that blocks a job's: checked right before, with audit lines before and after.
+"""End one session that blocks a job's session, after a check, with audit lines before and after.
 
 The session is ended by its pid and its start time, in the statement that checks whether it blocks: a session that no
-longer blocks, or another session that has got its pid, is not ended.
+longer blocks, or another session that now has its pid, is not ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from slotkeeper.core.state.folder import StateFolder
 
 ACTION = "locks end"
 GONE_SECONDS = 5.0
-"""Seconds to wait for the session's end: a session at work checks for signals at its next pause."""
+"""Seconds to wait for the session's end, because a busy session does not check for signals continuously."""
 _POLL = 0.1
 _SINK = "sink "
 """Prefix of a sink's name among servers; only a sink's session has a copy of the audit."""
@@ -35,7 +35,7 @@ _SINK = "sink "
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The session to end, its server ("sink mart"), and the reason; `began` is None if it was not typed."""
+    """The session to end, its server ("sink mart"), and the reason; `began` is None if the user did not give it."""
 
     server: str
     pid: int

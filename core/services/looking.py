@@ -34,14 +34,14 @@ V = TypeVar("V")
 Question = tuple[K, Callable[[], V]]
 
 SECONDS = 7.0
-"""Seconds for all servers together: with its own start, a read-only command ends within 10 s."""
+"""Seconds for all servers together, so that a read-only command, including its startup, ends within 10 s."""
 
 
 def asked(lanes: Mapping[str, Sequence[Question[K, V]]], seconds: float | None = None) -> dict[K, V | SlotkeeperError]:
-    """Return the answer to each query, or its error; Unreachable instead of a late answer.
+    """Return the answer to each query, or its error; a late answer is replaced by Unreachable.
 
-    A lane is one server, by its name in messages. Its queries follow one another in one thread, which is abandoned if
-    it is late. Any other exception of a query is raised here.
+    A lane is one server, identified by its name in messages. Its queries run one after another in one thread, which is
+    abandoned if it is late. Any other exception of a query is raised here.
     """
     seconds = SECONDS if seconds is None else seconds
     found: dict[K, V | SlotkeeperError] = {}
@@ -54,7 +54,7 @@ def asked(lanes: Mapping[str, Sequence[Question[K, V]]], seconds: float | None =
                     found[key] = ask()
                 except SlotkeeperError as error:
                     found[key] = error
-        except Exception as error:  # the top of a thread: the command must not mistake it for silence
+        except Exception as error:  # report any error: it must not look like no answer
             defects.append(error)
 
     threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in lanes.values()]
@@ -85,14 +85,14 @@ def late(lane: str, seconds: float) -> Unreachable:
 
 
 def passwords(endpoints: Iterable[Endpoint]) -> None:
-    """Run the password commands of these endpoints first: a user may have to answer, outside the time limit."""
+    """Run the password commands of these endpoints before the time limit starts, because a user may have to answer."""
     for ref in {ref for one in endpoints for ref in (one.password, one.sslpassword) if ref.how == "command"}:
         with suppress(SlotkeeperError):  # the login reports it
             resolve(ref)
 
 
 STORE_LIMIT_MS = 30_000
-"""Milliseconds of one statement of a command at a store: a user waits, so less than the ten minutes of a step."""
+"""Milliseconds of one statement of a command at a store: less than a step's ten minutes, because a user waits."""
 
 
 def poll_name(what: str) -> str:
@@ -105,7 +105,7 @@ def poll_name(what: str) -> str:
 
 
 def open_source(kind: str, endpoint: Endpoint, name: str = "") -> SourceSession:
-    """Open a session at a source with the given name; without one, with that of a read-only command."""
+    """Open a session at a source with the given name; the default is the name of a read-only command."""
     return sources.open(kind).connect(login(endpoint, name or poll_name(endpoint.name)))
 
 
@@ -117,7 +117,7 @@ def viewing(kind: str, endpoint: Endpoint) -> Iterator[SlotViewer]:
 
 
 def open_store(job: JobSpec, limit_ms: int | None = None, name: str = "") -> StoreSession:
-    """Open a session at the store of a job's progress rows; without `name`, with that of a read-only command."""
+    """Open a session at the store of a job's progress rows; `name` defaults to that of a read-only command."""
     endpoint, kind = job.store_at
     endpoint = replace(endpoint, socket_timeout_ms=STORE_LIMIT_MS if limit_ms is None else limit_ms)
     positions = sources.open(job.source_kind).positions
@@ -132,7 +132,7 @@ NO_WAITS = "this kind of source does not report waits"
 class LocksSeen:
     """One server's answer: its `name`, its `place`, and `error` if it did not answer.
 
-    `untold`: why it cannot be queried, "" if it was queried; `hidden`: the facts that its login cannot see. A sink has
+    `untold`: why it cannot be queried, "" if it was queried; `hidden`: the facts that the login cannot see. A sink has
     `waits`, a source (`is_source`) has `source_waits`.
     """
 
@@ -153,7 +153,7 @@ class LocksSeen:
 
 @dataclass(slots=True)
 class _Sink:
-    """A sink before its first query, or with its session."""
+    """A sink and its session, which opens at the first query."""
 
     endpoint: Endpoint
     connect: Callable[[], SinkSession]
@@ -161,7 +161,7 @@ class _Sink:
     session: SinkSession | None = None
     reader: LockReader | None = None
     asking: threading.Lock = field(default_factory=threading.Lock)
-    """Held during a query: a late query keeps the session."""
+    """Held during a query, because a late query continues to use the session."""
 
     def ask(self, now: float) -> LocksSeen:
         if self.session is None:
@@ -176,7 +176,7 @@ class _Sink:
 
 @dataclass(slots=True)
 class _Source:
-    """A source before its first query, or with its session; `job` limits it to one job, "" for all."""
+    """A source and its session, which opens at the first query; `job` limits the waits to one job, "" for all."""
 
     endpoint: Endpoint
     connect: Callable[[], SourceSession]
@@ -185,7 +185,7 @@ class _Source:
     session: SourceSession | None = None
     reader: SourceWaitReader | None = None
     asking: threading.Lock = field(default_factory=threading.Lock)
-    """Held during a query: a late query keeps the session."""
+    """Held during a query, because a late query continues to use the session."""
 
     def ask(self, now: float) -> LocksSeen:
         if self.session is None:
@@ -203,10 +203,10 @@ class _Source:
 
 
 class ServerLocks:
-    """Repeats queries over the same sessions, which open at the first query."""
+    """Repeats queries in the same sessions, which open at the first query."""
 
     def __init__(self, loaded: Loaded, job: str = "") -> None:
-        """Prepare queries of all servers for all jobs' sessions; with `job`, of its servers for its own sessions."""
+        """Prepare queries of all servers about all jobs' sessions; with `job`, of its servers about its sessions."""
         prefix = session_name(job, "") if job else PREFIX
         jobs = [loaded.jobs[job]] if job else list(loaded.jobs.values())
         sinks = {_at(one.endpoint): one for each in jobs for one in _sinks(each, prefix)}
@@ -231,7 +231,7 @@ class ServerLocks:
 
         found: dict[int, LocksSeen] = {}
         for number, one in enumerate(self._servers):
-            if one.asking.locked():  # by an earlier query
+            if one.asking.locked():  # an earlier query is still running
                 found[number] = _late(one, seconds)
             else:
                 threading.Thread(target=work, args=(number, one), name=_NAME, daemon=True).start()
@@ -260,7 +260,7 @@ class ServerLocks:
 
 
 Asker = Callable[[], tuple[StoreSession | SourceSession, LockReader | SourceWaitReader | None]]
-"""Opens a session at a server, and its reader of waits; None if a server of this kind cannot report waits."""
+"""Opens a session at a server, and its reader of waits, or None if this kind of server cannot report waits."""
 
 
 def askers(loaded: Loaded) -> dict[str, Asker]:

@@ -1,8 +1,9 @@
 """The quarantine: reading it, and the two commands that end an entry.
 
 Each command is audited: an intent line before (if it cannot be written, nothing is done), each result after. A replay
-into a sink beside its store is a plan without width, armed before it is committed (ADR 50). Nothing else is planned on
-the row's lane until the replay is resolved, by this command, a later one, or a worker of the job.
+into a sink with a separate store is stored as a plan of an empty range, which is armed before it is committed (ADR 50).
+Nothing else is planned on the row's lane until the replay is resolved, by this command, a later one, or a worker of the
+job.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
 
 GAP_SECONDS = 20.0
-"""Seconds to wait for a moment without a running range on the lane."""
+"""Seconds to wait until no range is in progress on the lane."""
 _EVERY_S = 0.02
 _OTHER_COLUMNS = Refusal("", "", "the target's mirrored columns have changed since the row was quarantined")
 
@@ -47,7 +48,7 @@ class Replay:
     pause: Callable[[float], None] = time.sleep
 
     def carry_out(self, id: int) -> Replayed:
-        """Apply an entry; it stays if it fails again. Raises Busy if its lane is never idle, Refused during a copy."""
+        """Apply an entry; a failed one stays quarantined. Raises Busy if its lane stays busy, Refused during a copy."""
         key = self.job.lane_key()
         replays = self.store.replays(key)
         with closing(worker.session_beside(self.job, "errors")) as session:
@@ -95,7 +96,7 @@ class Replay:
 
 
 def resolve(sink: LabelSink, replays: ReplaysBeside, label: str, load: str) -> bool:
-    """Commit an armed replay and record it in the store; return False if it was not committed: its entry stays."""
+    """Commit an armed replay and record it in the store; return False if it was not committed (its entry stays)."""
     applied = sink.commit(label, load) is Outcome.COMMITTED
     replays.resolve(label, applied)
     return applied
@@ -179,7 +180,7 @@ def _each(
     act: Callable[[Quarantine, JobSpec, int], Replayed],
     on_each: OnEach,
 ) -> list[Replayed]:
-    """Run an action on each entry between two audit lines; a half handled with an earlier entry is skipped.
+    """Run an action on each entry between two audit lines; an entry handled with an earlier entry is skipped.
 
     `audit`: the folder of the audit, and the function that reports a failed copy.
     """
@@ -209,7 +210,7 @@ def _each(
 
 
 def _places(job: JobSpec, rows: Quarantine, ids: Sequence[int]) -> dict[int, JobSpec]:
-    """Return the job narrowed to the channel of each entry."""
+    """Return, by entry id, the job restricted to the entry's channel."""
     channels = {channel.source_table: _of(job, channel) for channel in job.channels}
     found = {}
     for id in ids:

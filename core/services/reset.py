@@ -36,9 +36,9 @@ probe: Probe = silent
 
 
 def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
-    """Return the job that reads a table by a slot, narrowed to that channel; raises ConfigError if there is none.
+    """Return the job that reads a table by a slot, restricted to that channel; raises ConfigError if there is none.
 
-    If a rejected job could be that job, its error is raised.
+    If a job with an invalid configuration could be that job, the error of its configuration is raised.
     """
     for job in loaded.jobs.values():
         if job.slot == slot and any(channel.source_table == table for channel in job.channels):
@@ -51,7 +51,7 @@ def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
 
 
 def refuse_place(job: JobSpec, text: str) -> None:
-    """Raise ConfigError for a text that is not a binlog position in the dialect of a job's source."""
+    """Raise ConfigError for a string that is not a binlog position in the format of a job's source."""
     positions = registry.positions(job.source_kind)
     try:
         positions.place(text)
@@ -74,8 +74,8 @@ def reset_context(
 ) -> Iterator[ResetContext]:
     """Yield the context of a reset of a job's slot, with the lease held until the block ends.
 
-    `tell` receives side failures, such as a failed copy of the audit; `alone`: the job has no table except the one to
-    which it was narrowed; `rate` returns the speed of its last copy.
+    `tell` receives secondary failures, such as a failed copy of the audit; `alone`: the job has no other table than
+    that of its channel; `rate` returns the speed of its last copy.
     """
     why = sinks.open(job.sink_kind).no_reset
     if why:

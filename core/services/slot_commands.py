@@ -51,9 +51,9 @@ from slotkeeper.core.wiring import worker
 from slotkeeper.core.wiring.worker import end_job_sessions
 
 FOLLOWED_LIMIT_MS = 2_000
-"""Milliseconds for a sink to return the tables of its progress rows, which are shown beside other facts."""
+"""Milliseconds for a sink to return the tables of its progress rows, which are only additional information."""
 OWN_SECONDS = 3.0
-"""Seconds for a sink to return its progress rows, login included; they are shown beside the source's answer."""
+"""Seconds for a sink to return its progress rows, login included; they only supplement the source's answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def own_lanes(job: JobSpec, now: datetime, silent: set[str] | None = None) -> li
     A sink in `silent` is not queried; a sink that does not answer is added to it.
 
     For a source that stores no positions, or retains nothing for slots, the result is Slotkeeper's own position, not a
-    registration: its time is that up to which everything is applied.
+    registration: its time is the time up to which all changes are applied.
     """
     silent, place = set[str]() if silent is None else silent, job.store_at[0].place
     try:
@@ -182,7 +182,7 @@ def _lanes(job: JobSpec) -> list[LaneSeen]:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Receives the plan, and reports side failures, such as a failed copy of the audit."""
+    """Receives the plan, and reports secondary failures, such as a failed copy of the audit."""
 
     show: Callable[[ChangePlan], None]
     tell: Tell = silent
@@ -197,7 +197,7 @@ class Changed:
 
 
 def _refuse(loaded: Loaded, source: str, verb: SlotVerb, owner: Owner | None) -> None:
-    """Raise the verb's objections before any query."""
+    """Raise the objections to a slot command before any query."""
     traits = registry.open(loaded.sources[source].dialect).traits
     refuse_unasked(traits, source, verb)
     if owner is None:  # it can be the slot of a job whose configuration could not be read
@@ -236,13 +236,13 @@ def change(
         if not consent.execute:
             return Changed(plan)
         refuse_without_consent(plan, consent)
-        # with a job's name in it, the job's next start can end this session if it hangs
+        # the name contains the job's name, so that the job's next start can end this session if it hangs
         name = worker.session_name(job.name, f"slots-{plan.verb}") if job else f"slotkeeper-slots/{slot}"[:63]
         verbs = open_source(entry.dialect, entry.endpoint, name).verbs(
             table, slot, job.binlog if job else BinlogOptions()
         )
         admin = stack.enter_context(closing(verbs))
-        # no registration of a killed driver can arrive after this one: its session is ended, or its time limit awaited
+        # end a killed driver's session or wait for its time limit: no registration of it can arrive after this one
         if job and not end_job_sessions(job, admin):
             time.sleep(LOST_ANSWER_WAIT)
 
@@ -271,7 +271,7 @@ def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
             owners = progress.lease_owners()
             what = explain_lease(f"{job.channel.source_table} slot {job.slot}", owners, holder)
             hint = end_it(owners) if is_stranger(owners) else "stop that job or wait for that command"
-            with suppress(SlotkeeperError):  # a query is not a process of Slotkeeper
+            with suppress(SlotkeeperError):  # a query is not a Slotkeeper job
                 if not is_stranger(owners) and (rows := progress.rows()) and all(row.of_query for row in rows):
                     hint = f"it is a DataFrame query: {WHERE_TO_ACT}"
             raise Refused(what, hint, where="sink")
@@ -285,7 +285,7 @@ def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
 
 
 WITHIN = 3.0
-"""Seconds for which a command waits for all stores together; their answers are shown beside other facts."""
+"""Seconds for which a command waits for all stores together; their answers are only additional information."""
 Queries = Mapping[tuple[str, str], QuerySeen]
 """The observed queries, by job and source table."""
 
@@ -303,7 +303,7 @@ def queries_of(jobs: Iterable[JobSpec], silent: set[str] | None = None, unasked:
     from a command is not queried, because the command may ask a user.
     """
     by_store: dict[object, list[JobSpec]] = {}
-    for job in jobs:  # also jobs that only copy once: a query reads the binlog all the same
+    for job in jobs:  # including jobs that only copy: a query can still read the binlog
         by_store.setdefault((job.store_at, job.progress_schema), []).append(job)
     lanes: dict[str, list[Question[object, Queries | None]]] = {}
     for store, mine in by_store.items():

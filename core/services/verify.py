@@ -27,7 +27,7 @@ SETTLE_SECONDS = 60.0
 
 
 def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Comparison:
-    """Compare the tables of a job's channel; if the job runs, a difference counts only once its lanes caught up."""
+    """Compare the tables of a job's channel; if the job runs, a difference counts only after its lanes caught up."""
     if start_at(job.start).partial:
         what = f"{job.channel.target} contains only the changes since the start of job {job.name} ({job.start})"
         raise Refused(f"{what}: a full comparison is not possible", 'only start = "initial" makes a full copy')
@@ -60,7 +60,7 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
 
 
 def settled(viewer: SlotViewer, progress: Rows, table: str, seconds: float = SETTLE_SECONDS) -> bool:
-    """Wait until every lane has passed the source's current newest point; return False if that is unknown.
+    """Wait until every lane has passed the source's current newest point; return False if that fails or is unknown.
 
     The newest point is queried without a slot: naming a missing slot would create it.
     """

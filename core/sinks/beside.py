@@ -37,7 +37,7 @@ def hash_of(part: object) -> str:
 
 
 class Line(Protocol):
-    """A session of a driver."""
+    """A session of a database driver."""
 
     def sever(self) -> None: ...
     def close(self) -> None: ...

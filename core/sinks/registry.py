@@ -1,6 +1,6 @@
-"""The kinds of sink by their name in the configuration (`kind`); a new kind is one line here.
+"""The kinds of sink by their name in the configuration (`kind`); a new kind needs one line here.
 
-A kind is imported when it is first used. Its traits are imported without it, for callers that need no driver.
+A kind is imported when it is first used. Its traits can be imported separately, for callers that need no driver.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ KINDS = {
     "doris": ("slotkeeper.core.sinks.doris.kind", "DORIS"),
     "hologres": ("slotkeeper.core.sinks.hologres.kind", "HOLOGRES"),
 }
-"""The module of each kind and its name there; the sibling module `traits` has its traits under the same name."""
+"""The module and name of each kind; the sibling module `traits` contains its traits under the same name."""
 
 
 @cache
 def open(kind: str) -> SinkKind:
-    """Return the kind with that name; raises Defect for a name that the configuration should have rejected."""
+    """Return the kind with this name; raises Defect for a name that the configuration should have rejected."""
     if kind not in KINDS:
         raise Defect(f"unknown sink kind {kind!r}")
     module, name = KINDS[kind]

@@ -1,9 +1,9 @@
-"""Records and compares, in a job's store, the state of its targets at a sink beside it, as for a store's own targets.
+"""Records the state of targets at a sink beside the store, in the job's store, and compares targets with the record.
 
 Two servers have no common snapshot. So an empty target is compared with the changes that the store counts after the
-read of the target, and with the batch decided by then: a batch is decided before it is written. A target with rows is
-recorded with the changes counted before the read, minus those that may not be visible yet. Both err on the side of no
-alarm.
+target was read, plus the batch that is decided by then (a batch is decided before it is written). A target with rows is
+recorded with the changes counted before the read, minus changes that may not be visible yet. Both rules avoid false
+alarms.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SeenBeside:
         return placed
 
     def _shown(self, table: str, changes: int, since: TargetSeen | None) -> int:
-        """Return how many of the counted changes the target certainly shows."""
+        """Return how many of the counted changes are certainly visible in the target."""
         now, late = time.monotonic(), self._sight.late
         counted = self._counted.setdefault(table, deque())
         counted.append((now, changes))
@@ -92,7 +92,7 @@ def _now(reader: TargetReader, job: JobSpec, columns: Sequence[str], since: Targ
 def refuse_changed(reader: TargetReader, records: TargetRecords, job: JobSpec, columns: Sequence[str]) -> None:
     """Raise TARGET CHANGED if a target differs from its record; otherwise record its present state."""
     record, due = records.recorded(job)
-    if due or not job.binlog.binlog:  # the job's copy decides what happens to the target
+    if due or not job.binlog.binlog:  # the job's pending copy decides what happens to the target
         return
     now = _now(reader, job, columns, record)
     why = changed(record, now)

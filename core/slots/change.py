@@ -1,12 +1,13 @@
 """The commands that change a slot (create, register a full-sync point, drop): plan, execution and check of each.
 
-All three follow one rule: they are a dry run unless executed with a reason and the typed name of the slot. If rows
+All three commands are dry runs unless they are executed with a reason and the typed name of the slot. If rows
 would be lost, their number has to be typed. A slot without a configured job, or a source whose environment is PROD,
 needs the typed name of the table as well.
 Create queries the slot's points on every DN, which creates the slot and starts recording. The slot stays unregistered:
-a first `jobs start` expects a point of 0 and takes any other point for another program's slot.
-Register moves a slot to now on every DN, for full data that arrived in another way; the slot's unread changes are
-skipped, so their number has to be typed. If the kernel cannot drop a slot, it is abandoned until its TTL clears it.
+a first `jobs start` expects a point of 0 and treats a slot with any other point as another program's slot.
+Register moves a slot to the newest point on every DN, for full data that was loaded in another way; the slot's unread
+changes are skipped, so their number has to be typed. If the kernel cannot drop a slot, the slot is abandoned until its
+TTL clears it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from slotkeeper.core.sqltext import dotted, literal
 
 PROD = "PROD"
 UNKNOWN_ROWS = "unknown"
-"""Typed instead of the number of rows if the server cannot count them."""
+"""The word to type instead of the number of rows if the server cannot count them."""
 
 SINK_SILENT = (
     "the sink of job {job} does not answer: its progress rows are unknown, and so is the effect on the next start"
@@ -41,9 +42,9 @@ AT_REST = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The configured job of a slot: `state` is None if it was never started here; `positions` counts its progress rows,
-    None if the sink does not answer. For a DataFrame query, `query` is why its slot cannot be changed and `query_to_do`
-    what its user has to do first; both are "" for other jobs."""
+    """The configured job of a slot: `state` is None if the job was never started here; `positions` is the number of its
+    progress rows, None if the sink does not answer. For a DataFrame query, `query` is the reason why its slot cannot be
+    changed, and `query_to_do` is what the user of the query has to do first; both are "" for other jobs."""
 
     job: str
     state: JobState | None = None
@@ -67,9 +68,9 @@ class Consent:
 
 @dataclass(frozen=True, slots=True)
 class ChangePlan:
-    """The effects of a command; `rows`: rows that no reader could read any more, None if they cannot be counted.
+    """The effects of a command; `rows` is the number of rows that would be lost, None if they cannot be counted.
 
-    `before` is the slot as it is; `highest`: the table's name has to be typed as well.
+    `before` is the present state of the slot; with `highest`, the table's name has to be typed as well.
     """
 
     verb: str
@@ -85,15 +86,15 @@ class ChangePlan:
 
     @property
     def what(self) -> str:
-        """The slot, as named in the audit."""
+        """The slot as it is named in the audit."""
         return f"{self.source} {self.table} slot {self.slot}"
 
     @property
     def rows_to_type(self) -> str:
         """The number of unread rows to type as consent to their loss; "" if there are none.
 
-        It is ten times the present number: a table in use gains rows until the command has been typed, and a slot that
-        started recently soon has twice as many.
+        It is ten times the present number of unread rows: a table in use gains rows while the command is being typed,
+        and a recently created slot soon has twice as many.
         """
         return UNKNOWN_ROWS if self.rows is None else str(10 * self.rows) if self.rows else ""
 
@@ -110,7 +111,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A slot command before any query."""
+    """A slot command as requested, before any query is sent."""
 
     source: str
     table: str
@@ -121,15 +122,15 @@ class Asked:
 
     @property
     def highest(self) -> bool:
-        """Whether the highest tier of consent is required."""
+        """Whether the strictest level of consent is required."""
         return self.owner is None or self.environment.upper() == PROD
 
 
 @dataclass(frozen=True, slots=True)
 class SlotVerb:
-    """One slot command: its plan and its execution; their TimeLeft is the time until the slot's TTL ends.
+    """One slot command: the functions that plan and execute it; their TimeLeft is the time until the slot's TTL ends.
 
-    `instead` is what a user does if the source creates slots implicitly, so that the command does not apply.
+    `instead` describes what to do at a source that creates slots implicitly, where the command does not apply.
     """
 
     name: str
@@ -140,7 +141,7 @@ class SlotVerb:
 
 
 def refuse_unasked(traits: SourceTraits, source: str, verb: SlotVerb) -> None:
-    """Raise Refused if the source creates slots implicitly: there is nothing to create, move or drop."""
+    """Raise Refused if the source creates slots implicitly, because there is then nothing to create, move or drop."""
     if not traits.slot_unasked:
         return
     what = f"source {source} has no slots, because any client can read its binlog: nothing to {verb.name}"
@@ -156,7 +157,7 @@ def seen(viewer: SlotViewer, asked: Asked) -> TableSlots:
 def planned(
     asked: Asked, verb: str, before: SlotView, rows: int | None, effects: Sequence[str], sql: Sequence[str]
 ) -> ChangePlan:
-    """Return the plan of the request; in `sql`, {} is replaced by the table and the slot as literals."""
+    """Return the plan for the request; in `sql`, {} is replaced by the table and the slot as literals."""
     names = f"{literal(dotted(asked.table))}, {literal(asked.slot)}"
     calls = tuple(each.replace("{}", names) for each in sql)
     place = (asked.source, asked.table, asked.slot)
@@ -169,10 +170,10 @@ def unread_rows(rows: int | None) -> str:
 
 
 def for_owner(owner: Owner | None, foreign: str, rows: str, no_rows: str) -> list[str]:
-    """Return the consequence for the slot's reader: one of these sentences, with {job} for the owning job.
+    """Return the consequence for the slot's reader: one of the given sentences, in which {job} is the owning job.
 
-    `foreign` if no configured job owns the slot; otherwise `rows` or `no_rows`, by whether the job's sink has
-    progress rows.
+    The sentence is `foreign` if no configured job owns the slot, `rows` if the job's sink has progress rows, and
+    otherwise `no_rows`.
     """
     if owner is None:
         return [foreign] if foreign else []
@@ -183,7 +184,7 @@ def for_owner(owner: Owner | None, foreign: str, rows: str, no_rows: str) -> lis
 
 
 def view_of(found: TableSlots, slot: str) -> SlotView:
-    """Return the slot as observed; if it is not listed, it is absent, or unknown on a server that lists no slots."""
+    """Return the slot as observed; an unlisted slot is absent, or unknown if the server lists no slots."""
     listed = next((one for one in found.slots if one.name == slot), None)
     if listed is not None:
         return listed
@@ -191,7 +192,7 @@ def view_of(found: TableSlots, slot: str) -> SlotView:
 
 
 def refuse_unless_at_rest(owner: Owner | None) -> None:
-    """Raise Refused while the owning job is running, may be running on another host, or should run."""
+    """Raise Refused if the owning job is running, may be running on another host, or is to be running."""
     if owner is not None and owner.query and owner.lives:
         raise Refused(owner.query, f"it is a DataFrame query: {owner.query_to_do}")
     if owner is None or owner.state is None:
@@ -281,7 +282,7 @@ NO_ROWS_TO_MOVE = (
 
 
 def plan_register(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
-    """Return the plan of a registration and what it skips; raises Refused if the slot does not exist."""
+    """Return the plan of a registration and the changes that it skips; raises Refused if the slot does not exist."""
     before = view_of(seen(viewer, asked), asked.slot)
     if before.exists is False:
         to_do = f"`slots create {typed(asked.table, asked.slot)}`"
@@ -295,7 +296,7 @@ def plan_register(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None
 def register(
     admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None
 ) -> Done:
-    """Move the slot and check: a DN counts as moved only if both points are at or after the newest point before."""
+    """Move the slot and check it: a DN counts as moved only if both points reached the previously newest point."""
     newest = viewer.latest(asked.table)
     names = sorted(viewer.nodes(asked.table))
     answered = admin.full_sync()
@@ -328,7 +329,7 @@ NO_ROWS_LEFT = "job {job} has no progress row: its next start creates the slot a
 
 
 def plan_drop(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> ChangePlan:
-    """Return the plan of a drop and its losses; raises Refused if the slot does not exist or this login cannot drop."""
+    """Return the plan of a drop and its losses; raises Refused if the slot does not exist or cannot be dropped."""
     found = seen(viewer, asked)
     before = view_of(found, asked.slot)
     if before.exists is False:
@@ -354,9 +355,9 @@ def plan_drop(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> Change
 
 
 def drop(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None) -> Done:
-    """Clear the slot and read the status again; a DN that still shows a point was missed.
+    """Clear the slot and read the status again; a DN that still shows a point is reported as missed.
 
-    If the kernel cannot clear it, nothing is sent; the result names when the slot expires.
+    If the kernel cannot clear the slot, nothing is sent, and the result states when the slot expires.
     """
     if not plan.sql:
         after = view_of(seen(viewer, asked), asked.slot)

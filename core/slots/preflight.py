@@ -1,7 +1,7 @@
-"""Verdicts on whether VACUUM FULL, a scale-out or a change of a table can start now, and what its slots retain.
+"""Verdicts on whether VACUUM FULL, a scale-out or a table change can start now, and what the table's slots retain.
 
-The server's own 0 or 1 (`pgxc_consumed_binlog_records`) decides; points and unread counts identify the
-slots that retain changes.
+The verdict follows the server's own answer, 0 or 1 (`pgxc_consumed_binlog_records`); points and unread counts identify
+the slots that retain changes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MayBegin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The owning job's apply rate in changes per second, from two of its reports."""
+    """The apply rate of the owning job in changes per second, calculated from two of its reports."""
 
     job: str
     per_second: float
@@ -45,7 +45,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A slot that retains changes on one DN; `point` names which of its two points, `rows` is None if not counted."""
+    """A slot that retains changes on one DN; `point` names the point that does so, `rows` is None if not counted."""
 
     slot: str
     job: str | None
@@ -82,7 +82,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """The answers for one table; `drain_seconds`: time for the owning jobs at their present rate, None: unknown."""
+    """The answers for one table; `drain_seconds`: time that the owning jobs need at the present rate, None: unknown."""
 
     source: str
     table: str
@@ -111,7 +111,7 @@ NO_DDL = "there, no DDL or maintenance waits for readers or clears unread change
 
 
 def gather(viewer: SlotViewer, source: str, table: str, owners: Mapping[str, str], timeout: int | None = None) -> Facts:
-    """Query a source; raises its errors, and Refused if no operation on it waits for readers."""
+    """Query a source; raises the source's errors, and Refused if no operation at the source waits for readers."""
     if viewer.words.ddl is None:
         raise Refused(f"{source} {table}: {NO_DDL}", "start at any time", where="source")
     consumed = viewer.consumed(table)
@@ -122,7 +122,7 @@ def gather(viewer: SlotViewer, source: str, table: str, owners: Mapping[str, str
 
 
 def judge(facts: Facts) -> Preflight:
-    """Return the verdicts; makes no queries."""
+    """Return the verdicts; no query is sent."""
     holders = _holders(facts)
     unread = _unread(facts)
     seconds, drain = _drain(facts, unread)
@@ -161,7 +161,7 @@ def rate_between(job: str, earlier: tuple[int, datetime], later: tuple[int, date
 
 
 def _holders(facts: Facts) -> list[Holder]:
-    """Return the slots with unread rows on a DN; if rows are not counted, the slots with the lowest point on a DN."""
+    """Return the slots with unread rows on a DN or, if rows are not counted, the slots with the lowest point there."""
     at: dict[tuple[str, str], dict[bool, Position | None]] = {}
     for point in facts.points or ():
         at.setdefault((point.slot, point.shard), {})[point.checkpoint] = point.point
@@ -197,7 +197,7 @@ def _holder(
 
 
 def _unread(facts: Facts) -> int | None:
-    """Return the rows that a slot has not read, counted once per DN; None if a count is unknown."""
+    """Return the number of unread rows, counted once per DN (of the slot with the most); None if a count is unknown."""
     if facts.unread is None or any(one.rows is None for one in facts.unread):
         return None
     by_shard: dict[str, int] = {}
@@ -207,7 +207,7 @@ def _unread(facts: Facts) -> int | None:
 
 
 def _waiting(facts: Facts, holders: Sequence[Holder]) -> tuple[MayBegin, str]:
-    """Return whether changes are unread according to the server, and which slots have not read them."""
+    """Return whether the action can start, and the slots with unread changes as text."""
     if facts.consumed is None:
         counted = [one for one in holders if one.rows]
         return (MayBegin.NO, _named(counted)) if counted else (MayBegin.UNKNOWN, facts.words.no_drained)
@@ -260,7 +260,7 @@ def _alter(facts: Facts, waiting: tuple[MayBegin, str]) -> ActionVerdict:
 
 
 def _drain(facts: Facts, unread: int | None) -> tuple[int | None, str]:
-    """Return (seconds, text): the longest time among the owning jobs; unknown if an external slot has unread rows."""
+    """Return (seconds, text) for the slowest of the owning jobs; unknown if an external slot has unread rows."""
     if facts.consumed or unread == 0:
         return 0, "nothing to drain"
     if unread is None:
@@ -281,7 +281,7 @@ def _drain(facts: Facts, unread: int | None) -> tuple[int | None, str]:
 
 
 def left_by_shard(found: Preflight) -> dict[str, str]:
-    """Describe per DN what is not drained; raises Refused if the kernel does not report it."""
+    """Describe the undrained changes of each DN; raises Refused if the kernel does not report them."""
     if found.consumed is None:
         raise Refused(found.no_drained, "`slots preflight` shows what the server reports")
     left = {}

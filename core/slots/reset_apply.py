@@ -1,8 +1,8 @@
-"""Executes a plan (lease, backup, intent, mark, epoch, rows, points, recheck, outcome) and finishes it after a crash.
+"""Executes a plan: lease, backup, intent, marker, epoch, rows, points, recheck, outcome. Finishes it after a crash.
 
 Each step is recorded before the next: `resume` finishes a reset that a crash interrupted, or rolls it back if nothing
-was written yet. Rows are written first and points second, as in a running job: each registration holds the lane's row.
-Lanes that move back are sent first: a server that rejects such a move has then changed nothing.
+was written yet. Rows are written first and points second, as in a running job: each registration locks the lane's row.
+Lanes that move back are registered first, so that nothing has changed yet if the server rejects such a move.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ REFUSED_BACK = "this server does not move a point back; use --to snapshot instea
 
 
 class Way(Enum):
-    """The direction: forward to the plan's state, or back to the earlier state."""
+    """The direction: forward to the planned state, or back to the previous state."""
 
     THERE = "there"
     BACK = "back"
 
 
 def register(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> None:
-    """Register every lane that the plan moves; a lane that fails temporarily does not prevent the others.
+    """Register every lane that the plan moves; a temporary failure of one lane does not stop the other lanes.
 
-    During a rollback no failure prevents the others: every lane that can be restored is restored.
+    During a rollback this applies to every failure: every lane that can be restored is restored.
     """
     late: list[SlotkeeperError] = []
     never: list[SlotkeeperError] = []
@@ -82,7 +82,7 @@ def register(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> None:
 
 
 def _points(move: Move, way: Way) -> Kept | None:
-    """Return the points to register for a lane; None if its points do not change."""
+    """Return the points to register for a lane, or None if its points do not change."""
     if move.points is None or way is Way.THERE:
         return move.points
     return None if move.seen.lost else move.seen.kept
@@ -112,7 +112,7 @@ def _register(ctx: ResetContext, move: Move, epoch: int, way: Way) -> None:
 
 
 def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[str, str]:
-    """Read every DN and row again; return the observed state by DN; raises Refused if it is not the requested state."""
+    """Read every DN and row again; return the observed state by DN; raise Refused unless it is the requested state."""
     rows = {row.key: row for row in ctx.resets.rows()}
     asking = any(_points(move, way) for move in plan.moves)
     statuses = {status.shard.name: status for status in ctx.retention.read_status(None)} if asking else {}
@@ -139,7 +139,7 @@ def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[st
 
 
 def recount(ctx: ResetContext, plan: ResetPlan) -> None:
-    """Raise Refused if fewer changes remain than the plan promised to apply again: they were purged meanwhile."""
+    """Raise Refused if fewer changes remain than the plan promised to apply again: some were purged in the meantime."""
     for move in plan.moves:
         if not move.back or not move.read_again.whole or move.before is None or move.to.position is None:
             continue
@@ -160,7 +160,7 @@ NAMED_NEXT = "everything that could be restored was restored; the next start of 
 
 
 def back_up(ctx: ResetContext, plan: ResetPlan, identity: TableIdentity, reason: str) -> ResetEntry:
-    """Write the backup to a file that is flushed, then to the sink; both have the reset's own id."""
+    """Write the backup to a file, flush the file, then write the backup to the sink; both have the reset's own id."""
     reset = ctx.new_id()
     lanes = tuple(SavedLane(move.seen.row, move.seen.kept) for move in plan.moves)
     columns = tuple((column.name, column.type) for column in identity.columns)
@@ -201,9 +201,9 @@ class ResetOrder:
 
 
 def execute(ctx: ResetContext, order: ResetOrder) -> Result:
-    """Execute exactly this plan, or raise Refused; a later failure is rolled back or left for `--resume`."""
+    """Execute exactly this plan, or raise Refused; after a later failure, roll back or wait for `--resume`."""
     plan = _typed(ctx, order)
-    # preconditions that have to hold now; the lease check takes the lease
+    # preconditions that have to hold now; the lease check also takes the lease
     refuse([ctx.at_rest()])
     refuse([reset_plan.lease_check(ctx)])
     refuse([reset_plan.open_reset_check(ctx), reset_plan.writable_check(ctx)])
@@ -223,7 +223,7 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     say(ctx, entry, Phase.INTENT, result=asked | counted)
     ctx.probe("after_intent")
     if rows is not None and rows.replaces:
-        # a user who types the name for a plan that counts the rows consents to the copy that replaces them
+        # the plan shows the number of rows, so typing the name is consent to the copy that replaces them
         what = f"{rows.target.text} rows of {ctx.job.channel.target}"
         copy = Consent(plan.id, plan.job, plan.table, plan.slot, what, ctx.alone)
         now = ctx.clock.utc().timestamp()
@@ -236,7 +236,7 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
 
 
 def _typed(ctx: ResetContext, order: ResetOrder) -> ResetPlan:
-    """Return the plan with the typed id, if all other typed values are correct."""
+    """Return the plan with the typed id if all other typed values are correct."""
     if not order.reason.strip():
         raise Refused("a reset needs a reason", 'add --reason "why": it is stored with the backup')
     if order.confirm != ctx.job.slot:
@@ -287,7 +287,7 @@ def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
 
 
 def take_over(ctx: ResetContext, entry: ResetEntry) -> int:
-    """Raise the epoch and prevent late registrations of older sessions; return the epoch."""
+    """Raise the epoch and prevent late registrations by older sessions; return the new epoch."""
     epoch = ctx.resets.raise_epoch()
     ctx.resets.note_epoch(entry.id, epoch)
     ctx.probe("after_epoch")
@@ -317,8 +317,8 @@ def finish(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int) ->
 def go_back(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, error: SlotkeeperError) -> Result:
     """Restore the rows from the backup, because finishing would never succeed.
 
-    A row that differs from what the reset wrote is lost or was changed by another program: it is not restored, but
-    named.
+    A row that no longer has the values that the reset wrote is not restored, because it was changed by another program
+    or is missing; the outcome names the row.
     """
     before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
@@ -337,8 +337,9 @@ def go_back(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, e
 def restore(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, why: str) -> Result:
     """Move the points to the restored rows.
 
-    If they can never move (the slot, the table or a row is missing or belongs to another program), the reset still
-    ends: the next start compares rows and points and names what it finds. An error of unknown kind is retried once.
+    If the points can never be moved (the slot, the table or a row is missing or belongs to another program), the reset
+    still ends: the next start compares rows and points and reports differences. An error of unknown kind is retried
+    once.
     """
     waits = PASSING if entry.step == GOING_BACK else PASSING | {ErrorKind.UNKNOWN}
     try:
@@ -354,12 +355,12 @@ def restore(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, w
 
 
 def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
-    """Record the end in the audit, the sink and the job; remove the mark last."""
+    """Record the outcome in the audit, at the sink and for the job; remove the marker last."""
     say(ctx, entry, Phase.OUTCOME, outcome=f"{result.outcome}: {result.sentence}", result=result.lanes)
     ctx.probe("after_outcome")
     ctx.resets.step(entry.id, result.outcome, result.sentence)
     ctx.probe("after_done")
-    # consents of earlier resets no longer apply: an undo ends the copy they allowed, another snapshot has its own
+    # consents of earlier resets no longer apply: an undo cancels the copy, and another snapshot has its own consent
     ctx.consents.drop(entry.table, entry.plan_id if result.outcome == DONE else "")
     if result.outcome == DONE:
         tell_job(ctx, entry, result.sentence)
@@ -369,7 +370,7 @@ def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
 
 
 def tell_job(ctx: ResetContext, entry: ResetEntry, sentence: str) -> None:
-    """Record the reset for the job, and void the job's comparisons if the plan requires it."""
+    """Record the reset for the job, and invalidate the job's comparisons if the plan requires it."""
     plan = plan_from(entry.plan, ctx.positions)
     if plan.voids:
         ctx.void(entry.id)
@@ -384,7 +385,7 @@ def say(
     outcome: str = "",
     result: Mapping[str, str] | None = None,
 ) -> None:
-    """Write one line of the audit; if this fails, the reset does not continue."""
+    """Write one audit line; if writing fails, the reset does not continue."""
     line = AuditLine(
         at=ctx.clock.utc(), actor=ctx.actor, action=action, action_id=entry.id, phase=phase, what=ctx.what,
         reason=entry.reason, plan=entry.plan_id, outcome=outcome, result=result or {},
@@ -423,7 +424,7 @@ def resume(ctx: ResetContext) -> Result:
         if error.name is not TroubleName.PROGRESS_LOST:
             raise
         return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"{error} ({error.hint})"))
-    # read the reset again under the new epoch: a commit in progress has either taken effect or never will
+    # read the reset again under the new epoch: a commit that was in progress has taken effect by now or never will
     entry = ctx.resets.reset(entry.id) or entry
     made = plan_from(entry.plan, ctx.positions)
     if entry.step == BEGUN:
@@ -434,7 +435,7 @@ def resume(ctx: ResetContext) -> Result:
 
 
 def _forget(ctx: ResetContext) -> Result:
-    """Handle a mark without an open reset: the crash occurred before the first change or after the last."""
+    """Handle a marker without an open reset: the crash occurred before the first change or after the last change."""
     for name in ctx.files.names(MARKS):
         found = OpenReset.parse(name, ctx.files.load(MARKS, name) or "")
         if (found.table, found.slot) != (ctx.job.channel.source_table, ctx.job.slot):

@@ -1,6 +1,6 @@
-"""The plan of a reset, which is its dry run: each lane's move, the preconditions, and the context of a reset.
+"""The plan (dry run) of a reset: the move of each lane, the preconditions, and the context of a reset.
 
-Planning creates no slot: it lists the slot's points, and queries the status only of a slot that exists on every DN.
+Planning never creates a slot: it lists the slot's points, and queries the status only if the slot exists on every DN.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ from slotkeeper.core.ports.driver import ResetStore
 from slotkeeper.core.ports.source import Retention
 
 Probe = Callable[[str], None]
-"""Called at named points of a reset; does nothing in production, and stops or kills the reset in tests."""
+"""A function called at named points of a reset; does nothing in production, and stops or kills the reset in tests."""
 
 
 class Files(Protocol):
-    """The files of resets in the state folder: plans, backups, and marks of unfinished resets."""
+    """The files of resets in the state folder: plans, backups, and markers of unfinished resets."""
 
     def save(self, kind: str, name: str, text: str) -> None: ...
     def load(self, kind: str, name: str) -> str | None: ...
@@ -88,14 +88,14 @@ def silent(point: str) -> None:
 class ResetContext:
     """The context of a reset; `positions` parses the source's positions.
 
-    `at_rest` checks that the job, or this table of it, is stopped. `report` receives a text about the reset and whether
-    the job now awaits a copy; `void` receives the id of the reset after which older comparisons are invalid. `silence`
-    ends the other sessions at the source that register this channel, and returns False if that is not certain.
-    `can_copy` returns whether the target is empty or absent, `count_target` counts its rows, and `shape` returns how to
-    adapt it to the source, given the fingerprint of the source's earlier columns. `size_target` is in bytes,
-    `read_target` names the target's readers, and `copied_per_second` is the rate of the job's last copy, given the
-    target's rows; each is None if unknown. `apart`: a shard's positions cannot be compared with another's. `alone`: the
-    job has no other table.
+    `at_rest` checks that the job, or the reset table of the job, is stopped. `report` receives a description of the
+    reset and whether the job now awaits a copy; `void` receives the id of the reset after which older comparisons are
+    invalid. `silence` ends other sessions at the source that register this channel, and returns False if that is not
+    certain. `can_copy` returns whether the target is empty or absent, `count_target` counts the target's rows, and
+    `shape` returns how to adapt the target to the source, given the fingerprint of the source's earlier columns.
+    `size_target` returns the target's size in bytes, `read_target` names the sessions that read the target, and
+    `copied_per_second` returns the rate of the job's last copy, given the number of rows in the target; each returns
+    None if unknown. `apart`: positions of different shards cannot be compared. `alone`: the job has no other table.
     """
 
     job: JobSpec
@@ -126,12 +126,12 @@ class ResetContext:
 
     @property
     def what(self) -> str:
-        """The slot, as text."""
+        """The slot's full name for messages."""
         return f"{self.job.source.name} {self.job.channel.source_table} slot {self.job.slot}"
 
 
 def load_backup(ctx: ResetContext, name: str) -> Backup:
-    """Return a backup by its id, from its file or else from the sink; raises Refused if it is of another slot."""
+    """Return a backup by its id, from its file or else from the sink; raises Refused if it belongs to another slot."""
     text = ctx.files.load(BACKUPS, name)
     if text is None:
         entry = ctx.resets.reset(name)
@@ -153,12 +153,12 @@ LEASE_TRIES = 10
 Places = Mapping[str, Position]
 """Positions by DN."""
 FRESH = LanePast()
-"""The past of a lane without a known reset."""
+"""The history of a lane without a known reset."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotSeen:
-    """The slot on all DNs at one moment; `left`: seconds until its TTL ends; `statuses` is empty if unreadable."""
+    """The slot on all DNs at one moment; `left`: seconds until its TTL ends; `statuses` is empty if not queried."""
 
     identity: TableIdentity
     shards: tuple[Shard, ...]
@@ -166,11 +166,11 @@ class SlotSeen:
     statuses: tuple[SlotStatus, ...]
     left: float | None
     others: tuple[str, ...] = ()
-    """Other slots of the table, as far as they are listed."""
+    """Other slots of the table, as far as the server lists them."""
 
 
 def see(ctx: ResetContext) -> SlotSeen:
-    """Return rows, points and reach of every lane; raises Refused if the sink has no rows of the slot."""
+    """Return the row, points and retained range of every lane; raises Refused if the sink has no rows of the slot."""
     rows = ctx.resets.rows()
     if not rows or not ctx.job.binlog.binlog:
         raise Refused(f"the sink has no progress rows of {ctx.what}", "a reset requires progress rows")
@@ -208,7 +208,7 @@ def _may_observe(
 def _kept(
     ctx: ResetContext, row: ProgressRow, listed: Sequence[RegisteredPoint] | None, status: SlotStatus | None
 ) -> tuple[Kept, Position | None]:
-    """Return the slot's points on the row's DN, and the lowest position of any slot there."""
+    """Return the slot's points on the row's DN, and the lowest position of all slots on that DN."""
     here = [one for one in listed or () if one.shard == row.key.shard]
     mine = [one for one in here if one.slot == ctx.job.slot]
     kept = ctx.retention.kept_by(mine)
@@ -223,7 +223,7 @@ def _kept(
 
 
 def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
-    """Observe, decide, count, check, and store the plan for `--execute`."""
+    """Return the plan of a reset: read the slot, decide the moves, count the changes, and check the preconditions."""
     seen = see(ctx)
     backup = load_backup(ctx, goal.backup) if goal.kind is TargetKind.BACKUP else None
     _refuse_senseless(ctx, goal, seen)
@@ -237,7 +237,7 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
         rows_there = "1 row" if archived == 1 else f"{archived} rows"
         notes.append(f"{rows_there} in quarantine after the new points will be archived: the job reads them again")
     notes += _shape_notes(ctx, goal, seen)
-    # note if RUNNING will not mean equal: a lane skips changes that it had to replay, or an earlier reset did
+    # note if RUNNING will not mean equal data: this or an earlier reset skips changes that a lane had to replay
     names = [move.seen.row.key.shard for move in moves]
     older = [name for name, move in zip(names, moves, strict=True) if leaves_older(pasts.now.get(name, FRESH), move)]
     if older:
@@ -270,16 +270,16 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
 
 @dataclass(frozen=True, slots=True)
 class SlotPast:
-    """Each lane's past after the slot's resets, as of now and as of the restored backup."""
+    """The history of each lane according to the slot's resets, as of now and as of the restored backup."""
 
     now: Pasts
     then: Pasts
 
 
 def _pasts(ctx: ResetContext, goal: Goal) -> SlotPast:
-    """Read the sink's resets in the order of their epochs; a snapshot does not need them.
+    """Read the sink's resets in the order of their epochs; a reset to a snapshot does not need them.
 
-    A reset that this version cannot parse hides the resets before it.
+    Resets before a reset that this version cannot parse are ignored.
     """
     done = [] if goal.kind is TargetKind.SNAPSHOT else [one for one in ctx.resets.history() if one.step == DONE]
     plans: list[tuple[str, ResetPlan]] = []
@@ -295,7 +295,7 @@ def _pasts(ctx: ResetContext, goal: Goal) -> SlotPast:
 
 
 def count_rows(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> CopyRows | None:
-    """Count the rows at both ends for a snapshot; None for a reset that copies nothing."""
+    """Count the rows at the source and in the target for a reset to a snapshot; None for any other reset."""
     if goal.kind is not TargetKind.SNAPSHOT:
         return None
     same = {lane.row.fingerprint for lane in seen.lanes} == {seen.identity.text}
@@ -350,9 +350,9 @@ def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> None:
 
 
 def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> dict[str, Position]:
-    """Return by DN the first position of a time on any DN, at most the newest safe point seen before the search:
-    changes whose commit is in progress are not visible yet and are after that point. If DNs are apart, each has its
-    own position and its own safe point."""
+    """Return by DN the first position at or after a time, which is the same for all DNs. It is limited to the newest
+    safe point seen before the search, because changes whose commit is in progress are not visible yet and are after
+    that point. If positions of DNs cannot be compared, each DN has its own position and its own safe point."""
     moment = datetime.fromisoformat(goal.at)
     if moment.tzinfo is None:
         raise Refused(f"{goal.at} has no offset from UTC", "write it as 2026-01-31T08:30:00+01:00 or with Z")
@@ -421,12 +421,12 @@ def _counted(ctx: ResetContext, move: Move) -> Move:
         return replace(move, read_again=ctx.retention.count(move.seen.shard, new, old))
     found = ctx.retention.count(move.seen.shard, old, new)
     if move.seen.kept_from is not None and move.seen.kept_from > old:
-        found = replace(found, whole=False)  # changes purged after the lane's position are skipped too
+        found = replace(found, whole=False)  # changes after the lane's position that were purged are skipped too
     return replace(move, skipped=found)
 
 
 def _shape_notes(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> list[str]:
-    """Describe the columns of both ends if a copy needs them or they changed, and the statements for the target."""
+    """Describe the source's and target's columns if they changed or are copied, and the statements for the target."""
     then, channel = seen.lanes[0].row.fingerprint, ctx.job.channel
     if goal.kind is not TargetKind.SNAPSHOT and then == seen.identity.text:
         return []
@@ -477,7 +477,7 @@ def _checks(
     ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], backup: Backup | None, pasts: SlotPast
 ) -> list[Check]:
     rows = [lane.row for lane in seen.lanes]
-    # whether the time itself is within the TTL: tables with timestamps retain every record that long
+    # whether the requested time is within the TTL: tables with timestamps retain every record that long
     ttl = ctx.retention.ttl() if goal.kind is TargetKind.TIME else None
     within = None if ttl is None else datetime.fromisoformat(goal.at).timestamp() > ctx.retention.seconds() - ttl
     expiry = time_check(seen.left)
@@ -513,7 +513,7 @@ def _checks(
 
 
 def lease_check(ctx: ResetContext) -> Check:
-    """Check that this command holds the lease; `steal` ends the holder's session if it names the holder."""
+    """Check that this command can take the lease; if `steal` names the holder, the holder's session is ended."""
     if _taken(ctx):
         return Check("lease", True, "taken")
     if ctx.steal and ctx.steal == ctx.resets.lease_id():
@@ -531,7 +531,7 @@ def lease_check(ctx: ResetContext) -> Check:
 
 
 def _taken(ctx: ResetContext) -> bool:
-    """Try for one second: a session that has just ended can hold the lease a moment longer."""
+    """Try to take the lease for one second: a session that has just ended can hold it a moment longer."""
     for _ in range(LEASE_TRIES):
         if ctx.resets.take_lease():
             return True

@@ -1,8 +1,8 @@
-"""The status of a table's slots: their positions, what they retain per DN, and the polling of both.
+"""The status of a table's slots: their positions, the changes that they retain per DN, and the polling of both.
 
-An unknown value is None, with a sentence in `TableSlots.untold` or `TableRetained.untold`, never 0.
-Every turn of the poller sends the most overdue query for one table: its points, or its unread rows, which cost more and
-are counted less often, and even less often if the source takes long. Answers retain their own times.
+An unknown value is None, never 0, and is explained by a sentence in `TableSlots.untold` or `TableRetained.untold`.
+Every turn of the poller sends the most overdue query for one table. It reads either the points or the unread rows; the
+latter query costs more and is sent less often, and even less often if the source is slow. Each answer has its own time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Owners = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SlotOnShard:
-    """A slot on one DN; `unread` is the number of rows after its older point."""
+    """A slot on one DN; `unread` is the number of rows after the older of its points."""
 
     shard: str
     live: Position | None = None
@@ -52,14 +52,14 @@ class SlotView:
 
     @property
     def oldest_point(self) -> Position | None:
-        """The point that prevents the server from cleaning; None if a point is unknown."""
+        """The point that keeps the server from deleting records; None if a point is unknown."""
         found = [point for one in self.shards for point in (one.live, one.durable)]
         known = [place for place in found if place is not None]
         return min(known) if known and len(known) == len(found) else None
 
     @property
     def registered_at(self) -> datetime | None:
-        """The oldest registration among the DNs; its TTL ends first."""
+        """The time of the oldest registration among the DNs; its TTL ends first."""
         times = [one.registered_at for one in self.shards]
         known = [at for at in times if at is not None]
         return min(known) if known and len(known) == len(times) else None
@@ -73,7 +73,7 @@ class SlotView:
 
 @dataclass(frozen=True, slots=True)
 class TableSlots:
-    """The slots of one source table; `untold`: what this server does not report, `listed`: the server lists slots."""
+    """The slots of one source table; `untold`: values not reported by the server, `listed`: the server lists slots."""
 
     source: str
     table: str
@@ -82,7 +82,7 @@ class TableSlots:
     listed: bool = True
 
     def slot(self, name: str) -> SlotView:
-        """Return one slot by its name; raises Refused with the known names."""
+        """Return one slot by its name; raises Refused with the known names if it does not exist."""
         for one in self.slots:
             if one.name == name:
                 return one
@@ -95,7 +95,7 @@ def inspect(
 ) -> TableSlots:
     """Return every slot of a table that the server reports, and every configured slot; `owners`: jobs by slot name.
 
-    `points` and `unread` are the server's answers, None if it has none; `words` explains a missing answer.
+    `points` and `unread` are the server's answers, None without an answer; `words` explains a missing answer.
     """
     untold = [text for text, answer in ((words.no_list, points), (words.no_count, unread)) if answer is None]
     named = {one.slot for one in points or ()} | {one.slot for one in unread or ()}
@@ -134,7 +134,7 @@ NO_TIMES = "registration time and time left are unknown for {slots}"
 
 @dataclass(frozen=True, slots=True)
 class OwnLane:
-    """The sink's record of a slot on one DN; `registered_at` is a time of the source's clock."""
+    """The sink's record of a slot on one DN; `registered_at` is by the source's clock."""
 
     shard: str
     live: Position | None
@@ -147,7 +147,7 @@ Ours = Mapping[str, Sequence[OwnLane]]
 
 
 class KnownBy(Enum):
-    """The origin of a registration time: the server's point, or the point that Slotkeeper registered."""
+    """The origin of a registration time: the server's point or Slotkeeper's own record."""
 
     SERVER = "server"
     OURS = "ours"
@@ -155,10 +155,10 @@ class KnownBy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ShardRetained:
-    """A slot on one DN; `oldest`: no other slot is further back there, None if that cannot be determined.
+    """A slot on one DN; `oldest`: whether no other slot is further back on this DN, None if unknown.
 
-    `unread` is what the DN retains for the point that is further back. If `known_by` is OURS, the points are those that
-    Slotkeeper registered, not those that the server stores.
+    `unread` is the number of rows that the DN retains for the point that is further back. If `known_by` is OURS, the
+    points are those that Slotkeeper registered, not those that the server stores.
     """
 
     shard: str
@@ -173,7 +173,7 @@ class ShardRetained:
 
     @property
     def point(self) -> Position | None:
-        """The point that prevents the DN from cleaning."""
+        """The point that keeps the DN from deleting records."""
         return None if self.live is None or self.durable is None else min(self.live, self.durable)
 
 
@@ -186,7 +186,7 @@ class SlotRetained:
 
     @property
     def left(self) -> TimeLeft | None:
-        """The earliest expiry among the DNs; None if unknown for one."""
+        """The earliest expiry among the DNs; None if it is unknown for a DN."""
         known = [one.left for one in self.shards if one.left is not None]
         return min(known, key=lambda one: one.expires_at) if known and len(known) == len(self.shards) else None
 
@@ -199,7 +199,7 @@ class SlotRetained:
 
 @dataclass(frozen=True, slots=True)
 class TableRetained:
-    """The part of a table's binlog that slots retain; `consume_timeout` is in seconds, `words` are the dialect's."""
+    """The part of a table's binlog that slots retain; `consume_timeout` is in seconds, `words` the source's terms."""
 
     ttl: Ttl
     consume_timeout: int | None
@@ -211,11 +211,11 @@ class TableRetained:
     """Purges by slot, for a source that purges its files by age."""
 
     def slot(self, name: str) -> SlotRetained:
-        """Return one slot by its name; without DNs if unknown."""
+        """Return one slot by its name; an unknown slot is returned without DNs."""
         return next((one for one in self.slots if one.slot == name), SlotRetained(name, ()))
 
     def oldest_reader(self, shard: str) -> str | None:
-        """Return the slot that retains the most on a DN; None if unknown."""
+        """Return the slot that retains the most changes on a DN; None if unknown."""
         found = (slot.slot for slot in self.slots for one in slot.shards if one.shard == shard and one.oldest)
         return next(found, None)
 
@@ -223,7 +223,7 @@ class TableRetained:
 def retained(
     viewer: SlotViewer, table: str, points: Points | None, unread: Counts | None, ours: Callable[[], Ours]
 ) -> TableRetained | None:
-    """Return what the slots of a table retain; None if the table does not exist.
+    """Return the changes that a table's slots retain; None if the table does not exist.
 
     `points` and `unread` are the server's answers; `ours` returns the sink's records by slot, and is called only if the
     server lists no points, or none with a time.
@@ -244,13 +244,13 @@ def purges_of(viewer: object, ours: Ours) -> dict[str, Purge]:
     lows = {slot: min(known, default=None) for slot, known in places.items()}
     try:
         return {slot: viewer.purge(low) for slot, low in lows.items()}
-    except AccessRefused:  # this login has no right to list files; doctor names the right
+    except AccessRefused:  # this login lacks the privilege to list files; doctor names the privilege
         return {}
 
 
 def times_untold(points: Points | None, ttl: Ttl) -> bool:
-    """Return whether only Slotkeeper's records can show an expiry: no points are listed, or records expire by their age
-    and no point shows up to when its slot has read."""
+    """Return whether the expiry is known from Slotkeeper's records only: no points are listed, or records expire by
+    their age and no listed point has a time."""
     if points is None:
         return True
     return ttl.by_record and not any(one.registered_at for one in points)
@@ -305,7 +305,7 @@ def _retaining(
 ) -> ShardRetained:
     by_flag = {one.checkpoint: one for one in points}
     live, durable = (by_flag[flag].point if flag in by_flag else None for flag in (False, True))
-    # each point has its own time, and the older point is cleared first
+    # each point has its own registration time, and the older point is cleared first
     times = [one.registered_at for one in points if one.registered_at is not None]
     at = min(times) if times and len(times) == len(points) else None
     rows = [one.rows for one in counts if one.rows is not None]
@@ -341,15 +341,15 @@ def _untold(ttl: Ttl, timeout: int | None, silent: bool, slots: Sequence[SlotRet
 POINTS_EVERY, COUNT_EVERY, OURS_EVERY = 2.0, 10.0, 30.0
 COUNT_SLOWEST = 300.0
 _SHARE = 20
-"""The minimum interval between two counts, as a multiple of the time that a count takes."""
+"""The minimum interval between two counts, as a multiple of the duration of a count."""
 NO_TIME = "the server did not count unread rows of this table in time"
 
 
 @dataclass(frozen=True, slots=True)
 class PolledTable:
-    """A table's slots as combined now: points as of `at`, unread rows as of `counted_at` (None: not counted yet).
+    """A table's slots, combined from points as of `at` and unread rows as of `counted_at` (None: not counted yet).
 
-    `clock_apart`: the least number of seconds by which the server's clock was then ahead of this host's
+    `clock_apart`: the least number of seconds by which the server's clock was ahead of this host's clock at that time
     (`slotkeeper.core.domain.finding`).
     """
 
@@ -362,7 +362,7 @@ class PolledTable:
 
 @dataclass(frozen=True, slots=True)
 class PollTurn:
-    """The result of one query: its table, the known state, and the error if it was not answered."""
+    """The result of one query: the table, its known state, and the error if the query failed."""
 
     table: str
     seen: PolledTable | None
@@ -376,7 +376,7 @@ class PollTurn:
 
 @dataclass
 class _Table:
-    """The known state of one table; `asked`: when each query was last sent, by this process's clock."""
+    """The known state of one table; `asked`: the time at which each query was last sent, by this process's clock."""
 
     asked: dict[str, float] = field(default_factory=dict)
     answer: TableAnswer | None = None
@@ -428,7 +428,7 @@ class StatusPoller:
         self._reader.close()
 
     def _due(self, now: float) -> tuple[str, str]:
-        """Return the next query: points of every table first, then counts, then the longest overdue by its interval."""
+        """Return the next query: first the points of every table, then the counts, then the most overdue query."""
 
         def waiting(each: tuple[str, str]) -> tuple[int, float]:
             mine = self._tables[each[0]]
@@ -467,7 +467,7 @@ class StatusPoller:
             mine.count_every = min(COUNT_SLOWEST, mine.count_every * 2)
             return
         mine.late, mine.counted_at = False, self._utc()
-        slow = COUNT_SLOWEST if mine.unread is None else COUNT_EVERY  # a kernel that cannot count never will
+        slow = COUNT_SLOWEST if mine.unread is None else COUNT_EVERY  # a kernel that cannot count now never can
         mine.count_every = min(COUNT_SLOWEST, max(slow, (self._now() - began) * _SHARE))
 
     def _seen(self, table: str, mine: _Table) -> PolledTable | None:
@@ -487,16 +487,16 @@ class StatusPoller:
 def sights(
     source: str, table: str, at: datetime, slots: TableSlots, retained: TableRetained, owners: Owners | None = None
 ) -> list[SlotSeen]:
-    """Return every slot of one observation, at a time of this host's clock.
+    """Return every slot of one observation; `at` is a time by this host's clock.
 
-    `owners` are further jobs by the table's slots, which the caller did not query.
+    `owners` are further jobs by slot of the table, which the caller did not query.
     """
     return [_sight(source, table, at, slot, retained, (owners or {}).get(slot.name, "")) for slot in slots.slots]
 
 
 def _sight(source: str, table: str, at: datetime, slot: SlotView, retained: TableRetained, owner: str) -> SlotSeen:
     kept = retained.slot(slot.name)
-    # a slot for which nothing is retained cannot expire; records that it has not read can, by their own age
+    # a slot for which nothing is retained cannot expire, but its unread records can, by their own age
     expires = retained.words.marks or kept.left is not None
     left, back = (kept.left if expires else None), kept.furthest_back
     return SlotSeen(

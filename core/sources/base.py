@@ -1,4 +1,4 @@
-"""Shared parts of source kinds: for servers without stored positions, and for kinds without a probe."""
+"""Shared parts of source kinds, for servers without stored positions and for kinds without a probe."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slotkeeper.core.ports.source import Confirmation, SlotCalls
 
 
 class NoSlotAdmin:
-    """`SlotAdmin` of a server without stored positions: no earlier registration can take effect late."""
+    """`SlotAdmin` for a server without stored positions: no earlier registration can take effect late."""
 
     shown_as = ""
     cleared_for = 1
@@ -43,7 +43,7 @@ class NoSlotAdmin:
 
 
 class NoSlotRetention:
-    """`Retention` of a server without stored points."""
+    """`Retention` for a server without stored points."""
 
     def points(self) -> Sequence[RegisteredPoint] | None:
         return None
@@ -69,7 +69,7 @@ class NoSlotRetention:
 
 
 class NoSlotViewer:
-    """`SlotViewer` of a server without slots, which waits for no reader."""
+    """`SlotViewer` for a server without slots, where no operation waits for readers."""
 
     calls = SlotCalls((), "", "", "")
 

@@ -1,7 +1,7 @@
-"""Shared parts of sources with PostgreSQL's protocol: chunks of a key, counting rows, findings, rights and errors.
+"""Shared parts of sources that use PostgreSQL's protocol: key chunks, row counts, findings, privileges and errors.
 
-Only the source splits a table into chunks and compares keys, in its own order. Bounds are stored in the source's text
-form and cast back to the column's type, so no other system's collation or number format matters.
+Only the source splits a table into chunks and compares keys, both in the source's own order. Bounds are stored in the
+source's text form and cast back to the column's type, so no other system's collation or number format matters.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from slotkeeper.core.sqltext import dotted, quoted
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 LIMIT = "57014"
-"""query_canceled: the session's statement_timeout."""
+"""SQLSTATE query_canceled: the session's statement_timeout was exceeded."""
 COUNT_LIMIT_MS = 5_000
-"""Time limit in milliseconds per part of a table: counting reads a whole range, too much load for a plan."""
+"""Time limit in milliseconds for counting the rows of one part of a table; the count reads a whole range, which is too
+much load for a plan."""
 
 
 def table_name(table: str) -> pg.sql.Composable:
-    """Return `schema.table` as identifiers; a name without a schema stays as it is."""
+    """Return `schema.table` as identifiers; a name without a schema is returned without one."""
     return Identifier(*table.split(".", 1))
 
 
@@ -39,7 +40,9 @@ def plan_statement(
     rows: int,
     only: pg.sql.Composable | None = None,
 ) -> pg.sql.Composable:
-    """Return SQL for one pass over the key's index: every `rows`-th key and the last, in key order, by `text`."""
+    """Return SQL that reads the key's index in one pass and returns every `rows`-th key and the last key, in key order,
+    converted by `text`.
+    """
     places = [Identifier(f"k{n}") for n in range(1, len(key) + 1)]
     named = [SQL("{} AS {}").format(Identifier(name), k) for name, k in zip(key, places, strict=True)]
     return SQL(
@@ -58,7 +61,9 @@ def plan_statement(
 def beyond(
     key: Sequence[str], types: Mapping[str, str], bound: Sequence[str], sign: str, operators: Operators
 ) -> pg.sql.Composable:
-    """Return SQL for key > bound or key <= bound, column by column; the bound on the first column enables its index."""
+    """Return SQL for key > bound or key <= bound, compared column by column; the bound on the first column lets the
+    server use the index.
+    """
     values = [SQL("{}::{}").format(Literal(text), SQL(types[name])) for name, text in zip(key, bound, strict=True)]
     last_sign = spelled(operators, key[-1], ">" if sign == ">" else "<=")
     nested: pg.sql.Composable = SQL("{} {} {}").format(Identifier(key[-1]), last_sign, values[-1])
@@ -83,7 +88,9 @@ def count_statement(table: str, condition: pg.sql.Composable | None, most: int |
 
 
 def counted(ask: Callable[[int | None, int], Rows]) -> RowCount:
-    """Return the row count of a table by `ask(most, limit_ms)`; unknown if this login cannot read it."""
+    """Return the row count of a table, queried by `ask(most, limit_ms)`; unknown if this login cannot read the
+    table.
+    """
 
     def within(most: int | None, limit_ms: int) -> int | None:
         try:
@@ -117,8 +124,8 @@ def server_findings(
 def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
     """Return GRANT statements with the minimum privileges to follow and compare these tables.
 
-    DWS: PUBLIC can call the binlog functions unless that right was revoked, which separate findings report. Hologres:
-    from 2.1 on.
+    DWS: PUBLIC can call the binlog functions unless that privilege was revoked; separate findings report this.
+    Hologres: sufficient from version 2.1 on.
     """
     to = quoted(endpoint.user)
     schemas = sorted({quoted(name.partition(".")[0]) for name in tables})
@@ -130,7 +137,9 @@ def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
 
 
 def plain_error(error: BaseException, place: str) -> tuple[SlotkeeperError | None, str, str, str]:
-    """Return (Slotkeeper's error if a driver's error means the same everywhere, its code, its text, the message)."""
+    """Return (error, code, text, message) for a driver error; `error` is None unless the driver's error has the same
+    meaning at every server.
+    """
     code, text = pg.failure(error)
     message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
     found: SlotkeeperError | None = None

@@ -1,4 +1,4 @@
-"""The source kinds by their name in the configuration (`dialect`); each kind is one line here.
+"""The source kinds by their name in the configuration (`dialect`); each kind has one line in this module.
 
 A kind is imported on first use. Its traits need no driver, so reading a configuration imports no driver.
 """
@@ -22,7 +22,7 @@ KINDS = {
     "hologres_slot": "slotkeeper.core.sources.hologres.slot.kind",
     "mysql": "slotkeeper.core.sources.mysql.kind",
 }
-"""The module of each kind, with `KIND`; its sibling module `traits` has `TRAITS`."""
+"""The module of each kind, which defines `KIND`; its sibling module `traits` defines `TRAITS`."""
 
 
 @cache

@@ -1,6 +1,8 @@
-"""Waits for a table lock of a job's session, from a server's pairs of a waiting and a granted lock.
+"""Find sessions that wait for a table lock held by a job's session, from the server's pairs of a waiting and a granted
+lock.
 
-A server also pairs a waiting lock with granted locks that do not block it: the lock modes decide.
+A server also pairs a waiting lock with granted locks that do not block it; whether a lock blocks depends on the lock
+modes.
 """
 
 from __future__ import annotations
@@ -13,21 +15,21 @@ from slotkeeper.core.domain.locks import Blocker, without_literals
 from slotkeeper.core.domain.source_waits import SourceWait, conflicts, is_ours, kind_of
 
 LIMIT_MS = 2_000
-"""Time limit in milliseconds of each statement: a later answer does not help the reader of a screen."""
+"""Time limit in milliseconds of each statement; on a screen, a later answer would be of no use."""
 CONCEALED = "<insufficient privilege>"
 EVERY = 60.0
-"""Seconds after which the reader checks rights and settings again."""
+"""Seconds after which the reader checks privileges and settings again."""
 MOST = 20
-"""Maximum lock waits reported per table, the longest first; each further waiting session is counted in one of these.
-Otherwise a report of thousands would be written every two seconds."""
+"""Maximum number of lock waits reported per table, the longest first; each further waiting session is only counted in
+one of these. Without this limit, a report with thousands of waits could be written every two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A session that waits for a table lock, and one that holds a lock; `lasts` is how long the waiter's statement
-    runs.
+    """A session that waits for a table lock, and a session that holds a lock; `lasts` is the time for which the
+    waiter's statement has been running.
 
-    `granted` and `wanted` are modes as the server names them.
+    `granted` and `wanted` are lock modes with the server's names.
     """
 
     table: str
@@ -40,14 +42,16 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit at which a wait fails: the setting's name and value as text, and the limit in seconds."""
+    """The limit at which a wait fails: the name and value of the setting as text, and the limit in seconds."""
 
     said: str
     seconds: float
 
 
 def session(now: float, columns: Sequence[object], node: str = "") -> Blocker:
-    """Return a session from (pid, user, application, state, seconds in its transaction, statement, query id)."""
+    """Return a session from the columns (pid, user, application, state, seconds in its transaction, statement, query
+    id).
+    """
     pid, user, application, state, seconds, statement, query = columns
     return Blocker(
         pid if isinstance(pid, int) else None,
@@ -67,7 +71,9 @@ def said(statement: object, of_mysql: bool = False) -> str | None:
 
 
 def by_locks(pairs: Sequence[Pair], now: float, limit: Callable[[str], Limit | None]) -> Iterator[SourceWait]:
-    """Return the sessions that wait for locks of jobs' sessions; `limit` returns the limit of a wait by lock mode."""
+    """Return the sessions that wait for locks held by jobs' sessions; `limit` returns the limit of a wait for a lock
+    mode.
+    """
     at: dict[str, list[Pair]] = {}
     for one in sorted(pairs, key=lambda one: -one.lasts):
         at.setdefault(one.table, []).append(one)
@@ -93,7 +99,7 @@ def by_locks(pairs: Sequence[Pair], now: float, limit: Callable[[str], Limit | N
 
 
 def _queues(one: Pair, first: Pair) -> bool:
-    """Whether a session waits behind session `first` for the same table; `first` itself waits for other sessions."""
+    """Whether the waiter of `one` queues for the same table behind the waiter of `first`."""
     later = one.lasts <= first.lasts and one.waiter.pid != first.waiter.pid
     return later and conflicts(one.wanted, first.wanted)
 

@@ -1,5 +1,5 @@
-"""Support for jobs on a cluster: a check of the master before Spark waits for it, the home of a local cluster, and the
-names of executor errors.
+"""Support for jobs on a cluster: a check of the master before Spark starts, the home of a local cluster, and the
+classification of executor errors.
 
 Reasons: the ADR about clusters.
 """
@@ -40,7 +40,9 @@ _PLACE = re.compile(r"\((\S+) executor (\w+)\)")
 
 
 def cluster_secret(options: SparkOptions) -> str:
-    """Return the secret of the job's cluster; "" in local mode, which creates its own. Raises ConfigError."""
+    """Return the secret of the job's cluster; "" in local mode, in which Spark creates its own secret. Raises
+    ConfigError.
+    """
     kind = Master.parse(options.master).kind
     if kind is MasterKind.LOCAL_CLUSTER:
         return secrets.token_hex(32)
@@ -48,7 +50,7 @@ def cluster_secret(options: SparkOptions) -> str:
 
 
 def own_home(spark_home: Path, run: Path) -> Path:
-    """Create a Spark home inside the run's folder: a local cluster always writes its work below its home."""
+    """Create a Spark home in the run's folder, because a local cluster always writes its work files below its home."""
     home = run / "home"
     private_folder(home)
     for part in spark_home.iterdir():
@@ -58,7 +60,7 @@ def own_home(spark_home: Path, run: Path) -> Path:
 
 
 def ask_masters(jvm: Any, master: Master, secret: str, reference: SecretRef) -> None:
-    """Check that masters answer and accept the secret; a context would wait a minute and report no reason.
+    """Check that masters answer and accept the secret. A SparkContext would wait a minute and not report the cause.
 
     Raises Unreachable if no master answers, ConfigError if a master rejects the secret, or accepts submissions from
     clients without the secret.
@@ -93,7 +95,7 @@ def _connects(host: str, port: int) -> bool:
 
 
 def _asked(jvm: Any, host: str, port: int, secret: str) -> tuple[str, int]:
-    """Look up the master as an application does; return the error or "", and the port of its REST server or 0."""
+    """Look up the master like an application; return (error or "", port of the master's REST server or 0)."""
     conf = jvm.org.apache.spark.SparkConf(False)
     for name, value in _ASKING.items():
         conf.set(name, value)
@@ -108,7 +110,7 @@ def _asked(jvm: Any, host: str, port: int, secret: str) -> tuple[str, int]:
         return "", _rest_port(jvm, found)
     except Py4JJavaError as error:
         cause, said = error.java_exception, list[str]()
-        while cause is not None and len(said) < 10:  # class names only: the texts are pages long
+        while cause is not None and len(said) < 10:  # class names only: the messages are pages long
             said.append(str(cause.getClass().getSimpleName()))
             cause = cause.getCause()
         return "; ".join(said), 0
@@ -118,7 +120,7 @@ def _asked(jvm: Any, host: str, port: int, secret: str) -> tuple[str, int]:
 
 
 def _rest_port(jvm: Any, master: Any) -> int:
-    """Return the port of a master's REST server, as the master reports it to its status page; 0 if it has none.
+    """Return the port of a master's REST server, which the master reports to its status page; 0 if there is none.
 
     Since Spark 4.0 the server is on by default, even with `spark.authenticate.secret`, and does not ask for the secret
     (Spark, "Spark Standalone Mode", `spark.master.rest.enabled`).
@@ -131,7 +133,7 @@ def _rest_port(jvm: Any, master: Any) -> int:
 
 
 def from_executor(text: str) -> SlotkeeperError | None:
-    """Return the error for Spark's text about a failed task if it is an executor error; None for other errors."""
+    """Return the error for Spark's message about a failed task if an executor failed; None for other failures."""
     found = _PLACE.search(text)
     where = f"the worker {found[1]}" if found else "a worker"
     if "ExecutorLostFailure" in text:
@@ -157,7 +159,7 @@ _PACKED = (".py", ".sql")
 def write_package(folder: Path) -> Path:
     """Write the package that this driver runs, with its SQL files, into `folder`, and return the file.
 
-    Spark sends the file to executors, so the package does not have to be installed on a cluster's workers.
+    Spark sends the file to the executors, so the package does not have to be installed on the workers of a cluster.
     """
     root = Path(slotkeeper.__file__).parent
     target = folder / PACKAGE

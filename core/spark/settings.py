@@ -1,6 +1,6 @@
-"""Spark's settings for a run, as a pure function of the options; a comment gives the reason for each.
+"""Spark's settings for a run, as a pure function of the options; comments give the reasons for the settings.
 
-Figures behind the choices: the ADR about Spark; settings for a cluster: the ADR about clusters.
+For the measurements, see the ADR about Spark; for the settings of a cluster, see the ADR about clusters.
 """
 
 from __future__ import annotations
@@ -14,25 +14,28 @@ from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.spark.task import KINDS
 
 LEAST_CAPACITY = 2
-"""Minimum capacity: a lane that hangs must not hold back the others."""
+"""Minimum capacity: a lane that hangs must not block the other lanes."""
 SPARE = 1
-"""Spare task slots: a cancelled task holds its slot for up to 3 s more, and the next one must not wait for it."""
+"""Number of spare task slots: a cancelled task holds its slot for up to 3 s, and the next task must not wait for that
+slot."""
 LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
-"""C1 and the serial collector, for short tasks and a small heap; the measured start time is 0.53 of the default's."""
+"""JVM options for short tasks and a small heap: the C1 compiler and the serial collector. The measured start time is
+0.53 times the default start time."""
 ENCRYPTED = "spark.network.crypto.enabled"
 _CORES_MAX = "4"
-"""As many cores as `local[4]`: without a limit a standalone cluster gives one job all its cores."""
+"""Maximum number of cores, the same as for `local[4]`; without a limit, a standalone cluster gives one job all of its
+cores."""
 LOG_SETTINGS = "log4j2.properties"
-"""The log settings of a run's JVMs, in its folder."""
+"""Name of the file with the log settings of a run's JVMs, in the run's folder."""
 
 
 def logged(run: Path) -> tuple[str, ...]:
-    """Return the options of a JVM whose files and log settings are in `run`."""
+    """Return the options for a JVM whose files and log settings are in the folder `run`."""
     return (*LIGHT, f"-Djava.io.tmpdir={run / 'tmp'}", f"-Dlog4j2.configurationFile={run / LOG_SETTINGS}")
 
 
 def with_capacity(master: Master) -> tuple[str, int | None]:
-    """Return the master with at least two task slots plus a spare, and the number without it (None: cluster decides).
+    """Return the master with at least two task slots plus a spare, and the number without the spare (cluster: None).
 
     >>> with_capacity(Master.parse("local")), with_capacity(Master.parse("local[8]"))
     (('local[3]', 2), ('local[9]', 8))
@@ -53,8 +56,8 @@ def spark_settings(
     package: str,
     kinds: tuple[str, ...] = (),
 ) -> dict[str, str]:
-    """Return every setting except master, name and secret; the user's allow-listed settings win. `run` is this run's
-    folder, `kinds` the source and sink kinds that workers load in advance.
+    """Return all settings except master, name and secret; the user's allow-listed settings take precedence. `run` is
+    the folder of this run, `kinds` are the source and sink kinds that workers import in advance.
     """
     master = Master.parse(options.master)
     settings = {
@@ -63,16 +66,16 @@ def spark_settings(
         "spark.local.dir": str(run / "local"),
         "spark.driver.memory": options.driver_memory,
         "spark.driver.extraJavaOptions": " ".join(map(quoted, java_options)),
-        # The history of finished jobs is kept on the heap even without a UI; a job runs for months.
+        # Spark keeps the history of finished Spark jobs on the heap even without a UI; a driver runs for months.
         "spark.ui.retainedJobs": "20",
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "200",
-        # One attempt per task: slotkeeper.core.retry decides about a rerun.
+        # One attempt per task: slotkeeper.core.retry decides about retries.
         "spark.task.maxFailures": "1",
         "spark.task.reaper.enabled": "true",
         "spark.python.task.killTimeout": "1s",
         "spark.python.daemon.module": "slotkeeper.core.spark.daemon",
-        # Local mode creates its own secret; for other masters the session sets one that is on no command line.
+        # Local mode creates its own secret; for other masters, the session sets the secret, not on a command line.
         "spark.authenticate": "true",
     }
     if kinds:
@@ -80,7 +83,7 @@ def spark_settings(
     if master.here:
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if sockets is not None and master.here:
-        # A task start over TCP costs 40 ms more. Another host does not have the run's folder for sockets.
+        # Starting a task over TCP takes 40 ms more. On another host, the run's folder for sockets does not exist.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = str(sockets)
     if master.ships:
@@ -89,17 +92,17 @@ def spark_settings(
 
 
 def _shipped(master: Master, run: Path, package: str) -> dict[str, str]:
-    """Return the settings of executors in separate processes: Slotkeeper's package first on the path, a small JVM."""
+    """Return the settings for executors in separate processes: Slotkeeper's package first on the path, a small JVM."""
     settings = {
-        # Relative to the executor's working folder, where Spark puts the file before the first task: it comes before
-        # installed packages, so that a worker runs the same code as its driver.
+        # Relative to the executor's working folder, where Spark puts the file before the first task. The file comes
+        # before installed packages, so that a worker runs the same code as its driver.
         "spark.executorEnv.PYTHONPATH": package,
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.executor.extraJavaOptions": " ".join(LIGHT),
         "spark.executor.memory": "512m",
     }
     if master.kind is MasterKind.STANDALONE:
-        # Spark sends unencrypted data to a master or worker without this setting; the driver and executors have it.
+        # If a master or worker lacks this setting, Spark sends it unencrypted data; the driver and executors have it.
         return settings | {"spark.cores.max": _CORES_MAX, ENCRYPTED: "true"}
     return settings | {
         "spark.executor.extraJavaOptions": " ".join(map(quoted, logged(run))),

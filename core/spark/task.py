@@ -1,4 +1,4 @@
-"""The code that runs on a worker: it calls a function that the driver packed, and always returns plain values.
+"""Code that runs on a worker: calls a function that the driver has packed, and always returns plain values.
 
 A task never raises: Spark would turn the exception into kilobytes of text and, in a cluster, retry it. This module does
 not import pyspark.
@@ -22,14 +22,14 @@ from slotkeeper.core.domain.text import see
 from slotkeeper.core.errors import ConfigError, ErrorValues, SlotkeeperError
 
 KINDS = "SLOTKEEPER_KINDS"
-"""The workers' variable with the source and sink kinds to import before the fork."""
+"""Environment variable of the workers with the source and sink kinds whose modules are imported before the fork."""
 _FOREIGN = frozenset({"psycopg2", "tomli", "platformdirs", "psutil"})
-"""Third-party packages that workers can lack; any other missing module is a defect of Slotkeeper."""
+"""Third-party packages that may be missing on workers; any other missing module is a defect of Slotkeeper."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of the function, or its failure."""
+    """The result of a function call, or its failure."""
 
     result: object = None
     failure: ErrorValues | None = None
@@ -37,20 +37,22 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A function with its name; unpickled only on the worker, so that a missing package gets Slotkeeper's own error."""
+    """A function with its name. It is unpickled only on the worker, so that a missing package is reported with
+    Slotkeeper's own error.
+    """
 
     name: str
     entry: bytes
 
 
 def pack(entry: Callable[[Any], object]) -> Packed:
-    """Pack a function of a module, or a partial of such a function, for a worker."""
+    """Pack a module-level function, or a partial of such a function, for a worker."""
     function = entry.func if isinstance(entry, partial) else entry
     return Packed(f"{function.__module__}.{function.__qualname__}", pickle.dumps(entry))
 
 
 def call(packed: Packed, spec: object) -> Answer:
-    """Unpack the function and call it with `spec`; every failure becomes values."""
+    """Unpack the function and call it with `spec`; a failure is returned as values."""
     try:
         return Answer(result=pickle.loads(packed.entry)(spec))  # noqa: S301 our own driver packed it
     except SlotkeeperError as error:
@@ -73,10 +75,10 @@ def _unknown(name: str, error: Exception) -> ErrorValues:
 
 
 def in_partition(packed: Packed, spec: object, rows: Iterable[object]) -> Iterator[Answer]:
-    """Run `call` in the form that Spark requires: one answer for the one partition.
+    """Run `call` in the form that Spark requires: for the only partition, yield one answer.
 
-    The rows are read although they are not used: Spark does not reuse a worker with unread input, which would cost 200
-    ms and the worker's connections on every call.
+    The rows are read although they are not used: Spark does not reuse a worker with unread input, so every call would
+    take 200 ms more and lose the worker's connections.
     """
     for _ in rows:
         pass
@@ -84,7 +86,7 @@ def in_partition(packed: Packed, spec: object, rows: Iterable[object]) -> Iterat
 
 
 def nothing(_spec: object) -> None:
-    """Keep a worker alive, or start the first one, without doing anything."""
+    """Do nothing; the call keeps a worker running, or starts the first worker."""
 
 
 def whereabouts(_spec: object) -> str:

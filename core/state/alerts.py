@@ -1,8 +1,8 @@
-"""Stored alerts, and acknowledgements by users: two small files in the state folder, each protected by a lock.
+"""Stored alerts and users' acknowledgements: two small files in the state folder, each protected by a lock.
 
-Supervisors share the first file, consoles the second. The holder of the first lock writes its identity into it, so that
-a holder that a signal has stopped can be named. A damaged file counts as empty: an alert too many is better than an
-alert too few.
+Supervisors share the first file, consoles share the second. The holder of the first lock writes its identity into the
+lock's file, so that a holder that was stopped by a signal can be named in messages. A damaged file is treated as empty:
+a superfluous alert is better than a missing one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from slotkeeper.core.state.folder import Holder, SignedLock, StateFolder, holder
 
 KIND, NAME = "alerts", "state"
 BESIDE = "stuck"
-"""A second file with its own lock, for alerts sent while the process that holds the first lock hangs."""
+"""Name of a second file with its own lock, for alerts that are sent while the process that holds the first lock
+hangs."""
 DAMAGED = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""Errors raised by reading invalid text, including text with too many brackets or an endless number."""
+"""Errors raised when invalid text is read, including text with too many nested brackets or an infinite number."""
 LOCK, SENDER_LOCK = "evaluation", "sender"
 _LOCK_SECONDS = 5.0
 ACKS_KIND, ACKS_NAME = "console", "acks"
@@ -66,7 +67,7 @@ class AlertFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Wait for the lock and hold it: work under it takes milliseconds. Raises Busy."""
+        """Wait for the lock and hold it; work under the lock takes only milliseconds. Raises Busy."""
         lock = self.try_lock(_LOCK_SECONDS)
         if lock is None:
             raise Busy(
@@ -82,7 +83,7 @@ class AlertFile:
         return holder_of(self._folder, KIND, self._lock)
 
     def try_sender(self) -> SignedLock | None:
-        """Return the lock for passing notifications to the command; None while another process holds it."""
+        """Return the lock for sending notifications through the command; None while another process holds it."""
         lock = self._folder.try_lock(KIND, SENDER_LOCK)
         return None if lock is None else SignedLock.of(lock, self._by, datetime.now(timezone.utc))
 
@@ -117,7 +118,7 @@ def state_of(text: str) -> AlertState:
 
 
 def notification_values(one: Notification) -> dict[str, Any]:
-    """Return a notification as JSON values that `notification_of` reads."""
+    """Return a notification as JSON values for `notification_of`."""
     return codec.values_of(one)
 
 
@@ -153,7 +154,7 @@ class AckFile:
         return self._change(lambda found: {name: ack for name, ack in found.items() if name != key}, now)
 
     def end(self, keys: Collection[str], now: datetime) -> Acks:
-        """Remove the acknowledgements of alerts that have ended; a silence stays until its end."""
+        """Remove the acknowledgements of alerts that have ended; a silence is kept until its end."""
         return self._change(lambda found: without(found, keys), now)
 
     def _change(self, change: Callable[[Acks], Acks], now: datetime) -> Acks:
@@ -164,7 +165,7 @@ class AckFile:
 
 
 def left_behind(acks: Mapping[str, Ack], over: Mapping[str, datetime]) -> frozenset[str]:
-    """Return the keys of alerts that ended at these times and still have an earlier acknowledgement."""
+    """Return the keys of the alerts in `over` that have an acknowledgement from before their end."""
     old = [(name, ack.at) for name, ack in acks.items() if ack.until is None]
     return frozenset(key for key, at in over.items() if any(_is_of(name, (key,)) and said <= at for name, said in old))
 
@@ -175,12 +176,12 @@ def without(acks: Mapping[str, Ack], keys: Collection[str]) -> Acks:
 
 
 def ended(acks: Acks, keys: Collection[str]) -> bool:
-    """Whether these include an acknowledgement of an alert that has ended, that is, one of `keys`."""
+    """Whether `acks` has an acknowledgement of an alert in `keys`, the alerts that have ended."""
     return len(without(acks, keys)) < len(acks)
 
 
 def _is_of(key: str, keys: Collection[str]) -> bool:
-    """Whether an acknowledgement's key starts with the key of one of these faults (`Fault.ack_keys`)."""
+    """Whether an acknowledgement's key belongs to one of these alert keys (`Fault.ack_keys`)."""
     return key.rsplit("\x1f", 2)[0] in keys
 
 

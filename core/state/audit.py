@@ -1,8 +1,8 @@
-"""The audit's files: append-only JSON lines in the state folder, each flushed to the disk before its action continues.
+"""The audit files: append-only JSON lines in the state folder, each flushed to disk before the action continues.
 
 The lines are linked (`slotkeeper.core.domain.audit`). A writer holds the folder's audit lock, so that the writers of a
-team's folder take turns. A full file is renamed with a number and retained, up to `KEPT` files. The owner of the files
-can rewrite all of them; the copies in sinks reveal that.
+team's folder take turns. A full file is renamed to a numbered name and retained, up to `KEPT` files. The owner of the
+files can rewrite all of them, but the copies in sinks reveal this.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ from slotkeeper.core.state.folder import StateFolder
 
 FILE = "audit.jsonl"
 MOST_BYTES = 1_048_576
-"""About 2,500 lines: the console reads the newest file repeatedly."""
+"""Size in bytes at which a file is full, about 2,500 lines; the limit is low because the console reads the newest file
+repeatedly."""
 KEPT = 50
 LOCK_SECONDS = 5.0
 _NUMBERED = re.compile(r"audit-(\d{6})\.jsonl")
@@ -50,10 +51,10 @@ _TAIL = 65_536
 
 
 def actor() -> Actor:
-    """Return this program's user from the kernel, and the environment's claims, including the SSH client's address."""
+    """Return the process's user from the kernel, and claims from the environment, such as the SSH client's address."""
     try:
         account = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # no account has this user id (containers)
+    except KeyError:  # no account has this user id (in a container)
         account = str(os.getuid())
     try:
         noted: int | None = int(Path("/proc/self/loginuid").read_text("ascii"))
@@ -80,7 +81,7 @@ def outcome(line: AuditLine, said: str, result: Mapping[str, str]) -> AuditLine:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Lines, newest first; `damaged` counts the unreadable lines in the files that were opened."""
+    """The lines read, newest first; `damaged` is the number of unreadable lines in the files that were opened."""
 
     lines: tuple[AuditLine, ...]
     damaged: int
@@ -119,7 +120,7 @@ class Audit:
         return digest_of(text)
 
     def read(self, limit: int = 200) -> Read:
-        """Return the newest lines; none if no action was ever recorded. Files beyond the limit are not opened."""
+        """Return the newest lines, or none if no action was ever recorded. Files beyond the limit are not opened."""
         lines: list[AuditLine] = []
         damaged = 0
         for file in [self.file, *reversed(self._numbered())]:
@@ -131,19 +132,21 @@ class Audit:
         return Read(tuple(lines[:limit]), damaged)
 
     def stored(self) -> list[tuple[AuditLine | None, bytes]]:
-        """Return all lines, oldest first, each with the bytes of its hash; None for a line that cannot be read."""
+        """Return all lines, oldest first, each with the bytes that its hash covers; an unreadable line is None."""
         with self._unchanging():
             contents = [self._content(file) for file in (*self._numbered(), self.file)]
         texts = [text for content in contents for text in content.split(b"\n") if text]
         return [(link_of("", 0, text).line, text) for text in texts]
 
     def accept(self, chain: Chain, reason: str) -> None:
-        """Record the unlinked lines of this chain as they are now as accepted; raises StateError as `append`."""
+        """Record that this chain's unlinked lines are accepted in their current state; raises StateError like
+        `append`.
+        """
         what = f"{many(len(chain.unlinked), 'line')} of an earlier version"
         self.append(outcome(intent(ACCEPT, what, reason), "accepted", {SEAL: seal(chain.unlinked)}))
 
     def chain(self) -> Chain:
-        """Return all lines, oldest first, and whether each follows the line before it."""
+        """Return all lines, oldest first, and whether each line is linked to the line before it."""
         with self._unchanging():
             numbered = self._numbered()
             links = [link for file in (*numbered, self.file) for link in self._links(file)]
@@ -154,8 +157,8 @@ class Audit:
         gone = [f"the file after {file.name} is missing" for file in numbered[:-1] if _number(file) not in followed]
         if numbers and numbers[0] > 1 and not rotated_out:
             gone.insert(0, f"the files before {numbered[0].name} are missing")
-        # files are numbered when full: otherwise fifty empty files would look like the regular deletion of all earlier
-        # files
+        # only full files are numbered: otherwise fifty empty files would look like the regular deletion of all
+        # earlier files
         gone += [f"{file.name} is not full: lines are missing" for file in numbered if _size(file) < MOST_BYTES]
         return replace(judged, broken=(*gone, *judged.broken))
 
@@ -168,7 +171,7 @@ class Audit:
             raise StateError(f"the audit {self.file} is locked by another program", "try again") from error
 
     def _unchanging(self) -> AbstractContextManager[None]:
-        """Return a lock for a reader of all files; does not create a missing folder."""
+        """Return a lock under which all files can be read without changes; does not create a missing folder."""
         return self._locked() if self._folder.path.exists() else nullcontext()
 
     def _numbered(self) -> list[Path]:
@@ -178,7 +181,7 @@ class Audit:
         return sorted(path for path in self._folder.path.iterdir() if _NUMBERED.fullmatch(path.name))
 
     def _rotate(self) -> None:
-        """Rename a full file with the next number; delete the oldest files beyond the limit."""
+        """Rename a full file to the next number; delete the oldest files beyond the limit."""
         if not self.file.exists() or self.file.stat().st_size < MOST_BYTES:
             return
         numbered = self._numbered()
@@ -211,7 +214,7 @@ class Audit:
             return b""
 
     def _tail(self, file: Path) -> bytes:
-        """Return the end of a file, whose first line can be incomplete; empty for a missing file."""
+        """Return the last bytes of a file, in which the first line can be incomplete; empty if the file is missing."""
         try:
             with os.fdopen(self._folder.open_to_read(file), "rb") as stream:
                 stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL))

@@ -1,4 +1,4 @@
-"""Errors of the state folder and its files, which name the file, the disk and the fix."""
+"""Errors of the state folder and its files. The messages name the file, the disk and the fix."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from pathlib import Path
 from slotkeeper.core.errors import Busy, Refused
 
 FULL_BYTES = 65_536
-"""A disk with fewer free bytes is full: SQLite writes pages of 4 KiB, and its log's index in pieces of 32 KiB
-(wal.html)."""
+"""A disk with fewer free bytes than this counts as full: SQLite writes pages of 4 KiB, and extends the index of its log
+by 32 KiB (wal.html)."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""No space left, quota exceeded, or a file longer than allowed: write(2)."""
+"""Errors of write(2): no space left, quota exceeded, or file too large."""
 
 
 def full(path: Path, certain: bool = False) -> str:
-    """Return a text that names the full disk, or "" if it has space; `certain` if a write has failed for lack of space.
+    """Return a message that names the full disk, or "" if it has space; `certain`: a write has failed for lack of
+    space.
 
     >>> full(Path("/proc/self"), certain=True).startswith("the disk at /proc accepts no more data")
     True
@@ -36,7 +37,7 @@ def full(path: Path, certain: bool = False) -> str:
 
 
 def read_only(path: Path) -> str:
-    """Return a text that names the read-only file system, or "" if it accepts writes (statvfs(3): ST_RDONLY).
+    """Return a message that names the read-only file system, or "" if it is writable (statvfs(3): ST_RDONLY).
 
     >>> read_only(Path("/proc/self"))
     ''
@@ -48,12 +49,12 @@ def read_only(path: Path) -> str:
 
 
 def free_bytes(path: Path) -> int:
-    """Return the free bytes for this process on the disk of a path; raises OSError."""
+    """Return the number of bytes that this process can still write to the disk of a path; raises OSError."""
     return _free(os.statvfs(path))
 
 
 def _free(found: os.statvfs_result) -> int:
-    """Return the free bytes; root can also use the space that a disk reserves for root."""
+    """Return the number of free bytes; for root, this includes the space that a disk reserves for root."""
     return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize
 
 
@@ -67,7 +68,7 @@ def _mount_point(place: Path) -> Path:
 
 
 def _in_words(size: float) -> str:
-    """Format a number of bytes.
+    """Format a number of bytes with its unit.
 
     >>> _in_words(0), _in_words(70_000), _in_words(3 << 30)
     ('0 bytes', '68.4 KiB', '3.0 GiB')
@@ -95,8 +96,8 @@ WAY_OUT = (
 PLANTED = "find out which user created it, and remove it"
 """The hint for a link or a FIFO among Slotkeeper's files."""
 _WHEN_FULL = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")
-"""SQLite's errors on a full disk: FULL for a page; IOERR and CANTOPEN if -wal or -shm cannot grow or be created
-(rescode.html)."""
+"""SQLite's errors on a full disk: FULL if a page cannot be written; IOERR and CANTOPEN if -wal or -shm cannot grow or
+be created (rescode.html)."""
 FREE_IT = "free disk space there; running jobs continue, and `slotkeeper jobs stop JOB` still works"
 """The hint for a full disk."""
 
@@ -110,7 +111,7 @@ class NoRoom(StateError):
 
 
 def cannot_write(path: Path, error: OSError, what: str = "") -> StateError:
-    """Return the error for a file that cannot be written or created; `what` is the text before its path."""
+    """Return the error for a file that cannot be written or created; `what` precedes the path in the message."""
     place = full(path, certain=error.errno in NO_ROOM)
     if place:
         return NoRoom(f"{what}{path} cannot be written: {place}", FREE_IT, cause=str(error))
@@ -130,7 +131,7 @@ def _why(error: OSError) -> str:
 
 @contextmanager
 def translated(file: Path) -> Iterator[None]:
-    """Convert SQLite's errors: to Busy if waiting helps, otherwise to StateError with the file's name."""
+    """Convert SQLite's errors to Busy if a retry can succeed, otherwise to StateError with the file's name."""
     try:
         yield
     except sqlite3.Error as error:

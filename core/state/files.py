@@ -1,11 +1,11 @@
-"""Named files of the state folder: files of resets, a run's configuration, records of probes.
+"""Named files in the state folder: files of resets, the configuration of a run, records of probes.
 
-The marker of a reset exists from before its first change until after its last, so that every command can detect an
-unfinished reset without a network.
+The marker of a reset exists from before the first change of the reset until after its last, so that every command can
+detect an unfinished reset without network access.
 
 A restarted driver reads the configuration with which its run was started. A user may edit the file while the job runs,
 and an unfinished edit must not end a job whose driver crashed. The text contains references to secrets, never a secret.
-A command's arguments can still be secret, so only the file's owner can read it, also in a team's folder.
+The arguments of a command can still be secret, so only the owner of the file can read it, even in a team's folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PROBES = "probes"
 """The folder of the probes' records, one file per source."""
 ProbeRecord = Mapping[str, object]
 CONSENTS = "consents"
-"""The folder of consents to copies, one file per plan."""
+"""The folder of approvals for copies (consents), one file per plan."""
 _OWN = 0o600
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -42,7 +42,7 @@ class ResetFiles:
         self._folder = folder
 
     def save(self, kind: str, name: str, text: str) -> None:
-        """Write a file under another name, flush it, rename it, flush the folder; raises StateError if that fails."""
+        """Write a file under another name, flush it, rename it, flush the folder; raises StateError on failure."""
         self._folder.replace(self._path(kind, name), text.encode("utf-8"))
 
     def load(self, kind: str, name: str) -> str | None:
@@ -89,9 +89,10 @@ def marks(folder: Path) -> list[OpenReset]:
 
 
 class StoredConsents:
-    """The consents of one job; implements `slotkeeper.core.domain.consent.Consents`.
+    """The approvals of copies for one job; implements `slotkeeper.core.domain.consent.Consents`.
 
-    Each call reads the files: users, including other members of a team's folder, give consents while a driver runs.
+    Each call reads the files, because users, including other members who share a team's folder, can approve a copy
+    while a driver is running.
     """
 
     def __init__(self, folder: StateFolder, job: str) -> None:
@@ -102,7 +103,7 @@ class StoredConsents:
         return [one for one in found if one is not None and one.job == self._job]
 
     def given(self, plan: str) -> bool:
-        """Whether a valid consent exists; False if the file cannot be read: deletion of rows is never guessed."""
+        """Whether a valid approval exists; False if it cannot be read, because rows are never deleted on a guess."""
         try:
             return any(one.plan == plan and one.valid(SystemClock().utc().timestamp()) for one in self.known())
         except StateError:
@@ -128,7 +129,7 @@ def keep_config(folder: StateFolder, run: str, text: str) -> None:
 
 
 def kept_config(folder: StateFolder, run: str) -> str | None:
-    """Return the stored configuration of a run; None if there is none that can be read."""
+    """Return the stored configuration of a run; None if it does not exist or cannot be read."""
     try:
         return _config_path(folder, run).read_text("utf-8")
     except (OSError, UnicodeDecodeError):
@@ -155,14 +156,14 @@ def probe_record(state_dir: Path, source: str) -> ProbeRecord | None:
 
 
 def answered(found: ProbeRecord | None, place: str, name: str) -> str:
-    """Return the answer to a question at that endpoint; "" if there is none, or if another server was probed."""
+    """Return the recorded answer to a probe's question; "" if there is none, or if another server was probed."""
     answers = found.get("answers") if found and found.get("place") == place else None
     rows = [one for one in answers if isinstance(one, dict)] if isinstance(answers, list) else []
     return next((str(one.get("answer") or "") for one in rows if one.get("name") == name), "")
 
 
 def points_proven(state_dir: Path, source: str, place: str) -> bool:
-    """Whether a probe found one sync point per transaction, in the order of commits, under GTM-Lite."""
+    """Whether a probe found, under GTM-Lite, one sync point per transaction, with sync points in commit order."""
     found = probe_record(state_dir, source)
     lite = str(found.get("gtm_option", "")).lower() if found else ""
     return lite in ("gtm-lite", "1") and answered(found, place, "one_point") == "yes"

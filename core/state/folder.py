@@ -1,15 +1,16 @@
 """The state folder: its owner, how its files are opened and replaced, and its locks.
 
 A folder is private (0700, this user's) or a team's (2770, one of this user's groups). Any other folder that other users
-can write is rejected, because every user who can write here decides what runs. New files have the same mode under
-every umask.
+can write to is rejected, because every user who can write to the folder can decide which commands run. New files have
+the same mode regardless of the umask.
 
-In a team's folder every member can put a link or a FIFO in place of a file of Slotkeeper. So every name is opened
-relative to its folder (openat(2)), no link is followed, and anything but a regular file is rejected.
+In a team's folder every member can put a link or a FIFO in place of a file of Slotkeeper. Therefore every name is
+opened relative to its folder (openat(2)), no link is followed, and anything except a regular file is rejected.
 
-The kernel frees a lock when its holder dies, not when a signal stops it. So a holder can write its identity and start
-time into the lock's file; the text of a killed holder names a process that no longer runs. A new holder that has not
-written yet is not mistaken for the earlier one, which removes its text first.
+The kernel releases a lock when the process that holds it exits, but not when a signal stops that process. Therefore a
+holder can write its identity and start time into the lock's file; if the holder was killed, the file names a process
+that is no longer running. A holder removes its identity before it releases the lock, so that a new holder that has not
+written yet is not mistaken for the earlier one.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class StateFolder:
 
     @classmethod
     def looked_at(cls, path: Path) -> StateFolder:
-        """Return the folder for a command that reads; a missing folder is returned too, but not created."""
+        """Return the folder for a command that only reads; a missing folder is also returned, but not created."""
         return cls.existing(path) or cls(path.expanduser().absolute(), False)
 
     @classmethod
@@ -96,7 +97,7 @@ class StateFolder:
 
     @property
     def umask(self) -> int:
-        """The umask for processes that write in this folder."""
+        """The umask for processes that write to this folder."""
         return 0o007 if self.shared else 0o077
 
     def log(self, job: str) -> Path:
@@ -104,11 +105,13 @@ class StateFolder:
         return log_of(self.path, job)
 
     def lock_file(self, job: str, what: str) -> Path:
-        """Return the file that the holder of the lock `what` of a job has open."""
+        """Return the path of the lock file for the lock `what` of a job."""
         return self.path / "locks" / f"{_checked(job)}.{what}"
 
     def subfolder(self, name: str) -> Path:
-        """Return a subfolder with this folder's mode, created if missing; StateError for a link or a closed folder."""
+        """Return a subfolder with this folder's mode, created if missing; raises StateError if it is a link or
+        inaccessible.
+        """
         path = self.path / name
         try:
             try:
@@ -155,7 +158,7 @@ class StateFolder:
     def replace(self, path: Path, content: bytes, mode: int | None = None) -> None:
         """Replace a file, entirely or not at all, in a subfolder with this folder's mode; raises StateError.
 
-        `mode`: a mode other than that of the folder's files, for a file of a single user.
+        `mode`: the mode for a file of a single user; default: the mode of the folder's files.
         """
         try:
             if path.parent != self.path:
@@ -172,7 +175,7 @@ class StateFolder:
             raise cannot_write(path, error) from error
 
     def try_lock(self, job: str, what: str) -> FolderLock | None:
-        """Return the lock `what` of a job, or None while another process holds it; the lock ends with its holder."""
+        """Return the lock `what` of a job, or None while another process holds it; the lock ends with its process."""
         descriptor = self.append(self.lock_file(job, what))
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -209,7 +212,7 @@ class StateFolder:
             lock.release()
 
     def _give_rights(self, path: Path) -> None:
-        """Give a subfolder this folder's mode, whatever the umask; reject one that this user cannot enter."""
+        """Give a subfolder this folder's mode, regardless of the umask; reject it if this user cannot enter it."""
         rights, group = (TEAM_MODE if self.shared else _PRIVATE), self.path.stat().st_gid
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode):
@@ -231,7 +234,7 @@ class StateFolder:
             os.close(descriptor)
 
     def _check_file(self, path: Path, descriptor: int) -> None:
-        """Give a file this folder's mode; reject a hard link and another user's file."""
+        """Give a file this folder's file mode; reject a hard link, and a file of another user."""
         found = os.fstat(descriptor)
         if self.shared and found.st_nlink > 1:
             raise StateError(f"{path} is a hard link to another file", PLANTED)
@@ -272,7 +275,7 @@ def _create(path: Path, group: str) -> None:
 
 
 def _refuse_foreign(parts: tuple[Part, ...], shared: bool) -> None:
-    """Raise StateError if a user other than this user, root and the team could change the folder's content."""
+    """Raise StateError if any user except this user, root and the team's members could change the folder's content."""
     end = parts[-1]
     what = f"state folder {end.path}"
     if shared and end.gid not in {os.getegid(), *os.getgroups()}:
@@ -304,23 +307,24 @@ def _checked(job: str) -> str:
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_FILE = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.ENXIO)
-"""Errors of open(2) for a link that is not followed (FreeBSD: EMLINK), a link instead of a folder, and a FIFO."""
+"""Errors of open(2) for a link that is not followed (FreeBSD: EMLINK), for a link in place of a folder, and for a
+FIFO."""
 
 
 def opened(folder: Path, path: Path, flags: int, mode: int = 0) -> int:
-    """Open a regular file below a folder, return its descriptor; raises StateError for other types, OSError as open."""
+    """Open a regular file below a folder and return its descriptor; raises StateError for other types, or OSError."""
     *above, name = path.relative_to(folder).parts
     with _place(folder, above, path) as place:
         return _regular(name, path, flags, mode, place)
 
 
 def opened_alone(path: Path) -> int:
-    """Open a file for reading whose folder was checked before; a link in its last name is not followed."""
+    """Open a file for reading in a folder that was checked before; does not follow a link in the file's place."""
     return _regular(str(path), path, os.O_RDONLY, 0, None)
 
 
 def replaced(folder: Path, path: Path, content: bytes, mode: int) -> None:
-    """Write a file under another name, flush it, rename it, flush its folder: a crash leaves the old or the new."""
+    """Write a file under another name, flush it, rename it, flush its folder: a crash leaves the old or new file."""
     *above, name = path.relative_to(folder).parts
     with _place(folder, above, path) as place:
         draft = f".{name}.{os.getpid()}.{secrets.token_hex(4)}"
@@ -348,7 +352,7 @@ def removed(folder: Path, path: Path) -> None:
 
 
 def flushed(folder: Path) -> None:
-    """Flush the created and renamed entries of a folder to the disk."""
+    """Flush created and renamed entries of a folder to disk."""
     descriptor = os.open(folder, _FOLDER)
     try:
         os.fsync(descriptor)
@@ -390,7 +394,7 @@ def _no_file(path: Path, error: OSError) -> OSError | StateError:
 
 
 def planted(path: Path) -> StateError:
-    """Return the error for a link or a FIFO in place of a file."""
+    """Return the error for a link or a FIFO that is in place of a file."""
     return StateError(f"{path} is a link or not a regular file, so Slotkeeper did not create it", PLANTED)
 
 
@@ -399,7 +403,7 @@ _SIGNATURE_BYTES = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process that holds a lock since `since`, by its own clock."""
+    """A process that has held a lock since `since`, by the clock of that process."""
 
     who: Identity
     since: datetime
@@ -407,13 +411,13 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class SignedLock:
-    """A lock whose holder other processes can read, until it is released or its process ends."""
+    """A lock whose file names its holder for other processes; held until it is released or its process ends."""
 
     lock: FolderLock
 
     @classmethod
     def of(cls, lock: FolderLock, who: Identity | None, at: datetime) -> SignedLock:
-        """Sign a lock with its holder; on a disk that accepts no data it stays unsigned."""
+        """Write the holder into a lock's file; if the disk accepts no data, the lock is returned unsigned."""
         if who is not None:
             with suppress(OSError):
                 os.ftruncate(lock.descriptor, 0)
@@ -429,7 +433,7 @@ class SignedLock:
 
 
 def holder_of(folder: StateFolder, job: str, what: str) -> Holder | None:
-    """Return the current holder of a lock, if it has signed; the caller checks whether that process is running."""
+    """Return the current holder of a signed lock, or None; the caller checks whether that process is running."""
     before = _read(folder, job, what)
     if before is None or not folder.is_locked(job, what) or _read(folder, job, what) != before:
         return None

@@ -1,8 +1,8 @@
-"""The ring of frames: each job's status every few seconds of the last day, for replay and for rates.
+"""The ring of frames: the status of each job every few seconds during the last day, for replay and for rates.
 
-The lanes of a report are stored as columns, because adjacent values of one kind compress well. A frame is compressed
-with an earlier frame of its job as dictionary, because little changes in five seconds. A frame that cannot be read is
-skipped without an error: history shows the frames that can be read.
+The lanes of a report are stored as columns, because adjacent values of the same kind compress well. A frame is
+compressed with an earlier frame of its job as the dictionary, because little changes in five seconds. A frame that
+cannot be read is skipped without an error; the history shows all other frames.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _NAMES = (
     b'"side":["",""],"polled_age":[],"read_s":[],"write_s":[],"register_s":[]}},"reported_at":0.0,"reported":true,'
     b'"lags":{"dn_6001_6002":0.0,"dn_":0.0}}'
 )
-"""The dictionary of a frame without a base. Never change it: older frames would become unreadable."""
+"""The dictionary for frames without a base. Never change this value: older frames would become unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     """A job's status at a point in time; `lags` are seconds by lane, None if unknown.
 
-    `least` is the minimum lag of lanes with unknown lag.
+    `least` is the lower bound of the lag of each lane whose lag is unknown.
     """
 
     view: JobStatus
@@ -56,7 +56,7 @@ _TIMES = ("changed_at", "started_at", "ended_at", "reported_at")
 
 
 def text_of(frame: Frame) -> bytes:
-    """Return a frame as text, which also serves as dictionary for later frames of its job."""
+    """Return a frame as text, which also serves as the dictionary for later frames of its job."""
     view = codec.values_of(frame.view)
     made = {"job": view.pop("name"), "at": _tenths(frame.at), **view}
     made |= {name: _tenths(getattr(frame.view, name)) for name in _TIMES}
@@ -80,7 +80,7 @@ def _tenths(at: datetime | None) -> float | None:
 
 
 def packed(text: bytes, base: bytes | None) -> bytes:
-    """Compress a text; `base` is the text of the frame that serves as dictionary."""
+    """Compress a text; `base` is the text of the frame that serves as the dictionary."""
     press = zlib.compressobj(LEVEL, zdict=_NAMES if base is None else base)
     return press.compress(text) + press.flush()
 
@@ -107,7 +107,7 @@ def frame_of(text: bytes) -> Frame:
 KEPT_SECONDS = 86_400.0
 KEPT_FRAMES = 20_000
 GROUP = 60
-"""Frames that share a base: bases are larger than other frames, and frames are deleted by whole groups."""
+"""Number of frames that share a base. Bases are larger than other frames, and frames are deleted in whole groups."""
 _BASES = 64
 _MOST = 5_000
 
@@ -118,7 +118,7 @@ _WITH_BASE = (
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The frame with which later frames are compressed, as its writer remembers it."""
+    """The frame that serves as the dictionary for later frames, as the writer keeps it in memory."""
 
     id: int
     text: bytes
@@ -141,7 +141,7 @@ class Metrics:
         self._bases: OrderedDict[int, bytes] = OrderedDict()
 
     def add(self, frame: Frame, base: Base | None) -> Base:
-        """Store a frame and return the base for the writer's next frame; a used-up base is replaced by a new one."""
+        """Store a frame; return the base for the writer's next frame, which is a new base after `GROUP` frames."""
         text = text_of(frame)
         fresh = base is None or base.used >= GROUP
         content = packed(text, None if fresh or base is None else base.text)
@@ -155,7 +155,7 @@ class Metrics:
         return Base(base.id, base.text, base.used + 1)
 
     def prune(self, job: str, now: float, seconds: float = KEPT_SECONDS, most: int = KEPT_FRAMES) -> None:
-        """Delete frames that are too old or too many, by whole groups; a job's newest group stays at any age."""
+        """Delete a job's frames that are too old or too many, in whole groups; the newest group is always kept."""
         with self._store.write() as sql:
             sql.execute(
                 "DELETE FROM frames WHERE job = ?1 AND id < (SELECT max(id) FROM frames WHERE job = ?1 AND base IS NULL"
@@ -165,7 +165,7 @@ class Metrics:
             )
 
     def frames(self, at: datetime) -> list[Frame]:
-        """Return each job's last frame at or before a time; its age shows whether it is still useful."""
+        """Return each job's last frame at or before a time; the caller checks by its age whether it is still useful."""
         rows = self._store.read(
             f"{_WITH_BASE} WHERE f.id IN (SELECT (SELECT id FROM frames WHERE job = j.name AND at <= ?"
             " ORDER BY at DESC, id DESC LIMIT 1) FROM jobs j)",
@@ -174,7 +174,7 @@ class Metrics:
         return [kept.frame for kept in self._kept(rows)]
 
     def newest(self) -> list[Frame]:
-        """Return each job's last recorded frame: after a clock was set back, older frames can have later times."""
+        """Return each job's last recorded frame. (If a clock was set back, older frames can have later times.)"""
         rows = self._store.read(
             f"{_WITH_BASE} WHERE f.id IN (SELECT (SELECT max(id) FROM frames WHERE job = j.name) FROM jobs j)"
         )
@@ -188,7 +188,7 @@ class Metrics:
         return self._kept(rows)
 
     def some(self, job: str, first: datetime, last: datetime, every: float) -> list[Frame]:
-        """Return a job's frames between two times, the last of each `every` seconds, oldest first."""
+        """Return a job's frames between two times, oldest first: the last frame of each interval of `every` seconds."""
         rows = self._store.read(
             f"{_WITH_BASE} WHERE f.id IN (SELECT max(id) FROM frames WHERE job = ? AND at BETWEEN ? AND ?"
             " GROUP BY CAST(at / ? AS INTEGER)) ORDER BY f.id LIMIT ?",
@@ -204,7 +204,7 @@ class Metrics:
         return [row["at"] for row in rows]
 
     def beside(self, at: datetime) -> tuple[float | None, float | None]:
-        """Return the time of the last frame up to `at` and of the first frame after it; None if there is none."""
+        """Return the times of the last frame at or before `at` and the first frame after it; None if there is none."""
         (row,) = self._store.read(
             "SELECT (SELECT max(at) FROM frames WHERE at <= ?1) AS before,"
             " (SELECT min(at) FROM frames WHERE at > ?1) AS after",

@@ -1,8 +1,8 @@
-"""Observations of slots and of targets, by any process: shared by all processes, each with its time.
+"""Observations of slots and targets: made by any process, shared by all processes, each stored with its time.
 
-For a slot, the last observation counts; earlier ones stay for a day, one row per minute, as history. For a target, the
-observation is the result of `slotkeeper verify`: the target is called equal only together with the time of the
-comparison.
+For a slot, the last observation is valid; earlier observations are kept for a day as history, one row per minute. For a
+target, the observation is the result of `slotkeeper verify`: the target is reported as equal only together with the
+time of the comparison.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slotkeeper.core.state.rows import moment
 from slotkeeper.core.state.sqlite import Store
 
 KEPT_SECONDS = 7 * 86_400.0
-"""Seconds after which a slot that no process has seen is deleted: no configured job has it any more."""
+"""Seconds after which a slot that no process has seen is deleted, because no configured job uses it any more."""
 PAST_SECONDS = 86_400.0
 PAST_EVERY = 60.0
 """Seconds between two rows of history; a slot that appears or disappears also adds a row."""
@@ -32,11 +32,11 @@ _COLUMNS = "source, source_table, slot, job, at, there, expires_at, ttl, unread,
 
 
 def put(store: Store, found: Iterable[SlotSeen], knows_all: bool = True) -> None:
-    """Store observations; an older one never replaces a newer one, except if this host's clock was set back.
+    """Store observations of slots; an older one never replaces a newer one, unless this host's clock was set back.
 
-    `found` has all slots of each of its tables, so a slot of no job that is missing there no longer exists.
-    `knows_all`: the observer has read which slots belong to jobs. A driver has only the configuration with which its
-    run started: a slot that it cannot assign keeps its owner.
+    `found` has all slots of each table in it: a stored slot of such a table that belongs to no job and is missing in
+    `found` no longer exists. `knows_all`: the observer knows which slots belong to which jobs. A driver knows only the
+    configuration with which its run was started, so a slot that it cannot assign to a job keeps its stored owner.
     """
     ahead = store.now() + AHEAD_SECONDS
     rows = [
@@ -65,7 +65,7 @@ def put(store: Store, found: Iterable[SlotSeen], knows_all: bool = True) -> None
 
 
 def _forget_gone(sql: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Delete slots of no job that a status of their table does not show, and slots not seen for long."""
+    """Delete slots of no job that are missing in their table's status, and slots that were not seen for a long time."""
     there: dict[tuple[str, str, float], list[str]] = {}
     for source, table, slot, _, at, *_ in rows:
         there.setdefault((source, table, at), []).append(slot)
@@ -92,7 +92,9 @@ def _put_past(sql: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
 
 
 def forget(folder: Path, table: str, slot: str) -> None:
-    """Delete the observation of a slot that has just changed: the next status shows its new state. Never raises."""
+    """Delete the observation of a slot that has just changed; the next status query records its new state. Never
+    raises.
+    """
     with suppress(SlotkeeperError), Store.open(folder) as store, store.write() as sql:
         sql.execute("DELETE FROM slots_seen WHERE source_table = ? AND slot = ?", (table, slot))
 
@@ -127,9 +129,9 @@ KEPT = 50
 
 
 def record(store: Store, found: Verified) -> bool:
-    """Store the result of a comparison; only the newest fifty of a job are retained.
+    """Store the result of a comparison; only the newest fifty results of a job are retained.
 
-    Returns False and stores nothing if a reset happened during the comparison: the rows read are from before it.
+    Returns False and stores nothing if a reset happened during the comparison: rows were read before the reset.
     """
     with store.write() as sql:
         since = found.at.timestamp() - found.seconds
@@ -153,7 +155,7 @@ def record(store: Store, found: Verified) -> bool:
 
 
 def last(store: Store, until: datetime | None = None) -> dict[str, Verified]:
-    """Return the last comparison of each job, or the last up to a time."""
+    """Return the last comparison of each job; with `until`, the last comparison up to that time."""
     found = store.values(
         "a comparison",
         _found,

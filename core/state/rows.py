@@ -28,8 +28,8 @@ _Value = TypeVar("_Value")
 class RunRow:
     """One execution of a job, across restarts of its driver; `exit_code` is what its last driver recorded or returned.
 
-    `launch` is how its driver is started (JSON of `slotkeeper.core.launch.launch.Launch`), so that a supervisor that
-    adopts a driver starts the next driver in the same way.
+    `launch` contains the parameters with which the driver is started (JSON of `slotkeeper.core.launch.launch.Launch`),
+    so that a supervisor that adopts a driver starts the next driver in the same way.
     """
 
     run: str
@@ -45,7 +45,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
-    """One kind of error: errors with the same side, code and message, apart from numbers, count as one."""
+    """One kind of error: errors that have the same side, code and message, apart from numbers, are counted together."""
 
     job: str
     """The job's name."""
@@ -60,7 +60,7 @@ class ErrorRow:
     side: str
     """Origin of the error: source, sink, spark, or empty."""
     code: str
-    """The server's SQLSTATE, or Slotkeeper's own code if no server returned one."""
+    """The server's SQLSTATE, or Slotkeeper's own code if no server returned a code."""
     message: str
     """Message of the newest occurrence."""
 
@@ -97,7 +97,7 @@ def report_text(report: JobReport) -> str:
 
 
 def _record(kind: type[_Value], *of_json: str) -> Callable[[sqlite3.Row], _Value]:
-    """Return a function that makes a record from its row; the columns `of_json` contain JSON."""
+    """Return a function that makes a record of this kind from a row; the columns in `of_json` contain JSON."""
 
     def made(row: sqlite3.Row) -> _Value:
         values = dict(row)
@@ -112,14 +112,14 @@ def _record(kind: type[_Value], *of_json: str) -> Callable[[sqlite3.Row], _Value
 
 
 job_from = _record(JobStatus, "report")
-"""Makes a job from its row joined with its report, without its processes."""
+"""Makes a job's status from the job's row joined with its report, without the job's processes."""
 run_from = _record(RunRow, "supervisor", "driver")
 error_from = _record(ErrorRow)
 event_from = _record(EventRow)
 
 
 _IMPOSSIBLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, OSError, RecursionError)
-"""Errors of an invalid value: an unknown state, a time beyond the calendar, JSON of another shape."""
+"""Errors of an invalid value: an unknown state, a time outside the calendar's range, JSON with another structure."""
 
 
 def values_of(

@@ -1,7 +1,8 @@
-"""Open the store's file: create it with this version's schema, migrate it if requested, otherwise do not change it.
+"""Open the store's file: create it with this version's schema if missing, migrate it if requested, otherwise leave it
+unchanged.
 
-`migrations/` has a numbered file per schema version. A file that has landed is never changed; a test compares its
-checksum. Files written by versions before that rule are recognized by their tables (`earlier/`).
+`migrations/` has a numbered file per schema version. A migration file that has been merged is never changed; a test
+compares its checksum. Store files written by versions before this rule are recognized by their tables (`earlier/`).
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ APPLICATION_ID = 0x534C4B52
 """Marks the file as Slotkeeper's ("SLKR"), so that another program's database is never migrated."""
 
 LOG_BYTES = 16 << 20
-"""Bytes to which SQLite truncates a longer log after a checkpoint (pragma.html, journal_size_limit)."""
+"""Size in bytes to which SQLite truncates a longer log after a checkpoint (pragma.html, journal_size_limit)."""
 
 KEPT_COPIES = 3
-"""Number of copies of the file that are retained: the newest, one for each version that was migrated."""
+"""Number of copies of the file that are retained, one for each version that was migrated; older copies are deleted."""
 
 
 def migrations() -> list[str]:
@@ -41,7 +42,7 @@ def connect(folder: StateFolder, file: Path, busy_seconds: float, migrates: bool
     """
     _refuse_planted(file)
     if not file.exists():
-        # never if it exists: closing any descriptor of the file releases the locks of this process's other connections
+        # not if the file exists: closing any descriptor of it releases the locks of this process's other connections
         os.close(folder.append(file))
     with translated(file):
         connection = sqlite3.connect(file, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
@@ -55,7 +56,7 @@ def connect(folder: StateFolder, file: Path, busy_seconds: float, migrates: bool
 
 
 def older(connection: sqlite3.Connection, file: Path) -> bool:
-    """Whether the file is of an older version; raises StateError if it is of a newer version."""
+    """Whether the file has an older schema version; raises StateError if it has a newer version."""
     with translated(file):
         return bool(_pending(connection, _version(connection, file)))
 
@@ -69,7 +70,7 @@ def empty(file: Path) -> sqlite3.Connection:
 
 
 def view_of(connection: sqlite3.Connection, file: Path) -> sqlite3.Connection:
-    """Return an in-memory copy of an older file with this version's schema, to read; the file is not written."""
+    """Return a copy of an older file in memory, migrated to this version's schema; the file is not written."""
     view = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     with translated(file):
         view.row_factory = sqlite3.Row
@@ -94,7 +95,8 @@ def _folder() -> Path:
 def _refuse_planted(file: Path) -> None:
     """Raise StateError if the file, its log or its index is a link or a FIFO.
 
-    SQLite creates the latter two with the mode of the file under every umask (`findCreateFileMode` in its os_unix.c).
+    SQLite creates the log and its index with the mode of the file, regardless of the umask (`findCreateFileMode` in its
+    os_unix.c).
     """
     for suffix in ("", "-wal", "-shm"):
         path = file.with_name(file.name + suffix)
@@ -114,9 +116,9 @@ def _prepare(
     connection.row_factory = sqlite3.Row
     found = _version(connection, file)
     if found == 0 or (migrates and _pending(connection, found)):
-        # Two processes that switch a new file to WAL at once get SQLITE_BUSY without waiting: hence the lock.
+        # Without the lock, two processes that switch a new file to WAL at once would get SQLITE_BUSY without waiting.
         def before(version: int) -> None:
-            if version:  # a new file needs neither
+            if version:  # a new file needs neither of these
                 _refuse_running(folder, file)
                 _keep_copy(folder, file, version)
 
@@ -146,9 +148,10 @@ def _version(connection: sqlite3.Connection, file: Path) -> int:
 
 
 def _pending(connection: sqlite3.Connection, found: int) -> list[tuple[int, str]]:
-    """Return the versions that a file lacks, with their statements, in order.
+    """Return the schema versions that the file lacks, with their statements, in order.
 
-    Until version 5, a number meant different tables in different releases: such a file is first brought to version 1.
+    Before version 5, the same version number had different tables in different releases; such a file is first migrated
+    to version 1.
     """
     steps = list(enumerate(migrations(), 1))
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -163,8 +166,8 @@ def _pending(connection: sqlite3.Connection, found: int) -> list[tuple[int, str]
 def _migrate(connection: sqlite3.Connection, file: Path, before: Callable[[int], None]) -> None:
     """Apply the missing versions, each in one transaction with its number; a new file is created in one transaction.
 
-    A process that opens a new file meanwhile finds it empty or complete, never at an older version. `before` is called
-    with the version found, before the first change and with the write lock held.
+    A process that opens a new file meanwhile finds the file empty or complete, never with an older version. `before` is
+    called with the version found, before the first change and with the write lock held.
     """
     untouched = True
     while True:
@@ -190,7 +193,7 @@ def _migrate(connection: sqlite3.Connection, file: Path, before: Callable[[int],
 
 
 def _refuse_running(folder: StateFolder, file: Path) -> None:
-    """Raise StateError while a supervisor holds its lock: its driver writes the tables of the older version."""
+    """Raise StateError while a supervisor holds its lock, because its driver writes the tables of the older version."""
     running = sorted(
         path.name.removesuffix(".supervisor")
         for path in (folder.path / "locks").glob("*.supervisor")
@@ -204,7 +207,7 @@ def _refuse_running(folder: StateFolder, file: Path) -> None:
 
 
 def _keep_copy(folder: StateFolder, file: Path, version: int) -> None:
-    """Copy the file as it is now, to a file named by its version; only the newest copies are retained."""
+    """Copy the current file to a file whose name contains the version; only the newest copies are retained."""
     kept = file.with_name(f"{file.name}.version-{version}")
     new = kept.with_name(f"{kept.name}.new")
     folder.remove(new)
@@ -224,7 +227,7 @@ def _keep_copy(folder: StateFolder, file: Path, version: int) -> None:
 
 
 def _statements(script: str) -> list[str]:
-    """Return the statements of a script, one by one: `executescript` would commit the open transaction."""
+    """Return the statements of a script, one by one, because `executescript` would commit the open transaction."""
     found, current = [], ""
     for line in script.splitlines(keepends=True):
         current += line

@@ -1,4 +1,4 @@
-"""The state store: this host's data about its jobs, shared by consoles, supervisors and drivers.
+"""The state store: data about the jobs of this host, shared by consoles, supervisors and drivers.
 
 One SQLite file in WAL mode; every change is one short transaction that takes the write lock first, so that processes do
 not overwrite each other's changes. The store is never authoritative for positions: the sink's progress rows are.
@@ -40,7 +40,8 @@ _Value = TypeVar("_Value")
 FILE_NAME = "state.sqlite3"
 BUSY_SECONDS = 10.0
 READING_SECONDS = 3.0
-"""Seconds that a read-only command waits for a lock: it ends within 10 s, whichever process holds the file."""
+"""Seconds that a read-only command waits for a lock, so that it ends within 10 s even if another process holds the
+lock."""
 KEPT_EVENTS = 1_000
 KEPT_ERRORS = 200
 KEPT_RUNS = 100
@@ -49,7 +50,7 @@ _JOBS = "SELECT j.*, r.report, r.reported_at FROM jobs j LEFT JOIN reports r ON 
 
 
 class Store:
-    """The state store; several threads can use one object, several processes one file."""
+    """The state store; several threads can share one object, and several processes can share one file."""
 
     def __init__(self, folder: StateFolder, connection: sqlite3.Connection, clock: Clock) -> None:
         self.folder = folder
@@ -67,8 +68,9 @@ class Store:
     ) -> Store:
         """Open the store of a folder, created if missing; raises StateError if folder or file cannot be used.
 
-        `migrates`: a file of an older version is migrated, and a copy of it is retained. Otherwise it is only read.
-        `reads_only`: waits for a lock of another process only as long as a user waits for an answer.
+        `migrates`: a file of an older version is migrated, and a copy of the file is retained; otherwise the file is
+        only read. `reads_only`: the store waits for a lock of another process only as long as a user can wait for an
+        answer.
         """
         checked = StateFolder.open(folder, group)
         seconds = READING_SECONDS if reads_only else BUSY_SECONDS
@@ -77,7 +79,7 @@ class Store:
 
     @classmethod
     def existing(cls, folder: Path) -> Store:
-        """Open the existing store of a folder; raises StateError if there is none, or as `open`; creates nothing."""
+        """Open the existing store of a folder, creating nothing; raises StateError if it is missing, or like `open`."""
         checked = StateFolder.existing(folder)
         if checked is None or not (checked.path / FILE_NAME).exists():
             what = f"state folder {folder}" if checked is None else f"state file {checked.path / FILE_NAME}"
@@ -87,7 +89,9 @@ class Store:
 
     @classmethod
     def looked_at(cls, folder: Path) -> Store:
-        """Open the store of a folder for a command that reads; if missing, an empty one in memory. Creates nothing."""
+        """Open a folder's store for a command that only reads; if missing, use an empty one in memory. Creates no
+        files.
+        """
         checked = StateFolder.looked_at(folder)
         if (checked.path / FILE_NAME).exists():
             return cls.open(folder, reads_only=True)
@@ -148,16 +152,16 @@ class Store:
                 self._put_state(sql, job, state, reason, trouble, safe)
 
     def apply(self, job: str, event: JobEvent, reason: str = "", trouble: str = "", safe: str = "") -> JobState:
-        """Read the state, apply the event, write the new state, in one transaction, so that no event is lost."""
+        """Read the state, apply the event and write the new state in one transaction, so that no event is lost."""
         with self.write() as sql:
             after = transition(self._known(sql, job), event)
             self._put_state(sql, job, after, reason, trouble, safe)
             return after
 
     def put_report(self, report: JobReport) -> bool:
-        """Store a driver's newest report and state; return False and store nothing if the job has a newer run or ended.
+        """Store a driver's newest report and state; if the job has a newer run or has ended, only return False.
 
-        A report never restores a job that its supervisor has recorded as STOPPED or FAILED.
+        A report never changes the state of a job that its supervisor has recorded as STOPPED or FAILED.
         """
         with self.write() as sql:
             state = self._known(sql, report.job)
@@ -181,8 +185,8 @@ class Store:
     def begin_run(self, job: str, run: str, launch: str = "", unasked: bool = False) -> bool:
         """Record a start in one transaction: state PENDING, desired state RUN, a new run; Refused if the job is active.
 
-        `unasked`: no user requested this start by name, so return False, without a start, if the desired state is stop
-        or pause.
+        `unasked`: no user requested this start by name, so nothing is started and False is returned if the desired
+        state is stop or pause.
         """
         with self.write() as sql:
             wanted = sql.execute("SELECT wanted FROM jobs WHERE name = ?", (job,)).fetchone()
@@ -202,7 +206,7 @@ class Store:
         return True
 
     def end_run(self, run: str, exit_code: int | None, outcome: str) -> None:
-        """Record the end of a run; the first recorded end stays."""
+        """Record the end of a run; an end that is already recorded is not changed."""
         self._execute(
             "UPDATE runs SET ended_at = ?, exit_code = coalesce(?, exit_code), outcome = ?"
             " WHERE run = ? AND ended_at IS NULL",
@@ -214,14 +218,14 @@ class Store:
         self._execute("UPDATE runs SET supervisor = ? WHERE run = ?", identity_text(identity), run)
 
     def set_driver(self, run: str, identity: Identity) -> None:
-        """Record this run's driver; called by the process that started it and by the driver itself."""
+        """Record this run's driver; called by the process that started the driver and by the driver itself."""
         self._execute(
             "UPDATE runs SET driver = ?1, exit_code = CASE WHEN driver = ?1 THEN exit_code END WHERE run = ?2",
             identity_text(identity), run,
         )  # fmt: skip
 
     def note_exit(self, run: str, code: int) -> None:
-        """Record the code with which a driver exits, for a supervisor that is not its parent."""
+        """Record the exit code of a driver, for a supervisor that is not the driver's parent process."""
         self._execute("UPDATE runs SET exit_code = ? WHERE run = ?", code, run)
 
     def run(self, run: str) -> RunRow | None:
@@ -236,7 +240,7 @@ class Store:
     # Errors and events
 
     def record_error(self, job: str, side: str, code: str, message: str) -> None:
-        """Count an error; unsafe bytes are made visible before they are stored."""
+        """Record one occurrence of an error; unsafe bytes in the message are made visible before it is stored."""
         shown = visible(message)
         signature = hashlib.sha256(f"{side}\x1f{code}\x1f{re.sub(r'[0-9]+', '#', shown)}".encode()).hexdigest()[:16]
         now = self.now()
@@ -254,7 +258,7 @@ class Store:
             )
 
     def errors(self, job: str) -> list[ErrorRow]:
-        """Return a job's errors, latest first."""
+        """Return a job's errors, most recent first."""
         wanted = "SELECT * FROM errors WHERE job = ? ORDER BY last_at DESC, rowid DESC"
         return self.values("an error", error_from, wanted, job)
 
@@ -279,12 +283,12 @@ class Store:
     # Internals, also for the modules `frames`, `observed` and `steering`, whose tables are in the same file
 
     def now(self) -> float:
-        """Return this host's time in the format of the columns."""
+        """Return the current time of this host in the format of the columns."""
         return self._clock.utc().timestamp()
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """Run one short transaction that has the write lock; it is rolled back if an exception is raised in it."""
+        """Run one short transaction that holds the write lock; it is rolled back if an exception is raised."""
         with self._one_at_a_time, translated(self.file):
             if self._current() is self._view:
                 raise schema.refusal(self._file_connection, self.file)
@@ -308,10 +312,10 @@ class Store:
             return self._current().execute(statement, values).fetchall()
 
     def _current(self) -> sqlite3.Connection:
-        """Return the database to read: the file, or an in-memory copy as long as the file is of an older version.
+        """Return the database to read: the file, or an in-memory copy as long as the file has an older version.
 
-        The copy is renewed once the file has changed (SQLite, PRAGMA data_version), so that another process's migration
-        is noticed.
+        The copy is renewed when the file has changed (SQLite, PRAGMA data_version), so that a migration by another
+        process is detected.
         """
         if self._seen is None:
             return self._file_connection

@@ -1,4 +1,4 @@
-"""Requests to a running job besides its own desired state: states of single tables, and tries ahead of schedule.
+"""Requests to a running job other than its desired state: desired states of single tables, and tries ahead of schedule.
 
 Commands write the requests; the job's driver or supervisor reads them and answers each try.
 """
@@ -19,7 +19,7 @@ from slotkeeper.core.state.sqlite import Store
 
 
 def wanted(store: Store, job: str) -> dict[str, TableWanted]:
-    """Return the desired states of the job's tables; a table without one follows the job."""
+    """Return the desired states of the job's tables; a table without a desired state of its own follows the job."""
     rows = store.read("SELECT source_table, wanted, turn FROM tables_wanted WHERE job = ?", job)
     return {row["source_table"]: TableWanted(WantedState(row["wanted"]), row["turn"]) for row in rows}
 
@@ -36,7 +36,7 @@ def want(store: Store, job: str, table: str, state: WantedState, again: bool = F
 
 
 def forget(store: Store, job: str) -> None:
-    """Delete the desired states of a job's tables: from now on, all tables follow the job."""
+    """Delete the desired states of a job's tables, so that all tables follow the job."""
     with store.write() as sql:
         sql.execute("DELETE FROM tables_wanted WHERE job = ?", (job,))
 
@@ -44,7 +44,7 @@ def forget(store: Store, job: str) -> None:
 READ_EVERY = 0.25
 """Seconds between two reads of the requests."""
 KEPT = 20
-"""Maximum requests stored per job; older requests were answered long ago."""
+"""Maximum number of requests stored per job; older requests are deleted, because they were answered long ago."""
 
 
 def ask(store: Store, job: str, table: str = "") -> int:
@@ -68,9 +68,9 @@ def answers(store: Store, number: int) -> list[TryAnswer]:
 
 
 class StoredTries:
-    """The requested tries of one job; implements `slotkeeper.core.domain.tries.Tries`. Any thread can call it.
+    """The tries requested for one job; implements `slotkeeper.core.domain.tries.Tries`. Any thread can call it.
 
-    While the store is busy or missing, there are no new requests, and an answer that cannot be stored is dropped.
+    While the store is busy or missing, no new requests are returned, and answers that cannot be stored are dropped.
     """
 
     def __init__(self, store: Store, job: str, clock: Clock | None = None) -> None:
@@ -86,7 +86,7 @@ class StoredTries:
             return self._known[-1].number if self._known else 0
 
     def since(self, number: int) -> Sequence[TryAsked]:
-        """Return the requests after a number; reads the store at most four times per second."""
+        """Return the requests after the request `number`; reads the store at most four times per second."""
         with self._lock:
             if self._clock.monotonic() - self._read_at > READ_EVERY:
                 self._read()

@@ -1,1 +1,3 @@
-"""Comparison of a source table with its mirror by bisecting checksums; can import only ports, domain and errors."""
+"""Comparison of a source table with its mirror by bisecting checksums. This package can import only ports, domain and
+errors.
+"""

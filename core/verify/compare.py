@@ -1,10 +1,10 @@
-"""Compare a source table with a sink table: hashes by range, rows where hashes differ, then each suspect key again.
+"""Compare a source table with a sink table: hashes of ranges, rows where hashes differ, then each suspect key again.
 
-Both tables can change meanwhile: a difference seen once is only a suspicion until `Suspects` confirms it. Not detected:
-a row that becomes wrong after its range was found equal, and values whose text form is equal. For each key: read the
-source, wait until the sink has settled, read the sink, read the source again. If both reads of the source are equal,
-the sink should have had exactly that row. One such proof can still be wrong if a row changed and changed back in
-between, so `Options.confirmations` consecutive proofs are required.
+Both tables can change during the comparison: a difference that was seen once is only suspected until `Suspects`
+confirms it. Not detected: a row that becomes wrong after its range was found equal, and values whose text form is
+equal. For each key, `Suspects` reads the source, waits until the sink has settled, reads the sink, and reads the source
+again. If both reads of the source are equal, the sink should have had exactly that row. A single such proof can still
+be wrong if the row changed and changed back in between, so `Options.confirmations` consecutive proofs are required.
 """
 
 from __future__ import annotations
@@ -26,34 +26,35 @@ class Options:
     """Options of a comparison."""
 
     settled: Callable[[], bool] | None = None
-    """Wait until the sink must have everything that the source had at the call; return False if it does not get that
-    far.
+    """Wait until the sink must have all changes that the source had at the time of the call; return False if the sink
+    does not reach that point.
 
     None: the job is not running.
     """
     quarantined: Callable[[Collection[Key]], Collection[Key]] = lambda _keys: ()
-    """Return the given keys that are known to be quarantined."""
+    """Return those of the given keys that are quarantined."""
     on_rows: Callable[[int, int], None] = lambda _done, _planned: None
-    """Called with the compared rows and the source's rows at the start; an exception ends the comparison."""
+    """Called with the number of rows compared so far and the source's number of rows at the start; an exception ends
+    the comparison."""
     range_rows: int = 100_000
-    """Rows of an initial range."""
+    """Number of rows in an initial range."""
     fan_out: int = 16
-    """Parts into which a differing range is split."""
+    """Number of parts into which a differing range is split."""
     leaf_rows: int = 2_000
-    """Maximum rows of a range that is not split further: its rows are compared one by one."""
+    """Maximum number of rows in a range whose rows are compared one by one, without splitting it further."""
     named: int = 100
-    """Maximum keys retained per kind of difference."""
+    """Maximum number of keys that the result lists for each kind of difference."""
     pending: int = 10_000
-    """Maximum differing keys in memory."""
+    """Maximum number of differing keys in memory."""
     confirmations: int = 2
-    """Consecutive rounds in which a key has to differ while the source changes."""
+    """Number of consecutive rounds in which a key has to differ while the source changes."""
     rounds: int = 6
-    """Maximum rounds for a key; a key that changed in every round is unsettled."""
+    """Maximum number of rounds for a key; a key that changed in every round is unsettled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Keys of one kind of difference: their total number, and the first of them."""
+    """Keys with one kind of difference: their total number, and the first keys found."""
 
     count: int = 0
     keys: tuple[Key, ...] = ()
@@ -64,15 +65,15 @@ class Comparison:
     """The result of a comparison."""
 
     rows_source: int
-    """Rows of the source, summed over ranges read at different times."""
+    """Number of rows of the source, summed over ranges that were read at different times."""
     rows_sink: int
-    """Rows of the sink, summed in the same way."""
+    """Number of rows of the sink, summed in the same way."""
     ranges: int
     missing: Found
     extra: Found
     different: Found
     unsettled: Found
-    """Unsettled keys: they kept changing, or the sink did not catch up in time. Never counted as equal."""
+    """Keys that kept changing, or for which the sink did not catch up in time; never counted as equal."""
     quarantined: Found
     differing_columns: tuple[tuple[str, int], ...]
     """For each differing source column, the number of rows in which it differs."""
@@ -80,7 +81,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether every row was judged and none differs, quarantined keys excluded."""
+        """Whether every row was judged and none differs; quarantined keys are excluded."""
         return not (self.missing.count or self.extra.count or self.different.count or self.unsettled.count)
 
 
@@ -104,7 +105,7 @@ def verdict(before: Digest | None, sink: Digest | None, after: Digest | None) ->
 
 
 class _Tally:
-    """Counts keys of one kind and keeps the first of them."""
+    """Counts the keys of one kind and retains the first keys."""
 
     def __init__(self, named: int) -> None:
         self._named = named
@@ -121,7 +122,7 @@ class _Tally:
 
 
 class Suspects:
-    """Differing keys, judged in batches so that memory does not grow with the number of differences."""
+    """Keys suspected to differ, judged in batches so that memory does not grow with the number of differences."""
 
     def __init__(self, source: TableReader, sink: TableReader, options: Options) -> None:
         self._source = source
@@ -136,13 +137,13 @@ class Suspects:
         self._columns: Counter[str] = Counter()
 
     def add(self, keys: Iterable[Key]) -> None:
-        """Suspect `keys`; judges the batch when it is full."""
+        """Add `keys` to the suspects; judges the batch when it is full."""
         self._waiting.update(dict.fromkeys(keys))
         if len(self._waiting) >= self._options.pending:
             self.judge()
 
     def judge(self) -> None:
-        """Check all waiting keys again until each is equal, proven to differ, or known to keep changing."""
+        """Check all pending keys again until each is equal, is proven to differ, or has changed in too many rounds."""
         keys = list(self._waiting)
         self._waiting.clear()
         retained = set(self._options.quarantined(keys)) if keys else set()
@@ -157,7 +158,7 @@ class Suspects:
             self._unsettled.add(key)
 
     def _round(self, proofs: dict[Key, int], needed: int) -> bool:
-        """Check every key left in `proofs` once and drop the decided keys; return False if settling failed."""
+        """Check every key in `proofs` once and remove the decided keys; return False if the sink did not settle."""
         before = self._source.digests(proofs)
         if self._options.settled is not None and not self._options.settled():
             return False
@@ -184,7 +185,7 @@ class Suspects:
             self._columns.update(name for name, ours, theirs in pairs if ours != theirs)
 
     def result(self, rows_source: int, rows_sink: int, ranges: int, seconds: float) -> Comparison:
-        """Return everything judged so far, with the row and range counts of the walk."""
+        """Return the result of all keys judged so far, with the row and range counts of the comparison."""
         return Comparison(
             rows_source=rows_source,
             rows_sink=rows_sink,
@@ -204,11 +205,11 @@ T = TypeVar("T")
 _MONOTONIC = SystemClock().monotonic
 
 MOST_RANGES = 4_096
-"""Maximum initial ranges, so that the list of bounds stays small for any table size."""
+"""Maximum number of initial ranges, so that the list of bounds stays small for any table size."""
 
 DEEPEST = 40
-"""Maximum levels of splits: each split leaves less than half, so more levels mean that keys do not sort like their
-text."""
+"""Maximum depth of splits. Each split leaves less than half of the rows, so a greater depth means that keys do not sort
+like their text."""
 
 
 def compare(
@@ -234,7 +235,9 @@ def compare(
 
 @dataclass(slots=True)
 class _Walk:
-    """The ranges still to compare, in key order; a second thread reads the sink while this thread reads the source."""
+    """The ranges still to be compared, in key order; a second thread reads the sink while this thread reads the
+    source.
+    """
 
     source: TableReader
     sink: TableReader
@@ -279,7 +282,7 @@ class _Walk:
     def _cut(self, bounds: KeyRange, depth: int, ours: int, theirs: int) -> bool:
         if depth > DEEPEST:
             raise Refused(f"the keys of {self.source.label} and {self.sink.label} sort in different orders")
-        # The side with more rows supplies the bounds; both sides order keys equally, so its bounds fit both.
+        # The side with more rows supplies the bounds; both sides order keys in the same way, so the bounds fit both.
         side, rows = (self.source, ours) if ours >= theirs else (self.sink, theirs)
         cuts = side.split(bounds, max(1, rows // self.options.fan_out))
         cuts = [cut for cut in dict.fromkeys(cuts) if cut not in (bounds.low, bounds.high)]
@@ -303,7 +306,7 @@ class _Walk:
 
 
 class Opened(Protocol):
-    """Opens a table of one server, as `slotkeeper.core.ports.kinds.TableSession.table`."""
+    """A function that opens a table of one server, like `slotkeeper.core.ports.kinds.TableSession.table`."""
 
     def __call__(
         self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = ""
@@ -318,7 +321,7 @@ def open_pair(
     mapping: Mapping[str, str] | None = None,
     where: str = "",
 ) -> tuple[ComparedTable, ComparedTable]:
-    """Open a channel's two tables: the source's primary key and columns, at the sink by `mapping` or by name.
+    """Open a channel's two tables with the source's primary key and columns, mapped by `mapping` or by name.
 
     With a `mapping`, only its columns (and the key) are compared; extra columns of the target are never read.
     """

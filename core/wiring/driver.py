@@ -1,4 +1,4 @@
-"""The composition root of a job's driver: its sessions by name, and the target of a start."""
+"""The composition root of a job's driver: the driver's sessions by name, and the target of a start."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ STARTER = "starter"
 END_LIMIT_MS = 2_000
 """Time limit in milliseconds of the statements that end an abandoned task's sessions."""
 CLOSE_WITHIN = 2.0
-"""Seconds that closing waits for running statements of the sessions."""
+"""Seconds to wait for running statements when sessions are closed."""
 
 
 class _Opened:
-    """The sessions of a driver, which its channels share; a session named after an epoch ends with the epoch."""
+    """A driver's sessions, which its channels share; a session that is named after an epoch ends with the epoch."""
 
     def __init__(self, job: JobSpec, run: str) -> None:
         self.job = job
@@ -55,7 +55,7 @@ class _Opened:
         self._stores: dict[str, StoreSession] = {}
 
     def source(self, name: str, part: str) -> SourceSession:
-        """Return the source session `name`; `part` is a part of its name at the server."""
+        """Return the source session `name`; `part` becomes a part of the session's name at the server."""
         if name not in self._sources:
             self._sources[name] = source_session(self.job, f"{self.epoch}/{part}" if part else self.epoch)
         return self._sources[name]
@@ -66,25 +66,25 @@ class _Opened:
         return self._stores[name]
 
     def leased(self) -> StoreSession:
-        """Return the start's own session at the store, which holds the leases of all channels."""
+        """Return the session at the store that belongs to the start and holds the leases of all channels."""
         if self.lease is None:
             encoding_of(self.job)
             self.lease = store_session(self.job, "lease")
         return self.lease
 
     def beside(self, name: str) -> BatchSession:
-        """Return the session `name` at a sink that has a separate store; the start's own session is `start`."""
+        """Return the session `name` at a sink that has a separate store; `start` is the start's own session."""
         if name not in self._besides:
             self._besides[name] = session_beside(self.job, name)
         return self._besides[name]
 
     def end_start(self) -> None:
-        """End the start's own sessions."""
+        """End the sessions that belong to the start."""
         _end(*(one for one in (self.lease, self._besides.pop("start", None)) if one is not None))
         self.lease = None
 
     def close(self) -> None:
-        """End all sessions except the start's own."""
+        """End all sessions except those that belong to the start."""
         with self.lock:
             watching = [self._besides.pop(name) for name in list(self._besides) if name != "start"]
             closing: list[SourceSession | SinkSession] = [*self._sources.values(), *self._stores.values(), *watching]
@@ -94,7 +94,7 @@ class _Opened:
 
 
 def _end(*sessions: SourceSession | SinkSession) -> None:
-    """Close sessions; calls of abandoned threads that still wait on them are cut off after a moment."""
+    """Close sessions; abort calls of abandoned threads that still wait for the sessions after `CLOSE_WITHIN`."""
 
     def sever() -> None:
         for one in sessions:
@@ -111,9 +111,10 @@ def _end(*sessions: SourceSession | SinkSession) -> None:
 
 
 def pinged(job: JobSpec) -> tuple[Pinged, Pinged]:
-    """Return a job's source and its store, each with a session that only checks whether the server answers.
+    """Return a job's source and store, each with a session that only checks whether the server answers.
 
-    The sessions do not have the name of the job's other sessions, whose end a start waits for. Raises ConfigError.
+    These sessions are named differently from the job's other sessions, because a start waits until those have ended.
+    Raises ConfigError.
     """
     name = f"slotkeeper-pulse/{job.name}"[:63]
     source = sources.open(job.source_kind).connect(login(job.source, name))
@@ -139,7 +140,7 @@ def source_waits_at(job: JobSpec) -> tuple[LocksAt[SourceWait], ...]:
 
 
 def locks_at(job: JobSpec) -> tuple[LocksAt[LockWait], ...]:
-    """Return where locks can block the job: its store and, if separate, its sink, each with a separate session.
+    """Return the servers where locks can block the job, each with a session: its store and, if separate, its sink.
 
     Sinks of a kind that reports no locks are omitted. Raises ConfigError.
     """
@@ -155,8 +156,8 @@ def locks_at(job: JobSpec) -> tuple[LocksAt[LockWait], ...]:
 class WiredSessions:
     """The driver's sessions by name; implements `slotkeeper.core.ports.driver.DriverSessions`.
 
-    Sessions with the same name are one session for all channels, so their users take turns. `points_proven`: a probe
-    has recorded that the source makes one sync point per transaction.
+    A name identifies the same session for all channels, so its callers take turns. `points_proven`: a probe has
+    recorded that the source makes one sync point per transaction.
     """
 
     def __init__(self, job: JobSpec, run: str, opened: _Opened | None = None, points_proven: bool = False) -> None:
@@ -201,7 +202,7 @@ class WiredSessions:
         return self._keep("source", name, lambda: session(f"source {name}", "").source(self._job, proven))
 
     def admin(self, name: str) -> SlotAdmin:
-        """Return the registering session `name`; its name at the server contains `name`."""
+        """Return the slot administration of a registering session; the session's name at the server contains `name`."""
         return self._keep("admin", name, lambda: self._shown(self._registering(name).admin(self._job), name))
 
     def starter(self) -> Retention:
@@ -260,7 +261,7 @@ class WiredSessions:
         return all(ended)
 
     def task_prefix(self) -> str:
-        """Return the prefix of the names of tasks' sessions: the job, the epoch, and six random digits.
+        """Return the prefix for the names of the tasks' sessions: the job, the epoch, and six random digits.
 
         Jobs with the same name can write to one database, with different progress schemas, and groups of tables of one
         job can have the same epoch.
@@ -268,9 +269,9 @@ class WiredSessions:
         return session_name(self._job.name, f"{self._opened.epoch}.{secrets.token_hex(3)}.")
 
     def end_tasks(self, names: Mapping[str, Callable[[bool], None]]) -> None:
-        """End the sessions of these names at the store, over a separate session.
+        """End the sessions with these names at the store; uses a separate session.
 
-        Their activity is read first: an ordinary login of DWS sees its own sessions, but cannot end any.
+        Reads their activity first, because an ordinary DWS login can see its own sessions but cannot end them.
         """
         session = store_session(self._job, f"{self._opened.epoch}.ends", END_LIMIT_MS)
         try:

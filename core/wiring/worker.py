@@ -31,7 +31,8 @@ def session_name(job: str, part: str) -> str:
     """Return `slotkeeper/<job>/<part>`, at most 63 characters, so that a session can be found and ended by its name.
 
     A search would miss a name that the server truncates (PostgreSQL and DWS: NAMEDATALEN, 63 bytes). The longest part
-    is that of a registering session: its channel, an epoch of 13 digits, and a DN's number of 11 characters.
+    belongs to a registering session: its channel, an epoch of 13 digits, and the number of a DN with up to 11
+    characters.
 
     >>> session_name("orders_rt", "7")
     'slotkeeper/orders_rt/7'
@@ -41,21 +42,23 @@ def session_name(job: str, part: str) -> str:
 
 
 def channel_part(job: JobSpec, part: str) -> str:
-    """Return the part of a session's name for its channel, followed by `part`: `9f3a.<part>`.
+    """Return the part of a session's name that identifies the channel, followed by `part`: `9f3a.<part>`.
 
-    The channel is four digits of a hash. If two channels of a job have the same digits, ending the sessions of one can
-    also end the other's session, which is then opened again.
+    The channel is four digits of a hash. If two channels of a job have the same digits, ending the sessions of one
+    channel can also end a session of the other, which is then opened again.
     """
     return f"{hashlib.sha256(job.channel.source_table.encode()).hexdigest()[:4]}.{part}"
 
 
 def end_job_sessions(job: JobSpec, admin: SlotAdmin) -> bool:
-    """End the job's other sessions at the source, of any epoch; return False if that is not certain."""
+    """End the job's other sessions at the source, regardless of epoch; return False if it is not certain that all
+    ended.
+    """
     return admin.end_sessions(_pattern(job, ""))
 
 
 def end_channel_sessions(job: JobSpec, admin: SlotAdmin) -> bool:
-    """End only the sessions that register the channel of `job`, as its other channels may be streaming."""
+    """End only the registering sessions for the channel of `job`, because other channels may be streaming."""
     return admin.end_sessions(_pattern(job, channel_part(job, "")))
 
 
@@ -72,7 +75,8 @@ def source_session(job: JobSpec, part: str) -> SourceSession:
 def store_session(job: JobSpec, part: str, limit_ms: int = 0, name: str = "") -> StoreSession:
     """Open a session of a job at the server of its progress rows: its sink, or the store that the sink names.
 
-    `limit_ms` is the limit of a statement, 0 for the limit of a step. `name` replaces the name made from `part`.
+    `limit_ms` is the time limit of a statement; 0 selects the limit of a step. `name` replaces the name made from
+    `part`.
     """
     endpoint, kind = job.store_at
     endpoint = replace(endpoint, socket_timeout_ms=limit_ms) if limit_ms else endpoint
@@ -82,33 +86,35 @@ def store_session(job: JobSpec, part: str, limit_ms: int = 0, name: str = "") ->
 
 
 def session_beside(job: JobSpec, part: str) -> BatchSession:
-    """Open a sink session of a job in two parts."""
+    """Open a session at the sink of a job whose store is separate from its sink."""
     return sinks.open(job.sink_kind).connect_beside(login(job.sink, session_name(job.name, part)))
 
 
 def encoding_of(job: JobSpec) -> Encoding:
-    """Return the encoding that a job's source and sink share for batches; raises Refused, naming both, if none."""
+    """Return the batch encoding that a job's source and sink share; raises Refused, which names both, if there is
+    none.
+    """
     pair = f"{job.source_kind} to {job.sink_kind}"
     return chosen(sources.open(job.source_kind).gives, sinks.open(job.sink_kind).takes, pair)
 
 
 def open_source(job: JobSpec, part: str) -> Source:
-    """Open a job's channel over a separate source session."""
+    """Open the source of a job's channel over a separate session."""
     return source_session(job, part).source(job)
 
 
 def open_admin(job: JobSpec, part: str) -> SlotAdmin:
-    """Open the slot administration of a job's channel over a separate source session."""
+    """Open a separate source session for the slot administration of a job's channel."""
     return source_session(job, part).admin(job)
 
 
 def open_progress(job: JobSpec, part: str, runner: Runner) -> Store:
-    """Open the progress rows of a job's channel over a separate session."""
+    """Open a separate session for access to the progress rows of a job's channel."""
     return store_session(job, part).progress(job, runner)
 
 
 def who(job: JobSpec, run: str) -> Runner:
-    """Return this process as the progress rows name it."""
+    """Return the description of this process that is stored in progress rows."""
     return Runner(job.name, run, socket.gethostname(), getpass.getuser(), os.getpid())
 
 
@@ -119,7 +125,7 @@ def who(job: JobSpec, run: str) -> Runner:
 class _Pair:
     """A source and a sink session of this worker; implements `slotkeeper.core.engine.worker.stream_task.Pair`.
 
-    `beside` is the sink's own session if the sink cannot store progress rows.
+    `beside` is the session of the sink itself if the sink cannot store progress rows.
     """
 
     source: SourceSession
@@ -127,7 +133,7 @@ class _Pair:
     beside: BatchSession | None = None
 
     def opened(self, job: JobSpec, copying: str) -> tuple[Source, StepSink]:
-        """Open the channel to which `job` is narrowed; queries both servers."""
+        """Open the channel of `job`, which contains only this channel; queries both servers."""
         source = self.source.source(job)
         identity = source.identify()
         if self.beside is None:
@@ -145,9 +151,9 @@ class _Pair:
 
 
 def open_pair(job: JobSpec, epoch: int, session: str = "") -> _Pair:
-    """Open a source and a sink session for tasks of a job; raises ConfigError if this worker cannot resolve a secret.
+    """Open a source and a sink session for a job's tasks; raises ConfigError if this worker cannot resolve a secret.
 
-    `session` is the name of the session at the store.
+    `session` is the name of the store's session.
     """
     with _named_worker():
         part = str(epoch)
@@ -156,10 +162,10 @@ def open_pair(job: JobSpec, epoch: int, session: str = "") -> _Pair:
 
 
 def changelog_session(job: JobSpec, epoch: int, part: str) -> ChangelogSession:
-    """Open a session that reads changelogs; raises Refused if the source's kind has none.
+    """Open a session that reads changelogs; raises Refused if the source kind does not support them.
 
-    `epoch` is the epoch of a query, by which a later run of the query ends the session; without a query (0), a session
-    is never ended that way. Raises ConfigError if a secret cannot be resolved here.
+    `epoch` is the epoch of a query; a later run of the query uses it to find and end this session. Without a query (0),
+    the session is never ended in this way. Raises ConfigError if a secret cannot be resolved here.
     """
     name = session_name(job.name, f"{epoch}/{part}") if epoch else f"slotkeeper-frames/{job.name}/{part}"[:63]
     with _named_worker():
@@ -186,4 +192,4 @@ def _named_worker() -> Iterator[None]:
 
 
 ENTRIES = WorkerEntries(partial(stream_task.work, open_pair), partial(copy_task.work, open_pair))
-"""The values that a driver passes to its workers."""
+"""The functions that a driver passes to its workers."""

@@ -1,9 +1,9 @@
 """Write the progress of queries that read slots to the store: batch, checkpoint and lag.
 
-Spark passes none of these to a Python source, neither on its driver nor in a task, but the program's own session has
-them. A thread of that program therefore queries its session once per second (this takes a millisecond and delays no
-batch) and writes changes: one statement over one persistent session, fenced by the epoch. The reports are
-informational: a failed write is retried later, and no query waits for it.
+Spark does not pass these values to a Python source, neither on its driver nor in a task, but they are available in the
+program's own Spark session. A thread of the program therefore queries that session once per second (this takes a
+millisecond and delays no batch) and writes changes with one statement in a persistent session, fenced by the epoch. The
+reports are informational: a failed write is retried later, and no query waits for it.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 
 EVERY = 1.0
 FINISH = 3.0
-"""Seconds that an ending program waits for the reports of its queries' last batches."""
+"""Seconds for which a program waits at its end for the reports of its queries' last batches."""
 AGAIN = 30.0
 """Seconds after which a failed write is retried and an idle query's last report is repeated."""
 MARK = "query"
-"""The key for the owner of the slot (`Place`) in a source's reported latest offset."""
+"""The key in a source's reported latest offset that contains the slot's owner (`Place`)."""
 UNREAD_TO = "unread_to"
-"""The key for the last unread position by DN; the newest position of the DN can belong to another table."""
+"""The key that contains the last unread position by DN; the DN's newest position can belong to another table."""
 LIMIT_MS = 2_000
 _IDLE = "Waiting for data to arrive"
-"""Spark's status message between two triggers that have no pause (MicroBatchExecution)."""
+"""Spark's status message between two triggers that follow each other without a pause (MicroBatchExecution)."""
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]*(?::|%3A)(?:[^/\s]*@|(?!\d+/)\S*?@)", re.IGNORECASE)
-"""Matches s3://key:secret@bucket; a secret can contain slashes; the port of a host does not match."""
+"""Matches the login in s3://key:secret@bucket; a secret can contain slashes; the port of a host does not match."""
 _QUERY = re.compile(r"(?<=\?)\S+")
-"""Matches https://account/container?sig=secret."""
+"""Matches the query string in https://account/container?sig=secret."""
 LOG = logging.getLogger("slotkeeper.dataframe")
 _followed: weakref.WeakKeyDictionary[Any, AccountKeeper] = weakref.WeakKeyDictionary()
 
@@ -71,7 +71,7 @@ class Place:
 
 
 def follow(spark: Any) -> None:
-    """Start reporting for a session, once; not if the session does not use this process's JVM (Spark Connect)."""
+    """Start reporting for a session, once; do nothing if it does not use this process's JVM (Spark Connect)."""
     context = getattr(spark, "_sc", None)
     if context is None or getattr(spark, "_jsparkSession", None) is None or spark in _followed:
         return
@@ -95,7 +95,7 @@ def started(writer: Any, query: Any) -> None:
 
 
 def begin(job: JobSpec, epoch: int, fresh: bool) -> None:
-    """Create the record of a starting query; the query runs without it if that fails."""
+    """Create the record of a starting query; if that fails, the query runs without a record."""
     try:
         with closing(_over(job)) as accounts:
             accounts.begin(epoch, fresh)
@@ -104,15 +104,15 @@ def begin(job: JobSpec, epoch: int, fresh: bool) -> None:
 
 
 def opened(place: Place) -> QueryAccounts:
-    """Return the store's record of a query, over a session of its own."""
+    """Return access to the store's record of a query, in a separate session."""
     from slotkeeper.core.dataframe.reader.options import asked
 
     return _over(asked({"config": place.config, "job": place.job, "table": place.table}).job)
 
 
 def _over(job: JobSpec) -> QueryAccounts:
-    """Open the store with a session name of its own, so that no start ends this session or waits for its end."""
-    from slotkeeper.core.services.looking import open_store  # a program that only registers loads no driver
+    """Open the store under a separate session name, so that no job start ends this session or waits for its end."""
+    from slotkeeper.core.services.looking import open_store  # not needed in a program that only registers
 
     return open_store(job, LIMIT_MS, f"slotkeeper-accounts/{job.name}"[:63]).accounts(job.lane_key())
 
@@ -130,7 +130,7 @@ class _Kept:
     def keep(self, report: QueryReport, idle: bool, now: float) -> None:
         """Write a changed report; after a failure, or if the query is idle, at most every `AGAIN` seconds."""
         waits, written = now - self._at < AGAIN, self._written
-        # between batches, the last report of an idle query already has the newest values of its batch
+        # between batches, the last report of an idle query already contains the newest values of its batch
         same = written is not None and (report == written or (report.batch == written.batch and not idle))
         if (waits and (same or self._failed)) or (same and not waits and not idle):
             return
@@ -139,7 +139,7 @@ class _Kept:
             self._accounts = self._accounts or self._make(self._place)
             self._accounts.write(report)
             self._written, self._failed = report, False
-        except Exception as error:  # no error here may reach the program or its query
+        except Exception as error:  # an error here must not reach the program or its query
             if not self._failed:
                 LOG.info("cannot report batch %s to consoles: %s", report.batch, masked(str(error)))
             self._failed = True
@@ -173,7 +173,7 @@ class AccountKeeper:
         self._every = every
         self._kept: dict[tuple[str, Place], _Kept] = {}
         self._known: dict[str, Any] = {}
-        """By run id: the queries that have started and not yet ended."""
+        """The queries that have started and not yet ended, by run id."""
         self._added: SimpleQueue[Any] = SimpleQueue()
         self._hurry, self._done = threading.Event(), threading.Event()
         self._ending = False
@@ -197,13 +197,13 @@ class AccountKeeper:
             self._done.set()
 
     def finish(self) -> None:
-        """Wait briefly at the end of the program for the reports of its queries' last batches."""
+        """Wait briefly, at the end of the program, for the reports of its queries' last batches."""
         self._ending = True
         self._hurry.set()
         self._done.wait(FINISH)
 
     def turn(self) -> None:
-        """Read the progress of every query once, including a last time for queries that have ended."""
+        """Read the progress of every query once; queries that have ended are read one last time."""
         running = {str(query.runId) for query in self._know(self._active())}
         self._ask()
         for run in [one for one in self._known if one not in running]:
@@ -235,9 +235,10 @@ class AccountKeeper:
 
 
 def accounts_of(query: Any) -> Iterator[tuple[Place, QueryReport, bool]]:
-    """Yield, for each slot that a query reads, its owner, its report by the last progress, and whether it is idle.
+    """Yield the owner, the query's report, and whether the query is idle, for each slot that a query reads.
 
-    An idle query has read everything: the source has nothing newer than the end of its last batch.
+    The report is made from the query's last progress. An idle query has read everything: the source has nothing newer
+    than the end of its last batch.
     """
     progress = query.lastProgress
     if progress is None:
@@ -258,7 +259,7 @@ def accounts_of(query: Any) -> Iterator[tuple[Place, QueryReport, bool]]:
 
 
 def _checkpoint(query: Any) -> str:
-    """Return the checkpoint's path as Spark resolved it; "" if this Spark version lacks the private call."""
+    """Return the checkpoint's path as resolved by Spark; "" if this Spark version does not have the private call."""
     try:
         root = str(query._jsq.streamingQuery().resolvedCheckpointRoot())
     except Exception:
@@ -285,7 +286,7 @@ def start(writer: Any, path: str | None = None) -> Any:
 
 
 def asynchronous(writer: Any) -> bool:
-    """Return whether the writer has that option, which is in a private field of Spark's object."""
+    """Return whether asynchronous progress tracking is on for a writer; reads a private field of Spark's object."""
     jvm = writer._jwrite
     field = jvm.getClass().getDeclaredField("extraOptions")
     field.setAccessible(True)

@@ -1,7 +1,7 @@
 """Read a table's current rows, or a range of its changes, as one batch.
 
-This takes no lease, registers nothing and creates no slot: a range must be after the position registered for the job's
-slot, because only those changes are certain to be retained.
+This module takes no lease, registers nothing and creates no slot. A range must be after the position registered for the
+job's slot, because only later changes are certain to be retained.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from slotkeeper.core.wiring.worker import changelog_session
 
 
 class PlainTableReader(DataSourceReader):
-    """Reads all requested rows; Spark applies every condition."""
+    """A reader of all requested rows; Spark applies every condition."""
 
     def __init__(self, asked: Asked, layout: Layout) -> None:
         self._asked, self._layout = asked, layout
@@ -50,7 +50,7 @@ class PlainTableReader(DataSourceReader):
             else:
                 planned = log.plan_chunks(self._asked.partition_rows)
                 found = [ChunkPart(job, 0, self._layout, chunk, self._only) for chunk in planned]
-        # Spark accepts only partitions from this list
+        # Spark does not accept an empty list
         return found or [Nothing()]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
@@ -72,7 +72,7 @@ class PlainTableReader(DataSourceReader):
         return found
 
     def _begins(self, statuses: Sequence[SlotStatus]) -> dict[str, Position]:
-        """Return the range's start on each DN: as typed, but never before the position that its slot retains."""
+        """Return the range's start on each DN, as typed; raises Refused if it is before the slot's position."""
         kept = {}
         for status in statuses:
             oldest = status.kept.furthest
@@ -89,7 +89,7 @@ class PlainTableReader(DataSourceReader):
         return typed
 
     def _end(self, log: Changelog, status: SlotStatus, after: Position) -> Position:
-        """Return the range's end: as typed, else the position of the current newest events."""
+        """Return the range's end: the typed position, but at most the position of the newest events, the default."""
         newest = log.end_of(status.shard, after, max(status.latest, after.place), status)
         if self._asked.end == "latest":
             return newest
@@ -116,7 +116,7 @@ class TableReader(PlainTableReader):
     """A reader that also sends conditions on the key to the source; Spark applies all conditions again."""
 
     def pushFilters(self, filters_: list[Filter]) -> Iterable[Filter]:
-        """Record the conditions that the source can apply; Spark applies all conditions, too."""
+        """Record the conditions that the source can apply; all conditions are returned, so that Spark applies them."""
         self._only = schema.of_key(filters_, self._layout)
         return filters_
 

@@ -1,6 +1,6 @@
-"""Convert errors for Spark: one sentence with the problem, its location and the action.
+"""Convert errors for Spark into one sentence with the problem, its location and the action.
 
-Spark passes on an exception of a Python source as text, below a traceback of its own; anything not in the text is lost.
+Spark reports an exception of a Python source only as text, after its own traceback, so everything else is lost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ CURES = {
     ),
     TroubleName.SINK_OLDER: f"the store has older data, as after a restore: {_ANEW}",
 }
-"""Actions for a query; a job's actions (`slotkeeper.core.domain.start.SAFE`) concern its target."""
+"""Actions for a query, by error name. The actions for a job are in `slotkeeper.core.domain.start.SAFE`, because they
+concern the job's target."""
 
 
 class ReadFailed(Exception):
@@ -45,7 +46,7 @@ def for_spark(error: SlotkeeperError) -> ReadFailed:
 
 @contextmanager
 def named() -> Iterator[None]:
-    """Raise SlotkeeperErrors of the block as `ReadFailed`, without their traceback."""
+    """Convert SlotkeeperErrors raised in the `with` block to `ReadFailed`, without their traceback."""
     try:
         yield
     except SlotkeeperError as error:
@@ -53,7 +54,7 @@ def named() -> Iterator[None]:
 
 
 def naming(call: Callable[P, T]) -> Callable[P, T]:
-    """Wrap a plain function in `named`."""
+    """Return the function with its calls wrapped in `named`; not for generators."""
 
     @functools.wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:

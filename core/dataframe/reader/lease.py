@@ -1,8 +1,9 @@
 """A query's lease on its slot: a job start without a target, and progress rows that follow Spark's commits.
 
-The rows have the form of any job's rows (`slotkeeper_progress`), so everything that protects a job's slot protects a
-query's: one reader at a time, an epoch, registrations under the row's lock, no reset while it runs. The authoritative
-position is in Spark's checkpoint; a row's position is the end of the last batch known to be in Spark's commit log.
+The rows have the same form as a job's rows (`slotkeeper_progress`), so a query's slot has the same protection as a
+job's slot: one reader at a time, an epoch, registrations under the row's lock, no reset while the query runs. The
+authoritative position is in Spark's checkpoint; a row's position is the end of the last batch known to be in Spark's
+commit log.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ from slotkeeper.core.wiring.worker import ENTRIES
 KEEPALIVE = 30.0
 """Seconds after which an unchanged position is registered again, to renew its time to live."""
 TAKES_OVER = '.option("take_over", "true")'
-"""The option that ends an earlier query that does not release its slot."""
+"""The option with which a query ends an earlier query that does not release its slot."""
 SAID_AGAIN = 30.0
-"""Seconds between two log lines of a waiting start, which checks five times per second."""
+"""Minimum seconds between two equal log lines of a waiting start, which checks five times per second."""
 _PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
 LOG = logging.getLogger("slotkeeper.dataframe")
 
 
 class _Quiet:
-    """A narrator that logs only what a start waits for, each text once per `SAID_AGAIN` seconds.
+    """A narrator that logs only the waits of a start, each text at most once per `SAID_AGAIN` seconds.
 
     Implements `slotkeeper.core.engine.driver.context.Narrator`.
     """
@@ -76,7 +77,7 @@ class _Quiet:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A leased slot: each DN's position from the rows, and whether no batch has been committed yet (`fresh`)."""
+    """A leased slot: the position of each DN from its row; `fresh` is whether no batch has been committed yet."""
 
     epoch: int
     fingerprint: str
@@ -85,7 +86,7 @@ class Begun:
 
 
 class SlotLease:
-    """The lease of one query; not thread-safe. `start` is the start of a new query, as read by `options.asked`."""
+    """The lease of one query; not thread-safe. `start` is the start option of a new query, from `options.asked`."""
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class SlotLease:
         store = self._sessions.store()
         store.create_tables()
         rows = store.rows()
-        for row in rows:  # a mirror's rows are not a query's: it would miss changes the query registers
+        for row in rows:  # a query must not use a job's rows: the job would miss changes that the query registers
             if not row.of_query:
                 job, table = self._job, self._job.channel.source_table
                 what = f"slot {job.slot} of {table} belongs to a job with target {row.target}"
@@ -143,13 +144,13 @@ class SlotLease:
         return Begun(begun.epoch, begun.identity.text, positions, fresh)
 
     def judged(self, status: SlotStatus) -> Trouble | None:
-        """Return the trouble that a status shows, or None."""
+        """Return the problem that a slot status indicates, or None."""
         return judge(status, self._lanes[status.shard.name].expected)
 
     def committed(self, positions: Mapping[str, Position]) -> None:
-        """Advance the rows, then the slot, to the ends of a batch that is in the commit log.
+        """Advance the rows, then the slot, to the end of a batch that is in the commit log.
 
-        A transient error is retried with the next call: no change is lost while a slot is behind.
+        After a transient error, the next call retries: no change is lost while the slot's position is too old.
         """
         for name in sorted(positions):
             try:
@@ -160,7 +161,7 @@ class SlotLease:
                 LOG.warning("%s: registration failed, retrying: %s", name, error)
 
     def keep(self) -> None:
-        """Raise an error if another query now holds the slot; a store that does not respond for a while raises none."""
+        """Raise an error if another query now holds the slot; a transient failure of the store raises no error."""
         assert self._leases is not None
         try:
             self._leases.keep()
@@ -196,7 +197,7 @@ class SlotLease:
             raise trouble(TroubleName.PROGRESS_LOST, f"the store has lost the progress row of {lane.name}")
         if row.epoch != self._epoch:
             raise Superseded(f"another query has taken over this slot: {self._opened.store().holder()}", where="sink")
-        if row.position is None or row.position.text != to.text:  # else this query wrote it, and the response was lost
+        if row.position is None or row.position.text != to.text:  # if equal, this query wrote it: the response was lost
             where = row.position.text if row.position else "none"
             what = f"{lane.name}: the store's row is at {where}, but this query wrote {lane.position.text}"
             raise trouble(TroubleName.SINK_OLDER, what)
@@ -213,7 +214,7 @@ class SlotLease:
         assert settled.error is not None
         self._lanes[lane.name] = replace(lane, expected=lane.expected.widened(before.at(lane.position)))
         if settled.error.kind in _PASSING and not settled.certain:
-            time.sleep(LOST_ANSWER_WAIT)  # the lost call may still take effect, and must do so before the next status
+            time.sleep(LOST_ANSWER_WAIT)  # the call may still take effect: wait before the next status
         raise settled.error
 
     @property
@@ -238,7 +239,7 @@ class SlotLease:
 
 
 def _earliest(ctx: JobContext) -> str:
-    """Return each DN's oldest position after which all changes are retained; "latest" if nothing was ever recorded."""
+    """Return the oldest position per DN after which all changes are retained; "latest" if there never were any."""
     starter = ctx.sessions.starter()
     registered, records = retained_from(starter), starter.records()
     places = {}
@@ -253,7 +254,7 @@ def _earliest(ctx: JobContext) -> str:
 
 
 def _at_slot(ctx: JobContext) -> None:
-    """Create rows for an existing slot without an owner: the query starts at the positions registered for it."""
+    """Create rows for an existing slot without an owner; the query starts at the slot's registered positions."""
     source, job = ctx.sessions.source("start"), ctx.job
     take_lease(ctx, ctx, ctx.clock.monotonic() + LEASE_WAIT)
     store = ctx.sessions.store()
@@ -281,7 +282,7 @@ def _row(ctx: JobContext, identity: TableIdentity, status: SlotStatus) -> Progre
 
 
 class NoTarget:
-    """Implements `slotkeeper.core.ports.driver.Target`; accepts every table, and no copy ever writes to it."""
+    """A `slotkeeper.core.ports.driver.Target` for queries: accepts every table, and no copy ever writes to it."""
 
     def admit(self, identity: TableIdentity) -> bool:
         return False
@@ -323,7 +324,7 @@ class NoTarget:
 
 
 class TargetlessSessions(WiredSessions):
-    """The sessions of a query: those of a job, without a target."""
+    """The sessions of a query: the sessions of a job, but without a target."""
 
     def target(self) -> NoTarget:
         return NoTarget()

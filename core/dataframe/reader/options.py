@@ -1,4 +1,4 @@
-"""The options of a read; unknown options are rejected, so that a misspelled option does not become a default."""
+"""The options of a read; unknown options are rejected, so that a misspelled option is not silently ignored."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _SPARKS = ("path", "paths")
 class Asked:
     """The parsed options of a read; `points_per_trigger` is in the source's own unit (DWS: sync points).
 
-    `config` is the path of the file that was read. `job` reads the one table, and its target is the query.
-    `poll_interval` is in seconds, `partition_rows` in rows.
+    `config` is the path of the file that was read. `job` is a job for the requested table, with the query as its
+    target. `poll_interval` is in seconds, `partition_rows` in rows.
     """
 
     job: JobSpec
@@ -68,7 +68,7 @@ class Asked:
 
 
 def asked(options: Mapping[str, str]) -> Asked:
-    """Parse the options and load the configuration that they name; raises ConfigError."""
+    """Parse the options and load the configuration file that they specify; raises ConfigError."""
     given = {**DEFAULTS, **_known(options)}
     for name, allowed in _CHOICES.items():
         if given[name] not in allowed:
@@ -133,7 +133,7 @@ def _job(loaded: Loaded, name: str, table: str) -> JobSpec:
 
 
 def _refuse_shared(loaded: Loaded, job: JobSpec) -> None:
-    """Reject a slot that another job reads: each reader would miss the changes that the other has registered."""
+    """Reject a slot that another job reads: each reader would miss the changes that the other reader registers."""
     for other in loaded.jobs.values():
         if other.name != job.name and (other.source.name, other.slot) == (job.source.name, job.slot):
             tables = [channel.source_table for channel in other.channels]

@@ -52,9 +52,9 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Offset:
-    """A position per DN, and the table's fingerprint. Spark compares the JSON text: equal offsets have equal text.
+    """A position per DN, and the table's fingerprint. Equal offsets have equal JSON texts, which Spark compares.
 
-    `copied` is False until the batch with the table's existing rows; `positions` is by DN.
+    `copied` is False before the batch that contains the table's existing rows; `positions` is by DN.
     """
 
     fingerprint: str

@@ -1,8 +1,9 @@
 """The offsets of a streaming query: determines the next offset, registers positions, and plans the parts of a batch.
 
-Spark calls these methods on its driver, in one thread: `initial` if it has no offset of its own, `latest(start)` with
-the end of the batch that is in the commit log, and `parts` for a batch. Only `latest` registers positions: Spark calls
-`commit(end)` one batch late and never for the last batch, so a slot that followed it would not advance while idle.
+Spark calls these methods on its driver, in one thread: `initial` if the checkpoint contains no offset, `latest(start)`
+with the end of the last batch in the commit log, and `parts` for a batch. Only `latest` registers positions, because
+Spark calls `commit(end)` one batch late and never for the last batch: a slot that is advanced by `commit` would not
+advance while the query is idle.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from slotkeeper.core.wiring.worker import changelog_session
 
 T = TypeVar("T")
 TRIED_FOR = 20.0
-"""Seconds of retries after a transient error; Spark's `stop` waits for the same time."""
+"""Seconds for which a transient error is retried; Spark's `stop` can wait that long."""
 MOVED_AFTER = 60.0
-"""Seconds after which a query of a quiet table takes an empty batch, so that its slot does not retain old changes."""
+"""Seconds after which a query of an idle table runs an empty batch, so that its slot does not retain old changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """The newest positions at the start of a query with Trigger.AvailableNow: it reads up to these and ends."""
+    """The newest positions at the start of a query with Trigger.AvailableNow, which reads up to these and ends."""
 
     positions: Mapping[str, Position]
 
@@ -60,13 +61,13 @@ class Query:
         self._idle_since: float | None = None
         self._moved_at = self._clock.monotonic()
         self._known: dict[tuple[str, str], Position] = {}
-        """Positions as created by the dialect: their text lacks data that a registration needs."""
+        """Positions as created by the dialect, by DN and text; a registration needs data that the text lacks."""
         self._newest: Offset | None = None
         self._unread_to: dict[str, Position] = {}
-        """By DN: the newest position if the next batch ends before it, else the end of that batch."""
+        """The newest position by DN; the end of the next batch if that batch reads everything."""
 
     def initial(self) -> Offset:
-        """Return the query's start; it is the same until the first batch is in the commit log."""
+        """Return the query's start, which does not change until the first batch is in the commit log."""
         begun = self._begun()
         if not self._fresh:
             job = self._asked.job
@@ -78,7 +79,7 @@ class Query:
         return begun
 
     def latest(self, start: Offset, width: int | None) -> Offset:
-        """Return the end of the next batch, `start` if there is none; `width` is in the source's unit, None for all.
+        """Return the end of the next batch, or `start` if there is none; `width` is in the source's unit, None for all.
 
         `start` is the end of the last batch in the commit log: the slot advances to it.
         """
@@ -87,7 +88,7 @@ class Query:
         self._lease.keep()
         if not start.copied:
             return start.at(start.positions)
-        # after an answer without changes, wait before the next one: Spark calls this a hundred times per second
+        # wait before the next query if the last one found no changes: Spark calls this a hundred times per second
         if self._idle_since is not None and self._bound is None:
             time.sleep(max(0.0, self._idle_since + self._asked.poll_interval - self._clock.monotonic()))
         ends = self._ends(start, width)
@@ -95,7 +96,7 @@ class Query:
         return start.at(ends)
 
     def stop_at_newest(self) -> None:
-        """Stop reading at the positions that are newest now (Trigger.AvailableNow)."""
+        """Stop reading at the current newest positions (Trigger.AvailableNow)."""
         self._begun()
         log, statuses = self._changelog, self._statuses()
 
@@ -105,7 +106,7 @@ class Query:
         self._bound = _Bound({status.shard.name: newest(status) for status in statuses})
 
     def parts(self, start: Offset, end: Offset) -> list[Part]:
-        """Return the parts of a batch: one range per DN that has advanced, and the table's chunks during a copy."""
+        """Return the parts of a batch: one range per DN with a later position, and the table's chunks during a copy."""
         self._resumed(start)
         found: list[Part] = []
         if end.copied and not start.copied:
@@ -121,9 +122,9 @@ class Query:
 
     @property
     def reported(self) -> dict[str, Any] | None:
-        """Return the newest reported positions with the slot's owner (`accounts.Place`); None before the first query.
+        """Return the newest reported positions with the slot's owner (`accounts.Place`); None before the first status.
 
-        A query that registers nothing does not own a slot: its offset has no owner.
+        A query that registers nothing does not own a slot, so its offset contains no owner.
         """
         places = self._newest.json if self._newest else {}
         if not self._epoch:
@@ -189,7 +190,7 @@ class Query:
         return ends
 
     def _end(self, status: SlotStatus, after: Position, width: int | None, moves: bool) -> Position:
-        """Return the position up to which one DN is read; its current position if there are no changes."""
+        """Return the position up to which the next batch reads one DN; `after` if there are no changes."""
         log, shard = self._changelog, status.shard
         bound = self._bound.positions[shard.name] if self._bound else None
         if bound is not None and not after < bound:
@@ -209,7 +210,7 @@ class Query:
         return position
 
     def _as_given(self, name: str, position: Position) -> Position:
-        """Return the position with the data that its dialect added; only the newest positions of a DN are kept."""
+        """Return the position with the data added by its dialect; drop the stored positions of the DN before it."""
         given = self._known.get((name, position.text))
         self._known = {key: one for key, one in self._known.items() if key[0] != name or not one < position}
         return given or position
@@ -243,9 +244,9 @@ class Query:
 class SlotOnlooker:
     """Slot access of a query that registers nothing (`register = "never"`); another program maintains the slot.
 
-    A slot's registered position and all later changes are retained, so a query can be anywhere after its slot; the
-    program that maintains the slot advances it when the query has read the changes. The query takes no lease and writes
-    nothing.
+    All changes after a slot's registered position are retained, so the query can read from any later position; the
+    program that maintains the slot advances it after the query has read the changes. The query takes no lease and
+    writes nothing.
     """
 
     def __init__(self, job: JobSpec, start: str) -> None:
@@ -273,7 +274,7 @@ class SlotOnlooker:
         return Begun(0, self._fingerprint, positions, True)
 
     def judged(self, status: SlotStatus) -> Trouble | None:
-        """Return the trouble that a status shows; registered positions are accepted here and checked in `committed`."""
+        """Return the problem that a slot status indicates, or None; `committed` checks the registered positions."""
         return judge(status, exactly(status.kept, self._fingerprint))
 
     def committed(self, positions: Mapping[str, Position]) -> None:

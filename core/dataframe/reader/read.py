@@ -1,11 +1,11 @@
-"""Read a part on a worker: statuses before and after the rows, and the rows as Arrow batches.
+"""Read a part on a worker as Arrow batches, with a status check before and after the rows.
 
-If the status after the rows shows other points or another table, the read may have hit the gap left by a TRUNCATE, so
-the task and its batch fail. A worker keeps its sessions between tasks.
+If the status after the rows reports different points or a different table, the rows may have been read across the gap
+left by a TRUNCATE, so the task and its batch fail. A worker keeps its sessions between tasks.
 
 Arrow's CSV reader parses and converts COPY text, if possible without Python code per value. PostgreSQL, "COPY, Text
 Format": each line is a row, tabs separate columns, `\\N` is NULL, and a backslash escapes these separators. Arrow's
-reader handles the first three; texts with a backslash and bytes are decoded here.
+reader handles the first three; strings with a backslash and bytes are decoded here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def read(part: Part) -> Iterator[pyarrow.RecordBatch]:
 
 
 def _range(log: Changelog, part: RangePart) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a range in steps of `binlog_sync_point_size`: a server may materialize a query's result."""
+    """Yield the rows of a range in steps of `binlog_sync_point_size`, because a server may materialize each result."""
     status = _status(log, part)
     columns, at = part.layout.columns, part.after
     while at < part.up_to:
@@ -73,7 +73,7 @@ def _same_table(log: Changelog, part: ChunkPart) -> None:
 def _status(log: Changelog, part: RangePart) -> SlotStatus:
     """Return the status of the part's DN; raises an error if parts of the range may be missing.
 
-    The slot must be at the start of the part or before it, so that all later changes are retained for it.
+    The slot must be at the start of the part or earlier, so that the source retains all changes of the part.
     """
     (status,) = log.read_status(part.shard)
     wrong = judge(status, exactly(status.kept, part.layout.fingerprint))
@@ -103,7 +103,7 @@ def _session(job: JobSpec, epoch: int) -> Iterator[ChangelogSession]:
 PIECE = 1 << 20
 """Bytes of text per Arrow batch, so that a worker's memory does not grow with the range."""
 KINDS = ("I", "U", "B", "d")
-"""DWS, "Subscribing to Hybrid Data Warehouse Binlog": the event types."""
+"""The event types, from DWS, "Subscribing to Hybrid Data Warehouse Binlog"."""
 _PARSE = csv.ParseOptions(
     delimiter="\t", quote_char=False, escape_char=False, newlines_in_values=False, ignore_empty_lines=False
 )
@@ -150,7 +150,7 @@ def _columns(piece: bytes, types: Sequence[pyarrow.DataType], names: Sequence[st
     try:
         table = csv.read_csv(pyarrow.BufferReader(piece), reading, _PARSE, converting)
     except pyarrow.ArrowInvalid as error:
-        # the column's name only: the message contains the value, which may be confidential
+        # report only the column's name: Arrow's message contains the value, which may be confidential
         found = _COLUMN.search(str(error))
         name = names[int(found[1])] if found and int(found[1]) < len(names) else ""
         where = f"column {name!r} has a value outside the range of its Spark type" if name else "cannot decode a row"
@@ -172,7 +172,7 @@ _OWN = {
 
 
 def _read_as(field: Field) -> pyarrow.DataType:
-    """Return the Arrow type for parsing a column; texts and bytes are parsed as text and converted in `_given`."""
+    """Return the Arrow type for parsing a column; strings and bytes are parsed as text and converted in `_given`."""
     if field.type.kind is FieldKind.DECIMAL:
         return pyarrow.decimal128(field.type.precision, field.type.scale)
     return _OWN.get(field.type.kind, pyarrow.string())
@@ -194,7 +194,7 @@ def _spelled_out(field: Field, array: pyarrow.Array) -> pyarrow.Array:
 
 
 def _bytes(text: str) -> bytes:
-    r"""Convert a bytea in hex form, in which COPY doubles the backslash.
+    r"""Convert a bytea value in hex format, in which COPY doubles the backslash.
 
     >>> _bytes(r"\\x0a41")
     b'\nA'

@@ -1,4 +1,4 @@
-"""The columns of a read: types in the dialect, in Spark and in Arrow; conditions on the key columns.
+"""The columns of a read with their types in the dialect, in Spark and in Arrow, and conditions on the key columns.
 
 docs/dataframes.md lists the types.
 """
@@ -22,7 +22,7 @@ from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import Changelog
 
 LEAD = (CHANGE, DN, POINT, SEQUENCE)
-"""The changelog's leading columns."""
+"""The columns that precede a table's own columns in a changelog."""
 _PLAIN = {
     FieldKind.BOOLEAN: types.BooleanType(),
     FieldKind.SHORT: types.ShortType(),
@@ -41,7 +41,7 @@ _OF_LEAD = (FieldKind.TEXT, FieldKind.TEXT, FieldKind.LONG, FieldKind.LONG)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of a read: `columns` at the source, `fields` with their types; `led`: changelog columns come first.
+    """The columns of a read: `columns` at the source, `fields` with their types. `led`: changelog columns precede them.
 
     `fingerprint` is the table's fingerprint, `key` its key columns.
     """
@@ -78,7 +78,7 @@ def spark_type(field: FieldType) -> types.DataType:
 
 
 def layout(log: Changelog, columns: Sequence[str], as_text: Sequence[str], led: bool) -> Layout:
-    """Return the layout of the requested columns, all if none are given; raises Refused for an unknown column."""
+    """Return the layout of the requested columns, or of all if none are given; raises Refused for an unknown column."""
     identity = log.identify()
     there = {column.name: column for column in identity.columns}
     absent = [name for name in (*columns, *as_text) if name not in there]
@@ -101,15 +101,15 @@ _SIGNS: dict[type[Filter], str] = {
     LessThanOrEqual: "<=",
 }
 MOST = 1_000
-"""Maximum number of values of an IN that is sent to the source; Spark alone applies a longer list."""
+"""Maximum number of values in an IN condition that is sent to the source; only Spark applies longer lists."""
 
 
 def of_key(filters: Iterable[Filter], layout: Layout) -> tuple[Condition, ...]:
-    """Return the conditions that the source can apply: those on key columns, whose values are always available.
+    """Return the conditions that the source can apply: conditions on key columns, whose values are always available.
 
-    They only exclude rows that Spark would exclude as well, and Spark applies all of them again. A condition is not
-    sent if source and Spark may compare its values differently: texts are compared for equality only, because their
-    order depends on a collation, and floats not at all.
+    They exclude only rows that Spark would exclude as well, and Spark applies all of them again. A condition is not
+    sent if the source and Spark may compare its values differently: strings are compared only for equality, because
+    their order depends on a collation, and conditions on floats are never sent.
     """
     types = {field.name: field.type for field in layout.fields if field.name in layout.key}
     found = []
@@ -132,7 +132,7 @@ def _condition(one: Filter, name: str, field: FieldType) -> Condition | None:
 
 
 def _text(value: object) -> str | None:
-    """Return the value in the format that both the source and Spark use; None if that is uncertain."""
+    """Return the value in a format that the source and Spark interpret identically; None if that is uncertain."""
     if isinstance(value, bool):
         return None
     if isinstance(value, datetime.datetime):

@@ -1,6 +1,7 @@
 """The format "slotkeeper": a table of a configured job as a DataFrame, read as a stream or as one batch.
 
-Spark creates the source in a separate Python process on the driver, requests its schema, and passes it on by pickling.
+Spark creates the source in a separate Python process on the driver, requests its schema, and pickles it for other
+processes.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ if TYPE_CHECKING:
 
 NAME = "slotkeeper"
 PUSHES = "spark.sql.python.filterPushdown.enabled"
-"""Spark pushes conditions to a Python source only if this is true; otherwise it rejects a source that accepts them."""
+"""The Spark setting for pushing conditions to a Python source; if it is false, Spark rejects a source that accepts
+conditions."""
 
 
 class SlotkeeperSource(DataSource):
-    """One read: its options, and the columns at the time of its creation."""
+    """One read: its options, and the table's columns at the time of its creation."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -90,9 +92,10 @@ def register(spark: Any) -> None:
 
 
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A changelog as a stream: returns offsets as JSON and parts; ignores Spark's commit calls.
+    """A changelog as a stream: returns JSON offsets and parts, and ignores Spark's commit calls.
 
-    Spark creates one reader on its driver, which lasts as long as the query, and copies for workers without the query.
+    Spark creates one reader on its driver, which exists as long as the query, and sends copies to workers, which do not
+    contain the `Query`.
     """
 
     def __init__(self, asked: Asked, layout: Layout) -> None:
@@ -114,7 +117,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._asking.latest(self._offset(start), width).json
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the batch width. Spark has no limit by sync points, so their number is passed as a limit by rows."""
+        """Return the batch width as a row limit, because Spark has no limit type for sync points."""
         return ReadMaxRows(self._asked.points_per_trigger)
 
     @naming
@@ -129,7 +132,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @naming
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return one part per DN that has advanced, and one per chunk of a copy."""
+        """Return one part per DN with a later position, and one part per chunk of a copy."""
         return self._asking.parts(self._offset(start), self._offset(end))
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
@@ -161,7 +164,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 PASSED = ("4.3.0",)
-"""The Spark versions that passed the contract test, `tests/spark/test_source_calls.py`.
+"""The Spark versions for which the contract test, `tests/spark/test_source_calls.py`, succeeded.
 
 Spark does not document the order in which it calls a Python source, but registration relies on it: `latestOffset` must
 get the end of a batch only after that batch is in the commit log.
@@ -169,7 +172,7 @@ get the end of a batch only after that batch is in the commit log.
 
 
 def check(version: str = pyspark.__version__) -> None:
-    """Raise Refused for a Spark version that has not passed the test.
+    """Raise Refused for a Spark version that is not in `PASSED`.
 
     >>> check("4.1.0")
     Traceback (most recent call last):

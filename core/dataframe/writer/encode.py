@@ -1,8 +1,8 @@
 """Encode Arrow batches of a changelog (or of plain rows) as CSV lines for the staging table, one batch at a time.
 
-CSV is used because Arrow writes it without Python code per value, and because it is exact: NULL is written as nothing,
-an empty text as two quotes, and COPY reads both back correctly (PostgreSQL, COPY, "CSV Format": a NULL is distinguished
-by not being quoted).
+CSV is used because Arrow writes it without Python code per value, and because it is exact: NULL is written as an empty
+field, an empty string as two quotes, and COPY reads both correctly (PostgreSQL, COPY, "CSV Format": a NULL is
+distinguished by not being quoted).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _UTC = pa.timestamp("us", "UTC")
 
 
 class Lines(io.RawIOBase, BinaryIO):
-    """Batches as a file of CSV lines, read once; `rows` lines were read so far, `left_out` rows were not written.
+    """Batches as a file of CSV lines that can be read once; `rows` counts the lines read, `left_out` the omitted rows.
 
-    `broken` holds an error raised by the batches themselves: a driver that reads from a file suppresses it.
+    `broken` is an error raised while a batch was produced, because a database driver that reads a file suppresses it.
     """
 
     def __init__(
         self, batches: Iterable[pa.RecordBatch], token: int, columns: Sequence[str], key: Sequence[str] = ()
     ) -> None:
-        """Prepare the lines; with a `key`, redundant old images are left out (`without_old_images`)."""
+        """Prepare the lines; if `key` is given, redundant old images are omitted (`without_old_images`)."""
         super().__init__()
         staged = self._staged(batches, key) if key else batches
         self._lines = ((one.num_rows, encoded(one, token, columns)) for one in staged if one.num_rows)
@@ -62,11 +62,12 @@ class Lines(io.RawIOBase, BinaryIO):
 
 
 def without_old_images(batch: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
-    """Return the rows without each B directly followed by its U with the same key: no write mode needs such a B.
+    """Return the rows without B rows that are directly followed by their U row with the same key.
 
-    DWS, "Subscribing to Hybrid Data Warehouse Binlog": an update is B then U, with one sync point and consecutive
-    sequences. Every B that may be something else is kept: the first row, whose predecessor is not in this batch; one
-    with the same position as the row before it, which the sink rejects; one with a NULL in its key.
+    No write mode needs such a B. DWS, "Subscribing to Hybrid Data Warehouse Binlog": an update is B then U, with one
+    sync point and consecutive sequences. Every B that may be something else is kept: the first row, whose predecessor
+    is not in this batch; a B with the same position as the row before it, which the sink rejects; a B with a NULL in
+    its key.
     """
     if batch.num_rows < 3 or not changelog.is_changelog(batch.schema.names):
         return batch
@@ -90,9 +91,10 @@ def without_old_images(batch: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBa
 
 
 def encoded(batch: pa.RecordBatch, token: int, columns: Sequence[str]) -> bytes:
-    """Return the CSV lines of one batch: token, point, sequence, kind, then the columns with these names.
+    """Return the CSV lines of one batch: token, point, sequence, kind, then the columns named in `columns`.
 
-    Rows without changelog columns are upserts with one position. Raises Refused for an unknown kind of change.
+    Rows without changelog columns are upserts that all have the same position. Raises Refused for an unknown kind of
+    change.
     """
     size = batch.num_rows
     if changelog.is_changelog(batch.schema.names):
@@ -110,7 +112,7 @@ def encoded(batch: pa.RecordBatch, token: int, columns: Sequence[str]) -> bytes:
 
 
 def _kinds(change: pa.Array) -> pa.Array:
-    """Return the kinds for the sink, which treats a copied row as an insert."""
+    """Return the kinds of change for the sink, with copied rows as inserts."""
     known = pc.fill_null(pc.is_in(change, value_set=pa.array(changelog.KINDS, change.type)), False)
     if not pc.all(known).as_py():
         odd = pc.filter(change, pc.invert(known))[0].as_py()
@@ -122,7 +124,7 @@ def _kinds(change: pa.Array) -> pa.Array:
 def _written(values: pa.Array) -> pa.Array:
     """Return the values in a form that CSV and the server preserve exactly."""
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
-        return values.cast(_UTC)  # written with the suffix Z; other offsets would need a time zone database
+        return values.cast(_UTC)  # written with the suffix Z; other time zones would need a time zone database
     if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
         return pa.array([None if one is None else "\\x" + one.hex() for one in values.to_pylist()], pa.string())
     return values

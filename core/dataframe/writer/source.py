@@ -1,9 +1,9 @@
 """The format `slotkeeper_postgres` of `writeStream`: tasks stage rows, then one transaction applies the batch.
 
 Spark creates the writer once per batch on the driver, pickles it for the tasks, and creates it again in the process
-that commits or aborts the batch (pyspark's runner of a streaming sink). The query id is therefore returned by the
-tasks, which find it among the local properties of their task; the committing process cannot. `apply_changes` calls the
-same two functions, `stage` and `commit`.
+that commits or aborts the batch (pyspark's runner of a streaming sink). The tasks find the query id in their local
+properties and return it, because it is not available in the committing process. `apply_changes` calls the same two
+functions, `stage` and `commit`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 FORMAT = "slotkeeper_postgres"
 QUERY_ID = "sql.streaming.queryId"
-"""The local property with a query's id, which the checkpoint preserves across restarts."""
+"""The local property that contains a query's id; the checkpoint preserves the id across restarts."""
 COMMITTING = "pyspark.sql.worker.python_streaming_sink_runner"
-"""Main module of the process that recreates the writer after a batch, when the sink's tables have already been
-checked."""
+"""Main module of the process that commits a batch. It creates the writer again, without checking the sink's tables a
+second time."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class PartStaged(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyp
 
 
 class PostgresStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """The writer of one query, created by Spark; `place`: where tasks stage rows, empty before `admitted`."""
+    """The writer of one query, created by Spark; `place` is where tasks stage rows, empty before `admitted`."""
 
     def __init__(self, spec: WriterSpec) -> None:
         self._spec = spec
         self._place = ""
 
     def admitted(self) -> PostgresStreamWriter:
-        """Return this writer after creating and checking the query's tables at the sink."""
+        """Create and check the query's tables at the sink, and return this writer."""
         self._place = admit(self._spec)
         return self
 
@@ -68,12 +68,12 @@ class PostgresStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         """Apply a batch to the target, once."""
         parts = [one for one in messages if one is not None]
         if not parts:
-            return  # a batch without a single task has no rows
+            return  # a batch without tasks has no rows
         with spoken():
             commit(self._spec, QueryBatch(parts[0].query, batchId), [one.staged for one in parts])
 
     def abort(self, messages: list[PartStaged | None], batchId: int) -> None:
-        """Undo nothing: Spark also calls this for a durable batch whose response was lost."""
+        """Undo nothing: Spark also calls this for a committed batch whose response was lost."""
         abort(self._spec)
 
 
@@ -94,7 +94,7 @@ class SlotkeeperPostgres(DataSource):  # type: ignore[misc]
             return made if COMMITTING in sys.modules else made.admitted()
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
-        """Raise QueryError: rows outside a query have no batch number, which is needed to write them only once."""
+        """Raise QueryError: rows written outside a query have no batch number, without which they could be repeated."""
         with spoken():
             what = f'format("{FORMAT}") writes only streams'
             raise Refused(what, "use writeStream, or apply_changes(df, batch, query=...)", where="sink")
@@ -111,7 +111,7 @@ def register(spark: Any) -> None:
 
 
 TOKEN_BITS = 62
-"""A token is a random positive bigint: two attempts practically never get the same token."""
+"""Number of random bits of a token, a positive bigint; two attempts practically never get the same token."""
 
 
 class QueryError(Exception):
@@ -120,9 +120,9 @@ class QueryError(Exception):
 
 @contextmanager
 def spoken() -> Iterator[None]:
-    """Raise Slotkeeper's errors as one line, without their causes.
+    """Convert Slotkeeper's errors to one line without their causes.
 
-    Spark prints the cause of an error, and a driver's own message may contain values of a row.
+    Spark prints the cause of an error, and the message of a database driver may contain values of a row.
     """
     try:
         yield
@@ -132,7 +132,7 @@ def spoken() -> Iterator[None]:
 
 @contextmanager
 def opened(spec: WriterSpec, part: str) -> Iterator[QuerySink]:
-    """Yield a session whose secret is resolved in this process; ConfigError names the host if that fails."""
+    """Yield a session whose secret is resolved in this process; raises ConfigError with the host's name on failure."""
     try:
         made = spec.open(part)
     except ConfigError as error:
@@ -149,7 +149,7 @@ def admit(spec: WriterSpec) -> str:
 
 
 def stage(spec: WriterSpec, place: str, query: str, batches: Iterable[pa.RecordBatch]) -> Staged:
-    """Stage the rows of a task under a token of this attempt; a task without rows opens no session."""
+    """Stage the rows of a task under a new token for this attempt; a task without rows opens no session."""
     from slotkeeper.core.dataframe.writer.encode import Lines  # a process that only commits does not need Arrow
 
     token = secrets.randbits(TOKEN_BITS)
@@ -180,7 +180,7 @@ def commit(spec: WriterSpec, batch: QueryBatch, staged: Sequence[Staged]) -> boo
 
 
 def abort(spec: WriterSpec) -> None:
-    """Delete staged rows that no run can need; undoes nothing, so it is harmless after a COMMIT."""
+    """Delete staged rows that no run needs; nothing is undone, so this is harmless after a COMMIT."""
     try:
         with opened(spec, "abort") as sink:
             sink.discard()

@@ -1,7 +1,7 @@
 """The inputs of a query's writer: options and a DataFrame's columns, as values that can be sent to workers.
 
-A password remains a reference; the process that opens a session resolves it on its own host. Options have the names and
-meanings of `[jobs.X.sink_options]` and are read with the same keys.
+A password is sent as a reference, which the process that opens a session resolves on its own host. Options have the
+names and meanings of `[jobs.X.sink_options]` and are read with the same keys.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _TAKEN = (
     "ignore_delete",
     "ignore_null_when_update",
 )
-"""Sink options of a job that determine how a row is written; the others concern steps, sessions and quarantine."""
+"""A job's sink options that determine how a row is written; its other options concern steps, sessions and
+quarantine."""
 
 
 class _Options:
@@ -52,7 +53,7 @@ class _Options:
     table = Key(values.target, REQUIRED)
     """target table, schema.table"""
     key = Key(values.text(4_096))
-    """key columns, separated by commas; default: those of the reader"""
+    """key columns, separated by commas; default: the reader's key columns"""
     create_target = Key(values.boolean, False)
     """create the target if it does not exist"""
     successor_of = Key(values.text(64))
@@ -86,7 +87,7 @@ class WriterSpec:
         return tuple(column.name for column in self.target.columns)
 
     def open(self, part: str) -> StoreSession:
-        """Open a session at the sink with the password resolved in this process; `part` becomes part of its name."""
+        """Open a session at the sink; its password is resolved in this process, and its name contains `part`."""
         name = f"slotkeeper-query/{self.target.name[:36]}/{part}"[:63]
         return sinks.open(self.kind).connect(login(self.endpoint, name), self.progress_schema)
 
@@ -193,7 +194,7 @@ _NESTED = ("array", "map", "struct")
 
 
 def column_type(name: str, spark_type: str) -> str:
-    """Return the type that holds every value of a Spark column; raises Refused with the column's name if none does.
+    """Return the type that can hold every value of a Spark column; raises Refused with the column's name if none can.
 
     >>> column_type("a", "decimal(12,2)"), column_type("b", "timestamp_ntz"), column_type("c", "varchar(20)")
     ('numeric(12,2)', 'timestamp without time zone', 'text')

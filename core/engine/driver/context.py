@@ -88,7 +88,8 @@ class JobContext:
     """The inputs of a job's driver, or of one group of its tables.
 
     `pause` waits for at most the given seconds, and returns early if the desired state changes. `curves`: each lane's
-    latest positions over time, which survive a pause. Without an `audit`, the driver alters no target automatically.
+    latest positions over time, which survive a pause. Without an `audit`, the driver does not alter targets
+    automatically.
     """
 
     job: JobSpec
@@ -112,9 +113,9 @@ class JobContext:
     curves: dict[str, Curve] = field(default_factory=dict)
     audit: JobAudit | None = None
     consents: Consents | None = None
-    """Consents to replace a target's rows; without them, a copy after a reset replaces no rows."""
+    """The users' stored consent to replace a target's rows; without it, a copy after a reset replaces no rows."""
     recorded: Mapping[str, Position] = field(default_factory=dict)
-    """Each lane's position in the last report of an earlier run on this host; it affects only a problem's name."""
+    """Each lane's position in an earlier run's last report on this host; only affects which problem is reported."""
     whole: JobSpec | None = None
     """The job with all its channels if `job` has only some of them."""
     desk: Desk | None = None
@@ -122,7 +123,7 @@ class JobContext:
     group: str = ""
     """The table that runs separately in this context; "" for the tables that started together."""
     asked: Callable[[], Mapping[str, TableWanted]] = none_wanted
-    """Desired states of single tables, by source table; a table without one follows the job."""
+    """Desired states of single tables, by source table; a table without an entry follows the job."""
     tries: Tries | None = None
     """Early retries that users request; None if users cannot request them."""
     requests: Requests = field(default_factory=Requests)
@@ -175,17 +176,17 @@ def record_ttls(*parts: JobContext) -> RecordTtls:
 
 
 def ignored(*_: object) -> None:
-    """Do nothing: for a loop without a lease, a narrator, or task sessions that can be ended."""
+    """Do nothing; used by a loop without a lease, a narrator, or task sessions that can be ended."""
 
 
 class Desk(Protocol):
     """Tracks which of the job's tables stream together, and receives the tables that end separately."""
 
     def wanted_away(self, tables: Collection[str]) -> Collection[str]:
-        """Return the tables that must leave the group while the job continues; cheap: every turn calls it."""
+        """Return the tables that must leave the group while the job continues; called in every turn: must be cheap."""
 
     def still(self, tables: Collection[str]) -> Collection[str]:
-        """Return the tables that have not left the group: a joint restart starts these."""
+        """Return the tables that have not left the group, which are the tables that a joint restart starts."""
 
     def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False) -> None:
         """Receive a table that ended separately, because of `error` or on request; its lease is released.

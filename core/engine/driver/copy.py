@@ -185,7 +185,7 @@ class Snapshot:
         """Wait as the retry rules require; return the side that rejected a password, None for other failures."""
         clock = self._ctx.clock
         if error.where == "source" and error.kind is ErrorKind.UNKNOWN and self._ctx.job.binlog.binlog:
-            self._judged(copy.begun)  # after DDL, the problem that a status shows is more specific than the error
+            self._judged(copy.begun)  # after DDL, the problem that a status reports is more specific than the error
         if not self._history.failures:
             self._failing_since = clock.monotonic()
         history = replace(self._history, elapsed=clock.monotonic() - self._failing_since)
@@ -213,7 +213,7 @@ class Snapshot:
             raise Busy(f"the DN set changed during the copy: {names}", where="source")
 
     def _judged(self, begun: Begun) -> list[SlotStatus]:
-        """Check all DNs; raise the problem that a status shows: a copy is useless if its slot was wiped."""
+        """Check all DNs; raise any problem that a status reports, because a copy is useless if its slot was cleared."""
         self._refuse_changed_nodes(begun)
         statuses = begun.part.sessions.admin("start").read_status(None)
         rows = {row.key.shard: row for row in begun.part.sessions.store().rows()}
@@ -244,7 +244,7 @@ class Snapshot:
             return replace(begun, state=state, rows=tuple(sessions.store().rows()))
 
     def _turn(self, begun: Begun, turn: Turn, noted: Mapping[str, Position]) -> None:
-        """End the copy in one transaction; an exchange takes long, so it runs in a separate thread and session."""
+        """End the copy in one transaction; an exchange of tables takes long, so it has its own thread and session."""
         sessions = begun.part.sessions
         if begun.copying != "shadow":
             sessions.target().end_copy(sessions.store(), turn, noted, begun.copying)
@@ -264,7 +264,7 @@ class Snapshot:
                 if self._ctx.wanted() is not WantedState.RUN:
                     going.end()
                     self._keep.wait_out_pause()
-                    raise Interrupted  # the exchange was cancelled, also if the desired state is RUN again
+                    raise Interrupted  # the exchange was cancelled, even if the desired state is RUN again
                 self._keep.again()
 
 

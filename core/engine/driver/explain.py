@@ -1,4 +1,4 @@
-"""Find the action for a job's failure at a server, with `slotkeeper.core.judgement.servers`."""
+"""Choose the suggested action for a server's error in a job, with `slotkeeper.core.judgement.servers`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_SERVERS = {
     ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN, ErrorKind.OVERSIZE, ErrorKind.DATA,
     ErrorKind.UNKNOWN,
 }  # fmt: skip
-"""Kinds of errors whose action depends on the server's error; an error that a user must resolve has its own action."""
+"""Error kinds for which the suggested action depends on the server's error; other errors define their own action."""
 _SQLSTATE = 5
 _TWICE = ("SK-1101", "SK-1104", "SK-1706")
 """Codes for rejected access, which is tried only twice: waiting does not help. After a rejected password, jobs wait."""
@@ -34,7 +34,7 @@ def explained(condition: Condition, job: JobSpec) -> Condition:
     if side is None:
         return condition
     refusal = _refusal(job, side, condition.code, condition.cause, job.channels[0] if len(job.channels) == 1 else None)
-    if job.store is not None and condition.name == f"sink {job.store.name}":  # the target does not exist
+    if job.store is not None and condition.name == f"sink {job.store.name}":  # the store has no target table
         at = job.store
         refusal = replace(refusal, kind=job.store_kind, user=at.user, database=at.database, table="")
         refusal = replace(refusal, address=f"{at.host}:{at.port}", secret=partial(secret_in_words, at.password))
@@ -47,9 +47,9 @@ def explained(condition: Condition, job: JobSpec) -> Condition:
 
 
 def act_of(error: SlotkeeperError, job: JobSpec) -> str:
-    """Return the action for an error that ended a job or a table: from the server's error, else the error's hint.
+    """Return the action for an error that ended a job or a table, from the server's error or else the error's hint.
 
-    An error whose code is not an SQLSTATE keeps its own hint; for a server's error number, the hint names the account.
+    An error whose code is not an SQLSTATE keeps its own hint: for a server's error number, the hint names the account.
     """
     names_object = type(error) is Refused and error.code in (UNDEFINED_COLUMN, UNDEFINED_TABLE)  # the server's error
     if error.where not in ("source", "sink") or not (error.kind in _OF_SERVERS or names_object):

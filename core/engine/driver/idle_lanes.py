@@ -1,4 +1,4 @@
-"""Polls and settles idle lanes, and reports lanes with waiting rows; lanes in a task belong to the loop.
+"""Polls and settles idle lanes, and reports lanes with waiting rows; the loop handles lanes in a task.
 
 Only the loop's thread calls `IdleLanes`. Queries run in the executor's threads and return plain values, which arrive as
 events.
@@ -103,7 +103,7 @@ class IdleLanes:
         try:
             ours = {lane.shard: lane.expected.fingerprint for lane in self._loop.lanes_of(table)}
             source = self._sessions.of(table).source(session)
-            # in a pause, skip the query for changes: its failure must not prevent keeping slots alive
+            # during a pause, skip the query for changes: its failure must not prevent keeping slots alive
             seen, shards = see_all(source, idle, set(ours), max(ours.values()), not self._loop.paused)
         except Exception as error:
             self._loop.post(self._poll_failed, table, classed(error))
@@ -275,7 +275,7 @@ def _ask(source: Source, lane: Lane, status: SlotStatus, asks: bool) -> Seen:
 
 
 def _named_by_status(source: Source | SlotAdmin, lane: Lane) -> Trouble | None:
-    """Return the problem that a status shows, if any: if DDL made a query fail, it is more specific than the error."""
+    """Return the problem that a status reports, or None; after DDL it is more specific than the query's error."""
     try:
         statuses = source.read_status(lane.shard)
     except Trouble as named:
@@ -299,7 +299,7 @@ def settle(
 ) -> Settled:
     """Move an idle lane over an empty range if `move`, then register its proven position.
 
-    Without `keeps`, does not repeat an unchanged registration; with it, repeats it to keep the slot alive.
+    An unchanged registration is repeated only with `keeps`, to keep the slot alive.
     """
     position = lane.position
     if move:

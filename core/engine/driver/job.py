@@ -83,7 +83,7 @@ def run_group(ctx: JobContext) -> JobEnd:
 
 
 def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
-    """Whether to start again after an error: with all tables once it is resolved, or without the error's table."""
+    """Whether to start again after an error: with all tables once the error is resolved, or without its table."""
     of_one = ctx.of(error.table) if error.table and len(ctx.job.channels) > 1 else ctx
     name_the_command(of_one, error)
     if of_one is ctx or ctx.desk is None:
@@ -91,7 +91,7 @@ def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
     of_all = error.kind in _OF_ALL and error.code != NO_RIGHT
     if error.where == "spark" or of_all:
         return False
-    again = concerns(of_one, error)  # no other table waits: the target may be locked, or large
+    again = concerns(of_one, error)  # on its own: a locked or large target must not delay other tables
     lease.give_back(of_one)
     ctx.desk.left(error.table, error, {}, again)
     return True
@@ -188,7 +188,7 @@ class Streaming:
         self._watched: dict[str, Watched] = {}
         self._lanes: dict[str, Lane] = {}
         self._first: FirstAnswers | None = None
-        """The first answers that a previously FAILED job awaits before RUNNING; None once all have arrived."""
+        """The first answers that a previously FAILED job needs to report RUNNING; None once all have arrived."""
 
     def polled(self) -> Streaming:
         """Read the first status of every channel; a failure here counts as a failure of the start, which is retried."""
@@ -211,7 +211,7 @@ class Streaming:
             name = job.lane_name(row.key.source_table, row.key.shard)
             label = "" if len(job.channels) == 1 else name
             lane = lane_of(row, job.binlog.binlog_sync_point_size, now, label)
-            # the comparison has passed, so later statuses must show the slot's current points
+            # the comparison succeeded, so later statuses must show the slot's current points
             known = lane.registered.found(status.kept)
             lane = replace(lane, expected=exactly(known, lane.expected.fingerprint), registered=known)
             self._lanes[name] = replace(lane, latest=status.latest, polled_at=now)
@@ -300,7 +300,7 @@ class Streaming:
         self._ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
 
     def _catch_up(self, loop: Loop) -> None:
-        """Set each channel whose lanes have all reached their recorded ends to RUNNING; after the last, the job."""
+        """Set each channel to RUNNING once its lanes have reached their recorded ends; after the last one, the job."""
         for table in list(self._behind):
             names = self._names[table]
             if not loop.lanes.keys() >= set(names):

@@ -76,13 +76,13 @@ def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
 
 
 def _who_has_it(part: JobContext, store: Store) -> tuple[list[LockOwner], str]:
-    """Return the holders of the lease, and a text that names them."""
+    """Return the holders of the lease, and a string that names them."""
     found, place = store.lease_owners(), f"{part.job.channel.source_table} slot {part.job.slot}"
     return found, explain_lease(place, found, store.holder())
 
 
 def is_taken(part: JobContext) -> bool:
-    """Whether a job with other progress rows writes to the channel's target: its sessions must not be ended."""
+    """Whether a job with other progress rows writes to the channel's target; that job's sessions must not be ended."""
     return bool(part.sessions.store().writer(part.job.locked_target))
 
 
@@ -94,7 +94,7 @@ def _taken(part: JobContext, holder: str) -> Refused:
 
 
 class Leases:
-    """The leases and target locks of a running job: their session holds them, and a new session must take them again.
+    """The leases and target locks of a running job; one session holds them all, and a new session must take them again.
 
     `epoch`: the epoch of the job's rows while no later start has taken over. `lock` is held while the session is in
     use, because the driver's loop uses the same session.
@@ -147,7 +147,7 @@ class Leases:
                     self._ctx.desk.left(table, error, lanes)
 
     def hand_in(self) -> None:
-        """Release and report the tables that have ended separately, without a further `keep`."""
+        """Release and report the tables that have ended separately, without waiting for another `keep`."""
         with self.lock:
             self._give_back()
 

@@ -42,7 +42,7 @@ OVERRUN = 2.0
 """Seconds past its deadline after which a task counts as overrun; more if recent tasks ended later."""
 MOST_SLACK = 20.0
 CANCEL_AFTER = 10.0
-"""Seconds from the overrun to the task's cancellation, which costs its worker; longer at each try."""
+"""Seconds between a task's overrun and its cancellation, which ends the worker; longer with each try."""
 STOP_WITHIN = 5.0
 
 
@@ -98,7 +98,7 @@ class Loop:
         self._shares: dict[int, int] = {}
         """Number of source sessions by running task."""
         self._leaving: dict[str, _Leaving] = {}
-        """Tables that have left and were not passed to `let_go` yet."""
+        """Tables that have left the loop but were not passed to `let_go` yet."""
         self._next_task = 1
         self._registrars: dict[tuple[str, str], tuple[SlotAdmin, Rows]] = {}
         self._slack = OVERRUN
@@ -223,7 +223,7 @@ class Loop:
             raise self._failure
 
     def _drain(self) -> None:
-        """Assign no more lanes; abandon tasks, a last target check and registrations after `STOP_WITHIN` seconds."""
+        """Stop assigning lanes; abandon tasks, a last target check and registrations after `STOP_WITHIN` seconds."""
         end, cancelled = self._clock.monotonic() + STOP_WITHIN, False
         halfway = end - STOP_WITHIN / 3
         while self._clock.monotonic() < end and (
@@ -239,7 +239,7 @@ class Loop:
                     self._runner.cancel(task.group)
         for name, lane in self.lanes.items():
             # a lane in registration keeps its state: a status read before the answer would show an unexpected state;
-            # a waiting lane too: after a lost answer, the call can still take effect
+            # so does a waiting lane: after a lost answer, the call can still take effect
             stays = lane.activity in (Activity.REGISTERING, Activity.WAITING)
             left = lane.activity if stays else Activity.IDLE
             self.lanes[name] = replace(lane, activity=left, task=0)
@@ -263,11 +263,11 @@ class Loop:
                 self._runner.cancel(task.group)
 
     def _times(self, task: Assignment) -> int:
-        """Return the factor for a task's time limit: above 1 only for one lane that was cancelled before."""
+        """Return the factor for a task's time limit: above 1 only for a task of one lane that was cancelled before."""
         return times(self.lanes[task.lanes[0]].cancelled) if len(task.lanes) == len(self._still(task)) == 1 else 1
 
     def _assign_anew(self, task: Assignment) -> None:
-        """Make each lane of an overrun task due for a separate task; a single lane waits: a new task would hang too."""
+        """Make each lane of an overrun task due for a separate task; a single lane waits, as a new task would hang."""
         for name in self._still(task) if len(task.lanes) > 1 else ():
             if self.lanes[name].task == task.number:
                 self.lanes[name] = replace(self.lanes[name], activity=Activity.DUE, alone=True, task=0)
@@ -278,7 +278,7 @@ class Loop:
     def _learn(self, task: Assignment) -> None:
         """Adapt the overrun limit to late tasks: on a busy host, reassigning lanes at once would only add load.
 
-        A cancelled task has cost its worker, and a new worker can take as long to start as a task may run.
+        A cancelled task loses its worker, and starting a new worker can take as long as a task is allowed to run.
         """
         if task.cancelled:
             self._slack = min(MOST_SLACK, 2 * self._slack)
@@ -313,7 +313,7 @@ class Loop:
             self._runner.capacity,
             self._next_task,
             now,
-            # shorter if there are more lanes than parallel tasks, so that a lane waits less
+            # a shorter time if there are more lanes than parallel tasks, so that lanes wait less
             self.plan.task_seconds / (1 if len(self.lanes) <= self._runner.capacity else 3),
             self._most,
         )
@@ -357,7 +357,7 @@ class Loop:
                 # a lane whose separate task was cancelled waits before its next try: if assigned at once, it would
                 # occupy the capacity again; the next try gets more time, because the step may need more
                 lane = replace(self.lanes[mine[0]], cancelled=self.lanes[mine[0]].cancelled + 1)
-                side = lane.side if GIVEN_UP in lane.error else ""  # kept until the sink reports its work
+                side = lane.side if GIVEN_UP in lane.error else ""  # kept until the sink reports whether it was working
                 self.lane_failed(lane, Busy(f"{lane.name}: {GIVEN_UP}", where=side))
                 self._clear_others(lane)
                 return
@@ -405,7 +405,7 @@ class Loop:
                 self.lanes[lane.name] = replace(lane, side="sink" if at_work else "")
 
     def _clear_others(self, culprit: Lane) -> None:
-        """Clear the suspicion from due lanes that share neither table nor DN with the lane that failed."""
+        """Let due lanes that share neither table nor DN with the failed lane run in shared tasks again."""
         for name, lane in self.lanes.items():
             apart = lane.key.source_table != culprit.key.source_table and lane.shard != culprit.shard
             suspected = lane.alone and not lane.cancelled and not lane.history.failures
@@ -447,7 +447,7 @@ class Loop:
         self._events.put(lambda: handle(*arguments))
 
     def fail(self, table: str, error: SlotkeeperError, waits: bool = True) -> None:
-        """End with an error about a source table; end only that table if the job has others.
+        """End the loop with an error about a source table; if the job has other tables, end only that table.
 
         `waits`: wait for tasks that still have lanes of this table.
         """
@@ -458,7 +458,7 @@ class Loop:
             self._let_go(table, error, waits)
 
     def nodes_changed(self, names: set[Shard]) -> None:
-        """Handle a changed DN set: a new start decides once no call is in progress; a pause keeps the slots alive."""
+        """Handle a changed DN set: once no call is in progress, a new start decides; a pause keeps the slots alive."""
         sentence = f"the DN set changed: {', '.join(sorted({shard.name for shard in names}))}"
         if self.plan.job.binlog.need_redistribution:
             self.other_nodes = sentence
@@ -490,7 +490,7 @@ class Loop:
             self.lanes[lane.name] = lane
 
     def registrar(self, lane: Lane) -> tuple[SlotAdmin, Rows]:
-        """Return the sessions that register a lane; no other connection name of the executor uses them."""
+        """Return the sessions that register a lane; work under other connection names does not use them."""
         line, table = self.line(lane), lane.key.source_table
         found = self._registrars.get((table, line))
         if found is None:

@@ -165,7 +165,7 @@ class Telling:
                 self._narrator.retrying(*next(reversed(self._retrying.values()), ("", None)))
 
     def waits(self, table: str, text: str) -> None:
-        """Report why a separate table waits: in the job's reason, the next report of the other tables replaces it."""
+        """Report a separate table's wait as its own reason; reports of other tables would replace the job's reason."""
         with self._lock:
             before = self._tables[table]
             if not before.rests and before.reason != text:
@@ -234,9 +234,9 @@ def of_lanes(lanes: Iterable[Lane], now: float, utc: float, names: Mapping[str, 
     """Return the conditions of a job's lanes: the server or DN that causes an error, and the time of its start; pure.
 
     Source sessions connect to a coordinator, so a broken session is attributed to the source. An error that names one
-    DN or concerns some DNs is attributed to the DN, and so is a session that broke while only that DN did not answer.
-    `now` is monotonic, `utc` the same time in seconds since 1970. `names`: the names of the job's source and sink, by
-    "source" and "sink", for errors that do not name their server.
+    DN or concerns some DNs is attributed to the DN, as is a broken session if only that DN did not answer at the time.
+    `now` is monotonic, `utc` the same time in seconds since 1970. `names` maps "source" and "sink" to the names of the
+    job's source and sink, for errors that do not name their server.
     """
     living = [lane for lane in lanes if lane.activity is not Activity.STOPPED]
     troubled = [lane for lane in living if lane.error or lane.silent_since is not None]

@@ -17,7 +17,7 @@ LINES = 4
 ALL_AGAIN = 30.0
 """Seconds between polls at all DNs while one DN does not answer, in addition to the polls at single DNs."""
 DN_AGAIN = 5.0
-"""Seconds before a silent DN is polled again for any lane: it can share its connection with other DNs."""
+"""Seconds before a silent DN is polled again for any lane, because it can share its connection with other DNs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class PollSchedule:
         """The connection of each dropped table."""
         self._taken: set[int] = set()
         self._failed: set[str] = set()
-        """Tables whose poll at all DNs has failed since the last success of any."""
+        """Tables whose poll at all DNs has failed since the last successful poll of any table."""
         self._all_apart = False
         self._next = deque(self._tables)
         """The order in which tables are polled at all DNs while DNs are polled one by one.
 
-        It rotates, because a poll can fail only for its table."""
+        The order rotates, because a poll can fail because of its table alone."""
         self._again_at = 0.0
         self._waiting: dict[int, deque[tuple[str, str]]] = {}
         self._asked: set[int] = set()
@@ -78,7 +78,7 @@ class PollSchedule:
             self._waiting[node] = deque(one for one in waiting if one[0] != name)
 
     def free(self, name: str) -> None:
-        """Release the connection of a dropped table's ended poll for the next one."""
+        """Release the connection of a dropped table for other polls, after the table's own poll has ended."""
         self._taken.discard(self._gone[name])
 
     def answered(self, node: int) -> None:
@@ -175,7 +175,7 @@ class PollSchedule:
         self._tables[name].next_at = min(self._tables[name].next_at, at)
 
     def now(self, name: str, now: float) -> None:
-        """Make a table's next poll due now, also if its DNs are polled one by one."""
+        """Make a table's next poll due now, even if its DNs are polled one by one."""
         table = self._tables[name]
         table.next_at, table.again_at = min(table.next_at, now), min(table.again_at, now)
 

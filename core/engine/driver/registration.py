@@ -2,7 +2,7 @@
 
 The dialect decides what a server retains and how to confirm it (`SlotAdmin.confirm`). A position is registered only
 after a target check that started after the position's commit. Changes written to a target that was emptied, exchanged
-or altered can then be replayed (ADR 63). Only the registration waits for the check, never a step.
+or altered can then be replayed (ADR 63). Steps never wait for the check; only registrations do.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """The position that a lane can register: its position when the last passed check began, and the check's record."""
+    """The position that a lane can register, which it had when the last successful check started, and its record."""
 
     place: Position
     seen: str = ""
@@ -69,7 +69,7 @@ class _Limit:
     end: float
 
     def check(self) -> None:
-        """Raise Busy if too much time has passed since the lock (model: a stalled registrar hides a wipe)."""
+        """Raise Busy if too much time has passed since the lock (model: a stalled registrar hides a cleared slot)."""
         if self.clock.monotonic() > self.end:
             raise Busy("a registration took too long after taking its lock: stopped before its next call")
 
@@ -109,7 +109,7 @@ def _clear_the_way(admin: SlotAdmin, rows: Rows) -> None:
     """End other registrars of the lane after the sink was reconnected; raises Busy if their end is not certain.
 
     The sink can show an older state, in which the row of an older driver is valid again. After Busy, the caller waits
-    for the registrars' time limit (model: without this check, a wipe stayed hidden after 12 moves).
+    for the registrars' time limit (model: without this check, a counterexample of 12 steps hides a cleared slot).
     """
     if rows.generation <= admin.cleared_for:
         return
@@ -196,10 +196,10 @@ class LaneOwner(Protocol):
         """Retry a lane later or end the loop, as `slotkeeper.core.retry` decides."""
 
     def sink_answers(self) -> None:
-        """Retry at once the lanes that wait because of the sink: the sink answers again."""
+        """Retry at once the lanes that wait because of the sink, now that the sink answers again."""
 
     def settle_now(self, name: str) -> None:
-        """Settle an idle lane at the next turn, regardless of its last registration: its row was set back."""
+        """Settle an idle lane at the next turn, regardless of its last registration, because its row was set back."""
 
     def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
         """Call `work` in a thread to register a lane."""
@@ -225,7 +225,7 @@ class TargetWatch:
     """Checks the targets of streaming lanes once per second; a changed target makes its table fail.
 
     `provable` returns the position up to which a lane can register. `loop.py` calls `check` in every turn;
-    `slotkeeper.core.domain.target_seen` decides whether a check passes.
+    `slotkeeper.core.domain.target_seen` decides whether a check succeeds.
     """
 
     def __init__(self, loop: LaneOwner, plan: StreamPlan, executor: SerialExecutor, clock: Clock, probe: Probe) -> None:
@@ -368,7 +368,7 @@ class TargetWatch:
             self._register_waiting()
 
     def _report(self, errors: Sequence[SlotkeeperError], now: float) -> None:
-        """Report checks that keep failing, and their recovery. Locks and errors that end a table have other reports."""
+        """Report repeatedly failing checks and their recovery. Locks and errors that end a table have other reports."""
         passing = [one for one in errors if not isinstance(one, (Busy, Trouble, Superseded))]
         if not passing:
             if self._said:
@@ -434,7 +434,7 @@ class KeepAlive:
             raise Interrupted
 
     def between(self) -> None:
-        """Wait out a pause and keep the slots alive: the work between two queries of a wait."""
+        """Wait until a pause ends and keep the slots alive; called between two queries of a wait."""
         self.wait_out_pause()
         self.again()
 

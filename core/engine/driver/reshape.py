@@ -2,11 +2,11 @@
 
 The change is detected as SCHEMA CHANGED, or as SLOT LOST if the source clears its slots (DWS: ADD and DROP COLUMN, SET
 TYPE). In both cases the old position in the binlog is useless, so both fixes end with a new copy. If a copy is already
-due, as after a reset, the check of the target raises the error.
+due, for example after a reset, the check of the target raises the error.
 
-The driver can crash after any step of the automatic fix (ADR 33): write the audit's intent, raise the epoch, run the
-target's statements in one transaction (which a stop cancels), reset the progress rows to creating, and write the
-audit's outcome.
+The driver can crash after any step of the automatic fix (ADR 33). The steps are: write the audit's intent, raise the
+epoch, run the target's statements in one transaction (which a stop cancels), reset the progress rows to creating, and
+write the audit's outcome.
 Until the rows are reset, the next start finds the same problem and repeats the steps; after that, it copies.
 """
 
@@ -69,7 +69,7 @@ class Changed:
 
     @property
     def way(self) -> str:
-        """The copy's mode for existing rows of the target: from a reset, else from the job's configuration."""
+        """The copy's mode for existing rows of the target: from a reset, or else from the job's configuration."""
         return self.part.sessions.store().ordered().way or self.part.job.on_existing
 
 
@@ -111,7 +111,7 @@ def overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
 
 
 def _likely_emptied(one: Changed) -> str:
-    """Return a text if a copy would replace the target's rows and the source was likely emptied; else "".
+    """Return an explanation if a copy would replace the target's rows and the source was likely emptied; else "".
 
     No user is present to confirm the number of rows that the target would lose.
     """
@@ -123,7 +123,7 @@ def _likely_emptied(one: Changed) -> str:
 
 
 def _may_tell_of_it(error: SlotkeeperError) -> bool:
-    """Whether changed columns can be the cause: a problem in `NAMES`, or an error at the sink, e.g. in a copy."""
+    """Whether changed columns can be the cause: a problem in `NAMES`, or an error at the sink, such as in a copy."""
     if isinstance(error, Trouble):
         return error.name in NAMES
     return isinstance(error, REFUSALS) and error.where == "sink"
@@ -133,7 +133,7 @@ def _all_changed(ctx: JobContext, error: SlotkeeperError) -> list[Changed]:
     """Return the changed channels that may have caused the error; empty if none is found or a server call fails."""
     try:
         found = [one for part in ctx.parts if (one := changed(part) or copy_due(part)) is not None]
-        # a held lease or an unfinished reset can be what prevents a start: then that error has the action
+        # a held lease or an unfinished reset can prevent a start: then the hint of that error has the action
         return [one for one in found if one.ours or isinstance(error, Trouble)]
     except SlotkeeperError as failed:
         # `columns = { ... }` or `where` names a dropped column
@@ -143,7 +143,7 @@ def _all_changed(ctx: JobContext, error: SlotkeeperError) -> list[Changed]:
 
 
 def changed(part: JobContext) -> Changed | None:
-    """Return a copied channel with its target's changes; None if its table is unchanged or recreated."""
+    """Return a copied channel and its target's required changes; None if its table is unchanged or was recreated."""
     rows = part.sessions.store().rows()
     if not rows or any(row.state is LaneState.CREATING for row in rows):
         return None
@@ -152,7 +152,7 @@ def changed(part: JobContext) -> Changed | None:
 
 
 def copy_due(part: JobContext) -> Changed | None:
-    """Return a channel whose progress rows a reset has emptied, with its target's changes; None without changes."""
+    """Return a channel with rows cleared by a reset, and its target's required changes; None without changes."""
     rows = part.sessions.store().rows()
     if not rows or not _emptied(rows):
         return None
@@ -162,9 +162,9 @@ def copy_due(part: JobContext) -> Changed | None:
 
 
 def refuse_outdated(part: JobContext, rows: Sequence[ProgressRow], identity: TableIdentity) -> None:
-    """Raise SCHEMA CHANGED if a copy is due and the table has changed since its target last matched.
+    """Raise SCHEMA CHANGED if a copy is due and the table has changed since the target last matched it.
 
-    Raise it only if the job can alter the target: a dropped column does not prevent the copy.
+    Raised only if the job is allowed to alter the target: even with a dropped column, the copy itself would succeed.
     """
     may = part.job.channel.on_schema_change == RESNAPSHOT and part.audit is not None
     if may and rows and _emptied(rows) and _other_columns(rows, identity):
@@ -205,7 +205,7 @@ def manual(one: Changed) -> str:
 
 
 def again(part: JobContext, due: bool = False) -> str:
-    """Return the commands that copy a channel again, as its sink allows; only the start if a copy is `due` already."""
+    """Return the commands that copy a channel again to its sink; only the start command if a copy is already `due`."""
     job = part.job
     if due:
         return start(job.name)

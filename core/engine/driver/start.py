@@ -65,8 +65,8 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
     stores = [part.sessions.store() for part in parts]
     for store in stores:
         store.create_tables()
-    # one lease per channel, because another job may hold one of them, and the lock on each target: `--take-over` passes
-    # only the lease of this job's own rows, never the target of another job
+    # one lease per channel, because another job may hold one of them, and the lock on each target: `--take-over` skips
+    # only the lease of this job's own rows, never the lock on the target of another job
     end = ctx.clock.monotonic() + LEASE_WAIT
     for part in parts:
         with about(ctx, part):
@@ -110,7 +110,7 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
 
 
 def _refuse_shared(ctx: JobContext, openings: list[_Opening]) -> None:
-    """Raise Refused for a start that moves the slot if all channels share its position: it would move for all."""
+    """Raise Refused for a start that moves the slot if all channels share its position, which would move for all."""
     at = ctx.job.start
     if len(openings) == 1 or not ctx.sessions.shares_position or start_at(at).copies:
         return
@@ -180,7 +180,7 @@ class _Opening:
             self.part.sessions.target().ready(self.identity, makes=True)
 
     def note_first(self) -> None:
-        """Insert the progress rows of a new channel, which claim its target among the jobs of the schema."""
+        """Insert the progress rows of a new channel, which reserve its target among the jobs of the schema."""
         self.store.insert(_first_rows(self.part, self.identity))
 
     def compare(self, epoch: int, others_begun: bool) -> None:
@@ -216,7 +216,7 @@ class _Opening:
         return all(is_first(row) for row in self.store.rows())
 
     def refuse_unread(self) -> None:
-        """Raise TOPOLOGY CHANGED if the changed DN set cannot be adopted."""
+        """Raise TOPOLOGY CHANGED if the changed DN set cannot be accepted."""
         if self._change is not None:
             topology.refuse_unread(self.part.sessions.admin("start"), self._rows, self._schedule, self._change)
 
@@ -303,7 +303,7 @@ def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
 
 
 def _silence_the_old(ctx: JobContext, epoch: int) -> None:
-    """End the sessions of earlier epochs, or wait: none of their calls can take effect after the first status."""
+    """End the sessions of earlier epochs, or wait, so that none of their calls takes effect after the first status."""
     # a reset of another table can be in progress, and this start must not end its session
     ours = [] if ctx.alone else [part.job.channel.source_table for part in ctx.parts]
     if ctx.sessions.begin(epoch, ours):

@@ -24,7 +24,7 @@ from slotkeeper.core.ports.source import Retention, SlotAdmin
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The start of one lane: it reads from `place` on, inclusive; `kept`: its registration."""
+    """The start of one lane: `place` is the first position that the lane reads; `kept`: its registration."""
 
     status: SlotStatus
     place: Position
@@ -61,7 +61,7 @@ def refuse_aged(ctx: JobContext, store: Store) -> None:
 
 
 def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch: int, at: StartAt) -> None:
-    """Move the slot to the job's start and write the progress rows; `rows`: a row in state creating by DN."""
+    """Move the slot to the job's start and write the progress rows; `rows`: the rows in state creating, by DN."""
     starter = ctx.sessions.starter()
     if at.kind is StartKind.LATEST:
         if ctx.sessions.keeps_positions:
@@ -212,7 +212,7 @@ def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Positio
 
 
 def retained_from(starter: Retention) -> dict[str, Position]:
-    """Return by DN the position from which a slot retains every record; empty without such slots or their list."""
+    """Return by DN the position from which a slot retains every record; empty if no such slots are listed."""
     if not starter.words.retains:
         return {}
     try:

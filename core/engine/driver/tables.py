@@ -33,7 +33,7 @@ END_WITHIN = 8.0
 
 
 def run(ctx: JobContext) -> JobEnd:
-    """Run the job until it has to stop, reaches its own end, or raises an error that needs a user."""
+    """Run the job until it has to stop or is finished; raises an error that a user must resolve."""
     ctx = replace(ctx, runner=Pooled(ctx.runner, ctx.job.binlog.connection_pool_size))
     several = len(ctx.job.channels) > 1 and not ctx.sessions.shares_position
     return Tables(ctx).run() if several else run_group(ctx)
@@ -182,7 +182,7 @@ class Tables:
     # -- separate tables ---------------------------------------------------------------------------------------------
 
     def _watch_on(self) -> None:
-        """Start to watch single tables: the joint tables hold their leases, and stream or copy."""
+        """Start watching single tables; called once the joint tables hold their leases and stream or copy."""
         if self._watch.ident is None and not self._closing.is_set():
             self._watch.start()
 

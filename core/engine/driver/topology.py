@@ -1,4 +1,4 @@
-"""Comparison of the source's DNs with those of the progress rows, and adoption of a new DN set (design 4.5)."""
+"""Compares the source's DNs with the DNs of the progress rows, and accepts a changed DN set (design 4.5)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def changed(source: Source, ours: Iterable[Shard]) -> str:
 
 
 def compared(ctx: JobContext, rows: list[ProgressRow], statuses: list[SlotStatus]) -> NodeChange | None:
-    """Return the DNs to adopt, if any; raises TOPOLOGY CHANGED if a user has to decide."""
+    """Return the new and renamed DNs to accept, if any; raises TOPOLOGY CHANGED if a user has to decide."""
     nodes = ctx.sessions.source("start").nodes()
     found = node_change(rows, statuses, nodes, ctx.job.binlog.need_redistribution)
     if isinstance(found, StartDecision):

@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 READ_EVERY = 1.0
 IDLE_EVERY, IDLE_A_SECOND = 2.0, 10
-"""Seconds between two reads of idle lanes' rows, and the maximum number of rows per second: the rows show a sink that
-was set back, even without work."""
+"""Seconds between two reads of idle lanes' rows, and the maximum number of rows per second: the rows show whether the
+sink was set back, even if the lanes have no work."""
 LIFE_EVERY = 2.0
 """Seconds between two short queries to a DN whose lane waits for a long answer; each query has a limit of 2 s."""
 COUNT_EVERY = 1.0
@@ -45,7 +45,7 @@ connection's locks. The driver then closes the session and opens a new one.
 
 
 AT_ONCE = 3
-"""Maximum number of consecutive rejected logins of a lane's workers, after logins of the driver, before a wait."""
+"""Maximum number of consecutive rejected worker logins of a lane after which the driver itself logs in at once."""
 
 
 class Upkeep:
@@ -166,7 +166,7 @@ class Upkeep:
         self._ask("rows", read, lambda _: [], partial(self._rows_read, stood))
 
     def _rows_read(self, stood: Mapping[str, Position], rows: list[ProgressRow]) -> None:
-        """Update the lanes. `stood`: their positions before the read; a row before its lane's position was set back."""
+        """Update the lanes. `stood`: their positions before the read; a row behind its lane's position was set back."""
         for row in rows:
             name = (self._plan.whole or self._plan.job).lane_name(row.key.source_table, row.key.shard)
             lane = self._loop.lanes.get(name)
@@ -203,7 +203,7 @@ class Upkeep:
         self._ask("life", ask, lambda _: None, lambda _: None)
 
     def _answers(self, lane: Lane, shard: Shard | None) -> bool:
-        """Whether a DN (None: every DN) answers for a lane's table; post the result, except a failure with None."""
+        """Whether a DN (None: every DN) answers for a lane's table; posts the result unless a query to all failed."""
         asked, why = self._clock.monotonic(), ""
         try:
             self._sessions.of(lane.key.source_table).source("life").read_status(shard)

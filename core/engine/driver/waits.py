@@ -71,7 +71,7 @@ def freed(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
 
 
 def admitted(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
-    """Return the lanes that waited after a rejected password, to retry at once; rejections count until a success."""
+    """Return the lanes that waited after a rejected password, to retry at once; only a success resets the count."""
     return {
         name: replace(lane, ready_at=max(now, lane.not_before)) for name, lane in lanes.items() if lane.history.login
     }

@@ -66,7 +66,7 @@ class Silence:
 
 
 class Pulse:
-    """Queries each server in its own thread, from `start` to `stop`; `tell` gets the report, "" once it has ended.
+    """Queries each server in its own thread, from `start` to `stop`; `tell` gets the report, "" if there is none.
 
     A job's own call can be long (a copy, a large step), with a limit of minutes: only a short query shows within
     seconds that a server does not answer any session.
@@ -143,7 +143,7 @@ Wait = TypeVar("Wait", bound=LockWait | SourceWait)
 class LocksAt(Generic[Wait]):
     """A server that can hold locks of the job: a query for waits (`read`), and the call that ends a hanging query.
 
-    `hidden` returns a text about what the last answer did not show, "" if it showed everything.
+    `hidden` describes the information that the last answer lacked; "" if it was complete.
     """
 
     read: Callable[[float], Sequence[Wait]]
@@ -160,9 +160,9 @@ class _Answer(Generic[Wait]):
 
 
 class LockWatch(Generic[Wait]):
-    """Queries each server in its own thread, from `start` to `stop`; `tell` gets all waits, and why waits are unknown.
+    """Queries each server in its own thread, from `start` to `stop`; `tell` gets all waits, and why any are unknown.
 
-    A step that waits for a lock reports nothing until its limit; until then a locked target looks like a slow one.
+    A step that waits for a lock reports nothing until its limit; until then a locked target looks like a slow target.
     `tell` is called if there are waits or the answer has changed, from one thread at a time. The last answer of a
     silent server is retained for `STAYS` seconds.
     """
@@ -185,7 +185,7 @@ class LockWatch(Generic[Wait]):
             thread.start()
 
     def stop(self) -> None:
-        """Stop asking and reporting; does not wait."""
+        """Stop the queries and the reports; does not wait."""
         with self._lock:
             self._done.set()
         for server, _ in self._servers:

@@ -1,4 +1,4 @@
-"""A step into a sink with labels and two-phase commit: plan, send, arm, commit, settle (ADR 41).
+"""A step that writes to a sink with labels and two-phase commit: plan, send, arm, commit, settle (ADR 41).
 
 The store records the planned range and its label before any row is sent, then the load that can be committed. No task
 commits another load. A task that finds a plan resolves it before it plans another range. Rows that the sink rejects are
@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 _SENT_AGAIN = 3
 """Maximum number of attempts of a task to send a range whose loads are aborted from outside the task."""
 _ASKED_AGAIN = 5
-"""Maximum number of tries of a compare-and-swap if the row is free after a miss: its plan was withdrawn since."""
+"""Maximum number of tries of a compare-and-swap if a miss leaves the row free: its plan was withdrawn meanwhile."""
 _REFUSALS = frozenset({ErrorKind.DATA, ErrorKind.OPERATOR, ErrorKind.OVERSIZE})
 """Errors that recur if the same rows are sent again: the task withdraws the plan and can plan the range differently."""
 
@@ -88,10 +88,10 @@ class PlannedSink(StagedSink):
         return True
 
     def _swapped(self, key: LaneKey, epoch: int, after: Position, swap: Callable[[], bool]) -> bool:
-        """Compare-and-swap a free row; after a miss, retry if the row is free again: it was taken until a moment ago.
+        """Compare-and-swap a free row; after a miss, retry if the row is free again, because its plan was withdrawn.
 
-        A task of the same start, or a replay, can plan and withdraw at any time. If the row is free but is never hit,
-        the caller reads the row again, finds it free, and reports a defect.
+        A task of the same start, or a replay, can plan and withdraw at any time. If the row is free but no swap matches
+        it, the caller reads the row again, finds it free, and reports a defect.
         """
         for _ in range(_ASKED_AGAIN):
             if swap():
@@ -119,7 +119,7 @@ class PlannedSink(StagedSink):
         self._through(epoch, after, decided, self.decided_batch(key, after, decided))
 
     def _given_up(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> None:
-        """Withdraw a plan whose rows certainly stay invisible: only its quarantine entries record the omitted rows.
+        """Withdraw a plan whose rows certainly stay invisible; this removes its quarantine entries for omitted rows.
 
         A plan of width zero is a replay that was never committed: its entry stays in quarantine.
         """
@@ -163,7 +163,7 @@ class PlannedSink(StagedSink):
             )
 
     def _sent(self, epoch: int, after: Position, planned: Decided, batch: Batch) -> str:
-        """Send the load; withdraw a plan whose rows are rejected: it would block every other range."""
+        """Send the load; withdraw a plan whose rows are rejected, because it would block every other range."""
         try:
             return self._labelled.send(batch, planned.label)
         except SlotkeeperError as error:
@@ -285,7 +285,7 @@ class Isolation:
         return (row for number, row in enumerate(self._rows()) if number in wanted)
 
     def _left_out(self, found: dict[int, Refusal]) -> Iterator[RowLeftOut]:
-        """Yield rejected writes to quarantine; other events have no effect: the target has no row with that key."""
+        """Yield rejected writes to quarantine; other events have no effect, as the target has no row with that key."""
         for number, row in enumerate(self._rows()):
             refusal = found.get(number)
             if refusal is None or not (self._chunk or row[2] in _WRITES):

@@ -91,7 +91,7 @@ _lock = threading.Lock()
 def lend(open_pair: OpenPair, job: JobSpec, epoch: int, group: str = "", session: str = "") -> Iterator[Lent]:
     """Yield a pair of this worker, and retain it for the next task unless the block raises.
 
-    `session` is the name of its session at the store. Pairs of the same `group` from other epochs are closed.
+    `session` is the name of the pair's session at the store. Pairs of the same `group` from other epochs are closed.
     """
     key = (job.source, job.sink, job.name, job.slot, group, epoch)
     with _lock:

@@ -1,8 +1,8 @@
-"""A step into a sink that shares no transaction with its progress row: prepare, decide, commit, settle (ADR 23).
+"""A step that writes rows and the progress row in separate transactions: prepare, decide, commit, settle (ADR 23).
 
 The store's compare-and-swap decides the next range, and no other range is written until it is settled. A task that
-finds a decided range finishes it first: by its token if the sink stored one; else the task counts the rows as repeats
-and writes them again.
+finds a decided range finishes it first: with its token if the sink stored a token; otherwise the task counts the rows
+as repeats and writes them again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from slotkeeper.core.ports.driver import NOTHING_OUT, Decisions
 from slotkeeper.core.ports.sink import Batch, BatchSink, Fields, LabelSink, Top
 
 IN_MEMORY = 8 << 20
-"""Characters above which the rows of a step or chunk go to a file: a range's end is known only after its read."""
+"""Number of characters above which the rows of a step or chunk are buffered in a file instead of in memory, because a
+range's end is known only after the range was read."""
 _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapshot avoids it"
 
 
@@ -99,7 +100,7 @@ class StagedSink:
         raise _no_quarantine()
 
     def top(self, up_to: Position) -> Top:
-        """Return the highest staged point, and the highest sequence at `up_to`; Defect for events of unknown type."""
+        """Return the highest staged point and the highest sequence at `up_to`; raises Defect for an unknown event."""
         point = sequence = None
         last, _ = up_to.pair
         for row in self.kept().rows():
@@ -115,7 +116,7 @@ class StagedSink:
     def decided_batch(self, key: LaneKey, after: Position, decided: Decided) -> Batch:
         """Return the rows of a decided range after a second read, exactly up to its end.
 
-        Raises SLOT LOST if the source does not have all of them.
+        Raises SLOT LOST if the source does not have all these rows.
         """
         staged, end = self.kept(), decided.end
 
@@ -249,5 +250,5 @@ def label_of(after: Position, end: Position) -> str:
 
 
 def _no_quarantine() -> SlotkeeperError:
-    """Return the error of a sink without trials, which has no quarantine: the configuration rejects it."""
+    """Return the error for quarantining rows at a sink without trials, which the configuration also rejects."""
     return Refused("this sink cannot quarantine rows", 'set on_bad_row = "stop"', where="sink")

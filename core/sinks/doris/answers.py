@@ -29,7 +29,7 @@ SUCCESS, PUBLISH_TIMEOUT, TAKEN = "Success", "Publish Timeout", "Label Already E
 FINISHED, PRECOMMITTED, RUNNING = "FINISHED", "PRECOMMITTED", "RUNNING"
 """Values of `ExistingJobStatus`."""
 EXISTING = {"PREPARE": RUNNING, "PRECOMMITTED": PRECOMMITTED, "COMMITTED": FINISHED, "VISIBLE": FINISHED}
-"""`ExistingJobStatus` by the state of `get_load_state`; UNKNOWN and ABORTED leave a label free."""
+"""`ExistingJobStatus` for each state that `get_load_state` returns; a label with UNKNOWN or ABORTED is free."""
 
 _RELATED = re.compile(r"relate to txn \[(\d+)\]")
 _DONE = re.compile(r"is already (committed|visible)", re.I)
@@ -37,11 +37,12 @@ _ABORTED = re.compile(r"is already aborted", re.I)
 _MISSING = re.compile(r"transaction \[\d+\] not found", re.I)
 _NAMED_COLUMN = re.compile(r"column_name\[[^\]\[\x00-\x1f]{1,256}\]|column\([\w$ -]{1,128}\)")
 _REASON = re.compile(r"^Reason: (.*?)(?:[.;] ?src line|\Z)", re.M | re.S)
-"""A value in a reason can have line breaks: the reason ends at the BE's own text (`append_error_msg_to_file`)."""
+"""Matches a rejection reason; a value in it can have line breaks, so the match ends at the BE's own text
+(`append_error_msg_to_file`)."""
 _SOFT_LIMIT = "too long than vec schema"
 """BE's text for a value above string_type_length_soft_limit_bytes (vtablet_block_convertor.cpp)."""
 _NO_ROW = "all partitions have no load data"
-"""FE's text for a load without a fitting row (apache/doris #8133), or without any row."""
+"""FE's text for a load of which it accepts no row (apache/doris #8133), or that has no row."""
 PAGE_LETTERS, PAGE_LINES = 200_000, 1_000
 """Maximum number of characters and of reasons that the sink reads from an error page."""
 _NAMED = 3
@@ -94,7 +95,7 @@ def is_aborted(message: str) -> bool:
 
 
 def is_missing(message: str) -> bool:
-    """Whether the transaction is unknown, or already forgotten."""
+    """Whether the transaction is unknown to Doris, or no longer known."""
     return bool(_MISSING.search(message))
 
 
@@ -140,7 +141,7 @@ _CODES = (
     ("not valid decimal", "22003"),
     ("not valid date", "22007"),
 )
-"""SQLSTATEs by the text of a reason: Doris has none, and lists filter by them."""
+"""SQLSTATEs by the text of a rejection reason; Doris has no SQLSTATEs, but users filter lists of errors by them."""
 _COLUMN = re.compile(r"column(?:_name)?\s*(?:\[([^\]]+)\]|=\s*([\w$]+)|\(([^)]+)\))", re.I)
 
 
@@ -180,7 +181,7 @@ def page_name(url: str) -> str:
 
 
 def reasons_of(page: str) -> list[str]:
-    """Return the distinct reasons at the beginning of an error page, however long it is, without values of rows."""
+    """Return the distinct reasons at the beginning of an error page of any length, without values of rows."""
     reasons: list[str] = []
     for found in islice(_REASON.finditer(page[:PAGE_LETTERS]), PAGE_LINES):
         if (reason := without_values(found[1]).rstrip("; ")) not in reasons:
@@ -222,7 +223,7 @@ def without_values(reason: str) -> str:
 
 
 def counted(answer: Mapping[str, Any], name: str) -> int:
-    """Return a number of rows in an answer; 0 without one.
+    """Return a number of rows from an answer; 0 if the answer has none.
 
     >>> counted({"a": 3, "b": "4", "c": [5], "d": True}, "a"), counted({"b": "4"}, "b"), counted({"c": [5]}, "c")
     (3, 0, 0)

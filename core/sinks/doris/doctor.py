@@ -31,11 +31,11 @@ LEAST_SECONDS, LEAST_LABELS = 43_200, 2_000
 """Doris's defaults: labels survive an outage of 12 h if at most this many loads end in the database meanwhile."""
 _WHOLE = re.compile(r"-?\d+$")
 STRING_LIMIT, STRING_BYTES = "string_type_length_soft_limit_bytes", 1_048_576
-"""The setting of a BE that limits a STRING, and its default (Doris, "STRING")."""
+"""The BE setting that limits a STRING, and its default (Doris, "STRING")."""
 
 
 def findings(queries: MysqlQueries, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """Return the findings, those of the server first."""
+    """Return the findings about the server, then those about the targets."""
     place = f"sink {asked.name}"
     comment = str(queries.rows("SELECT @@version_comment")[0][0])
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers: {comment}")

@@ -1,7 +1,7 @@
 """The body of a load: the last row of each key of a batch, as JSON lines. Pure except for the file that holds them.
 
 One row per key, because Doris guarantees no order among the rows of a key within one load (Doris, "Sequence Column").
-JSON lines, not CSV: a text of `\\N` is not NULL, and no byte of a value can be a separator.
+JSON lines, not CSV: the string `\\N` is not NULL, and no byte of a value can be a separator.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def backquoted(name: str) -> str:
 class Layout:
     """The conversion of rows to lines: the columns' names in order, and the indexes of the key columns among them.
 
-    `booleans`: indexes of columns whose text is `t` or `f`. `filled`: a text for each NOT NULL column of a deleted row,
-    of which only the key is known. `sequenced`: the target has a sequence column of type LARGEINT.
+    `booleans`: indexes of columns whose text is `t` or `f`. `filled`: a placeholder for each NOT NULL column of a
+    deleted row, of which only the key is known. `sequenced`: the target has a sequence column of type LARGEINT.
     """
 
     columns: tuple[str, ...]
@@ -67,7 +67,7 @@ class Body:
 
 
 def body_of(layout: Layout, rows: Callable[[], Iterator[Fields]], chunk: bool = False, packed: bool = False) -> Body:
-    """Write the last row of each key to a body; iterate over `rows` twice.
+    """Write the last row of each key to a body; this iterates over `rows` twice.
 
     A chunk's rows have only columns; `packed`: compressed by gzip.
     """
@@ -87,7 +87,7 @@ def body_of(layout: Layout, rows: Callable[[], Iterator[Fields]], chunk: bool = 
 
 
 def _last(layout: Layout, rows: Callable[[], Iterator[Fields]], skip: int) -> set[int]:
-    """Return the numbers of each key's last row, by point and sequence: a source can return a range in any order.
+    """Return the number of each key's last row by point and sequence: a source can return a range in any order.
 
     DWS documents no order for pgxc_get_binlog_changes, and does not sort.
     """
@@ -125,7 +125,7 @@ def _line(layout: Layout) -> Callable[[Sequence[str | None], str, tuple[str | No
 
 
 def sequence_of(order: tuple[str | None, str | None] | None) -> int:
-    """Combine the two numbers that order an event into one that fits LARGEINT; a copied row gets 0, below all.
+    """Combine the two numbers that order an event into one that fits LARGEINT; a copied row gets 0, the lowest.
 
     >>> sequence_of(None), sequence_of(("0", "0")) < sequence_of(("0", "1")) < sequence_of(("1", "-1"))
     (0, True)

@@ -1,8 +1,8 @@
 """Requests to FE and BE: each on its own connection, with one deadline; passwords are sent to named hosts only.
 
-`http.client` is used without a client above it: FE needs `Expect: 100-continue` and no body, its 307 has the password
-in its URL, and the rejection of a BE must be read before the body is sent. None of the common clients waits for the
-100, and all follow redirects (ADR 41).
+`http.client` is used directly: FE needs `Expect: 100-continue` and no body, its 307 response has the password in its
+URL, and the rejection of a BE must be read before the body is sent. None of the common client libraries waits for the
+100 response, and all follow redirects (ADR 41).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from slotkeeper.core.drivers.login import Refusals, by_newest
 from slotkeeper.core.errors import LoginRefused, Refused, SlotkeeperError, Unreachable
 
 GO_ON_SECONDS = 2.0
-"""Seconds to wait for the server before the client sends the body anyway (RFC 9110, 10.1.1). `recv`, not `poll`: over
-TLS 1.3, a connection can be readable although only a session ticket has arrived."""
+"""Seconds to wait for the server before the client sends the body anyway (RFC 9110, 10.1.1). The wait uses `recv`, not
+`poll`, because over TLS 1.3 a connection can be readable although only a session ticket has arrived."""
 ERRORS = "/api/_load_error_log"
 """The path of an error page (BE, `ERROR_LOG` of stream_load.cpp's ErrorURL)."""
 BE_PORT = 8040
@@ -91,7 +91,7 @@ class DorisHttp:
         body: IO[bytes] | None = None,
         size: int = 0,
     ) -> HttpAnswer:
-        """Return the answer of the BE to which FE redirects, or FE's own answer; raises Unreachable if it is unknown.
+        """Return the answer of the BE to which FE redirects, or FE's own answer; raises Unreachable if there is none.
 
         Raises LoginRefused if FE rejects the newest password: a password rejected twice is not sent again for hours.
         """
@@ -120,7 +120,8 @@ class DorisHttp:
     def page(self, url: str, seconds: float) -> str:
         """Return an error page, at most ANSWER_BYTES; "" if it is unreachable, or the URL is not that of such a page.
 
-        The server supplies the URL, and the request carries the password: some other pages change the server.
+        The server supplies the URL, and the request contains the password; requests for some other pages change the
+        server.
         """
         try:
             place, where = self._named(url), urlsplit(url)
@@ -138,7 +139,7 @@ class DorisHttp:
         try:
             where = urlsplit(url)
             host, port = safe(where.hostname or "", 253), where.port or BE_PORT
-        except ValueError as error:  # the URL contains a password: it is not repeated
+        except ValueError as error:  # the URL contains a password, so it is not shown
             what = f"the FE {endpoint.host} redirects to an invalid URL"
             raise Refused(what, "check which program answers there", where="sink") from error
         if (where.scheme == "https") != (endpoint.sslmode != "disable"):
@@ -162,7 +163,7 @@ class DorisHttp:
         return host, port
 
     def _has_be(self, host: str, port: int) -> bool:
-        """Whether the FE lists a BE at this port; if it lists none of that host, whether it is the default port.
+        """Whether the FE lists a BE at this port; if it lists no BE of the host, whether the port is the default.
 
         For an unknown port, the FE is queried once more: a BE may have been added or moved.
         """
@@ -172,7 +173,7 @@ class DorisHttp:
         return port in (ports or {BE_PORT})
 
     def _exchange(self, plain: str, place: Place, request: _Request) -> HttpAnswer:
-        """Send one request on its own connection; the client's deadline ends it however slowly the answer arrives."""
+        """Send one request on its own connection; the client's deadline ends even a slow answer."""
         (host, port), seconds, tls = place, request.seconds, tls_context.context(self.login.endpoint)
         limit = self.login.endpoint.connect_timeout_ms / 1000
         line = http.client.HTTPConnection(host, port, timeout=limit)
@@ -193,7 +194,7 @@ class DorisHttp:
                         if call.cut is None:
                             raise
                         raise late from error
-                    if call.cut is not None:  # the end of a closed connection can look like the end of a body
+                    if call.cut is not None:  # a closed connection can look like the end of a body
                         raise late
                     return answer
         except (OSError, http.client.HTTPException) as error:
@@ -239,7 +240,7 @@ class DorisHttp:
 
 
 def _lowered(places: Iterable[Place]) -> frozenset[Place]:
-    """Return places in the form in which a URL's host is compared: host names in lower case (RFC 3986, 3.2.2)."""
+    """Return addresses in the form in which a URL's host is compared: host names in lower case (RFC 3986, 3.2.2)."""
     return frozenset((host.lower(), port) for host, port in places)
 
 

@@ -28,10 +28,10 @@ _SIZES = re.compile(r"\((\d+)(?:,\s*(\d+))?\)")
 _WHOLE = ("tinyint", "smallint", "int", "bigint", "largeint")
 _TEXTS = frozenset({"string", "text", "varchar", "char"})
 UNSIZED = frozenset({"string", "text"})
-"""Types that only the BE's setting limits; DESC shows STRING as `text`."""
+"""Types whose length only a setting of the BE limits; DESC shows STRING as `text`."""
 _NO_HEADER = frozenset("\0\r\n")
 _AT_LEAST = {"smallint": 1, "tinyint": 1, "integer": 2, "bigint": 3}
-"""Indexes in _WHOLE of the first type that holds the source's type; tinyint of DWS is unsigned."""
+"""Indexes in _WHOLE of the smallest type that can store the source's type; tinyint of DWS is unsigned."""
 _SAME = {
     "boolean": frozenset({"boolean", "tinyint"}),
     "real": frozenset({"float", "double"}),
@@ -42,9 +42,9 @@ _SAME = {
 }
 _LOOSE = frozenset({"numeric", "real", "double precision", "interval", "json", "jsonb", "citext", "money"})
 INEXACT = frozenset({"float", "double"})
-"""Types whose numbers Doris returns in a text other than the source's: compared as numbers."""
+"""Types whose numbers Doris formats differently than the source, so that they are compared as numbers."""
 RENDERED = frozenset({"json", "jsonb"})
-"""Types that Doris returns in a text other than the written one."""
+"""Types whose values Doris returns in another format than it received."""
 _FILLERS = {
     "date": "1970-01-01",
     "datev2": "1970-01-01",
@@ -52,7 +52,7 @@ _FILLERS = {
     "json": "{}",
     "jsonb": "{}",
 }
-"""The value of a NOT NULL column in a deleted row."""
+"""Values for NOT NULL columns in a deleted row, by type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def backends(queries: MysqlQueries) -> list[Place]:
 
 
 def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
-    """Yield why the target cannot store the source's image; the first two texts are Doris's own."""
+    """Yield objections to the target for the table `image`; the wording of the first two is Doris's own."""
     name = table.name
     if table.model != "UNIQUE":
         yield Objection(f"Table: {name} is not a unique table, key type: {table.model}", "recreate it with UNIQUE KEY")
@@ -167,7 +167,7 @@ def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
 
 
 def unsendable(image: TableIdentity) -> Iterator[Objection]:
-    """Yield columns whose names no HTTP header can carry: a load names its columns in one (RFC 9110, 5.5)."""
+    """Yield objections to column names that an HTTP header, as used by a load, cannot contain (RFC 9110, 5.5)."""
     for column in image.columns:
         if _NO_HEADER.intersection(column.name):
             what = f"column {safe(column.name, 128)} has a line break or a NUL in its name: a load cannot name it"
@@ -175,7 +175,7 @@ def unsendable(image: TableIdentity) -> Iterator[Objection]:
 
 
 def _several_texts(source: str) -> bool:
-    """Whether equal values of a type can have several texts: as keys they would become several rows.
+    """Whether equal values of a type can have several text forms: as keys, they would become several rows.
 
     >>> [_several_texts(one) for one in ("numeric", "numeric(9,2)", "text", "interval", "jsonb", "timestamp(3)")]
     [True, False, False, True, True, False]
@@ -224,7 +224,7 @@ def fits(source: str, there: DorisColumn) -> bool:
 
 
 def of_types(table: DorisTable, names: Sequence[str], types: frozenset[str]) -> list[str]:
-    """Return those of these columns whose type is in `types`."""
+    """Return the columns among `names` whose type is in `types`."""
     return [one.name for one in table.columns if one.name in names and one.base in types]
 
 
@@ -254,7 +254,7 @@ _PLAIN = {
     "double precision": "DOUBLE",
     "date": "DATE",
 }
-"""DWS's tinyint is unsigned."""
+"""Doris types by type of the source; tinyint of DWS is unsigned."""
 DIGITS = 38
 """Maximum number of digits of a DECIMAL (Doris, "DECIMAL")."""
 MICROSECONDS = 6
@@ -290,7 +290,7 @@ def type_of(source: str, key: bool) -> str:
 
 
 def unmakeable(name: str, image: TableIdentity) -> Iterator[Objection]:
-    """Yield why no target can be created for the source's image."""
+    """Yield reasons why no target can be created for the table `image`."""
     if not image.key:
         yield Objection(f"cannot create {name}: the source has no key", "add a primary key to the source's table")
     yield from unsendable(image)

@@ -1,4 +1,4 @@
-"""Loads of one channel into its target: pre-committed under a label, committed by number, or whole chunks at once.
+"""Loads of one channel into its target: pre-committed under a label, then committed by number; or whole chunks.
 
 Implements `slotkeeper.core.ports.sink.LabelSink`; `answers.py` interprets Doris's answers.
 """
@@ -21,10 +21,10 @@ from slotkeeper.core.sinks.doris.encode import Body, Layout, body_of
 from slotkeeper.core.sinks.doris.http import DorisHttp, HttpAnswer
 
 LOAD_SECONDS = 600
-"""Seconds of a load's header `timeout`, after which Doris ends it; the client's limit is a little later."""
+"""The header `timeout` of a load in seconds, after which Doris ends it; the client's limit is slightly longer."""
 GRACE_SECONDS = 10
 TRIAL_SECONDS = 60
-"""Seconds of a trial's header `timeout`. A trial whose abort is lost after its first phase ends automatically after
+"""The header `timeout` of a trial in seconds. A trial whose abort is lost after its first phase ends by itself after
 stream_load_default_precommit_timeout_second, an hour (apache/doris, `TransactionState.isTimeout`)."""
 VISIBLE_SECONDS = 30
 """Seconds that a task waits for a committed load to become visible; the lane's next task waits again."""
@@ -94,9 +94,9 @@ class DorisSink:
     def _wait_visible(self, label: str) -> None:
         """Return once a committed load is VISIBLE; raises Busy if Doris does not publish it within VISIBLE_SECONDS.
 
-        The second phase answers at COMMITTED (apache/doris, `FrontendServiceImpl.loadTxn2PCImpl`), but readers see rows
-        at VISIBLE. A label that Doris has forgotten was final; if the state is unavailable, the answer to the commit
-        counts.
+        The second phase returns once the load is COMMITTED (apache/doris, `FrontendServiceImpl.loadTxn2PCImpl`), but
+        readers see its rows once it is VISIBLE. A load whose label Doris has deleted was in a final state; if the state
+        is unavailable, the answer to the commit is used.
         """
         end, pause = time.monotonic() + VISIBLE_SECONDS, 0.01
         while self._is_unpublished(label):
@@ -121,7 +121,7 @@ class DorisSink:
             return
 
     def state(self, label: str) -> str:
-        """Return the label's state by `get_load_state`: that of the newest transaction, UNKNOWN if there is none."""
+        """Return the state of the label's newest transaction from `get_load_state`; UNKNOWN if there is none."""
         path = f"/api/{self._database}/get_load_state?label={quote(label)}"
         answer = self.http.ask("GET", path, {}, SHORT_SECONDS)
         found = self._object(answer).get("data")
@@ -130,7 +130,7 @@ class DorisSink:
         return found
 
     def clear(self, label: str) -> None:
-        """Abort a load that is pre-committed under a label: the answer to an empty load under that label names it."""
+        """Abort a load that is pre-committed under a label; an empty load under that label returns its number."""
         try:
             body = self._body(lambda: iter(()))
             with body.file:

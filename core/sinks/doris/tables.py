@@ -1,7 +1,7 @@
-"""Read whole Doris tables for a comparison: rows arrive as texts, in key order, and are hashed on this host.
+"""Read whole Doris tables for a comparison: rows arrive as text, in key order, and are hashed on this host.
 
-The hash is computed here and not by Doris, because Doris's hash functions were never tested on a Doris: every row of a
-hashed range is sent to this host.
+The hash is computed here and not by Doris, because Doris's hash functions were never tested against a Doris server:
+every row of a hashed range is sent to this host.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DorisKey:
         return "%s"
 
     def of_copy(self, text: str) -> str:
-        """Convert a key's text at the source to its text in this reader."""
+        """Convert a key's text form at the source to its text form in this reader."""
         return {"t": "true", "f": "false"}.get(text, text) if self.family == "bool" else plain_of(self.family)(text)
 
 
@@ -76,7 +76,7 @@ def plain_of(family: str) -> Callable[[str], str]:
 
 
 def number_text(text: str, single: bool) -> str:
-    """Format a number as PostgreSQL does: the shortest text of exactly this number (extra_float_digits = 1).
+    """Format a number as PostgreSQL does: the shortest text that is exactly this number (extra_float_digits = 1).
 
     >>> number_text("100000.0", False), number_text("1e15", False), number_text("0.00001", False)
     ('100000', '1e+15', '1e-05')

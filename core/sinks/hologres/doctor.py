@@ -20,7 +20,7 @@ RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 
 def findings(session: Session, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """Return the findings, those of the server first."""
+    """Return the findings about the server, then those about the targets."""
     place = f"sink {asked.name}"
     before = utc().timestamp()
     version, user, clock = session.rows("server")[0]

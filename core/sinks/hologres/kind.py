@@ -1,7 +1,7 @@
 """Hologres as a sink kind: written over its PostgreSQL protocol, with its progress rows at a separate store.
 
 The guarantee is "at least once, repeats are counted" (ADR 47): nothing was tested against a live Hologres. Errors are
-classified by SQLSTATE if PostgreSQL defines it, and by the texts by which holo-client distinguishes errors
+classified by SQLSTATE if PostgreSQL defines it, otherwise by the error texts that holo-client checks for
 (ExceptionCode, ConnectionUtil); a message never contains a row's values.
 """
 
@@ -45,7 +45,7 @@ _PASSING: tuple[tuple[str, type[SlotkeeperError]], ...] = (
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Busy) -> SlotkeeperError:
-    """Return Slotkeeper's error for a driver's; `place`: the endpoint, `timed_out`: the class for timeouts."""
+    """Convert a database driver's error to Slotkeeper's; `place`: the endpoint, `timed_out`: the class for timeouts."""
     code, text = pg.failure(error)
     if isinstance(error, pg.NoAnswer):
         return Unreachable(f"sink {place} {text}", "", code, "sink").after_limit()
@@ -84,7 +84,7 @@ class HologresConnection(BesideConnection[Session]):
         super().__init__(Session(login.endpoint, login.password, login.name, DIALECT))
 
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> HologresSink:
-        """Return a worker's sink of ranges and chunks; read the target again, because it may have changed."""
+        """Return a worker's sink for ranges and chunks; read the target again, because it may have changed."""
         table, image = shape.read(self._session, job.channel.target), image_of(job.channel, identity)
         options = job.sink_options
         refuse(list(shape.objections(table, image, options)), "sink")

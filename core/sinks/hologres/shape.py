@@ -1,7 +1,7 @@
 """The target as Hologres reports it, and objections to it. Pure except for its queries.
 
-Rules: a table with its own rows (not the parent of partitions), the source's primary key, types that store each value
-unchanged.
+The target must be a table with its own rows (not the parent of partitions), with the source's primary key and with
+types that store each value unchanged.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def read(session: Session, target: str) -> HologresTable:
 
 
 def objections(table: HologresTable, image: TableIdentity, options: SinkOptions) -> Iterator[Objection]:
-    """Yield why the target cannot store the source's image, or support the job's options; each with the fix."""
+    """Yield objections to the target for the table `image` and the job's options, each with a fix."""
     if table.kind in _KINDS:
         what = f"target {table.name} is {_KINDS[table.kind]}"
         yield Objection(what, "name a table that stores rows (for a partitioned table, a child)")
@@ -125,7 +125,7 @@ def _column_objections(table: HologresTable, column: Column, image: TableIdentit
 
 
 def lost(source: str, there: str) -> str:
-    """Return what a value would lose in a Hologres column of the same type; "" for nothing.
+    """Return what a value would lose in a Hologres column of the same type; "" if nothing.
 
     >>> lost("timestamp with time zone", "timestamp with time zone")
     'Hologres stores only milliseconds'
@@ -170,7 +170,7 @@ def _other_objections(table: HologresTable, image: TableIdentity, options: SinkO
 
 
 def written(table: HologresTable, image: TableIdentity, options: SinkOptions) -> RowTarget:
-    """Return how rows of the source's image are written to the target."""
+    """Return how rows of the table `image` are written to the target."""
     names = tuple(one.name for one in image.columns)
     spelled = {one.name: one.type for one in table.columns}
     others = tuple(one.name for one in table.columns if one.name not in names)

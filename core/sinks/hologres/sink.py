@@ -65,7 +65,7 @@ def net_effect(rows: Iterable[Fields], key: Sequence[int], options: SinkOptions,
 
 
 def _of_key(events: list[_Event], options: SinkOptions) -> tuple[int | None, bool]:
-    """Return the row that remains of a key's events, and whether the key's row was ended before it."""
+    """Return the row that remains after a key's events, and whether they first ended the key's existing row."""
     number: int | None = None
     ends = False
     for place, (point, sequence, kind, row) in enumerate(events):
@@ -86,15 +86,15 @@ def selected(rows: Callable[[], Iterator[Fields]], effect: NetEffect) -> Iterato
 
 
 LIMIT_MS = 120_000
-"""Milliseconds of one statement, at the server and on this host."""
+"""Time limit of one statement in milliseconds, at the server and on this host."""
 _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapshot avoids it"
 
 
 class HologresSink:
     """Writes to one target; not shared between threads.
 
-    `required`: the mirrored columns that are NOT NULL there; `whole`: the target has no columns of its own, or the
-    statements set them to NULL.
+    `required`: the mirrored columns that are NOT NULL in the target; `whole`: the target has no columns of its own, or
+    the statements set them to NULL.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class HologresSink:
         self._whole = whole
 
     def prepare(self, batch: Batch) -> str:
-        """Raise known rejections before the range is decided; send and store nothing."""
+        """Raise predictable rejections before the range is decided; send and store nothing."""
         places = self.target.places
         for row in batch.rows():
             columns = row[EVENT_FIELDS:]
@@ -131,7 +131,7 @@ class HologresSink:
         """Do nothing: nothing is stored."""
 
     def write(self, batch: Batch) -> None:
-        """Delete ended rows, then write the others, statement by statement; visible at once, can stop anywhere."""
+        """Delete ended rows, then write the others; each statement is visible at once, and any of them can fail."""
         effect = net_effect(batch.rows(), self.target.places, self._options, self._whole)
         for keys in compose.pieces(effect.ended):
             self._run(compose.delete(self.target, keys))

@@ -1,9 +1,10 @@
-"""The statements that write a target: inserts by `unnest` of an array for each column, deletes by key. Pure.
+"""The statements that write to a target: inserts with `unnest` of one array per column, deletes by key. Pure.
 
-Source: holo-client, UnnestUpsertStatementBuilder and DeleteStatementBuilder: statements that Hologres runs by its fixed
-plan. Each statement is independent: a transaction over several is a beta feature that locks whole tables, including
-tables that are only read (Hologres, "SQL transactions"), and a failed statement of many rows can have written some of
-them ("Accelerate SQL execution with fixed plans": hg_experimental_enable_fixed_dispatcher_for_multi_values).
+Source: holo-client, UnnestUpsertStatementBuilder and DeleteStatementBuilder: they produce statements that Hologres runs
+with fixed plans. Each statement is independent: a transaction over several statements is a beta feature that locks
+whole tables, including tables that are only read (Hologres, "SQL transactions"), and a failed statement of many rows
+can have written some of them ("Accelerate SQL execution with fixed plans":
+hg_experimental_enable_fixed_dispatcher_for_multi_values).
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ _UNNESTED = frozenset(
 class RowTarget:
     """A target for writing rows: mirrored columns with their types, the key, and the columns that are set to NULL.
 
-    `types`: the target's own, as `format_type` returns them. `conflict`: "update" or "ignore", for a row whose key
-    already exists.
+    `types`: the types of the target's columns, as `format_type` returns them. `conflict`: "update" or "ignore", for a
+    row whose key already exists.
     """
 
     target: str
@@ -68,7 +69,7 @@ class RowTarget:
 
     @property
     def unnests(self) -> bool:
-        """Whether rows are inserted by arrays."""
+        """Whether rows are inserted as arrays."""
         return all(plain(one) in _UNNESTED for one in self.types)
 
     @property
@@ -78,7 +79,7 @@ class RowTarget:
 
 
 def plain(type_: str) -> str:
-    """Return a type without its sizes: an explicit cast to a type with sizes would silently cut a value.
+    """Return a type without its sizes: an explicit cast to a type with sizes would silently truncate a value.
 
     >>> plain("character varying(20)"), plain("timestamp(3) without time zone"), plain("integer[]")
     ('character varying', 'timestamp without time zone', 'integer[]')
@@ -87,7 +88,7 @@ def plain(type_: str) -> str:
 
 
 def cast(type_: str) -> str:
-    """Return the type for casting a text: no size cuts the text, and none is implied, as for `character` and `bit`.
+    """Return the type to cast a text to: no size, explicit or implied (`character`, `bit`), truncates the text.
 
     >>> cast("character(3)"), cast("numeric(12,2)"), cast("bit(3)")
     ('bpchar', 'numeric', 'bit(3)')
@@ -97,7 +98,7 @@ def cast(type_: str) -> str:
 
 
 def pieces(rows: Iterable[Fields]) -> Iterator[list[Fields]]:
-    """Yield the rows of one statement each."""
+    """Yield the rows in groups, one group per statement."""
     some: list[Fields] = []
     size = 0
     for row in rows:

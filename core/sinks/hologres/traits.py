@@ -5,4 +5,4 @@ from __future__ import annotations
 from slotkeeper.core.domain.traits import SinkTraits
 
 HOLOGRES = SinkTraits(one_transaction=False, repeats_change_nothing=False)
-"""Writing a row again changes nothing; but nothing prevents an older row from replacing a newer one."""
+"""Writing a row again changes nothing, but an older row can replace a newer row."""

@@ -1,6 +1,6 @@
-"""Findings of `doctor` about a PostgreSQL sink: login, version, clock, rights on progress tables and targets.
+"""Findings of `doctor` about a PostgreSQL sink: login, version, clock, privileges on progress tables and targets.
 
-The checks create and lock nothing.
+The checks neither create nor lock anything.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _PROGRESS = ("slotkeeper_progress", "slotkeeper_chunks")
 _AUDIT = "slotkeeper_audit"
 _OWN = (*_PROGRESS, "slotkeeper_columns", "slotkeeper_quarantine", "slotkeeper_resets")
 _ROWS = TABLE_RIGHTS[:4]
-"""Rights that a job needs on its target; a replacing copy also needs TRUNCATE."""
+"""Privileges that a job needs on its target; a replacing copy also needs TRUNCATE."""
 _APPENDS = ("SELECT", "INSERT")
-"""Rights that a job needs on the audit copy: with only these, even the job's password cannot change a copied line."""
+"""Privileges that a job needs on the audit copy; a login with only these privileges cannot change a copied line."""
 
 
 def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """Yield the findings, those about the server first."""
+    """Yield the findings; findings about the server come first."""
     place = f"sink {asked.name}"
     before = utc().timestamp()
     server = viewer.server()
@@ -60,7 +60,7 @@ def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetim
 
 
 def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Finding:
-    """Return whether Slotkeeper's own tables can be created (at first use) and written."""
+    """Report whether Slotkeeper's own tables can be created (at first use) and written."""
     rights = viewer.schema(schema)
     if rights is None:
         return Finding(place, Level.FAIL, f"schema {schema} for the progress tables does not exist")
@@ -83,7 +83,7 @@ def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Findin
 
 
 def _audit_findings(place: str, schema: str, user: str, viewer: PostgresViewer) -> Iterator[Finding]:
-    """Report whether the audit copy is protected: this login needs to append lines, but not to change any."""
+    """Report whether the audit copy is protected: this login should be able to append lines but not to change them."""
     table = f"{quoted(schema)}.{_AUDIT}"
     how = viewer.alters(schema, _AUDIT)
     if how is None:
@@ -98,9 +98,9 @@ def _audit_findings(place: str, schema: str, user: str, viewer: PostgresViewer) 
 
 
 def _left_behind(place: str, asked: SinkAsked, viewer: PostgresViewer) -> Iterator[Finding]:
-    """Report tables that a job has followed but its configuration no longer names: no job registers their slots.
+    """Report tables that a job has followed but that are no longer configured: no job registers their slots.
 
-    A separate finding reports an unreadable progress table.
+    An unreadable progress table is reported by a separate finding.
     """
     named = {(job.name, job.source.name, job.channel.source_table, job.slot) for job in asked.jobs}
     known = {job.name for job in asked.jobs}
@@ -118,9 +118,10 @@ def _left_behind(place: str, asked: SinkAsked, viewer: PostgresViewer) -> Iterat
 
 
 def _lock_findings(place: str, job: JobSpec, schema: str, viewer: PostgresViewer) -> Iterator[Finding]:
-    """Report each of a start's two locks that a session other than a job of these rows holds, in the start's wording.
+    """Report the locks needed by a start that a session not belonging to this job holds, worded as by the start.
 
-    A lock taken at another coordinator is not visible here; only a start detects it, because it tries to take the lock.
+    The locks are the lease and the target's lock. A lock taken at another coordinator is not visible here; only a
+    start detects it, when it tries to take the lock.
     """
     key = job.lane_key()
     lease, target = locks.lease_lock(key), locks.target_lock(job.locked_target)
@@ -151,7 +152,7 @@ def _target_findings(place: str, job: JobSpec, server: ServerSeen, viewer: Postg
 
 
 def _rights_finding(place: str, job: JobSpec, schema: Rights, target: Rights | None) -> Finding:
-    """Return whether the target can be created or written; a replacing copy creates its shadow table in that schema."""
+    """Report whether the target can be created or written; a replacing copy creates its shadow table in that schema."""
     replaces = job.on_existing == "replace"
     lacking = [schema.lacks(*(SCHEMA_RIGHTS if replaces or target is None else ("USAGE",)))]
     name = job.channel.target.partition(".")[0]
@@ -171,7 +172,7 @@ def _rights_finding(place: str, job: JobSpec, schema: Rights, target: Rights | N
 
 
 def _fit_findings(place: str, job: JobSpec, viewer: PostgresViewer, asked: SinkAsked) -> Iterator[Finding]:
-    """Report whether an existing target can hold the source; without the source's answer, check the target alone."""
+    """Report whether an existing target fits the source; if the source did not answer, check only the target."""
     name = job.channel.target
     identity, complaint = asked.identity_of(job)
     if complaint:
@@ -197,7 +198,7 @@ def _fit_findings(place: str, job: JobSpec, viewer: PostgresViewer, asked: SinkA
 def grants(endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
     """Return GRANT statements with the least privileges that these jobs need.
 
-    A created target, and the shadow of a replacing copy, need CREATE in their schema. The administrator who runs the
+    Creating a target, or the shadow of a replacing copy, requires CREATE on the schema. The administrator who runs the
     script creates the schema, so that no login needs CREATE on the database. DWS, CREATE SCHEMA: IF NOT EXISTS is
     available since 9.1.0.
     """

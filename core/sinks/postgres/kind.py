@@ -38,7 +38,7 @@ from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
 
 class PostgresQuarantine(QuarantineRows):
-    """The quarantine of one sink over a session; implements `slotkeeper.core.ports.sink.Quarantine`."""
+    """The quarantine of one sink, accessed through a session; implements `slotkeeper.core.ports.sink.Quarantine`."""
 
     def __init__(self, session: SinkSession) -> None:
         super().__init__(session)

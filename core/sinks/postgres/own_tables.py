@@ -1,9 +1,9 @@
-"""Creates and migrates Slotkeeper's tables at the sink: applies numbered files in order and records their number.
+"""Creates and migrates Slotkeeper's tables at the sink: applies numbered files in order and records the last number.
 
-`migrations/<group>/NNN_name.sql` has the statement `apply`, and `apply_dws` if DWS needs a different one. A released
-file never changes; a test compares its checksum. A file can be applied twice (`ADD COLUMN IF NOT EXISTS`), and a job of
-the previous version continues to work: an added column is nullable or has a default. Older tables without a recorded
-number are recognized by their columns: `migrations/progress/earlier.sql`.
+`migrations/<group>/NNN_name.sql` contains the statement `apply`, and `apply_dws` if DWS needs a different one. A
+released file never changes; a test compares its checksum. A file can be applied twice (`ADD COLUMN IF NOT EXISTS`), and
+a job of the previous version continues to work, because an added column is nullable or has a default. Older tables
+without a recorded number are recognized by their columns (`migrations/progress/earlier.sql`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slotkeeper.core.sqltext import quoted, statements
 _SQL: Book = ("slotkeeper.core.sinks.postgres", "own_tables.sql")
 _VERSIONS = "slotkeeper_versions"
 _ADDS = re.compile(r"ALTER TABLE \{schema\}\.(\w+)\s+ADD COLUMN IF NOT EXISTS (\w+)")
-"""Columns that a migration adds; if they exist, the migration has nothing to do."""
+"""The columns that a migration adds; if they exist, the migration does nothing."""
 TABLES = {
     "progress": ("slotkeeper_progress", "slotkeeper_chunks", "slotkeeper_columns"),
     "quarantine": ("slotkeeper_quarantine",),
@@ -32,11 +32,11 @@ TABLES = {
     "queries": ("slotkeeper_queries",),
     "streams": ("slotkeeper_streams",),
 }
-"""The tables of each group, created and migrated together. The columns of the first table identify an older version."""
+"""The tables of each group, created and migrated together. The first table's columns identify an older version."""
 
 
 def migrations(group: str) -> list[Book]:
-    """Return the files of a group, version 1 first."""
+    """Return the migration files of a group in the order of their versions."""
     folder = Path(__file__).with_name("migrations") / group
     return [
         ("slotkeeper.core.sinks.postgres", f"migrations/{group}/{file.name}")
@@ -45,7 +45,7 @@ def migrations(group: str) -> list[Book]:
 
 
 def prepare(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
-    """Create or migrate a group's tables in the open transaction; raises Refused if a newer version owns them."""
+    """Create or migrate a group's tables in the open transaction; raises Refused if a newer version migrated them."""
     if _found(session, cursor, group)[0] == len(migrations(group)):
         return
     # two jobs can start at the same time, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
@@ -61,7 +61,7 @@ def prepare(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
 
 
 def _found(session: SinkSession, cursor: pg.Cursor, group: str) -> tuple[int, set[str]]:
-    """Return the recorded number (0 if there is none or a table is missing), and the group's tables that exist."""
+    """Return the recorded number (0 if none is recorded or a table is missing), and the group's tables that exist."""
     asked = {"schema": session.schema.string, "tables": [*TABLES[group], _VERSIONS]}
     there = {name for (name,) in session.run(cursor, "there", asked, _SQL).fetchall()}
     recorded = _VERSIONS in there and session.run(cursor, "version", {"group": group}, _SQL).fetchone()
@@ -132,7 +132,7 @@ def _apply(session: SinkSession, cursor: pg.Cursor, book: Book, name: str) -> No
 
 
 def _record(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
-    """Record the newest number. If the login lacks that right, the tables are recognized by their columns again."""
+    """Record the newest number. A login without that privilege records nothing; the next call compares the columns."""
     schema, version = session.schema.string, len(migrations(group))
     if not session.run(cursor, "there", {"schema": schema, "tables": [_VERSIONS]}, _SQL).fetchone():
         if session.run(cursor, "may_create", {"schema": schema}, _SQL).fetchone() == (False,):

@@ -1,7 +1,7 @@
-"""A session to a PostgreSQL sink: differences of DWS, the kinds of errors, and the settings that safety depends on.
+"""A session to a PostgreSQL sink: the differences of DWS, the kinds of errors, and the settings required for safety.
 
-Only `SinkDialect` distinguishes the two servers. The SQLSTATE determines an error's kind; a message never contains a
-row's values.
+The differences between the two servers are defined in `SinkDialect` only. The SQLSTATE determines an error's kind; an
+error message never contains a row's values.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ Composable = pg.sql.Composable
 
 @dataclass(frozen=True, slots=True)
 class SinkDialect:
-    """A server's dialect; `name` is the sink's kind in the configuration, and the suffix of the dialect's statements.
+    """A server's dialect; `name` is the sink's kind in the configuration and the name suffix of its statements.
 
-    `spreads`: a table is distributed by the hash of columns, and its key cannot be updated. `follows`: a temporary
-    table can take its columns from a query. `plain`: the server has no WITH before INSERT ... ON CONFLICT, no DISTINCT
-    ON, no FILTER and no RETURNING, so a step uses the table of net effects, and a following upsert applies what MERGE
-    leaves. `analyzes`: ANALYZE is allowed inside a transaction (DWS does not document it). `merges_since`: the first
-    version with MERGE, 0 if every version has it. `path`: the search_path of its sessions.
+    `spreads`: tables are distributed by the hash of columns, and a key cannot be updated. `follows`: a temporary table
+    can take its columns from a query. `plain`: the server has no WITH before INSERT ... ON CONFLICT, no DISTINCT ON, no
+    FILTER and no RETURNING, so a step uses the table of net effects, and an upsert after the MERGE applies the
+    remaining rows. `analyzes`: ANALYZE is allowed inside a transaction (DWS does not document it). `merges_since`: the
+    first version with MERGE, 0 if every version has it. `path`: the search_path of its sessions.
     """
 
     name: str
     own_rows: str = ""
-    """The storage of Slotkeeper's own tables whose rows change one by one."""
+    """The storage clause of Slotkeeper's own tables whose rows are changed individually."""
     target: str = ""
-    """The storage of a created target."""
+    """The storage clause of a created target."""
     spreads: bool = False
     follows: bool = True
     plain: bool = False
@@ -47,12 +47,12 @@ class SinkDialect:
     merges_since: int = 0
     path: str = "pg_catalog, pg_temp"
     settings: tuple[tuple[str, str], ...] = ()
-    """Settings of its sessions in addition to those of every sink."""
+    """Session settings of this dialect, in addition to the settings for every sink."""
     has_modes: bool = False
-    """Whether its databases have compatibility modes, in which an empty string can be NULL."""
+    """Whether databases of this server have compatibility modes, which can treat an empty string as NULL."""
 
     def spread(self, key: Iterable[Composable]) -> Composable:
-        """Return the clause that distributes a table by its key's hash: staging and target rows join on each DN."""
+        """Return the clause that distributes a table by its key's hash, so that each DN joins its own rows."""
         return SQL(" DISTRIBUTE BY HASH ({})").format(SQL(", ").join(key)) if self.spreads else SQL("")
 
     def spelled(self, type_: str) -> str:
@@ -82,13 +82,13 @@ BAD_ROW = ("22", "23")
 LIMIT = "57014"
 """query_canceled: the session's statement_timeout."""
 _LACKED = frozenset({"42704", "42P01", "42883", "42725", "42602", "42601", "3F000"})
-"""SQLSTATEs of an unknown name."""
+"""SQLSTATEs for an unknown name."""
 _AT_A_VALUE = re.compile(r"\bCOPY .*, line \d+, column ", re.DOTALL)
-"""COPY failed on a value: the unknown name is in that value (regrole, aclitem, regclass, ...)."""
+"""Matches a COPY error at a value: the unknown name is in that value (regrole, aclitem, regclass, ...)."""
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = TooLarge) -> SlotkeeperError:
-    """Return Slotkeeper's error for a driver error; `place`: the endpoint, `timed_out`: the kind for a timeout."""
+    """Return Slotkeeper's error for a driver error at endpoint `place`; `timed_out`: the error class for a timeout."""
     code, text = pg.failure(error)
     if isinstance(error, pg.NoAnswer):
         return Unreachable(f"sink {place} {text}", "", code, "sink").after_limit()
@@ -99,7 +99,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
         return refusals.error_of(text)(message, refusals.cure(text), code, "sink")
     if (
         code == LIMIT and "user request" in text
-    ):  # an administrator's pg_cancel_backend, which may not affect the next attempt
+    ):  # an administrator called pg_cancel_backend; the next attempt can succeed
         return Busy(message, "", code, "sink")
     if code == LIMIT:
         return timed_out(message, "", code, "sink").after_limit()
@@ -132,15 +132,16 @@ def bad_row(place: str, sentence: str, code: str) -> RowRefused:
 
 
 def is_bad_row(error: BaseException) -> bool:
-    """Return whether a driver error is about a row's values.
+    """Return whether a driver error is caused by a row's values.
 
-    These are SQLSTATE classes 22 (data) and 23 (constraints), and values that name an object that the sink lacks.
+    These are errors of the SQLSTATE classes 22 (data) and 23 (constraints), and values that name an object that does
+    not exist at the sink.
     """
     return pg.failure(error)[0][:2] in BAD_ROW or names_absent(error)
 
 
 def names_absent(error: BaseException) -> bool:
-    """Return whether a row's value names an object that this server lacks; own tables and columns never do."""
+    """Return whether a row's value names an object that is missing here; a missing table or column does not count."""
     return pg.failure(error)[0] in _LACKED and bool(_AT_A_VALUE.search(pg.named(error).context))
 
 
@@ -151,7 +152,7 @@ def sentence(error: BaseException) -> tuple[str, str]:
 
 
 def _shown(error: BaseException, text: str, code: str) -> str:
-    """Return the server's message without a row's values; a message about a missing name can contain it unquoted."""
+    """Return the server's message without a row's values; a missing name can appear in the message without quotes."""
     shown = pg.without_values(text, code)
     if not names_absent(error):
         return shown
@@ -160,7 +161,7 @@ def _shown(error: BaseException, text: str, code: str) -> str:
 
 SETTINGS = {
     "default_transaction_isolation": "read committed",
-    "synchronous_commit": "on",  # off loses commits whose points are already registered
+    "synchronous_commit": "on",  # with off, commits whose points are already registered could be lost
     "lock_timeout": "30s",
     "statement_timeout": "600s",
     "idle_in_transaction_session_timeout": "60s",  # longer than a status query (2 s) plus a registration (2 x 10 s)
@@ -178,10 +179,11 @@ COPY_LIMIT_MS = 1_800_000
 
 
 def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
-    """Set the open transaction's timeout for a copy: that of one read of the full copy, 0 for no limit.
+    """Set the timeouts of the open transaction for a copy.
 
-    The idle timeout too: a chunk's transaction waits for its source. DWS: statement_timeout is documented (Statement
-    Behavior); the idle timeout is set if the server has it.
+    The statement timeout is the one for a single read of the full copy (0: no limit). The idle-in-transaction timeout
+    is set as well, because a chunk's transaction is idle while it waits for the source. On DWS, statement_timeout is
+    documented (Statement Behavior); the idle timeout is set only if the server supports it.
     """
     limit_ms = max(COPY_LIMIT_MS, read_timeout_ms) if read_timeout_ms else 0
     pg.limit_transaction(cursor, limit_ms)
@@ -189,7 +191,7 @@ def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
 
 
 def set_locally(cursor: pg.Cursor, name: str, value: str) -> None:
-    """Change a setting for the open transaction if the server has it; DWS can lack it."""
+    """Change a setting for the open transaction if the server supports it; DWS may not."""
     cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (value, name))
 
 
@@ -197,13 +199,13 @@ SESSION = Dialect("sink", ("slotkeeper.core.sinks.postgres", "tables.sql"), SETT
 
 
 def dialect_of(kind: str) -> Dialect:
-    """Return the settings and path of a session to a sink of this kind."""
+    """Return the dialect of a sink of this kind."""
     own = DIALECTS[kind]
     return replace(SESSION, path=own.path, settings={**SETTINGS, **dict(own.settings)})
 
 
 class SinkSession(Session):
-    """A session to a sink; `kind` names its dialect, `schema` contains Slotkeeper's own tables."""
+    """A session to a sink; `kind` names the dialect, `schema` contains Slotkeeper's own tables."""
 
     def __init__(
         self,
@@ -216,29 +218,29 @@ class SinkSession(Session):
     ) -> None:
         self.dialect = DIALECTS[kind]
         super().__init__(endpoint, password, application_name, dialect_of(kind), clock)
-        # the endpoint's limit for a silent connection also limits each statement
+        # the endpoint's timeout for a silent connection also limits each statement
         self.transaction_ms = endpoint.socket_timeout_ms
         self.schema = pg.sql.Identifier(schema)
         self.parts = {"schema": self.schema}
 
     def at_work(self, name: str) -> bool:
-        """Return whether the server runs a statement of this login's sessions with that name."""
+        """Return whether a session of this login with that name is running a statement."""
         return bool(self.fetched("sessions_at_work", {"name": name}))
 
     def end_sessions(self, name: str, begins: bool = False) -> int:
         """End this login's other sessions in this database by name, or by prefix with `begins`; return their number.
 
-        Does not wait until they have ended.
+        Does not wait until the sessions have ended.
         """
         pattern = _LIKE.sub(r"\\\g<0>", name) + "%" * begins
         return len([one for (one,) in self.fetched("end_sessions", {"pattern": pattern}) if one])
 
     def has(self, cursor: pg.Cursor, name: str, of: Book | None = None, /, **more: str) -> bool:
-        """Return whether the statement `name`, which looks up something in Slotkeeper's schema, finds it."""
+        """Return whether the statement `name`, which looks up an object in Slotkeeper's schema, finds one."""
         return self.run(cursor, name, {"schema": self.schema.string, **more}, of).fetchone() is not None
 
     def changed(self, name: str, values: Mapping[str, Any], of: Book | None = None) -> int:
-        """Return the number of rows that a statement of `run` changes, in its own transaction."""
+        """Execute a statement as `run` does, in its own transaction; return the number of changed rows."""
         with self.transaction() as cursor:
             return int(self.run(cursor, name, values, of).rowcount)
 

@@ -1,4 +1,4 @@
-"""The target table for a start: creation on request, objections, and the mode of a copy."""
+"""The target table of a start: creation on request, objections, and the mode of the copy."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from slotkeeper.core.sinks.seen_beside import refuse_changed
 from slotkeeper.core.sqltext import dotted
 
 _OLD_VALUES = ("22", "42846", "42804")
-"""SQLSTATEs of values and types that a cast rejects (class 22: data exception)."""
+"""SQLSTATEs for values and types that cannot be cast (class 22: data exception)."""
 LOCK_WAIT = "2s"
 SIZE_MS = 2_000
-"""Timeout of reading a target's size, in milliseconds; the size is for display only."""
+"""Timeout for reading a target's size, in milliseconds; the size is only displayed."""
 NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty it"
 
 
 class PostgresTarget:
-    """The target table over the start's sink session; implements `slotkeeper.core.ports.driver.Target`."""
+    """The target table, accessed through the start's sink session; implements `slotkeeper.core.ports.driver.Target`."""
 
     def __init__(self, job: JobSpec, session: SinkSession) -> None:
         self._job = job
@@ -59,7 +59,10 @@ class PostgresTarget:
         return True
 
     def _refuse_written_down(self) -> None:
-        """Raise TARGET CHANGED if a check recorded it: reverting the change restores no row, so this check is first."""
+        """Raise TARGET CHANGED if an earlier check recorded it.
+
+        This check comes first, because reverting the change at the target does not restore any rows.
+        """
         key = self._job.lane_key()
         with self._session.transaction() as cursor:
             if seen.written_down(self._session, cursor, asdict(key)):
@@ -90,7 +93,7 @@ class PostgresTarget:
         return targets.count_rows(self._session, target) if targets.exists(self._session, target.name) else RowCount(0)
 
     def size(self, identity: TableIdentity) -> int | None:
-        # PostgreSQL, "Database Object Management Functions": with indexes and TOAST; each partition or child separately
+        # PostgreSQL, "Database Object Management Functions": includes indexes and TOAST, not partitions or children
         sizes = "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c WHERE c.oid = to_regclass(%s)"
         parts = " OR c.oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = to_regclass(%s))"
         name = dotted(self._job.channel.target)
@@ -102,11 +105,11 @@ class PostgresTarget:
         except SlotkeeperError as error:
             if error.kind is ErrorKind.TRANSIENT:
                 raise
-            return None  # an unreadable or locked table is not a reason to reject a plan
+            return None  # an unreadable or locked table does not justify rejecting a plan
         return None if not found or found[0] is None else int(found[0])
 
     def readers(self) -> str | None:
-        # PostgreSQL, "pg_locks": a reader of a table holds a lock on it until its transaction ends; every login sees it
+        # PostgreSQL, "pg_locks": reading a table locks it until the transaction ends; every login sees the lock
         sessions = (
             "SELECT l.pid, coalesce(nullif(a.application_name, ''), a.usename) FROM pg_locks l"
             " LEFT JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.granted AND l.relation = to_regclass(%s)"
@@ -154,7 +157,7 @@ class PostgresTarget:
         return Refused(what, self._snapshot, where="sink")
 
     def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
-        """Record the plan and the mode; drop the shadow of an earlier copy, and create one for a replacing copy."""
+        """Record the copy's plan and mode; drop the shadow of an earlier copy, and create one for a replacing copy."""
 
         def prepare(cursor: pg.Cursor) -> None:
             targets.drop_shadow(cursor, self._known())
@@ -166,7 +169,7 @@ class PostgresTarget:
         store.begin_copy(turn, chunks, copying, prepare)
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
-        """Exchange a shadow, then set the lanes' states, in one transaction; raises if a chunk is unfinished."""
+        """Exchange any shadow, then set the lanes' states, in one transaction; raises if a chunk is incomplete."""
         assert isinstance(store, PostgresProgress)
         session = store.session
 
@@ -189,7 +192,7 @@ class PostgresTarget:
         return reshaping.reshape(self._session, self._job.channel, identity, old, self._job.sink_options)
 
     def alterable(self, shape: Reshape) -> None:
-        """Raise Busy while another session locks or reads the target: an ALTER needs it exclusively."""
+        """Raise Busy if another session is locking or reading the target: an ALTER needs an exclusive lock."""
         if not shape.statements:
             return
         with self._session.transaction() as cursor:
@@ -197,9 +200,10 @@ class PostgresTarget:
             cursor.execute(f"LOCK TABLE {dotted(self._job.channel.target)} IN ACCESS EXCLUSIVE MODE")
 
     def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
-        """Run the statements in one transaction, or if old values prevent them, those that empty the columns.
+        """Run the statements in one transaction and return the statements that were run.
 
-        Without `empties` the error is raised instead. Return the statements that were run.
+        If old values prevent them, run the statements that empty the columns instead; without `empties`, raise the
+        error.
         """
         try:
             self._run(shape.statements)
@@ -228,8 +232,8 @@ class PostgresTarget:
 
 
 def _wait_shortly(cursor: pg.Cursor) -> None:
-    """Limit the lock wait: every later statement on the table, including reads, queues behind a waiting ALTER.
+    """Limit the wait for a lock: all later statements on the table, including reads, queue behind a waiting ALTER.
 
-    PostgreSQL, "Explicit Locking", lock_timeout: the statement fails soon and is retried.
+    PostgreSQL, "Explicit Locking", lock_timeout: after the timeout, the statement fails and is retried.
     """
     set_locally(cursor, "lock_timeout", LOCK_WAIT)

@@ -1,4 +1,4 @@
-"""The traits of PostgreSQL, and of DWS over PostgreSQL's protocol, as sinks."""
+"""The traits of the sinks PostgreSQL and DWS (over PostgreSQL's protocol)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Binlog tables of DWS for DataFrame readers: ranges with fixed ends, full row images.
+"""Binlog tables of DWS for DataFrame readers: ranges with fixed ends and full row images.
 
 Implements `slotkeeper.core.ports.kinds.Changelog`.
 """
@@ -29,11 +29,11 @@ class DwsChangelog(DwsSource):
     """One table and slot of DWS; not shared between threads."""
 
     def field_type(self, column: Column) -> FieldType:
-        """Return the type of a column's values for readers; for a domain, its base type."""
+        """Return the type of a column's values for readers; for a domain, the base type is used."""
         return field_type(self.identity.plain(column.type))
 
     def exists(self) -> bool | None:
-        """Return whether the slot has a point; only lists points, because querying a slot creates it (DWS)."""
+        """Return whether the slot has a point. Points are only listed, because DWS creates a slot that is queried."""
         points = DwsViewer(self.session).points(self.table)
         return None if points is None else any(one.slot == self.slot for one in points)
 
@@ -41,7 +41,7 @@ class DwsChangelog(DwsSource):
         """Return the last visible event at the range's last point.
 
         DWS does not document whether the transaction of `latest` is visible everywhere ("Subscribing to Hybrid Data
-        Warehouse Binlog"): a reader that treats all of it as read would silently lose later events.
+        Warehouse Binlog"): a reader that treated the whole transaction as read would silently lose later events.
         """
         self._orient(shard)
         end = DwsPosition(ours(up_to).point, None)

@@ -1,4 +1,4 @@
-"""SQL that reads a table: its columns, and chunks of its key."""
+"""SQL that reads a table: column lists, and chunks by ranges of the key."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 
 
 def column_list(identity: TableIdentity, columns: Sequence[Column], as_text: bool = False) -> pg.sql.Composable:
-    """Return SQL of these columns in order; as text if Python has to carry the values."""
+    """Return SQL for these columns in order, as text if the values have to pass through Python."""
     if not as_text:
         return SQL(", ").join(Identifier(column.name) for column in columns)
     return SQL(", ").join(pg.text_form(identity.plain(column.type), Identifier(column.name)) for column in columns)
 
 
 def filter_statement(table: str, condition: pg.sql.Composable, columns: Sequence[str]) -> pg.sql.Composable:
-    """Return a query of no rows that fails unless a row filter can be read over these columns of the table."""
+    """Return a query that returns no rows, but fails if the row filter cannot be evaluated on these columns."""
     return SQL("SELECT 1 FROM (SELECT {} FROM {}) t WHERE {} LIMIT 0").format(
         SQL(", ").join(map(Identifier, columns)), table_name(table), condition
     )
 
 
 def plan_statement(table: str, identity: TableIdentity, rows: int) -> pg.sql.Composable:
-    """Return one pass over the key's index; user-defined types are not cast to text, which can run any function."""
+    """Return a query that plans chunks in one pass over the key's index; user-defined types are not cast to text.
+
+    Casting a user-defined type to text can run any function.
+    """
     plain = {column.name: identity.plain(column.type) for column in identity.columns}
 
     def text(name: str, key: pg.sql.Composable) -> pg.sql.Composable:
@@ -45,7 +48,7 @@ def from_bounds(bounds: list[tuple[str, ...]]) -> list[Chunk]:
     >>> from_bounds([("3",), ("7",)])
     [Chunk(number=0, lo=(), hi=('3',)), Chunk(number=1, lo=('3',), hi=('7',))]
     """
-    lows: list[tuple[str, ...]] = [(), *bounds]  # one more than `bounds`: an empty table has no chunk at all
+    lows: list[tuple[str, ...]] = [(), *bounds]  # one chunk more than `bounds`; an empty table has no chunks
     return [Chunk(number, lo, hi) for number, (lo, hi) in enumerate(zip(lows, bounds, strict=False))]
 
 
@@ -57,7 +60,7 @@ def read_statement(
     condition: pg.sql.Composable | None,
     operators: Operators,
 ) -> pg.sql.Composable:
-    """Return a query of these columns for the rows with lo < key <= hi that the row filter accepts."""
+    """Return a query for these columns of the rows with lo < key <= hi that the row filter accepts."""
     types = {column.name: column.type for column in identity.columns}
     parts = [beyond(identity.key, types, chunk.lo, ">", operators)] if chunk.lo else []
     parts.append(beyond(identity.key, types, chunk.hi, "<", operators))

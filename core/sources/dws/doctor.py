@@ -23,7 +23,7 @@ from slotkeeper.core.sqltext import quoted
 
 
 def findings(viewer: DwsViewer, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """Yield the findings, those about the server first."""
+    """Yield the findings; findings about the server come first."""
     place, proven = f"source {asked.name}", asked.points_proven
     before = utc().timestamp()
     server = viewer.server()
@@ -55,7 +55,7 @@ def _partition_findings(asked: SourceAsked, viewer: DwsViewer) -> Iterator[Findi
 
 
 def _column_findings(place: str, table: FollowedTable, seen: TableSeen | None) -> Iterator[Finding]:
-    """Yield the objections of these jobs to the table's columns, each once."""
+    """Yield the objections of these jobs to the table's columns, each objection once."""
     found = {
         one.text: Finding(place, Level.FAIL, one.text)
         for job in table.followers
@@ -131,7 +131,7 @@ def _table_findings(
 
 
 def _range_finding(place: str, table: FollowedTable, viewer: DwsViewer) -> Finding:
-    """Return whether this login can read an empty range of a table's binlog, as a job would; names no slot."""
+    """Return whether this login can read an empty range of a table's binlog as a job would; the read names no slot."""
     try:
         name = read_nothing(viewer.session, table.name, table.followers[0].binlog.new_system_value)
     except SlotkeeperError as error:

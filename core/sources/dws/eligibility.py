@@ -1,7 +1,7 @@
-"""Rules that decide, from facts of the catalogs, whether a job can follow a server of DWS, a table and a row filter.
+"""Rules that decide from the catalogs whether a job can use a server of DWS, a table and a row filter.
 
 Sources of the rules: DWS "Real-Time Binlog Consumption by Flink" (precautions), "Subscribing to Hybrid Data Warehouse
-Binlog" (constraints), the pages of CREATE TABLE and of the GUC parameters. An unreadable fact (None) raises no
+Binlog" (constraints), the pages of CREATE TABLE and of the GUC parameters. A fact that cannot be read (None) raises no
 objection: `doctor` reports it as unknown.
 """
 
@@ -24,11 +24,11 @@ NEEDED = (
     "pgxc_register_binlog_sync_point",
     "pgxc_get_binlog_cursor_by_syncpoint",
 )
-"""A job needs all of these functions; kernel 9.1.0.200 or newer has them."""
+"""The functions that a job needs; kernel 9.1.0.200 and newer kernels have all of them."""
 
 NEW_NAMES = ("gs_binlog_sync_point", "gs_binlog_event_sequence", "gs_binlog_event_type")
 OLD_NAMES = ("sync_point", "event_sequence", "type")
-"""The three system columns by kernel: `new_system_value = false` for kernels that still have the old names."""
+"""The old names of the three system columns; kernels that still have them need `new_system_value = false`."""
 
 _TAKEN = {True: (*NEW_NAMES, "gs_binlog_timestamp_us"), False: OLD_NAMES}
 
@@ -45,18 +45,18 @@ _KINDS = {
 }
 _SPREADS = {"R": "replicated to every DN", "N": "distributed round robin"}
 FREE, LITE = ("gtm-free", "2"), ("gtm-lite", "1")
-"""DWS, gtm_option: its values by name and number; gtm (0) is the default."""
+"""DWS, gtm_option: the values by name and number; gtm (0) is the default."""
 _WITH = "WITH (orientation = column, enable_hstore_opt = on, enable_binlog = on)"
 
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """A table's facts from the catalogs; None: unknown. `kind` and `persistence` are pg_class's letters.
+    """Properties of a table from the catalogs; None: unknown. `kind` and `persistence` are the letters in pg_class.
 
-    `usable`: this login can use the schema, `readable`: schema and table. `row_security`: the server hides rows from
-    this login. `redacted`: a redaction policy is on. `owned`: this login owns the table, `administers`: it is a system
-    administrator. `partitioned`: parttype is not n (DWS, PG_CLASS). `columns`: all names in order, `virtual`: those
-    computed when read, `inheritors`: the tables that inherit from it.
+    `usable`: this login can use the schema, `readable`: it can also read the table. `row_security`: the server
+    hides rows from this login. `redacted`: a redaction policy is on. `owned`: this login owns the table, `administers`:
+    this login is a system administrator. `partitioned`: parttype is not n (DWS, PG_CLASS). `columns`: all column names
+    in order, `virtual`: the columns computed when read, `inheritors`: the tables that inherit from this table.
     """
 
     readable: bool
@@ -79,7 +79,7 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """A server's facts: version text, binlog functions (and whether this login can call each), settings."""
+    """Properties of a server: version string, binlog functions (and whether this login can call each), settings."""
 
     version: str
     functions: Mapping[str, bool]
@@ -87,7 +87,7 @@ class ServerFacts:
 
 
 def kernel(version: str) -> tuple[int, ...] | None:
-    """Return the kernel's version from `version()`; None if the text has none.
+    """Return the kernel's version from the result of `version()`; None if the result contains no kernel version.
 
     >>> kernel("PostgreSQL 9.2.4 (GaussDB 9.1.0.210 build 1a2b3c) compiled at ..."), kernel("PostgreSQL 18.1")
     ((9, 1, 0, 210), None)
@@ -97,9 +97,10 @@ def kernel(version: str) -> tuple[int, ...] | None:
 
 
 def server_objections(facts: ServerFacts, source: str = "SOURCE", points_proven: bool = False) -> Iterator[Objection]:
-    """Yield the objections to every table of this server.
+    """Yield the objections that apply to every table of this server.
 
-    `source`: its name in the configuration. `points_proven`: a probe recorded how the server creates sync points.
+    `source`: the name of the server in the configuration. `points_proven`: a probe recorded how the server creates sync
+    points.
     """
     found = kernel(facts.version)
     if found and found < LEAST_KERNEL[: len(found)]:
@@ -120,8 +121,8 @@ def _point_objections(settings: Mapping[str, str], source: str, points_proven: b
     """Yield an objection unless each transaction has one sync point, in the order of commits.
 
     DWS, "Subscribing to Hybrid Data Warehouse Binlog": points are unique and ordered "in common GTM mode"; GTM-Lite is
-    not mentioned. DWS, enable_gtm_free: on selects GTM-Free whatever gtm_option says, and every DN then has its own
-    transaction numbers; older kernels have only this setting of the two.
+    not mentioned. DWS, enable_gtm_free: on selects GTM-Free regardless of gtm_option, and every DN then has its own
+    transaction numbers; older kernels have only enable_gtm_free.
     """
     mode, free = settings.get("gtm_option", ""), settings.get("enable_gtm_free", "")
     if free.lower() in _ON:
@@ -139,7 +140,7 @@ def _point_objections(settings: Mapping[str, str], source: str, points_proven: b
 def table_objections(
     table: str, facts: TableFacts | None, binlog: bool, settings: Mapping[str, str] | None = None
 ) -> Iterator[Objection]:
-    """Yield the objections to this table; with `binlog` false (one full copy) only those that concern a copy."""
+    """Yield the objections to this table; if `binlog` is false (a single full copy), only objections to a copy."""
     name = dotted(table)
     yield from name_objections(table)
     if facts is None:
@@ -180,7 +181,7 @@ def table_objections(
 
 
 def hidden_objections(table: str, facts: TableFacts) -> Iterator[Objection]:
-    """Yield objections to a table that hides rows or values from this login: a copy and `verify` would miss them.
+    """Yield objections to a table with rows or values hidden from this login: a copy and `verify` would miss them.
 
     PostgreSQL: row_security_active. DWS, "Row-Level Access Control": ENABLE ROW LEVEL SECURITY sets the option
     enable_rowsecurity; ALTER TABLE: the owner is exempt unless FORCE is on as well, a system administrator always is.
@@ -200,10 +201,10 @@ def hidden_objections(table: str, facts: TableFacts) -> Iterator[Objection]:
 def column_objections(
     table: str, facts: TableFacts | None, new_names: bool, mirrored: Collection[str]
 ) -> Iterator[Objection]:
-    """Yield the objections to the columns that a job follows (none named: all columns).
+    """Yield the objections to the columns that a job mirrors (all columns if none is named).
 
-    DWS does not document a table column with the name of a binlog column: neither could be read by name. DWS, CREATE
-    TABLE: a column-store table, and so an HStore table, has no generated columns.
+    DWS does not document a table column that has the name of a binlog column: neither of them could be read by name.
+    DWS, CREATE TABLE: a column-store table, and so an HStore table, has no generated columns.
     """
     if facts is None:
         return
@@ -235,13 +236,13 @@ def no_key(table: str) -> Objection:
 
 
 def cast_key(table: str, column: str, function: str) -> Objection:
-    """Return the objection to an implicit cast of a key's type by a user's function, which would decide comparisons."""
+    """Return the objection to a key type with an implicit cast by a user's function, which would decide comparisons."""
     what = f"key column {column!r} of {table} has an implicit cast, which runs {function} as the job's login"
     return Objection(what, "drop the cast (DROP CAST), or recreate it AS ASSIGNMENT")
 
 
 def deferrable(table: str) -> Objection:
-    """Return the objection to a deferrable key: two rows can share it in a transaction, which breaks order per key."""
+    """Return the objection to a deferrable key: in a transaction two rows can share it, so order per key is lost."""
     cure = f"ALTER TABLE {dotted(table)} DROP CONSTRAINT ..., ADD PRIMARY KEY (...) NOT DEFERRABLE"
     return Objection(f"the primary key of {table} is deferrable: a job needs a key that is not deferrable", cure)
 
@@ -268,14 +269,14 @@ def _binlog_objections(table: str, facts: TableFacts, settings: Mapping[str, str
 
 
 TRACES = ("events", "clears", "clears some", "refused")
-"""Answers to the probe's questions about partitions for which the binlog shows each removal."""
+"""Answers of the probe that mean that the binlog shows the removal of a partition."""
 
 
 def partition_warning(table: str, source: str, answers: Sequence[str]) -> Objection | None:
-    """Return a warning about removed partitions; `answers`: the probe's for TRUNCATE and DROP PARTITION, "" for none.
+    """Return a warning about removed partitions; `answers`: the probe's for TRUNCATE and DROP PARTITION, "" if unknown.
 
-    DWS, "Subscribing to Hybrid Data Warehouse Binlog", lists the DDL that clears increments and points; neither
-    statement is in that list.
+    DWS, "Subscribing to Hybrid Data Warehouse Binlog", lists the DDL that clears increments and points; the list
+    contains neither of these statements.
     """
     if all(one in TRACES for one in answers):
         return None
@@ -295,7 +296,7 @@ def creation_objections(settings: Mapping[str, str]) -> Iterator[Objection]:
 
 
 def empties(settings: Mapping[str, str]) -> str:
-    """Return how this server stores empty strings; "" if unknown."""
+    """Describe how this server stores empty strings; "" if unknown."""
     mode = settings.get("sql_compatibility", "").upper()
     if mode == "ORA":
         return "sql_compatibility is ORA: this server stores an empty string as NULL, and the job copies NULL"
@@ -303,7 +304,7 @@ def empties(settings: Mapping[str, str]) -> str:
 
 
 def given_options(text: str) -> dict[str, str]:
-    """Return the storage options by name, in lower case.
+    """Return the storage options by name; names and values are in lower case.
 
     >>> given_options("orientation=column,enable_binlog=on")
     {'orientation': 'column', 'enable_binlog': 'on'}
@@ -317,14 +318,14 @@ def _on(given: Mapping[str, str], name: str) -> bool:
 
 
 _TEXTS = ("text", "character", "varchar", "bpchar", "nvarchar2", "clob", "name", '"char"')
-"""Types whose values can be `now`: cast to a time, such a value differs at each read."""
+"""Types whose values can be the string `now`, which gives a different time at each cast."""
 
 
 def filter_objections(where: str, identity: TableIdentity, casts: Iterable[tuple[str, str]]) -> Iterator[Objection]:
-    """Yield this table's objections to a filter; `where` is the text that `row_filter.read` returned.
+    """Yield the objections to a row filter on this table; `where` is the string that `row_filter.read` returned.
 
-    `casts`: columns whose type has a cast by a user's function, and the function; a type's owner can create such a
-    cast.
+    `casts`: pairs of a column whose type has a cast by a user's function, and that function; a type's owner can create
+    such a cast.
     """
     from slotkeeper.core import row_filter  # imported here, because a worker has no parser
 
@@ -347,7 +348,7 @@ def filter_objections(where: str, identity: TableIdentity, casts: Iterable[tuple
         )
         return
     for name, function in casts:
-        if name in found.columns:  # even if the filter does not cast it: a function on text casts it implicitly
+        if name in found.columns:  # even if the filter does not cast the column: a function on text casts it implicitly
             what = f"where uses column {name!r}: a cast of its type {types[name]} runs {function} as the job's login"
             yield Objection(what, "filter by another column, or drop the cast (DROP CAST)")
     for name in sorted(found.bare):

@@ -1,7 +1,7 @@
 """A table's identity: its columns and key, user-defined types, and the types of its values for readers.
 
-DWS, "Data Types": the names are those of format_type. Types without an equivalent (arrays, intervals, times of day,
-numerics without limits, user-defined types) are read as the server's own text.
+DWS, "Data Types": type names are as returned by format_type. Types without an equivalent (arrays, intervals, times of
+day, numerics without limits, user-defined types) are read as text in the server's format.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slotkeeper.core.sources.dws.session import DwsSession
 
 
 def identity_of(rows: Rows, kinds: tuple[UserType, ...] = ()) -> TableIdentity:
-    """Return a table's identity from the rows of the statement `identity`; its key can be empty."""
+    """Return a table's identity from the result rows of the statement `identity`; the key can be empty."""
     columns = tuple(Column(row[1], row[2], row[5], row[6] or "", row[7]) for row in rows)
     key = tuple(name for _, name in sorted((row[4], row[1]) for row in rows if row[4] >= 0))
     return TableIdentity(rows[0][0], columns, key, f"db{rows[0][3]}", kinds)
@@ -28,7 +28,7 @@ RANGE, MULTIRANGE = "r", "m"
 
 
 def user_types(session: DwsSession, table: str) -> tuple[UserType, ...]:
-    """Return the user-defined types of a table's columns, nested ones included; one query if there are none."""
+    """Return the user-defined types of a table's columns, including nested types; sends one query if there are none."""
     wanted = {int(oid) for (oid,) in session.rows("user_types", {"table": table})}
     found: dict[int, UserType] = {}
     asked: set[int] = set()
@@ -76,7 +76,7 @@ _NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
 
 
 def field_type(spelled: str) -> FieldType:
-    """Return the type for a type name from format_type; domains have to be given as their base types.
+    """Return the reader's type for a type name from format_type; pass the base type for a domain.
 
     >>> field_type("numeric(12,2)"), field_type("numeric").kind, field_type("timestamp(3) with time zone").kind
     (FieldType(kind=<FieldKind.DECIMAL: 'decimal'>, precision=12, scale=2), <FieldKind.TEXT: 'text'>, \

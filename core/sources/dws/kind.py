@@ -1,4 +1,4 @@
-"""GaussDB(DWS) as a kind of source: its sessions with their interfaces, and its properties."""
+"""The source kind GaussDB(DWS): its sessions with their interfaces, and its properties."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Made = TypeVar("Made", bound=DwsSource)
 
 
 class _Source(DwsSource):
-    """A channel whose admission also reads the binlog, as far as that is possible before its slot exists."""
+    """A channel whose admission also reads the binlog, as far as that is possible before the slot exists."""
 
     def admit(self) -> None:
         """Raise Refused for a table that a job cannot follow, and for a wrong `new_system_value`."""

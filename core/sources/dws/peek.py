@@ -1,4 +1,4 @@
-"""Reads a few rows of a table's DWS binlog for display. No statement here names a slot, so none can create a slot.
+"""Reads a few rows of a table's DWS binlog for display. No statement here names a slot, so none can create one.
 
 Implements `slotkeeper.core.ports.source.BinlogReader`.
 """
@@ -23,7 +23,7 @@ from slotkeeper.core.sqltext import statements
 
 READ_LIMIT_MS = 3_000
 LONGEST = 4_000
-"""Maximum number of characters fetched of a value; a longer value is shown with its length and hash."""
+"""Maximum number of characters fetched from a value; a longer value is shown with its length and hash."""
 
 FIRST_WIDTH = 1_000
 WIDER, NARROWER = 8, 16
@@ -33,7 +33,7 @@ SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Rows after a position up to a point, limited in number; the last rows if `newest`."""
+    """A limited number of rows after a position and up to a point; with `newest`, the last of these rows."""
 
     after: DwsPosition
     up_to: int
@@ -50,7 +50,7 @@ class DwsPeek:
         self._oriented = ""
 
     def identity(self, table: str) -> TableIdentity:
-        """Return the table's columns and key; the key can be missing here."""
+        """Return the table's columns and key; here the key can be missing."""
         try:
             rows = self.session.rows("identity", {"table": table})
         except SlotkeeperError as error:
@@ -87,7 +87,7 @@ class DwsPeek:
         return None if found is None else ours(found).point
 
     def read(self, identity: TableIdentity, table: str, shard: Shard, window: Window, only: Filter) -> list[ChangeRow]:
-        """Return rows of a window in stream order; its last rows if `newest`."""
+        """Return rows of a window in stream order; with `newest`, the last rows of the window."""
         if self.session.fresh or self._oriented != table:
             self._first(table, shard, window.after)  # the stand-in needs the table's name
         statement = self._statement(identity, table, shard, window, only)
@@ -132,7 +132,7 @@ class DwsPeek:
 
 
 def read_nothing(session: DwsSession, table: str, new_names: bool) -> str:
-    """Read an empty range of a table's binlog as a job would, and return the DN. Names no slot."""
+    """Read an empty range of a table's binlog as a job would, without naming a slot, and return the DN."""
     reader = DwsPeek(session, new_names)
     identity = reader.identity(table)
     name, node = min(reader.nodes(table).items())
@@ -154,9 +154,9 @@ def refuse_names(session: DwsSession, table: str, new_names: bool) -> None:
 
 @dataclass
 class Windows:
-    """One search, in windows of sync points that grow while they contain few rows; `searched`: the end of the search.
+    """A search in windows of sync points that grow while they contain few rows; `searched`: the last point searched.
 
-    For a quiet table it queries the next record first, so it reads no empty range.
+    On a quiet table, the search queries the position of the next record first, so it reads no empty range.
     """
 
     reader: DwsPeek
@@ -207,7 +207,7 @@ class Windows:
         return max(0, self.what.most - len(self.found))
 
     def _rows(self, window: Window) -> list[ChangeRow] | None:
-        """Return the rows of a window; None after a timeout, and then the next window is narrower."""
+        """Return the rows of a window; after a timeout, return None and make the next window narrower."""
         try:
             rows = self.reader.read(self.identity, self.table, self.shard, window, self.only)
         except SlotkeeperError as error:
@@ -220,13 +220,13 @@ class Windows:
 
 
 def _as_text(value: pg.sql.Composable, name: str, identity: TableIdentity) -> pg.sql.Composable:
-    """Return a column's value as the server writes it; casting a user-defined type could run any function."""
+    """Return SQL for a value in the server's text format; casting a user-defined type could run any function."""
     plain = next((identity.plain(column.type) for column in identity.columns if column.name == name), "")
     return pg.text_form(plain, value) if pg.is_made(plain) else SQL("({})::text").format(value)
 
 
 def _only(kind: pg.sql.Composable, only: Filter, identity: TableIdentity) -> pg.sql.Composable:
-    """Return conditions on types and key values; values are compared as the server writes them."""
+    """Return conditions on types and key values; values are compared in the server's text format."""
     parts = [
         SQL("AND {} = {}").format(_as_text(Identifier(name), name, identity), Literal(text))
         for name, text in only.key.items()

@@ -14,15 +14,16 @@ from typing import cast
 from slotkeeper.core.domain.position import Kept, Order, Position
 
 NOTHING = -1
-"""The sequence of a position if no event of its point is applied."""
+"""The sequence of a position with no event of its point applied."""
 
 
 @dataclass(frozen=True, slots=True)
 class DwsPosition(Position):
     """All events up to event `sequence` of sync point `point` are applied; sequence -1: no event of that point.
 
-    With a sequence of None, the position names only the point, as a server and a registration do. `xmin` belongs to the
-    point; `top`: the point of the last record at or before it whose xmin can be read; None: unknown.
+    With a sequence of None, the position consists of the point only, as reported by a server or used in a registration.
+    `xmin` belongs to the point; `top`: the point of the last record at or before the point whose xmin can be read;
+    None: unknown.
     """
 
     point: int
@@ -45,7 +46,7 @@ class DwsPosition(Position):
 
     @property
     def pair(self) -> tuple[int, int]:
-        """Point and sequence, as in the rows of a batch."""
+        """Point and sequence, as contained in the rows of a batch."""
         return self.point, NOTHING if self.sequence is None else self.sequence
 
     @property
@@ -75,7 +76,7 @@ class DwsPosition(Position):
         return Order.BEFORE if one.sequence < two.sequence else Order.AFTER
 
     def ahead_of(self, other: Position) -> int:
-        """Return the number of sync points between the two, which are commits of the whole cluster."""
+        """Return the number of sync points between the two positions; each is a commit somewhere in the cluster."""
         return max(0, self.point - ours(other).point)
 
 
@@ -83,8 +84,8 @@ class DwsPosition(Position):
 class SyncPoints(Kept):
     """A slot's state on one DN: the last points registered with checkpoint false and true; None without a row.
 
-    0: the slot exists but was never registered (DWS: a never consumed slot returns 0). `xmin`: the last returned xmin,
-    or that of the newest point if the server reported it.
+    0: the slot exists but was never registered (DWS returns 0 for a slot that was never consumed). `xmin`: the last
+    returned xmin, or the xmin of the newest point if the server reported it.
     """
 
     live: int | None
@@ -137,12 +138,12 @@ class SyncPoints(Kept):
         return SyncPoints(self.live or 0, self.durable or 0, self.xmin)
 
     def at(self, position: Position) -> SyncPoints:
-        """Return both points at the position's, with its xmin if it has one, but never an older xmin than before."""
+        """Return both points at the position's point, with the newer of the position's xmin and the present xmin."""
         place = ours(position)
         return SyncPoints(place.point, place.point, max(place.xmin or 0, self.xmin))
 
     def on_the_way(self, to: Kept) -> frozenset[Kept]:
-        """Return the states on the way to `to`: `false` is registered first, then `true`.
+        """Return the states that occur while moving to `to`: `false` is registered first, then `true`.
 
         >>> sorted(one.shown for one in SyncPoints(5, 5).on_the_way(SyncPoints(7, 7)))
         ['7/5', '7/7']
@@ -158,7 +159,7 @@ class SyncPoints(Kept):
         return replace(points_of(there).known, xmin=self.xmin)
 
     def no_newer(self, others: Iterable[Kept]) -> SyncPoints:
-        """Return the points with the least xmin of `others`: an older xmin holds back more than needed, never less."""
+        """Return the points with the lowest xmin of `others`: an older xmin holds back at least as much as needed."""
         return replace(self, xmin=min((points_of(one).xmin for one in others), default=0))
 
     @property
@@ -176,7 +177,7 @@ class DwsPositions:
     marks: tuple[str, ...] = ("live", "durable")
 
     def position(self, text: str) -> DwsPosition:
-        """Parse `point/sequence`; raises ValueError otherwise: a point alone would skip its own events.
+        """Parse `point/sequence`; raises ValueError for anything else: a point alone would skip its own events.
 
         >>> POSITIONS.position("10516/-1")
         DwsPosition(point=10516, sequence=-1, xmin=None, top=None)

@@ -1,8 +1,8 @@
-"""One session to DWS: autocommit, pinned text settings, a statement timeout by the kind of call.
+"""A session to DWS: autocommit, fixed text-format settings, and a statement timeout for each kind of call.
 
 Binlog calls run in autocommit because DWS's own retry does not work inside a transaction block (vendor's psycopg2
-page), and because a status query must not hold back the cleanup of old rows. `classify` decides an error's kind: by its
-SQLSTATE first, by the message only if DWS returns nothing better.
+page), and because a status query must not hold back the cleanup of old rows. `classify` determines the kind of an error
+from its SQLSTATE, and from the message only if DWS returns no specific SQLSTATE.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from slotkeeper.core.errors import (
 from slotkeeper.core.sources.pg_base import LIMIT, plain_error
 
 _NAMES = re.compile(r"\b(gs_binlog_(sync_point|event_sequence|event_type)|sync_point|event_sequence)\b")
-"""The binlog's own columns, old and new names; `type` can also be a user's column."""
+"""Old and new names of the binlog's own columns, except `type`, which can also be a user's column."""
 SWITCH = "set new_system_value = {} in the job's [jobs.JOB.binlog], and start the job"
 _POOLER = ("pooler: failed to create", "could not connect", "Connection refused", "connection to server")
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Unreachable) -> SlotkeeperError:
-    """Return Slotkeeper's error for a driver error; `place`: the endpoint, `timed_out`: the kind for a timeout."""
+    """Return Slotkeeper's error for a driver error at endpoint `place`; `timed_out`: the error class for a timeout."""
     found, code, text, message = plain_error(error, place)
     if found is not None:
         return found
@@ -52,11 +52,11 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
 
 
 def _kind(code: str, text: str, timed_out: type[SlotkeeperError]) -> type[SlotkeeperError]:
-    """Return the kind of a code; for a lost connection, a more specific code in the message takes precedence."""
+    """Return the error class for a code; for a lost connection, a more specific code in the message has precedence."""
     if code == LIMIT:
         return timed_out
     if code == "53200" and timed_out is not TooLarge:
-        return Busy  # this query cannot be made smaller, and other sessions will free memory
+        return Busy  # retried: this query cannot be made smaller, and other sessions will free memory
     if code in passing.BY_CODE:
         return passing.BY_CODE[code]
     lost = code.startswith("08") or (code[:2] != "22" and any(words in text for words in _POOLER))
@@ -64,14 +64,14 @@ def _kind(code: str, text: str, timed_out: type[SlotkeeperError]) -> type[Slotke
 
 
 STATUS_LIMIT_MS = 2_000
-"""Timeout of a status query in milliseconds; after it, the DN counts as not answering."""
+"""Timeout of a status query in milliseconds, after which the DN counts as not answering."""
 
 REGISTER_LIMIT_MS = 10_000
-"""Server-side timeout of a registration: limits how late a killed driver's call takes effect."""
+"""Server-side timeout of a registration, in milliseconds; limits how late a killed driver's call can take effect."""
 
 SETTINGS = {
     "client_connection_check_interval": "500",
-    "row_security": "off",  # PostgreSQL: a policy that would hide rows of a read, even a new one, then causes an error
+    "row_security": "off",  # PostgreSQL: a policy that would hide rows, even a newly added one, then causes an error
 }
 
 PATH = "pg_catalog"
@@ -96,10 +96,10 @@ class DwsSession(Session):
         self.source = endpoint.name
         self._may_be_read_only = True
         self.oriented = ""
-        """The table of this connection's last sync-point call; empty before the first call."""
+        """The table of the last sync-point call on this connection; empty before the first call."""
 
     def beside(self, mark: str, address: tuple[str, int] | None = None) -> DwsSession:
-        """Return another session of the same login, whose name ends in `mark`; at another address if given."""
+        """Return another session of the same login, whose name ends in `mark`, at another address if given."""
         endpoint = moved(self._endpoint, *address) if address else self._endpoint
         return DwsSession(endpoint, self._password, f"{self.application_name[: 63 - len(mark)]}{mark}")
 

@@ -1,9 +1,9 @@
-"""This login's view of other sessions, and the transactions of a past moment that are still open.
+"""Determines which other sessions this login can see, and which transactions open at a past moment are still open.
 
-Rows that such a transaction wrote earlier are not in the binlog and not yet visible to a copy (design 4.4 step 3). The
-list of sessions has the visible transactions, also those without a transaction id; in every case the snapshot's own
-xmin has to pass the transaction counter. If the list is not proven complete, every DN's xmin has to pass it as well.
-The check never guesses.
+Rows that such a transaction wrote before that moment are not in the binlog and not yet visible to a copy (design 4.4
+step 3). The list of sessions contains the visible transactions, including those without a transaction id. In addition,
+the snapshot's own xmin always has to exceed the transaction counter read at that moment. If the list is not proven
+complete, every DN's xmin has to exceed the counter as well. The check never guesses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CURE = "GRANT gs_role_read_all_stats TO {user}"
 
 
 def read(session: DwsSession) -> Sight:
-    """Return what the login can see now; what the server rejects counts as invisible."""
+    """Return which sessions the login can see now; a view that the server does not let it read counts as invisible."""
     counted = _rows_of(session, "coordinators")
     return Sight(
         coordinators=int(counted[0][0]) or None if counted else None,
@@ -50,7 +50,7 @@ def open_transactions(session: DwsSession, across: bool) -> list[Waiter]:
 
 
 def snapshot_xmin(session: DwsSession) -> int:
-    """Return the oldest transaction number that is open in the coordinator's snapshot."""
+    """Return the lowest transaction number that is open in the coordinator's snapshot."""
     return int(session.rows("snapshot", of=_SQL)[0][0])
 
 
@@ -89,16 +89,16 @@ WHERE = "pg_prepared_xacts, pgxc_stat_activity and each database's pg_stat_activ
 
 
 class Seeing(Protocol):
-    """The session's calls that `sight` needs."""
+    """The calls of a session that this module needs."""
 
     def sight(self) -> Sight:
-        """Return what the login can see of other sessions."""
+        """Return which other sessions the login can see."""
 
     def open_transactions(self, across: bool = False) -> list[Waiter]:
-        """Return other sessions now inside a transaction, and prepared transactions; `across`: of all coordinators."""
+        """Return other sessions inside a transaction, and prepared transactions; with `across`, of all coordinators."""
 
     def snapshot_xmin(self) -> int:
-        """Return the oldest transaction number that is still open in the source's own snapshot."""
+        """Return the lowest transaction number that is still open in the source's own snapshot."""
 
     def transaction_id(self) -> int:
         """Return the source's current transaction counter."""
@@ -108,7 +108,7 @@ class Seeing(Protocol):
 
 
 class DwsOpenTransactions:
-    """The transactions that are open at its creation; implements `slotkeeper.core.ports.source.OpenTransactions`."""
+    """The transactions open at creation of this object; implements `slotkeeper.core.ports.source.OpenTransactions`."""
 
     def __init__(self, source: Seeing) -> None:
         self._source = source
@@ -134,15 +134,15 @@ class DwsOpenTransactions:
     def _retained(self, now: Sequence[Waiter]) -> str:
         """Return why unlisted transactions may still be open; empty if all have ended.
 
-        The counter was assigned after recording started: all older transactions have a smaller number, or none yet.
+        The counter was assigned after recording started, so all older transactions have a lower number, or none yet.
         """
         if self._source.snapshot_xmin() <= self._counter:
             prepared = ", ".join(one.text for one in now if not one.pid)
             whose = f", it may be {prepared}" if prepared else " (of another database, login or coordinator)"
             return f"waiting for an unlisted transaction that was open when recording started{whose}"
         if self._lacks and any(points_of(one.kept).xmin <= self._counter for one in self._source.read_status(None)):
-            # an xmin advances with assigned transaction ids, and on an idle cluster no other session is assigned one.
-            # DWS, "Transaction IDs and Snapshots": txid_current gets the transaction's id; PostgreSQL: it assigns one
+            # an xmin advances only when transaction ids are assigned, and on an idle cluster no other session gets one.
+            # DWS, "Transaction IDs and Snapshots": txid_current gets the transaction's id; PostgreSQL: it assigns an id
             self._source.transaction_id()
             return f"{self._lacks} and a DN's xmin does not advance: an open transaction may exist"
         return ""

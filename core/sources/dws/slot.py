@@ -1,6 +1,6 @@
-"""The slot at DWS for commands that clear or reset it, how far back its binlog reaches, and the contents of a range.
+"""The DWS slot for commands that clear or reset it, the reach of the table's binlog, and the contents of a range.
 
-Only `status` and `register` can create a slot; the caller sends them only for slots that exist.
+Only `status` and `register` can create a slot; the caller uses them only for slots that exist.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from slotkeeper.core.sqltext import dotted, literal, statements
 
 
 class DwsSlotVerbs(DwsSlotAdmin):
-    """A source session of a slot command, the only session that can clear a slot; implements `SlotVerbs`."""
+    """The source session of a slot command; only this session can clear a slot. Implements `SlotVerbs`."""
 
     def clear(self) -> int:
         return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
@@ -39,13 +39,13 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 TIME = "gs_binlog_timestamp_us"
 _SQL: Book = ("slotkeeper.core.sources.dws", "retention.sql")
 _TOO_MUCH = ("57014", "53")
-"""SQLSTATEs for too little time, disk or memory: a shorter range can avoid the error."""
+"""SQLSTATEs for a timeout or a lack of disk or memory: a shorter range can avoid the error."""
 _NO_TIMES = frozenset({"0A000", "42809", "42883"})
-"""SQLSTATEs if the function does not exist or rejects a table without enable_binlog_timestamp."""
+"""SQLSTATEs for a function that does not exist or that rejects a table without enable_binlog_timestamp."""
 
 
 class DwsRetention(DwsSlotAdmin):
-    """One session for a reset and for a start without a copy; implements `slotkeeper.core.ports.source.Retention`."""
+    """A session for a reset or a start without a copy; implements `slotkeeper.core.ports.source.Retention`."""
 
     words = WORDS
 
@@ -56,20 +56,20 @@ class DwsRetention(DwsSlotAdmin):
         return POSITIONS.place(text)
 
     def kept_by(self, points: Sequence[RegisteredPoint]) -> SyncPoints:
-        """Return both points with the older of their xmins."""
+        """Return both points, with the older of their xmins."""
         at = {one.checkpoint: one.point for one in points}
         xmin = min((one.xmin for one in points if one.xmin), default=0)
         live, durable = (ours(found).point if (found := at.get(flag)) is not None else None for flag in (False, True))
         return SyncPoints(live, durable, xmin)
 
     def begin_at(self, status: SlotStatus, at: Position, record: FirstRecord | None) -> SyncPoints:
-        """Return both points at the position, with the first needed record's xmin, else the status's own."""
+        """Return both points at the position, with the xmin of the first needed record, or else of the status."""
         newest = ours(status.latest).xmin or 0
         first = ours(record.point).xmin if record and record.point else None
         return SyncPoints(ours(at).point, ours(at).point, newest if first is None else min(first, newest))
 
     def kept_at(self, shard: Shard, at: Position, before: Kept, status: SlotStatus | None, back: bool) -> SyncPoints:
-        """Return both points with an xmin never newer than them: the record's, the newest point's, or an older one."""
+        """Return both points at the position, with an xmin that is never newer than the position."""
         point, old = ours(at).point, points_of(before).xmin
         record = self.records(at, shard).get(shard.name)
         first = ours(record.point) if record and record.point else None
@@ -112,11 +112,12 @@ class DwsRetention(DwsSlotAdmin):
         return found
 
     def since(self, at: str) -> dict[str, Position | None]:
-        """Return by DN the smallest point of a record at or after a time, below all points of other DNs.
+        """Return by DN the point of a record at or after a time; the lowest of them is the lowest in the cluster.
 
         DWS, PGXC_GET_BINLOG_CURSOR_BY_TIMESTAMP: "the first binlog record after the time", without stating the order.
-        Times do not follow points: a record has the time of its write (DWS, binlog fields: "saved to the database"), a
-        point belongs to the commit of its transaction. So the search includes points below the answer.
+        The order of times can differ from the order of points: a record has the time of its write (DWS, binlog fields:
+        "saved to the database"), while its point belongs to the commit of its transaction. So the search includes
+        points below the answer.
         """
         found = self.at_time(at)
         smallest = min((ours(one).point for one in found.values() if one is not None), default=None)
@@ -148,7 +149,7 @@ class DwsRetention(DwsSlotAdmin):
     def count_rows(self) -> RowCount:
         """Return the number of rows that the channel's row filter accepts; unknown if this login cannot read them.
 
-        Raises Refused if the table does not support the filter: rows are counted exactly as a copy reads them.
+        Raises Refused if the filter cannot be used on the table: rows are counted exactly as a copy reads them.
         """
         if self.selection.where:
             self.selects(self.identity)
@@ -189,7 +190,7 @@ class DwsRetention(DwsSlotAdmin):
             raise Refused(f"{shard.name}: {error.message}", REFUSED_BACK, error.code, error.where) from error
 
     def _first_since(self, shard: Shard, low: int, high: int, us: int) -> int | None:
-        """Return the smallest point in [low, high) of a record at or after `us`; after a timeout, search in halves."""
+        """Return the lowest point in [low, high) of a record at or after `us`; after a timeout, search each half."""
         if low >= high:
             return None
         try:
@@ -223,7 +224,7 @@ class DwsRetention(DwsSlotAdmin):
 
 
 def records(session: DwsSession, table: str, at: Position | None, node: int) -> dict[str, FirstRecord]:
-    """Return by DN the first record at or after a position, for one DN or (0) for all."""
+    """Return by DN the first record at or after a position, for one DN, or for all DNs if `node` is 0."""
     point = 0 if at is None else ours(at).point
     rows = session.rows("record_at", {"table": table, "point": point, "node": node}, of=_SQL)
     found = {}
@@ -234,7 +235,7 @@ def records(session: DwsSession, table: str, at: Position | None, node: int) -> 
 
 
 def first_at(session: DwsSession, table: str, at: str, sentence: str, hint: str) -> dict[str, Position | None]:
-    """Return the position of the first record at or after a time by DN; raises Refused for a table without times."""
+    """Return by DN the position of the first record at or after a time; raises Refused for a table without times."""
     try:
         rows = session.rows("record_at_time", {"table": table, "at": at}, of=_SQL)
     except SlotkeeperError as error:

@@ -31,31 +31,31 @@ from slotkeeper.core.sources.dws.viewer import DwsViewer, homes
 from slotkeeper.core.sqltext import dotted, statements
 
 NO_COPY = frozenset({"0A000", "42601", "42809"})
-"""SQLSTATEs of a server that rejects COPY from such a query; the source then uses a cursor."""
+"""SQLSTATEs if the server rejects COPY from such a query; the source then uses a cursor."""
 
 READ_ONLY = "25006"
-"""read_only_sql_transaction: the server rejected a read with a row filter as a write."""
+"""read_only_sql_transaction: the server treated a read with a row filter as a write and rejected it."""
 
 _NOTHING = pg.sql.SQL("")
 ALL = 2**62
-"""A sequence above every event's: a range includes all events of its last point."""
+"""A sequence higher than any event's: the range then includes all events of its last point."""
 
 
 class Selection(Mapped):
-    """A channel's columns and its row filter, which is a condition over the row's columns."""
+    """A channel's columns and its row filter, which is a condition on the row's columns."""
 
     __slots__ = ()
 
     @property
     def condition(self) -> pg.sql.Composable | None:
-        """The row filter as a WHERE condition over the table's rows; None without a filter."""
+        """The row filter as a WHERE condition on the table's rows; None without a filter."""
         return pg.sql.SQL("({})").format(pg.sql.SQL(self.where)) if self.where else None
 
     def kind(self, kind: pg.sql.Composable) -> pg.sql.Composable:
-        """Return SQL of an event's staged type: an image that the filter rejects becomes x, which ends its row.
+        """Return SQL for the staged type of an event; an image that the filter rejects becomes x and deletes its row.
 
         DWS, "Subscribing to Hybrid Data Warehouse Binlog": the types are I, d, B and U. Any other type becomes ?, which
-        ends the step: its effect is unknown, and it could equal Slotkeeper's own type x.
+        stops the step: the effect of the type is unknown, and it could equal Slotkeeper's own type x.
         """
         known = pg.sql.SQL("WHEN {0} IN ('I', 'd', 'B', 'U') THEN {0} ELSE '?' END").format(kind)
         if self.condition is None:
@@ -80,17 +80,17 @@ class DwsSource:
         self.selection = selection or Selection()
         self.copy_allowed = True
         self.reads_only = True
-        """Whether a read-only transaction can read the binlog, as far as known: DWS does not document it."""
+        """Whether a read-only transaction can read the binlog, as far as known; DWS does not document this."""
         self.points_proven = False
-        """Whether a probe recorded one point per transaction here; GTM-Lite requires it."""
+        """Whether a probe has recorded that each transaction has one point on this server; GTM-Lite requires this."""
         self._identity: TableIdentity | None = None
         self._operators: Operators = {}
-        """The operators that compare the key if one of its types is user-defined."""
+        """The operators that compare the key if a key column has a user-defined type."""
         self._homes: frozenset[int] = frozenset()
         self._elsewhere: frozenset[int] = frozenset()
-        """Ids of the DNs that hold the table and of those that do not, as last read."""
+        """Ids of the DNs that hold the table and of the DNs that do not, as last read."""
         self._xmins: dict[Shard, tuple[int, int]] = {}
-        """By DN: the point of the record whose xmin was last read, and that xmin."""
+        """For each DN, the point of the record whose xmin was last read, and that xmin."""
 
     def admit(self) -> None:
         viewer = DwsViewer(self.session)
@@ -134,7 +134,7 @@ class DwsSource:
         return identity
 
     def selects(self, identity: TableIdentity) -> None:
-        """Raise Refused for an unsupported mapping or row filter; only a driver parses the filter."""
+        """Raise Refused if the mapping or the row filter is not supported; only a driver parses the filter."""
         if self.selection.where:
             casts = self.session.rows("made_casts", {"table": self.table})
             refuse(list(eligibility.filter_objections(self.selection.where, identity, casts)), "source")
@@ -157,20 +157,20 @@ class DwsSource:
 
     @property
     def identity(self) -> TableIdentity:
-        """The last identity read; reads it once if needed."""
+        """The identity of the table as last read; it is read if it was not read yet."""
         return self._identity or self.identify()
 
     def nodes(self) -> list[Shard]:
-        """Return the DNs that hold the table, from `pgxc_class` and `pgxc_node`; touches no slot."""
+        """Return the DNs that hold the table, from `pgxc_class` and `pgxc_node`; no slot is touched."""
         rows = homes(self.session, self.table)
         self._homes = frozenset(node for _, node, here in rows if here)
         self._elsewhere = frozenset(node for _, node, here in rows if not here)
         return [Shard(name, node) for name, node, here in rows if here]
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """Return one status of one DN, or of all DNs with None; the timeout is 2 s.
+        """Return the status of one DN, or of all DNs if `shard` is None; the timeout is 2 s.
 
-        DWS: "obtains the sync point information of a slot"; the call creates a slot that does not exist.
+        DWS: "obtains the sync point information of a slot"; the call creates the slot if it does not exist.
         """
         parameters = {"table": self.table, "slot": self.slot, "node": shard.node_id if shard else 0}
         rows = self.session.rows("status", parameters)
@@ -182,23 +182,24 @@ class DwsSource:
         return found if shard is not None else self._at_home(found)
 
     def _at_home(self, found: list[SlotStatus]) -> list[SlotStatus]:
-        """Return the statuses of DNs that hold the table: DWS does not document the answer for others.
+        """Return the statuses of the DNs that hold the table: DWS does not document the answers of other DNs.
 
-        A DN that is not in the catalog is included: it may be joining. Tables and DNs move, so the catalog is read
-        again when a DN answers that is not known to hold the table.
+        A DN that is not in the catalog is included, because it may be joining the cluster. Tables and DNs can move, so
+        the catalog is read again if a DN answers that is not known to hold the table.
         """
         if any(status.shard.node_id not in self._homes for status in found):
             self.nodes()
         return [status for status in found if status.shard.node_id not in self._elsewhere]
 
     def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
-        """Return whether the DN has a row after `after` and at most at `up_to`; no read covers more than the width.
+        """Return whether the DN has a row after `after` and up to `up_to`; no read covers more than the range width.
 
         The changes function can materialize the whole requested range, despite a LIMIT. An idle table's range grows
         with every transaction of the cluster, so the cursor function searches between the first and the last width of
-        the range. DWS, "Subscribing to Hybrid Data Warehouse Binlog": it finds the first record from a point on, and
-        "empty values" mean that there is none. The search starts at a point that was already read, so it does not
-        matter whether it includes that point; both ends of the range are read, so the search cannot hide them.
+        the range. DWS, "Subscribing to Hybrid Data Warehouse Binlog": this function finds the first record from a point
+        on, and "empty values" mean that there is no such record. The search starts at a point that was already read, so
+        it does not matter whether that point is included; both ends of the range are read directly, so no record there
+        can be missed.
         """
         width, begin, end = max(1, self.options.binlog_sync_point_size), ours(after), ours(up_to).point
         read = min(end, begin.point + width)
@@ -223,8 +224,8 @@ class DwsSource:
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> DwsPosition:
         """Return the position after everything up to `up_to` is applied.
 
-        The status's xmin belongs to the newest point; below it, the xmin of the record at the highest read point is
-        queried.
+        The xmin in the status belongs to the newest point; for a lower position, the xmin of the record at the highest
+        read point is queried.
         """
         begin, end, newest = ours(after), ours(up_to), ours(status.latest)
         kept = begin.sequence if end.point == begin.point else NOTHING
@@ -236,7 +237,7 @@ class DwsSource:
         )
 
     def standing(self, after: Position, status: SlotStatus) -> DwsPosition:
-        """Return the newest point with none of its events applied; a position already there stays unchanged."""
+        """Return the newest point with none of its events applied; a position that is already there stays unchanged."""
         begin, newest = ours(after), ours(status.latest)
         return replace(begin, xmin=newest.xmin) if begin.point == newest.point else newest.from_here
 
@@ -259,9 +260,9 @@ class DwsSource:
             return self._out(statement, out, limit_ms, batch)
 
     def xmin_at(self, shard: Shard, point: int) -> int | None:
-        """Return the xmin of the record at exactly `point`; None without one (a later record's xmin would be newer).
+        """Return the xmin of the record at exactly `point`, or None without a record (a later xmin would be too new).
 
-        The xmin never changes, so an idle lane that stays at one point reads it once.
+        The xmin of a record never changes, so it is read only once for an idle lane that stays at one point.
         """
         last = self._xmins.get(shard)
         if last is not None and last[0] == point:
@@ -308,13 +309,13 @@ class DwsSource:
         self.session.close()
 
     def _out(self, statement: Callable[[bool], pg.sql.Composable], out: BinaryIO, limit_ms: int, batch: int) -> int:
-        """Write rows by COPY, or as text by a cursor if the server rejects COPY of such a statement."""
+        """Write rows with COPY, or as text through a cursor if the server rejects COPY from such a statement."""
         if self.copy_allowed:
             copied = statement(False)
             try:
                 return self.session.copy_out(copied, out, limit_ms)
             except SlotkeeperError as error:
-                if error.code not in NO_COPY or pg.rows_came(error):  # a cursor would read those rows again
+                if error.code not in NO_COPY or pg.rows_came(error):  # a cursor would repeat the rows
                     raise
                 self.copy_allowed = False
         return self.session.cursor_out(statement(True), lambda row: put(out, texts(row)), limit_ms, batch)
@@ -338,7 +339,7 @@ class DwsSource:
 
 
 class PointCalls(Protocol):
-    """The session's calls for a lane's registration."""
+    """The calls of a session that are needed to register a lane."""
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]: ...
     def xmin_at(self, shard: Shard, point: int) -> int | None: ...
@@ -346,10 +347,10 @@ class PointCalls(Protocol):
 
 
 def confirm(calls: PointCalls, first: SlotStatus, asked: Confirmation) -> SyncPoints:
-    """Register the position of a lane; `first` has already been judged.
+    """Register the position of a lane; `first` is a status that was already checked.
 
-    The order is `false`, the status for `true`, then `true`: a wipe in between always leaves one of the two missing, so
-    it is detected (tests/model).
+    The order is: register `false`, read the status of `true`, register `true`. If the points are wiped in between, one
+    of the two is always missing afterwards, so the wipe is detected (tests/model).
     """
     shard, position = first.shard, ours(asked.position)
     xmin, before = position.xmin, points_of(asked.before).xmin
@@ -374,7 +375,7 @@ def confirm(calls: PointCalls, first: SlotStatus, asked: Confirmation) -> SyncPo
 
 
 def register_one(calls: PointCalls, shard: Shard, goal: SyncPoints, checkpoint: bool) -> None:
-    """Register one of two points; raises Busy unless it reached exactly one node (partial registration)."""
+    """Register one of the two points; raises Busy unless it reached exactly one node (else a partial registration)."""
     nodes = calls.register(shard, (goal.durable if checkpoint else goal.live) or 0, checkpoint, goal.xmin)
     if nodes != 1:
         flag = "true" if checkpoint else "false"
@@ -384,7 +385,7 @@ def register_one(calls: PointCalls, shard: Shard, goal: SyncPoints, checkpoint: 
 
 
 def seen(calls: PointCalls, shard: Shard) -> SlotStatus:
-    """Return the status of one DN under its name."""
+    """Return the status of one DN, looked up by its name."""
     found = next((status for status in calls.read_status(shard) if status.shard == shard), None)
     if found is None:
         raise Busy(f"no DN reports the name {shard.name}: the DN set may have changed", where="source")
@@ -394,17 +395,18 @@ def seen(calls: PointCalls, shard: Shard) -> SlotStatus:
 class DwsSlotAdmin(DwsSource):
     """A source session that can also register; implements `slotkeeper.core.ports.source.SlotAdmin`.
 
-    Only the driver and slot commands have one: it writes the slot's points and ends the job's own old sessions.
+    Only the driver and slot commands have such a session: it writes the slot's points and ends the job's own old
+    sessions.
     """
 
     shown_as = ""
     cleared_for = 1
-    """The last sink connection for which competing sessions were ended; the start itself does so for the first."""
+    """The last sink connection for which competing sessions were ended; for the first connection, the start does so."""
 
     def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
         """Register one point on one DN, with a server-side timeout: a killed driver's call cannot take effect later.
 
-        DWS: "returns the number of nodes registered"; any number except 1 for one node is a partial registration.
+        DWS: "returns the number of nodes registered"; for one node, any number except 1 means a partial registration.
         """
         self._show()
         parameters = {
@@ -458,13 +460,14 @@ class DwsSlotAdmin(DwsSource):
     def end_sessions(self, pattern: str, own: str | None = None) -> bool:
         """End the job's sessions whose name matches `pattern` and is not `own`; return False if this is not certain.
 
-        This coordinator cannot end sessions of another one, and without a list of them their existence is unknown.
+        This coordinator cannot end sessions of another coordinator, and without a list of those sessions it is unknown
+        whether there are any.
         """
         names = {"pattern": pattern, "own": self.session.application_name if own is None else own}
         try:
             self.session.rows("end_sessions", names)
             seen = self.sight()
-            # each round is one statement: a terminated backend leaves the view within a few rounds; the loop waits
+            # each round is one statement; a terminated backend disappears from the view within a few rounds
             all_gone = any(not self._left(names, seen.across) for _ in range(200))
             return all_gone and seen.all_coordinators
         except SlotkeeperError:
@@ -473,8 +476,8 @@ class DwsSlotAdmin(DwsSource):
     def end_rivals(self) -> bool:
         """End other sessions that register the same lane, of any epoch; return False if this is not certain.
 
-        They have this session's name except the epoch. A call of a killed or stalled session must not take effect
-        later.
+        The names of these sessions differ from this session's name only in the epoch. A call of a killed or stalled
+        session must not take effect later.
         """
         parts = (self.shown_as or self.session.application_name).replace("_", r"\_").split("/")
         channel, mark, _ = parts[2].partition(".")
@@ -512,7 +515,7 @@ def range_parts(
 def _column_images(
     identity: TableIdentity, selection: Selection, kind: pg.sql.Composable, as_text: bool
 ) -> pg.sql.Composable:
-    """Return the mirrored columns in order; an old image (B, d) contains only its key, as nothing else is used."""
+    """Return SQL for the mirrored columns in order; an old image (B, d) contains only its key, the only part used."""
     spelled = []
     for column in selection.columns(identity):
         name: pg.sql.Composable = pg.sql.Identifier(column.name)
@@ -523,7 +526,7 @@ def _column_images(
 
 
 def statuses_of(rows: Rows, server: str) -> list[SlotStatus]:
-    """Return statuses by DN from the rows of the statement `status` (two rows per DN, one per checkpoint flag)."""
+    """Return statuses by DN from the result rows of statement `status` (two rows per DN, one per checkpoint flag)."""
     by_shard: dict[Shard, dict[bool, tuple[Any, ...]]] = {}
     for row in rows:
         by_shard.setdefault(Shard(str(row[1]), int(str(row[2]))), {})[bool(row[0])] = row

@@ -1,8 +1,8 @@
-"""Reads DWS for commands and screens: slots, unread rows, versions, rights. Nothing here creates a slot.
+"""Reads DWS for commands and screens: slots, unread rows, versions, privileges. Nothing here creates a slot.
 
-The vendor's sync-point function creates the slot that it is asked about, so this module does not call it. A screen has
-one quiet session (`DwsStatusPoller`): its settings are sent with the login, and each query is one read-only statement,
-because DWS has no read-only session (vendor's psycopg2 page).
+The vendor's sync-point function creates the slot that is queried, so this module does not call that function. A screen
+uses one quiet session (`DwsStatusPoller`): its settings are sent with the login, and each query is one statement that
+only reads, because DWS has no read-only session (vendor's psycopg2 page).
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ COUNT_LIMIT_MS = 30_000
 """Timeout of a count of unread rows, in milliseconds: the count reads the binlog itself."""
 
 NO_FUNCTION = frozenset({"42883", "0A000"})
-"""SQLSTATEs if the function does not exist or rejects this kind of table."""
+"""SQLSTATEs for a function that does not exist or that rejects this kind of table."""
 
 _SQL: Book = ("slotkeeper.core.sources.dws", "viewer.sql")
 _NO_RELATION = "42P01"
 _CLOSED = frozenset({"42501", "42703"})
-"""SQLSTATEs for a missing right to pgxc_class, or for a catalog without one of the columns."""
+"""SQLSTATEs for a missing privilege on pgxc_class, or for a catalog without one of the columns."""
 
 _UNKNOWN = frozenset({"42501", "42703", "42883", "42P01"})
-"""SQLSTATEs for a missing right to a catalog, or for a catalog with another structure."""
+"""SQLSTATEs for a missing privilege on a catalog, or for a catalog with a different structure."""
 
 USEFUL = ("pgxc_get_binlog_slots", "pgxc_get_binlog_consume_progress", "pgxc_binlog_clear_target_slot")
-"""Listing, measuring and dropping slots needs these; kernel 9.1.0.223 or newer has them."""
+"""The functions needed to list, measure and drop slots; kernel 9.1.0.223 and newer kernels have them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSeen:
-    """The server that answers: `clock` is its time in seconds since 1970, `superuser` is None if unknown."""
+    """The connected server: `clock` is its time in seconds since 1970, `superuser` is None if unknown."""
 
     version: str
     user: str
@@ -56,7 +56,7 @@ class ServerSeen:
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """A table's facts without a slot; `complaint`: the error of the binlog functions."""
+    """Properties of a table, without slots; `complaint`: the error message of the binlog functions."""
 
     facts: TableFacts
     complaint: str
@@ -127,7 +127,7 @@ class DwsViewer:
         return {str(name): str(value) for name, value in self._rows("settings", {})}
 
     def functions(self) -> dict[str, bool]:
-        """Return the existing binlog functions, and whether this login can call them."""
+        """Return the existing binlog functions and whether this login can call each of them."""
         return {str(name): bool(allowed) for name, allowed in self._rows("functions", {})}
 
     def may_drop(self) -> bool | None:
@@ -180,7 +180,7 @@ class DwsViewer:
         self.session.close()
 
     def _flag(self, statement: str, oid: int) -> bool | None:
-        """Return a boolean fact of a table; None if the login cannot read it."""
+        """Return a boolean property of a table; None if the login cannot read it."""
         try:
             return bool(self._rows(statement, {"oid": oid})[0][0])
         except SlotkeeperError as error:
@@ -203,9 +203,9 @@ class DwsViewer:
 
 
 def homes(session: DwsSession, table: str) -> list[tuple[str, int, bool]]:
-    """Return (name, id, whether the DN holds the table) of every DN, from the catalogs; touches no slot.
+    """Return (name, id, whether the DN holds the table) of every DN, from the catalogs; no slot is touched.
 
-    If the table's DNs are unknown, the table counts as present on all DNs.
+    If the DNs of the table are unknown, the table counts as present on all DNs.
     """
     try:
         rows = session.rows("nodes", {"table": table})
@@ -217,7 +217,7 @@ def homes(session: DwsSession, table: str) -> list[tuple[str, int, bool]]:
 
 
 def points_of(rows: Iterable[Sequence[Any]]) -> list[RegisteredPoint]:
-    """Return the points in rows of `pgxc_get_binlog_slots`."""
+    """Return the points contained in rows of `pgxc_get_binlog_slots`."""
     return [
         RegisteredPoint(str(node), str(slot), bool(flag), place(number(point)), at, number(xmin))
         for node, slot, point, at, xmin, flag in rows
@@ -225,12 +225,12 @@ def points_of(rows: Iterable[Sequence[Any]]) -> list[RegisteredPoint]:
 
 
 def unread_of(rows: Iterable[Sequence[Any]]) -> list[UnreadRows]:
-    """Return the counts in rows of `pgxc_get_binlog_consume_progress`."""
+    """Return the counts contained in rows of `pgxc_get_binlog_consume_progress`."""
     return [UnreadRows(str(node), str(slot), bool(flag), number(count)) for node, _, slot, flag, _, _, count in rows]
 
 
 def moment(clock: float) -> datetime:
-    """Return a server's clock, given in seconds since 1970, as a datetime."""
+    """Convert a server's time in seconds since 1970 to a datetime."""
     return datetime.fromtimestamp(float(clock), timezone.utc)
 
 
@@ -246,7 +246,7 @@ _POLL_SQL: Book = ("slotkeeper.core.sources.dws", "poll.sql")
 
 
 class DwsStatusPoller:
-    """The queries of a status screen, over a session that is reused while it answers."""
+    """The queries of a status screen, sent over a session that is reused as long as it answers."""
 
     words = WORDS
 

@@ -1,7 +1,7 @@
-"""Waits at DWS for slots and for sessions of jobs, as far as the login can see them.
+"""Statements at DWS that wait for slots or for sessions of jobs, as far as the login can see them.
 
 DWS, "Precautions for Binlog Tables": VACUUM FULL and scaling wait until all records of a table are consumed. The server
-reports whether they are (`pgxc_consumed_binlog_records`); the reader counts a slot's unread records at most every few
+reports whether all are consumed (`pgxc_consumed_binlog_records`); unread records of slots are counted at most every few
 seconds, and only during a wait. One quiet session sends short statements, each with a timeout.
 """
 
@@ -26,10 +26,10 @@ _SQL: Book = ("slotkeeper.core.sources.dws", "waits.sql")
 COUNTED_EVERY = 5.0
 """Seconds between two counts of unread records, which read the binlog."""
 READ_SECONDS = 2.0
-"""Seconds during which one reading queries tables, the least recently queried first: a scale-out can wait at each of a
-thousand tables."""
+"""Time limit in seconds for querying tables in one reading, the least recently queried table first: a scale-out can
+wait for each of a thousand tables."""
 _SCALES = {TIMEOUT: 1.0, "ddl_lock_timeout": 1e-3, "lockwait_timeout": 1e-3}
-"""The unit of each setting, in seconds."""
+"""The unit of each timeout setting, in seconds."""
 
 
 class DwsWaits:
@@ -60,7 +60,7 @@ class DwsWaits:
         return self._session.rows(name, {"tables": list(self._asked.tables)}, LIMIT_MS, _SQL)
 
     def _pairs(self, now: float) -> tuple[list[Pair], str]:
-        """Return the waiting and blocking sessions, and the reason if they are unknown."""
+        """Return the pairs of waiting and blocking sessions, and the reason if they are unknown."""
         try:
             rows = self._rows("pairs")
         except Unreachable:
@@ -74,12 +74,12 @@ class DwsWaits:
         return found, ""
 
     def _consumers(self, rows: Rows, pairs: Sequence[Pair] | None, now: float) -> Iterator[SourceWait]:
-        """Return the statements that wait until a table's records are read, if any are unread."""
+        """Return the statements that wait until a table's records are read, if the table has unread records."""
         seen = [(session(now, row[:7], row[8]), float(row[7] or 0.0), str(row[5] or "")) for row in rows]
         limit, end = self._limits.get(TIMEOUT), self._session.seconds() + READ_SECONDS
         for table, slots in sorted(self._asked.tables.items(), key=lambda one: self._consumed_at.get(one[0], 0.0)):
             waiting = [(one, lasts) for one, lasts, whole in seen if _may_wait(one, whole, table)]
-            if waiting and self._session.seconds() >= end:  # a later reading has the rest
+            if waiting and self._session.seconds() >= end:  # a later reading queries the remaining tables
                 yield from (one for one in self._before if one.table == table and not one.sessions)
                 continue
             if not waiting or self._consumed(table) is not False:
@@ -97,7 +97,7 @@ class DwsWaits:
                 )  # fmt: skip
 
     def _consumed(self, table: str) -> bool | None:
-        """Return whether the server reports all records as read; None if it does not report it."""
+        """Return whether all records are read according to the server; None if the server does not report this."""
         self._consumed_at[table] = self._session.seconds()
         try:
             rows = self._session.rows("consumed", {"table": table}, LIMIT_MS, _VIEWER)
@@ -108,7 +108,7 @@ class DwsWaits:
         return bool(rows[0][0])
 
     def _left(self, table: str, jobs: Mapping[str, str], now: float) -> tuple[SlotBehind, ...]:
-        """Return the slots with unread records; without counts, those with the lowest point on a DN."""
+        """Return the slots with unread records or, without counts, the slots with the lowest point on a DN."""
         at, known = self._counted.get(table, (0.0, ()))
         if 0.0 <= now - at < COUNTED_EVERY:
             return known
@@ -155,9 +155,10 @@ _VIEWER: Book = ("slotkeeper.core.sources.dws", "viewer.sql")
 
 
 def _may_wait(one: Blocker, statement: str, table: str) -> bool:
-    """Return whether a session runs what waits for readers of this table; scaling waits at every table with a binlog.
+    """Return whether a session runs a statement that waits for readers of this table.
 
-    `statement` is the complete text: the text shown for a session can end before a long name does.
+    Scaling waits for every table with a binlog. `statement` is the complete statement, because the text shown for a
+    session can be truncated within a long name.
     """
     kind = kind_of(statement, one.application)
     return kind == SCALE_OUT or (kind == VACUUM_FULL and about(statement, table))

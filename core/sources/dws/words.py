@@ -1,7 +1,7 @@
-"""Texts about DWS slots, in the terms of its manual, and the SQL that a user runs as a last resort.
+"""Texts about DWS slots, in the terms of the DWS manual, and the SQL that a user can run as a last resort.
 
-This module only contains text and sends nothing. The SQL bypasses every safeguard: no lease, no plan, no backup, no
-audit.
+This module contains only text and sends nothing to a server. The SQL bypasses every safeguard: no lease, no plan, no
+backup, no audit.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ UNKNOWN = "?"
 
 
 def status(table: str) -> str:
-    """Return SQL for every registered point of a table; it names no slot, so it creates none.
+    """Return SQL that lists every registered point of a table; it names no slot, so it creates none.
 
     >>> status("ods.orders")
     "SELECT * FROM pgxc_get_binlog_slots('ods.orders', 0);"
@@ -62,7 +62,7 @@ def status(table: str) -> str:
 def register(
     table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
 ) -> str:
-    """Return SQL that registers a DN's points again: no point moves, and the TTL restarts.
+    """Return SQL that registers a DN's points again: the points do not move, and the TTL restarts.
 
     >>> from slotkeeper.core.sources.dws.position import DwsPosition
     >>> print(register("t", "s", "dn_1", DwsPosition(7), DwsPosition(5), None))

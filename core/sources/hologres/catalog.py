@@ -1,7 +1,7 @@
 """A Hologres table and its shards in the catalogs: identity, properties, and a shard's newest and oldest record.
 
-Hologres, "Subscribe to Hologres binlogs": hg_get_binlog_cursor and its two related functions; the published client:
-table properties, shard count, and that a shard without a record returns LSN 0.
+Sources: Hologres, "Subscribe to Hologres binlogs" for hg_get_binlog_cursor and its two related functions; the published
+client for the table properties, the shard count, and the LSN 0 that a shard without a record returns.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from slotkeeper.core.sources.hologres.position import HoloPosition
 from slotkeeper.core.sources.hologres.session import HoloSession
 
 DEFAULT_TTL = 2_592_000
-"""Hologres, "Subscribe to Hologres binlogs": binlog.ttl is 30 days if it is not set."""
+"""The default of binlog.ttl in seconds (Hologres, "Subscribe to Hologres binlogs": 30 days)."""
 SECOND = 1_000_000
 MOST_SHARDS = 65_536
-"""Upper limit of a table's shards: each shard is an object and a lane here."""
+"""Maximum number of shards of a table: each shard needs an object and a lane here."""
 MARGIN_SECONDS = 60
-"""Seconds of margin before a TTL ends, at most a tenth of the TTL: clocks of a cluster's nodes can differ."""
+"""Safety margin in seconds before a TTL ends (at most a tenth of the TTL): clocks of a cluster's nodes can differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class Record:
 
     @property
     def before(self) -> HoloPosition:
-        """The position from which this record is read first; Hologres: times of one shard grow with its LSNs."""
+        """The position directly before this record; Hologres: in a shard, times grow with the LSNs."""
         return HoloPosition(self.lsn - 1, 0, max(0, self.us - 1))
 
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table at one moment of the server's clock (`now_us`, in microseconds since 1970)."""
+    """The state of a table at the server's time `now_us`, in microseconds since 1970."""
 
     identity: TableIdentity
     properties: Mapping[str, str]
@@ -54,13 +54,13 @@ class TableState:
 
     @property
     def shards(self) -> list[Shard]:
-        """The shards of its table group: 0 to n - 1; empty if their number cannot be read."""
+        """The shards of the table's table group, 0 to n - 1; empty if their number cannot be read."""
         count = whole(self.properties.get("shard_count", "")) or 0
         return [shard_of(number) for number in range(count if count <= MOST_SHARDS else 0)]
 
     @property
     def ttl(self) -> int:
-        """Seconds after which a record may be deleted, read or not."""
+        """Seconds after which a record may be deleted, whether it was read or not."""
         return seconds_of(self.properties.get("binlog.ttl", "")) or DEFAULT_TTL
 
     @property
@@ -74,17 +74,17 @@ class TableState:
         return max(0, self.now_us - self.ttl * SECOND + self.margin_us)
 
     def seen(self, every_us: int) -> int:
-        """Return the time up to which a shard has nothing newer; rounded down, so that an idle lane seldom moves."""
+        """Return the time up to which a shard has no newer records, rounded down so that an idle lane seldom moves."""
         return max(1, (self.now_us - self.margin_us) // every_us * every_us)
 
 
 def gone(error: SlotkeeperError) -> bool:
-    """Return whether an error means a missing table or schema."""
+    """Return whether an error means that a table or schema does not exist."""
     return error.code in ("42P01", "3F000")
 
 
 def shard_of(number: int) -> Shard:
-    """Return a shard by its id; `Shard.node_id` counts from 1, because no DN has id 0."""
+    """Return the shard with this id; `Shard.node_id` counts from 1, because no DN has id 0."""
     return Shard(f"shard_{number}", number + 1)
 
 
@@ -100,7 +100,7 @@ def parts(table: str) -> dict[str, str]:
 
 
 def read_table(session: HoloSession, table: str) -> TableState:
-    """Return a table as it is now; raises SCHEMA CHANGED if it does not exist, Refused if it has no key."""
+    """Return the present state of a table; raises SCHEMA CHANGED if it does not exist, Refused if it has no key."""
     rows = session.rows("table", {"table": table})
     properties = {str(key): str(value) for key, value in session.rows("properties", parts(table))}
     oid, database, now_us, spelled, types, required, numbers, constrained = rows[0]
@@ -153,7 +153,7 @@ def first_since(session: HoloSession, table: str, shard: Shard, at: str) -> Reco
 
 
 def _there(session: HoloSession, table: str, shard: Shard, found: Record | None) -> Record | None:
-    """Return the record unless it is after the newest one: past the end, a cursor names the LSN of the next write."""
+    """Return the record unless it is after the newest record: past the end, a cursor is the LSN of the next write."""
     last = newest(session, table, shard) if found is not None else None
     return found if found is not None and last is not None and found.lsn <= last.lsn else None
 

@@ -1,8 +1,8 @@
-"""Converts binlog records to the changes that a sink takes, and reads a range of one shard's binlog page by page.
+"""Converts binlog records to the changes that a sink accepts, and reads a range of a shard's binlog page by page.
 
-Hologres, "Subscribe to Hologres binlogs": 5 is an insert, 2 a delete, 3 and 7 an update's row before and after it,
-consecutive and with the same time; an update by Holo Client or Flink can also be 2 then 5. 27 is a heartbeat without a
-row. `Pages` reads by the binlog's key, and accepts no page that cannot be complete.
+Hologres, "Subscribe to Hologres binlogs": type 5 is an insert, 2 a delete, 3 and 7 are the row before and after an
+update, consecutive and with the same time; an update by Holo Client or Flink can also be 2, then 5. 27 is a heartbeat
+without a row. `Pages` reads in the order of the binlog's key, and rejects pages that cannot be complete.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slotkeeper.core.sources.pg_base import table_name
 from slotkeeper.core.sqltext import statements
 
 INSERT, DELETE, BEFORE, AFTER, HEARTBEAT = 5, 2, 3, 7, 27
-"""hg_binlog_event_type; HEARTBEAT only if `hg_experimental_enable_binlog_heartbeat_record` is on."""
+"""Values of hg_binlog_event_type; HEARTBEAT occurs only if `hg_experimental_enable_binlog_heartbeat_record` is on."""
 WORDS = {
     INSERT: "insert (5)",
     DELETE: "delete (2)",
@@ -29,14 +29,14 @@ WORDS = {
     AFTER: "after update (7)",
     HEARTBEAT: "heartbeat (27)",
 }
-"""The event types by name, with the vendor's numbers."""
+"""The names of the event types, with the vendor's numbers."""
 LETTERS = {INSERT: "I", DELETE: "d", BEFORE: "B", AFTER: "U"}
 """Event types as written in a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One record of a shard's binlog; `values`: its columns in PostgreSQL's text format, `us`: its time since 1970."""
+    """A record of a shard's binlog; `values`: its columns in PostgreSQL's text format, `us`: its time since 1970."""
 
     lsn: int
     type: int
@@ -46,7 +46,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A record as part of a batch: the two numbers that order it, its letter, its row, and the record's time."""
+    """A record as part of a batch: the two numbers that define its order, its type letter, its row, and its time."""
 
     point: int
     sequence: int
@@ -57,7 +57,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Events left out by the vendor's parameters: `deletes`, and `images` before an update."""
+    """Events left out because of the vendor's parameters: `deletes`, and `images` before an update."""
 
     deletes: bool = False
     images: bool = False
@@ -71,9 +71,10 @@ class Left:
 def changes(events: Iterable[Event], before: Event | None, left: Left) -> Iterator[Change]:
     """Yield the changes of consecutive records of a shard.
 
-    Both images of an update have the point of the second record. A range that ends between the two contains neither,
-    and the range that starts there contains both: for this, `before` is the record at its start if that is a 3. Raises
-    Refused for an unknown type, and for a 3 without a 7 after it: the effect of either on a row is unknown.
+    Both images of an update get the point of the second record. A range that ends between the two images yields
+    neither, and the range that starts there yields both; for this case, `before` is the record at the start of the
+    range if its type is 3. Raises Refused for an unknown type, and for a 3 without a following 7, because their effect
+    on a row is unknown.
     """
     image = before
     for event in events:
@@ -99,12 +100,12 @@ def changes(events: Iterable[Event], before: Event | None, left: Left) -> Iterat
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 _NO_COLUMNS = SQL("")
 FEW = 64
-"""Records on the page that shows whether there are changes."""
+"""Page size of the query that checks whether there are changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The records of a shard after one LSN and up to another."""
+    """The records of a shard after one LSN and up to another LSN."""
 
     shard: Shard
     after: int
@@ -112,7 +113,7 @@ class Stretch:
 
 
 class Pages:
-    """The binlog of one table over a session; `size`: records per page, `limit_ms`: the timeout of each page."""
+    """The binlog of one table, read over a session; `size`: records per page, `limit_ms`: the timeout of each page."""
 
     def __init__(self, session: HoloSession, table: str, size: int, limit_ms: int | None) -> None:
         self._session = session
@@ -121,7 +122,7 @@ class Pages:
         self._limit_ms = limit_ms
 
     def changes(self, stretch: Stretch, columns: Sequence[Column], left: Left) -> Iterator[Change]:
-        """Yield the changes of a stretch, in its order.
+        """Yield the changes of a stretch in LSN order.
 
         The record at the start of the stretch is read as well: it can be the first half of an update whose second half
         is in the stretch.
@@ -136,10 +137,11 @@ class Pages:
             yield from changes(events, first if first.type == BEFORE else None, left)
 
     def events(self, stretch: Stretch, columns: Sequence[Column]) -> Iterator[Event]:
-        """Yield the records of a stretch whose end is a record's LSN. Raises Busy if the server returns fewer.
+        """Yield the records of a stretch whose end is a record's LSN. Raises Busy if the server returns fewer records.
 
-        Hologres: LSNs of a shard strictly grow, so a record that is not after the last one is a repetition. A page that
-        is empty before the end is reached proves nothing: the server has just reported that the end record exists.
+        Hologres: LSNs of a shard strictly grow, so a record that is not after the previous record is a repetition. An
+        empty page before the end does not mean that there are no more records: the server has just reported that the
+        end record exists.
         """
         last = stretch.after
         while last < stretch.up_to:
@@ -154,7 +156,7 @@ class Pages:
                 raise Busy(what, "retrying the same range; nothing skipped", where="source")
 
     def newest(self, stretch: Stretch, columns: Sequence[Column], most: int) -> list[Event]:
-        """Return the last records of a stretch, in its order."""
+        """Return the last records of a stretch in LSN order."""
         return self._page("back_page", stretch, columns, most)[::-1]
 
     def nth(self, stretch: Stretch, number: int) -> Record | None:
@@ -165,7 +167,7 @@ class Pages:
     def last_before(self, stretch: Stretch, us: int) -> Record | None:
         """Return the last record of a stretch that is older than a time; None if there is none.
 
-        Times of a shard grow with its LSNs, so the search starts at the newest records and goes back page by page.
+        In a shard, times grow with the LSNs, so the search starts at the newest records and goes back page by page.
         """
         most = self._size
         while True:
@@ -178,12 +180,12 @@ class Pages:
             stretch = Stretch(stretch.shard, stretch.after, int(found[-1][0]) - 1)
 
     def any(self, stretch: Stretch, left: Left) -> bool:
-        """Return whether a stretch has a record that makes a change; False only once its end was read."""
+        """Return whether a stretch contains a change; False is returned only after the end of the stretch was read."""
         few = Pages(self._session, self._table, min(self._size, FEW), self._limit_ms)
         return any(event.type not in left.types for event in few.events(stretch, ()))
 
     def count(self, stretch: Stretch, limit_ms: int) -> list[tuple[int, int, int, int]]:
-        """Return (type, records, first LSN, first time) of a stretch."""
+        """Return (type, number of records, first LSN, first time) for each event type in a stretch."""
         found = self._rows("count", stretch, limit_ms)
         return [(int(kind), int(many), int(lsn), int(us)) for kind, many, lsn, us in found]
 

@@ -1,4 +1,4 @@
-"""Findings of `doctor` about Hologres: login, version, clock, and the tables that jobs read. Creates nothing."""
+"""Findings of `doctor` about Hologres: login, version, clock, and the tables that jobs read. Nothing is created."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT = "the server stores a position per slot and shard; it follows Slotkeeper's
 def findings(
     session: HoloSession, asked: SourceAsked, utc: Callable[[], datetime], by_slot: bool = False
 ) -> Iterator[Finding]:
-    """Yield the findings, those about the server first; `by_slot`: the jobs have slots there."""
+    """Yield the findings; findings about the server come first. `by_slot`: the jobs have slots at the server."""
     place = f"source {asked.name}"
     before = utc().timestamp()
     server = session.rows("server")[0]
@@ -80,7 +80,7 @@ def _table_findings(
 
 
 def _slots(place: str, table: str, session: HoloSession, ours: Set[str]) -> Iterator[Finding]:
-    """Yield findings on the table's slots, those of the jobs and of other owners: no slot retains records."""
+    """Yield findings on the table's slots, both of these jobs and of other owners; no slot retains records."""
     try:
         rows = session.rows("slots", catalog.parts(table))
     except SlotkeeperError as error:

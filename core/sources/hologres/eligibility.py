@@ -21,9 +21,9 @@ from slotkeeper.core.sqltext import dotted, literal
 ADVISED_TTL = 604_800
 """Hologres: "we recommend that you set this time to no less than seven days"."""
 SLOTLESS = (2, 1)
-"""Hologres: since 2.1 a stream needs only SELECT, and no slot."""
+"""Hologres: since 2.1, a stream needs only SELECT and no slot."""
 COMPRESSED = (3, 2)
-"""Hologres connector: `enable_compression` since 3.2."""
+"""Hologres connector: `enable_compression` exists since 3.2."""
 _VERSION = re.compile(r"Hologres ([^ ]*)")
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "i": "an index"}
 
@@ -34,12 +34,12 @@ def records(state: TableState) -> bool:
 
 
 def refuse_absent(session: HoloSession, table: str) -> None:
-    """Raise Refused unless the name is a table with rows that this login can read."""
+    """Raise Refused unless a table with this name exists and this login can read its rows."""
     refuse(list(absent(session, table)), "source")
 
 
 def absent(session: HoloSession, table: str) -> Iterator[Objection]:
-    """Yield the reasons why a name cannot be read at all."""
+    """Yield the reasons why the table with this name cannot be read at all."""
     name, given = dotted(table), parts(table)
     if not given["name"]:
         yield Objection(f"{table} has no schema", "write schema.table")
@@ -82,7 +82,7 @@ def table_objections(table: str, state: TableState) -> Iterator[Objection]:
 
 
 def warnings(table: str, state: TableState) -> Iterator[Objection]:
-    """Yield conditions that a job tolerates but that a user should know."""
+    """Yield warnings about conditions that a job tolerates but that a user should know about."""
     if state.ttl < ADVISED_TTL:
         what = (
             f"binlog.ttl of {table} is {state.ttl} s, below the seven days that Hologres recommends: the server deletes"
@@ -102,7 +102,7 @@ def warnings(table: str, state: TableState) -> Iterator[Objection]:
 
 
 def version_of(text: str) -> tuple[int, ...] | None:
-    """Return the version in the text of `hg_version()`.
+    """Return the version contained in the result of `hg_version()`.
 
     >>> version_of("Hologres 2.1.27 (tag: r2.1)"), version_of("PostgreSQL 11.3")
     ((2, 1, 27), None)
@@ -115,7 +115,7 @@ def version_of(text: str) -> tuple[int, ...] | None:
 def stream_objections(
     table: str, state: TableState, version: str, options: BinlogOptions, by_slot: bool = False
 ) -> Iterator[Objection]:
-    """Yield the objections to reading this table by stream; `version`: the text of hg_version()."""
+    """Yield the objections to reading this table by stream; `version`: the result of hg_version()."""
     cure = 'set read_by = "sql", which supports every type and every version'
     found = version_of(version)
     if found is not None and found < SLOTLESS and not by_slot:

@@ -1,4 +1,4 @@
-"""Hologres as a kind of source, by SQL or by stream: its sessions with their interfaces, and its properties."""
+"""The source kind Hologres, read by SQL or by stream: its sessions with their interfaces, and its properties."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from slotkeeper.core.sources.hologres.words import HoloManualSql
 
 
 class HoloConnection:
-    """One session at Hologres, with its streams; implements `slotkeeper.core.ports.kinds.SourceSession`."""
+    """A session at Hologres, with its streams; implements `slotkeeper.core.ports.kinds.SourceSession`."""
 
     idle_seconds = IDLE_SECONDS
     """Seconds without a read after which the source ends its streams."""

@@ -1,4 +1,4 @@
-"""Reads a few records of a Hologres binlog for display. Implements `slotkeeper.core.ports.source.BinlogReader`."""
+"""Reads a few records of a Hologres binlog for display; implements `slotkeeper.core.ports.source.BinlogReader`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class HoloPeek:
         return Searched(tuple(found[-what.most :]), what.up_to, len(found) <= what.most)
 
     def _end(self, table: str, stretch: Stretch) -> int | None:
-        """Return the LSN of the last record of the next page: a position that a user types may belong to no record."""
+        """Return the LSN of the last record of the next page; a position typed by a user may not be a record's LSN."""
         pages = self._pages(table)
         found = pages.nth(stretch, PAGE)
         if found is not None:

@@ -1,11 +1,12 @@
-"""Positions of a Hologres binlog by shard, which the server does not store, and the LSN that a slot stores.
+"""Positions in a Hologres binlog by shard, which the server does not store, and the LSN that a slot stores.
 
 Hologres, "Subscribe to Hologres binlogs": hg_binlog_lsn grows inside a shard, with gaps; LSNs of two shards cannot be
-compared. A record is deleted once it is older than binlog.ttl, read or not, so a position has to record its age.
+compared. A record is deleted once it is older than binlog.ttl, whether it was read or not, so a position has to contain
+times.
 
-A slot stores one LSN per shard, that of the last confirmed record. The server retains nothing for it: records are
-deleted by binlog.ttl, confirmed or not (Hologres, "Subscribe to Hologres binlogs"), so a slot that is behind costs
-nothing and loses nothing.
+A slot stores one LSN per shard, the LSN of the last confirmed record. The server retains no records for a slot: records
+are deleted by binlog.ttl, whether confirmed or not (Hologres, "Subscribe to Hologres binlogs"), so a slot that is
+behind costs nothing and loses nothing.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ HIGHEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class HoloPosition(Position):
-    """Everything up to `lsn` has been applied, and so has everything that the server wrote up to the time `seen`.
+    """All records up to `lsn` have been applied, and so have all records that the server wrote up to the time `seen`.
 
     Times are in microseconds since 1970 by the server's clock, 0 if unknown. `at` is the time of the record with this
-    LSN; `seen` is later if the shard was queried later and had nothing newer. `empty` is the newest position of a shard
-    without any record: it has no LSN, and only `seen` orders it relative to other positions.
+    LSN; `seen` is later if the shard was queried later and had no newer record. `empty` is the newest position of a
+    shard without any record: it has no LSN and is compared with other positions only by `seen`.
     """
 
-    called = "LSN"  # as Hologres calls it
+    called = "LSN"  # Hologres's own term
 
     lsn: int
     at: int = 0
     seen: int = 0
     empty: bool = False
     image: int = field(default=1, compare=False)
-    """0: the row before an update, for display; in a batch that row has the LSN of the row after it."""
+    """0 for the row before an update (for display); in a batch, that row has the LSN of the row after the update."""
 
     @property
     def text(self) -> str:
@@ -55,7 +56,7 @@ class HoloPosition(Position):
 
     @property
     def pair(self) -> tuple[int, int]:
-        """The LSN, and the number of the image at it: an update's two images share one LSN."""
+        """The LSN, and the number of the image at that LSN: the two images of an update share one LSN."""
         return self.lsn, self.image
 
     @property
@@ -73,9 +74,10 @@ class HoloPosition(Position):
 
     @property
     def from_here(self) -> HoloPosition:
-        """The same position as a lane's: at a shard without a record, before the first record that it will have.
+        """The same position for use by a lane; if the shard has no records, it is before the first future record.
 
-        A position that a user typed has no time. Its lane gets a time of 1970, so that any newest position is later.
+        A position that a user typed has no time. The lane's position gets a time in 1970, so that any newest position
+        is later.
         """
         return replace(self, empty=False, seen=self.seen or 1)
 
@@ -84,7 +86,7 @@ class HoloPosition(Position):
         return self
 
     def order(self, other: Position) -> Order:
-        """Order by LSN; at one LSN by the time up to which nothing newer was there, if both have one.
+        """Order by LSN; at equal LSNs, order by the time up to which there was nothing newer, if both have that time.
 
         >>> HoloPosition(9, 5, 5) < HoloPosition(10), HoloPosition(10, 5, 5).order(HoloPosition(10)).name
         (True, 'SAME')
@@ -98,14 +100,14 @@ class HoloPosition(Position):
             return Order.BEFORE if self.lsn < there.lsn else Order.AFTER
         if not self.seen or not there.seen or self.seen == there.seen:
             return Order.SAME
-        if self.empty != there.empty:  # the newest position of a shard without a record is never before a lane's
+        if self.empty != there.empty:  # the newest position of a shard without a record is not before a lane's
             lane, newest = (there, self) if self.empty else (self, there)
             if lane.seen > newest.seen:
                 return Order.SAME
         return Order.BEFORE if self.seen < there.seen else Order.AFTER
 
     def ahead_of(self, other: Position) -> int:
-        """Return the LSNs between the two: at least as many as records."""
+        """Return the number of LSNs between the two positions, which is at least the number of records."""
         there = ours(other)
         return 0 if self.empty or there.empty else max(0, self.lsn - there.lsn)
 
@@ -114,11 +116,11 @@ class HoloPosition(Position):
 class Oldest(HoloPosition):
     """The oldest record that a shard still has (`empty`: none), and the time up to which records may be deleted.
 
-    It is after a lane's position if records that the lane has not applied may be missing, and equal to it otherwise.
-    Records may be missing if the oldest record is after the lane's next one, and either the lane has not seen the shard
-    since `expired`, or the lane's own last record is missing although it is younger: then the binlog was shortened
-    (binlog.level off and on again, a temporarily shorter binlog.ttl). An idle lane whose last record expired by age has
-    lost nothing; for this reason `seen` advances while no record comes.
+    It compares as after a lane's position if records that the lane has not applied may be missing, else as equal.
+    Records may be missing if the oldest record is after the lane's next record, and either the lane has not queried the
+    shard since `expired`, or the lane's own last record is missing although it is younger than that: the binlog was
+    then shortened (binlog.level turned off and on, or a temporarily shorter binlog.ttl). An idle lane whose last record
+    expired by age has lost nothing; for this reason `seen` advances even without new records.
     """
 
     expired: int = 0
@@ -162,7 +164,7 @@ class HoloPositions:
         return _read(text, found[1], int(found[2]), int(found[3]))
 
     def place(self, text: str) -> HoloPosition:
-        """Parse the same, or only the LSN after which to read; raises ValueError for anything else.
+        """Parse `lsn/at/seen`, or only the LSN after which to read; raises ValueError for anything else.
 
         >>> POSITIONS.place("10516").lsn
         10516
@@ -194,7 +196,7 @@ MARK = "confirmed"
 
 @dataclass(frozen=True, slots=True)
 class SlotKept(OnePlace):
-    """The confirmed LSN; 0 if none is confirmed yet, None if the table has no such slot."""
+    """The confirmed LSN of a slot; 0 if none is confirmed yet, None if the table has no such slot."""
 
     lsn: int | None
 
@@ -213,7 +215,7 @@ class SlotKept(OnePlace):
 
     @property
     def missing(self) -> bool:
-        """Whether the slot does not exist; a slot without a confirmed LSN exists: a shard may have no record yet."""
+        """Whether the slot does not exist. A slot without a confirmed LSN exists: a shard may have no record yet."""
         return self.lsn is None
 
     @property
@@ -229,7 +231,7 @@ class SlotKept(OnePlace):
         return SlotKept(self.lsn or 0)
 
     def at(self, position: Position) -> SlotKept:
-        """Return the state at the position's LSN; unchanged for a position without LSN, which cannot be confirmed."""
+        """Return the state at the position's LSN; a position without LSN cannot be confirmed and changes nothing."""
         return SlotKept(ours(position).lsn or self.known.lsn)
 
     def behind(self, other: Kept) -> bool:

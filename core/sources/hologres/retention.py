@@ -1,4 +1,4 @@
-"""The reach of a Hologres table's binlog, and the contents of a range: for starts without a copy and for resets."""
+"""The reach of a Hologres table's binlog and the contents of a range, for starts without a copy and for resets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class HoloRetention(NoSlotRetention, HoloSource):
         return POSITIONS.place(text)
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> dict[str, FirstRecord]:
-        """Return by shard the first record after a position, else the oldest, as the position from which it is read."""
+        """Return by shard the position directly before the first record after `place`, or before the oldest record."""
         asked = [shard] if shard is not None else self.nodes()
         return {one.name: first_record(self.session, self.table, one, place) for one in asked}
 
@@ -36,11 +36,11 @@ class HoloRetention(NoSlotRetention, HoloSource):
         return {one.name: first_at(self.session, self.table, one, at) for one in self.nodes()}
 
     def since(self, at: str) -> dict[str, Position | None]:
-        """Return the same as `at_time`: times of a shard grow with its LSNs."""
+        """Return the same as `at_time`, because in a shard, times grow with the LSNs."""
         return self.at_time(at)
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
-        """Count the records of (low, high] by kind; at least 0 if counting takes too long."""
+        """Count the records in (low, high] by kind; if counting takes too long, the result is a lower bound of 0."""
         try:
             rows = self.pages.count(Stretch(shard, ours(low).lsn, ours(high).lsn), COUNT_LIMIT_MS)
         except SlotkeeperError as error:
@@ -78,6 +78,6 @@ def first_record(session: HoloSession, table: str, shard: Shard, place: Position
 
 
 def first_at(session: HoloSession, table: str, shard: Shard, at: str) -> Position | None:
-    """Return the position from which a shard's first record at or after a time is read; None if there is none."""
+    """Return the position directly before a shard's first record at or after a time; None if there is none."""
     found = catalog.first_since(session, table, shard, at)
     return found.before if found else None

@@ -1,8 +1,8 @@
-"""One session to a Hologres front end: autocommit, pinned text settings, a timeout by the kind of call.
+"""A session to a Hologres front end: autocommit, fixed text-format settings, and a timeout for each kind of call.
 
-Reads by SQL need an ordinary connection and SELECT on the table, no walsender (Hologres, "Subscribe to Hologres
-binlogs"). `classify` decides an error's kind: by its SQLSTATE first, then by the messages that Hologres's own client
-distinguishes (Hologres, "Troubleshoot Blink and Flink issues", and the error codes of its published client:
+Reads by SQL need an ordinary connection and SELECT on the table, but no walsender (Hologres, "Subscribe to Hologres
+binlogs"). `classify` determines the kind of an error from its SQLSTATE first, then from the messages that Hologres's
+own client distinguishes (Hologres, "Troubleshoot Blink and Flink issues", and the error codes of its published client:
 ExceptionCode, HoloClientException).
 """
 
@@ -24,9 +24,9 @@ from slotkeeper.core.errors import (
 from slotkeeper.core.sources.pg_base import LIMIT, plain_error
 
 REBUILT = ("shard id does not exist", "shard id not exist", "invalid table id", "no table is defined in publication")
-"""Messages after the table was recreated or got another number of shards: old positions are invalid."""
+"""Messages that mean that the table was recreated or its number of shards changed: old positions are invalid."""
 CHANGED = ("mismatches the version of the table", "could not open relation with oid", "tableversionexpired")
-"""Messages after the table's columns changed while it was read."""
+"""Messages that mean that the table's columns changed while the table was read."""
 BUSY = (
     "resource busy",
     "replay not finished yet",
@@ -34,13 +34,13 @@ BUSY = (
     "remaining connection slots",
     "is active for",
 )
-"""Messages of transient errors: the job retries."""
+"""Messages of transient errors; the job retries."""
 MOVING = ("not allowed in readonly mode",)
 """Messages of an instance that is switching over."""
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Unreachable) -> SlotkeeperError:
-    """Return Slotkeeper's error for a driver error; `place`: the endpoint, `timed_out`: the kind for a timeout."""
+    """Return Slotkeeper's error for a driver error at endpoint `place`; `timed_out`: the error class for a timeout."""
     found, code, text, message = plain_error(error, place)
     if found is not None:
         return found
@@ -61,7 +61,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
 
 
 def _kind(code: str, lower: str, timed_out: type[SlotkeeperError]) -> type[SlotkeeperError]:
-    """Return the kind of a code; for a lost connection, a more specific cause in the message takes precedence."""
+    """Return the error class for a code; for a lost connection, a more specific cause in the message has precedence."""
     if code == LIMIT:
         return timed_out
     if any(words in lower for words in BUSY) or code == "53000":
@@ -76,7 +76,7 @@ def _kind(code: str, lower: str, timed_out: type[SlotkeeperError]) -> type[Slotk
 
 
 STATUS_LIMIT_MS = 2_000
-"""Timeout of a query about a shard in milliseconds; after it, the shard counts as not answering."""
+"""Timeout of a query about a shard in milliseconds, after which the shard counts as not answering."""
 
 SETTINGS = {"client_connection_check_interval": "500"}
 """Settings that are omitted if the server does not know them (its dialect is PostgreSQL 11)."""

@@ -1,7 +1,7 @@
-"""Read one Hologres table and its binlog: status by shard, ranges of changes, and chunks of the table.
+"""Read one Hologres table and its binlog: the status of each shard, ranges of changes, and chunks of the table.
 
-Changes are read by SQL or from the shards' streams, everything else by SQL. Nothing is registered: positions are stored
-only in Slotkeeper's progress rows, and the server retains nothing for them.
+Changes are read by SQL or from the shards' streams, everything else by SQL. Nothing is registered at the server:
+positions are stored only in Slotkeeper's progress rows, and the server retains no records for them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from slotkeeper.core.sources.pg_base import beyond, table_name
 
 OLD_IMAGES = ("B", "d")
 STEPS_OF_TTL = 8
-"""Number of times per TTL that an idle lane's position records that there was nothing to read."""
+"""Number of times per TTL that the position of an idle lane is updated to record that there was nothing to read."""
 
 
 class HoloSource(NoSlotAdmin):
@@ -43,7 +43,7 @@ class HoloSource(NoSlotAdmin):
     """
 
     by_slot = False
-    """Whether the server stores a position for a job's slot."""
+    """Whether the job uses a slot whose position the server stores."""
 
     def __init__(
         self,
@@ -98,13 +98,13 @@ class HoloSource(NoSlotAdmin):
         return self._state
 
     def _version(self) -> tuple[int, Sequence[Column]]:
-        """Return the table's version, as its stream messages contain it, and its columns."""
+        """Return the table version, as used in stream messages, and the table's columns."""
         state = self._read()
         return whole(state.properties.get("schema_version", "")) or 0, state.identity.columns
 
     @property
     def state(self) -> TableState:
-        """The table as last read; read now if it has not been read yet."""
+        """The table definition that was read last; it is read on first use."""
         return self._state or self._read()
 
     def nodes(self) -> list[Shard]:
@@ -113,7 +113,7 @@ class HoloSource(NoSlotAdmin):
     # -- the state of the binlog --------------------------------------------------------------------------------------
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """Return the status of one shard, or of all; raise SLOT LOST if the table no longer records a binlog."""
+        """Return the status of one shard, or of all shards; raise SLOT LOST if the table no longer records a binlog."""
         state = self._recorded()
         if shard is not None and shard not in state.shards:
             what = f"{shard.name} is no longer a shard of {self.table}: the table has {len(state.shards)}"
@@ -121,7 +121,7 @@ class HoloSource(NoSlotAdmin):
         try:
             return [self._status(state, one) for one in (state.shards if shard is None else [shard])]
         except SlotkeeperError:
-            self._recorded()  # the failure may come from DDL: an error about the changed table is more precise
+            self._recorded()  # DDL may have caused the failure: an error about the changed table is more precise
             raise
 
     def _recorded(self) -> TableState:
@@ -164,7 +164,7 @@ class HoloSource(NoSlotAdmin):
         return low < high and self.pages.any(Stretch(shard, low, high), self.left)
 
     def next_range(self, after: Position, status: SlotStatus, width: int) -> HoloPosition:
-        """Return the end of the next range: the `width`-th record after `after`, or the newest; always a record."""
+        """Return the record at which the next range ends: the `width`-th after `after`, or the newest record."""
         low, newest = ours(after), ours(status.latest)
         if low.lsn >= newest.lsn:
             return newest
@@ -186,11 +186,11 @@ class HoloSource(NoSlotAdmin):
         return count
 
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
-        """Return the range's end; if the shard has no record, `after` with the time of the range's end."""
+        """Return the end of a range; if the shard has no record, return `after` with the time of the range's end."""
         return self.standing(after, replace(status, latest=up_to)) if ours(up_to).empty else up_to
 
     def standing(self, after: Position, status: SlotStatus) -> HoloPosition:
-        """Return the position at the newest record; if the shard has no record, `after` with the time of the status."""
+        """Return the newest record's position; if the shard has no record, return `after` with the status's time."""
         here, newest = ours(after), ours(status.latest)
         return replace(here, seen=max(here.seen, newest.seen)) if newest.empty else newest
 
@@ -218,10 +218,10 @@ class HoloSource(NoSlotAdmin):
             self._streams.close()
         self.session.close()
 
-    # -- registration: none -------------------------------------------------------------------------------------------
+    # -- registration: not needed -------------------------------------------------------------------------------------
 
     def create_slot(self) -> list[SlotStatus]:
-        """Return the statuses: the binlog needs no slot."""
+        """Create nothing, because the binlog needs no slot; return the status of each shard."""
         return self.read_status(None)
 
     def full_sync(self) -> str:
@@ -235,9 +235,9 @@ class HoloSource(NoSlotAdmin):
 class NoneOpen:
     """No open transactions to wait for; implements `slotkeeper.core.ports.source.OpenTransactions`.
 
-    A table's binlog records changes from the moment it is on, and a row and its record become visible together
-    (Hologres, "Technical Principle of Hologres Binlog": changes of both occur simultaneously). The records of changes
-    that a copy misses are therefore after the newest records noted before the copy.
+    A table's binlog records changes from the moment it is enabled, and a row and its record become visible together
+    (Hologres, "Technical Principle of Hologres Binlog": changes of both occur simultaneously). If a copy misses a
+    change, the record of that change is therefore after the newest records that were noted before the copy.
     """
 
     def left(self) -> str:
@@ -251,7 +251,7 @@ class NoneOpen:
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 SHARD = SQL("hg_shard_id")
-"""Hologres: the hidden column by which the vendor's own readers split a table."""
+"""Hidden column by which the vendor's own readers split a Hologres table."""
 
 
 def text_columns(columns: Sequence[Column]) -> pg.sql.Composable:
@@ -260,7 +260,7 @@ def text_columns(columns: Sequence[Column]) -> pg.sql.Composable:
 
 
 def plan_statement(table: str, identity: TableIdentity, shard: Shard, rows: int) -> pg.sql.Composable:
-    """Return SQL for one pass over a shard's keys: every `rows`-th key and the last key, as text, in key order."""
+    """Return SQL that selects every `rows`-th key of a shard and its last key, as text, in key order, in one pass."""
     only = SQL("{} = {}").format(SHARD, Literal(number_of(shard)))
     return pg_base.plan_statement(table, identity.key, lambda _, key: SQL("{}::text").format(key), max(1, rows), only)
 
@@ -277,7 +277,7 @@ def of_shard(shard: Shard, bounds: Sequence[tuple[str, ...]], first: int) -> lis
 
 
 def read_statement(table: str, identity: TableIdentity, chunk: Chunk, columns: Sequence[Column]) -> pg.sql.Composable:
-    """Return SQL for these columns, as text, of the rows of the chunk's shard with lo < key <= hi."""
+    """Return SQL that reads these columns, as text, of the rows in the chunk's shard with lo < key <= hi."""
     types = {column.name: column.type for column in identity.columns}
     shard, *high = chunk.hi
     where = [SQL("{} = {}").format(SHARD, Literal(int(shard))), beyond(identity.key, types, high, "<", {})]

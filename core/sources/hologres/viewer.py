@@ -1,4 +1,4 @@
-"""Reads shards, newest LSNs and the TTL from Hologres for commands and screens; there are no slots to list."""
+"""Read shards, newest LSNs and the TTL from Hologres for commands and screens; there are no slots to list."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Sessions that wait at Hologres for a table lock of a job's session, as far as this login can see them.
+"""Sessions that wait at Hologres for a table lock held by a job's session, if this login can see them.
 
-Hologres, "Locks: types, behavior, and troubleshooting": its front end has PostgreSQL's table locks (pg_locks). From 2.0
-on, a statement that conflicts with a DDL fails at once unless hg_experimental_disable_pg_locks is off, so few sessions
-wait. Hologres, "Manage queries": a Superuser sees the queries of all users, any other user only its own.
+Hologres, "Locks: types, behavior, and troubleshooting": its front end has PostgreSQL's table locks (pg_locks). From
+version 2.0 on, a statement that conflicts with a DDL statement fails at once unless hg_experimental_disable_pg_locks is
+off, so few sessions wait. Hologres, "Manage queries": a Superuser sees the queries of all users, any other user only
+its own.
 """
 
 from __future__ import annotations

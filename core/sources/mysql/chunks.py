@@ -1,7 +1,8 @@
-"""Read whole tables in key chunks, for a copy or a comparison: in the server's order, with bounds as the server's text.
+"""Read whole tables in key chunks, for a copy or a comparison. Chunks are in the server's order, and bounds have the
+server's text form.
 
-Each chunk is read as it is at that time; concurrent changes are in the stream after the position at which the copy
-started.
+Each chunk contains the rows as they are when it is read; concurrent changes are in the stream, after the position at
+which the copy started.
 
 A comparison hashes the rows of these chunks on this host (`HashedHere`): the server's text of a FLOAT or of bytes
 differs from PostgreSQL's, so the server cannot compute the hash. Text keys are ordered by their bytes, as at the
@@ -41,10 +42,10 @@ Bound = tuple[str, ...]
 
 
 def plan(table: TableSeen, rows: int, ask: Ask) -> list[Chunk]:
-    """Return chunks of about `rows` rows; each bound is searched after the previous one, in one pass over the key's
-    index.
+    """Return chunks of about `rows` rows; the bounds are found one after the other, in one pass over the key's index.
 
-    Raises Refused if a bound repeats: its text is then not the key's value, and planning would omit rows or never end.
+    Raises Refused if a bound repeats: the text of the bound then does not identify the key's value, and planning would
+    omit rows or never end.
     """
     bounds: list[Bound] = []
     known = set[Bound]()
@@ -60,7 +61,7 @@ def plan(table: TableSeen, rows: int, ask: Ask) -> list[Chunk]:
         add(found[0])
     if last := ask(*_bound_statement(table, bounds[-1] if bounds else ())):
         add(last[0])
-        beyond = ask(*_bound_statement(table, bounds[-1]))  # a row written meanwhile, or the last row itself
+        beyond = ask(*_bound_statement(table, bounds[-1]))  # a row inserted meanwhile, or the last row itself
         if beyond and _bound(table, beyond[0]) in known:
             raise _no_growth(table, bounds[-1])
     lows: list[Bound] = [(), *bounds]
@@ -77,7 +78,7 @@ def _no_growth(table: TableSeen, bound: Bound) -> Refused:
 
 
 def read_statement(table: TableSeen, images: Sequence[Image], chunk: Chunk) -> tuple[str, list[object]]:
-    """Return SQL for these columns of the rows with lo < key <= hi, and its parameter values."""
+    """Return SQL that reads these columns of the rows with lo < key <= hi, and the parameter values of that SQL."""
     values: list[object] = []
     parts = [_beyond(table.key, chunk.lo, ">", values)] if chunk.lo else []
     parts.append(_beyond(table.key, chunk.hi, "<", values))
@@ -85,7 +86,7 @@ def read_statement(table: TableSeen, images: Sequence[Image], chunk: Chunk) -> t
 
 
 def selected(images: Sequence[Image]) -> str:
-    """Return SQL for the columns in the format of the stream."""
+    """Return SQL that selects the columns in the same format as the stream."""
     return ", ".join(image.selected.format(quoted(image.name)) for image in images)
 
 
@@ -94,7 +95,7 @@ def _bound(table: TableSeen, row: Sequence[Any]) -> Bound:
 
 
 def _bound_statement(table: TableSeen, lo: Bound, offset: int | None = None) -> tuple[str, list[object]]:
-    """Return SQL for the key `offset` rows after a bound (0 is the next row); without `offset`, for the last key."""
+    """Return SQL that reads the key `offset` rows after a bound (0: the next row); without `offset`, the last key."""
     values: list[object] = []
     where = f" WHERE {_beyond(table.key, lo, '>', values)}" if lo else ""
     bounds = ", ".join((image.bound or image.ordered).format(quoted(image.name)) for image in table.key)
@@ -108,7 +109,9 @@ def _ordered(image: Image) -> str:
 
 
 def _beyond(key: Sequence[Image], bound: Bound, sign: str, values: list[object]) -> str:
-    """Return SQL for key > bound or key <= bound, column by column; the bound on the first column enables its index."""
+    """Return SQL for key > bound or key <= bound, column by column; the bound on the first column lets an index be
+    used.
+    """
     names = list(map(_ordered, key))
     written = [partial(_value, image, text, values) for image, text in zip(key, bound, strict=True)]
     lead = f"{names[0]} {sign}= {written[0]()} AND " if len(key) > 1 else ""
@@ -116,7 +119,7 @@ def _beyond(key: Sequence[Image], bound: Bound, sign: str, values: list[object])
 
 
 def _nested(names: Sequence[str], written: Sequence[Callable[[], str]], sign: str, last: str) -> str:
-    """Return SQL that compares names with values, column by column; values are appended in placeholder order."""
+    """Return SQL that compares names with values, column by column; appends the values in placeholder order."""
     if len(names) == 1:
         return f"{names[0]} {last} {written[0]()}"
     strict, equal = f"{names[0]} {sign} {written[0]()}", f"{names[0]} = {written[0]()}"
@@ -124,7 +127,7 @@ def _nested(names: Sequence[str], written: Sequence[Callable[[], str]], sign: st
 
 
 def _value(image: Image, text: str, values: list[object]) -> str:
-    """Return SQL for a bound: a literal if a string would be compared as another type, else a placeholder."""
+    """Return SQL for a bound: a literal if a string would be compared as another type, otherwise a placeholder."""
     if image.literal is not None:
         return image.literal(text)
     values.append(text)
@@ -159,7 +162,7 @@ class MysqlKey:
     def bound(self, text: str, values: list[object]) -> str:
         """Return SQL for a value of this key column; `text` is canonical."""
         if self.image.family == "float":
-            # a FLOAT is compared as a DOUBLE, but its text denotes another DOUBLE
+            # a FLOAT is compared as a DOUBLE, but its text parses to a different DOUBLE
             single = self.image.type == "real"
             return double_literal(repr(_FLOAT.unpack(_FLOAT.pack(float(text)))[0]) if single else text)
         if self.image.family in _NUMBERS:
@@ -171,7 +174,7 @@ class MysqlKey:
 
 
 def canonical(family: str) -> Callable[[str], str]:
-    """Return a function that writes each key value in one form, that of `slotkeeper.core.drivers.pg_table`.
+    """Return a function that converts key values to the canonical form of `slotkeeper.core.drivers.pg_table`.
 
     >>> canonical("numeric")("1.500"), canonical("timestamp")("2020-01-01 00:00:00.120000"), canonical("text")("1.0")
     ('1.5', '2020-01-01 00:00:00.12', '1.0')

@@ -1,8 +1,8 @@
-"""Parse the bytes of a replication stream into events (format version 4). Pure; rows are not decoded here.
+"""Parse the bytes of a replication stream into events (format version 4). Pure; rows are not decoded in this module.
 
 Sources: MariaDB, "Replication Protocol" (mariadb.com/kb, one page per event); MySQL, "Binary Log" in the server's
 Doxygen pages (libbinlogevents; Query_event has the table of status variables, MariaDB writes the same). An unknown
-event that is not marked as ignorable is rejected with its number, and so is every form that would hide rows.
+event that is not marked as ignorable is rejected with its number, and so is every event form that would hide rows.
 
 MySQL, "Binary Log Transaction Compression" (8.0.20 and later): a payload holds one whole transaction after its GTID, as
 events without checksums, compressed with zstd. The payload is decompressed event by event, so memory does not grow with
@@ -27,7 +27,8 @@ from slotkeeper.core.sources.mysql.table_map import TableMap, length_encoded, pa
 from slotkeeper.core.sources.mysql.values import UTF8, text_reader
 
 _FIXED = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8}
-"""Size in bytes of each status variable that can precede the character set, by code; 2, 5 and 6 start with a length."""
+"""Size in bytes of each status variable that can precede the character set, by code. Variables 2, 5 and 6 start with a
+length instead."""
 _SQL_MODE, _CHARSET = 1, 4
 _CLIENT_SETS: Mapping[str, tuple[int, ...]] = {
     "armscii8": (32, 64),
@@ -65,18 +66,18 @@ _CLIENT_SETS: Mapping[str, tuple[int, ...]] = {
     "tis620": (18, 89),
     "ujis": (12, 91),
 }
-"""Collations of a client's possible character sets other than UTF-8 (information_schema.COLLATIONS)."""
+"""Collation numbers of the character sets, other than UTF-8, that a client can use (information_schema.COLLATIONS)."""
 _SETS = {number: name for name, numbers in _CLIENT_SETS.items() for number in numbers}
 _NOPAD = 1024
-"""Offset that MariaDB adds to a collation's number for its NOPAD form."""
+"""Offset that MariaDB adds to the number of a collation for its NOPAD variant."""
 _OTHER_SIGNS = frozenset({"swe7"})
-"""Character sets in which a byte below 128 can differ from ASCII: a quote byte is not always a quote."""
+"""Character sets in which a byte below 128 can differ from ASCII, so that a quote byte is not always a quote."""
 _BACKSLASHES = frozenset({"sjis", "ujis"})
-"""Character sets with a two-byte character that looks like a backslash but escapes nothing."""
+"""Character sets with a two-byte character that looks like a backslash but is not an escape character."""
 
 
 def query_text(status: bytes, raw: bytes) -> tuple[str, int, bool]:
-    """Return (text, sql_mode, whether the text is decoded as the server read it)."""
+    """Return (text, sql_mode, whether the text is decoded in the same way as by the server)."""
     sql_mode, collation = _status(status)
     charset = _SETS.get(collation - _NOPAD if collation in range(_NOPAD, _NOPAD + 256) else collation, "utf8")
     if raw.isascii() and charset not in _OTHER_SIGNS:
@@ -94,7 +95,7 @@ def query_text(status: bytes, raw: bytes) -> tuple[str, int, bool]:
 
 
 def _status(status: bytes) -> tuple[int, int]:
-    """Return sql_mode and the client's collation; 0 for a missing one."""
+    """Return sql_mode and the client's collation; each is 0 if missing."""
     sql_mode = collation = at = 0
     while at < len(status):
         code, at = status[at], at + 1
@@ -115,7 +116,7 @@ HEADER = struct.Struct("<IBIIIH")
 HEADER_BYTES = HEADER.size
 CHECKSUM_BYTES = 4
 ARTIFICIAL = 0x20
-"""Header flag: the server made the event for this stream; the file does not have it."""
+"""Header flag: the server generated the event for this stream; the event is not in the file."""
 IGNORABLE = 0x80
 _IN_USE = 0x01
 STATEMENT_END = 0x01
@@ -125,8 +126,8 @@ NO_TABLE = 0xFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """An event header: `time` is in seconds since 1970, `size` in bytes with header and checksum; `end` is the low 32
-    bits of the end offset in its file (0 for an artificial event).
+    """An event header: `time` is in seconds since 1970, `size` in bytes including header and checksum; `end` is the low
+    32 bits of the event's end offset in its file (0 for an artificial event).
     """
 
     time: int
@@ -138,7 +139,7 @@ class Header:
 
     @property
     def is_artificial(self) -> bool:
-        """Whether the server made the event for this stream: such an event moves no offset."""
+        """Whether the server generated the event for this stream; such an event does not advance the offset."""
         return bool(self.flags & ARTIFICIAL)
 
 
@@ -159,7 +160,7 @@ class Rotate(Event):
 
 @dataclass(frozen=True, slots=True)
 class FormatDescription(Event):
-    """The first event of a file: the version of the server that wrote it, and whether its events end in a CRC32."""
+    """The first event of a file: version of the server that wrote the file, and whether events end in a CRC32."""
 
     server_version: str
     checksum: bool
@@ -168,18 +169,19 @@ class FormatDescription(Event):
     def born(self) -> tuple[int, int] | None:
         """The creation time of the file and the server_id that created it; None if the server does not report them.
 
-        A dump that starts inside a file also sends this event. The server then clears the creation time in the event's
-        own field, never in the header (MySQL, `Binlog_sender::send_format_description_event`; MariaDB does the same).
+        A dump that starts inside a file also sends this event. The server then clears the creation time in the body of
+        the event, but never in the header (MySQL, `Binlog_sender::send_format_description_event`; MariaDB does the
+        same).
         """
         return (self.header.time, self.header.server_id) if self.header.time else None
 
 
 @dataclass(frozen=True, slots=True)
 class Query(Event):
-    """A statement as it was written, including BEGIN, COMMIT and XA statements.
+    """The text of a statement, including BEGIN, COMMIT and XA statements.
 
-    `sql_mode` has the session's bits. `decoded` is False if the client's character set cannot be decoded: names in
-    `text` can then differ from those in the statement.
+    `sql_mode` contains the bits of the session. `decoded` is False if the client's character set cannot be decoded;
+    names in `text` can then differ from those in the statement.
     """
 
     schema: str
@@ -229,7 +231,7 @@ class MariaGtidList(Event):
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat(Event):
-    """A heartbeat: nothing new; the stream has reached the header's `end` in `file`."""
+    """A heartbeat: there is nothing new, and the stream has reached the header's `end` in `file`."""
 
     file: str
 
@@ -280,13 +282,13 @@ class Payload(Event):
 
 @dataclass(frozen=True, slots=True)
 class Incident(Event):
-    """The server reports, in `message`, that it lost events."""
+    """An incident: the server reports, in `message`, that it has lost events."""
 
     message: str
 
 
 class Parser:
-    """Parses the events of one stream in order; the format description applies to the events after it."""
+    """Parses the events of one stream in order; a format description applies to the events that follow it."""
 
     def __init__(self) -> None:
         self._checksum = False
@@ -294,7 +296,8 @@ class Parser:
     def parse(self, packet: bytes, at: int = 0) -> Event:
         """Return the event that starts at `at` and ends with the packet.
 
-        Raises Damaged if a checksum or a length is wrong, Unsupported for event forms that are rejected by name.
+        Raises Damaged if a checksum or a length is wrong, Unsupported for event forms that are rejected with an error
+        that names them.
         """
         if len(packet) - at < HEADER_BYTES:
             raise Damaged(f"an event has {len(packet) - at} bytes, less than its header of {HEADER_BYTES}")
@@ -316,17 +319,17 @@ class Parser:
         return event
 
     def _without_checksum(self, header: Header, packet: bytes, at: int) -> int:
-        """Verify the checksum, and return where the event ends without it."""
+        """Verify the checksum, and return the offset at which the event ends without its checksum."""
         stop = len(packet)
         if header.code == 15:
             stop -= CHECKSUM_BYTES
             if not packet[stop - 1]:
-                return stop  # the checksum field exists even without checksums
+                return stop  # the checksum field exists even if checksums are off
             if header.flags & _IN_USE:  # set in the file after the checksum was computed (MySQL, Log_event_footer)
                 packet = packet[: at + 17] + bytes([packet[at + 17] & ~_IN_USE]) + packet[at + 18 :]
             checked = True
         elif header.is_artificial or header.code in (27, 41):
-            # written under another file's checksum setting, or none: only the event's bytes show whether it has a
+            # such an event can have another checksum setting than its file: only its bytes show whether it has a
             # checksum
             return stop - CHECKSUM_BYTES if _matches(packet, at) else stop
         else:
@@ -384,7 +387,7 @@ def _xa_prepared(header: Header, body: bytes, at: int, stop: int) -> Event:
 
 
 def xid_text(number: int, gtrid: str, bqual: str) -> str:
-    """Return an XA identifier as written in positions; statements have a negative formatID in 64 bits, events in 32.
+    """Return an XA identifier in the format of positions; a negative formatID has 64 bits in statements, 32 in events.
 
     >>> xid_text(1, "6162", ""), xid_text(18446744073709551615, "61", "") == xid_text(0xFFFFFFFF, "61", "")
     ('1-6162-', True)
@@ -436,9 +439,9 @@ def _heartbeat(header: Header, body: bytes, at: int, stop: int) -> Event:
 
 
 def _payload(header: Header, body: bytes, at: int, stop: int) -> Event:
-    """Parse a payload (MySQL, Transaction_payload_event): fields of (type, length, value), a type of 0, the payload.
+    """Parse a payload (MySQL, Transaction_payload_event): fields of (type, length, value), then type 0 and the payload.
 
-    Types: 1 payload size, 2 compression method, 3 uncompressed size; a server may add others.
+    Field types: 1 is the payload size, 2 the compression method, 3 the uncompressed size; a server may add others.
     """
     found = {2: 255}
     while True:
@@ -524,7 +527,7 @@ _INSIDE = frozenset({Event, Query, Commit, XaPrepared, Mapped, Rows})
 
 
 def parts(event: Event) -> Iterator[tuple[Event, int | None]]:
-    """Return the event with None, then each event of a compressed transaction with its offset; raises as `events`."""
+    """Yield the event with None, then each event of a compressed transaction with its offset; raises like `events`."""
     yield event, None
     if isinstance(event, Payload):
         yield from ((part, at) for at, part in events(event))
@@ -533,7 +536,7 @@ def parts(event: Event) -> Iterator[tuple[Event, int | None]]:
 def events(payload: Payload) -> Iterator[tuple[int, Event]]:
     """Return each event with its start offset in the decompressed payload.
 
-    Raises Damaged if the payload cannot be decompressed or contains anything except one transaction's events,
+    Raises Damaged if the payload cannot be decompressed or contains anything except the events of one transaction,
     Unsupported for an unknown compression method and for events that are also rejected outside a payload.
     """
     parser = Parser()
@@ -546,7 +549,7 @@ def events(payload: Payload) -> Iterator[tuple[int, Event]]:
 
 
 def packets(payload: Payload) -> Iterator[tuple[int, bytes]]:
-    """Return each event's bytes with its start offset; the header's end offset is 0, as the event is in no file."""
+    """Return each event's bytes and start offset. The header's end offset is 0, because the event is not in a file."""
     source, at = _inflated(payload), 0
     while head := _read(source, HEADER_BYTES):
         if len(head) < HEADER_BYTES:

@@ -1,8 +1,8 @@
 """Errors in a binlog's bytes, and the classification of MySQL and MariaDB errors: by number first, then by text.
 
 The pure parts raise `BinlogError`; readers of a stream convert it to an error of `slotkeeper.core.errors` that names
-the position. Sources: MySQL, "Server Error Message Reference"; MariaDB, "MariaDB Error Code Reference"; the texts of
-1236 are those of sql/rpl_source.cc and sql/sql_repl.cc.
+the position. Sources: MySQL, "Server Error Message Reference"; MariaDB, "MariaDB Error Code Reference"; the message
+texts of error 1236 come from sql/rpl_source.cc and sql/sql_repl.cc.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slotkeeper.core.errors import (
 
 
 class BinlogError(ValueError):
-    """A binlog that cannot be read further; `cure` is the action for the operator."""
+    """The binlog cannot be read any further; `cure` is the action for the operator."""
 
     def __init__(self, message: str, cure: str = "") -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ _LOST = frozenset({0, 1040, 1053, 1077, 1079, 1080, 1129, 1152, 1153, 1156, 1158
 _LOST |= {1927, 2002, 2003, 2005, 2006, 2013, 2014, 2027, 2055, 3032, 4031}
 _LOGIN = frozenset({1044, 1045, 1130, 1251, 1524, 1698, 1820, 1862, 3118, 3955, 4151})
 RIGHTS = frozenset({1142, 1143, 1227, 1370})
-"""Errors that need the account's name in the hint; the session still works and can be queried for it."""
+"""Errors whose hint contains the account's name; the session still works and can be queried for that name."""
 _BUSY = frozenset({1205, 1213, 1226, 1637, 3024, 1969})
 _PURGED = (
     "could not find first log file name",
@@ -70,10 +70,11 @@ _OTHER_READER = ("same server_uuid/server_id", "same server_id", "same server_uu
 
 
 def as_replica(error: BaseException, place: str, user: str) -> SlotkeeperError:
-    """Classify an error after login. MariaDB also reports a missing replication privilege as "access denied".
+    """Classify an error that occurs after login. MariaDB also reports a missing replication privilege as "access
+    denied".
 
-    That error gets the number of a missing privilege, as MySQL sends it, and does not count as a rejected password.
-    Other errors are classified by `classify`.
+    Such an error is given the number that MySQL sends for a missing privilege, and is not treated as a rejected
+    password. All other errors are passed to `classify`.
     """
     if my.code_of(error) == _DENIED:
         message = f"source {place}: a replication privilege is missing: {safe(my.said(error), 300)}"
@@ -82,7 +83,7 @@ def as_replica(error: BaseException, place: str, user: str) -> SlotkeeperError:
 
 
 def _grant(place: str, user: str, right: str, on: str) -> str:
-    """Return a hint with the GRANT; without a statement if the host is unknown, as it would create another account."""
+    """Return a hint, which contains the GRANT only if the host is known: otherwise it would create another account."""
     if user.endswith(f"@'{NO_HOST}'"):
         return (
             f"As an administrator of source {place}, grant {right} ON {on} to the account of {user.partition('@')[0]}."
@@ -97,14 +98,14 @@ _NEEDS_TLS = 3159
 _USE_TLS = 'the server requires TLS: set sslmode = "verify-full", or "require" without a certificate'
 _MAY_NEED_TLS = 'if the account has REQUIRE SSL, set sslmode = "require"'
 _IN_CLEAR = 2061
-"""Error number with which `drivers.my` refuses to send the password over an unencrypted connection."""
+"""Error number that `drivers.my` raises instead of sending the password over an unencrypted connection."""
 
 
 def classify(error: BaseException, place: str, user: str, in_clear: bool = False) -> SlotkeeperError:
     """Return Slotkeeper's error for a driver error; `place` names the endpoint, `user` is the login in GRANT syntax.
 
-    `in_clear`: the login was without TLS. The server then rejects an account with REQUIRE SSL with the error for a
-    wrong password (MySQL, "CREATE USER SSL/TLS Options"; MariaDB, "Securing Connections for Client and Server"), so the
+    `in_clear`: the login did not use TLS. The server then reports the error for a wrong password if the account has
+    REQUIRE SSL (MySQL, "CREATE USER SSL/TLS Options"; MariaDB, "Securing Connections for Client and Server"), so the
     hint can only name a possible cause. A server with require_secure_transport names the cause (error 3159; older
     MariaDB: 1045).
     """
@@ -141,9 +142,9 @@ def classify(error: BaseException, place: str, user: str, in_clear: bool = False
 
 
 def _of_dump(message: str, text: str, number: str) -> SlotkeeperError:
-    """Classify error 1236, which a server sends for any failure of a dump."""
+    """Classify error 1236, which a server sends for any failure of a binlog dump."""
     if any(words in text for words in _OTHER_READER):
-        # an abandoned worker of this job can continue to read for a moment: the last reader remains
+        # an abandoned worker of this job can continue to read for a moment; the server keeps only the last reader
         hint = "if it persists, another program uses the job's server_id: see SHOW SLAVE HOSTS"
         return Busy(f"{message} (another replica uses this server_id)", hint, number, "source")
     if any(words in text for words in _PURGED):
@@ -158,7 +159,7 @@ def _of_dump(message: str, text: str, number: str) -> SlotkeeperError:
 
 
 def of_binlog(error: BinlogError, place: str, where: str) -> SlotkeeperError:
-    """Return the SlotkeeperError for undecodable bytes; `where` is the end of the last transaction before them."""
+    """Return the SlotkeeperError for undecodable bytes; `where` is the end of the last transaction before the bytes."""
     message = f"source {place}, binlog after {where}: {error.message}"
     if isinstance(error, GoneBack):
         return Trouble(message, error.cure, "", "source", name=TroubleName.SOURCE_OLDER)

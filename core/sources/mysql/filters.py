@@ -1,4 +1,5 @@
-"""The columns and rows of a table that a channel mirrors: all or some columns, and the rows that pass its filter. Pure.
+"""Select the columns and rows of a table that a channel mirrors: all or some columns, and the rows that match its
+filter. Pure.
 
 Row filters are evaluated here, because no server can evaluate them on the row images of a stream. Supported parts of
 the syntax that `slotkeeper.core.row_filter` parses: comparisons of a column with a value or another column, IN,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
 Value = Callable[[Sequence[Any]], Any]
-"""Evaluates a part of a filter on a row; returns its value, None for NULL or unknown."""
+"""Function that evaluates a part of a filter on a row; returns None for NULL or unknown."""
 Accepts = Callable[[Sequence[Any]], bool]
 NUMBER, TEXT, TIME = "number", "text", "time"
 _GROUPS = {"integer": NUMBER, "numeric": NUMBER, "float": NUMBER, "text": TEXT, "uuid": TEXT}
@@ -76,7 +77,7 @@ class _Compiler:
     def condition(self, part: Expr) -> Value:
         """Compile a part that is true, false or unknown."""
         if {name for name, value in part.args.items() if value} - _KNOWN_PARTS:
-            raise _unanswered(part)  # such as an ESCAPE
+            raise _unanswered(part)  # for example a LIKE with ESCAPE
         found = self._positive(part)
         return _negated(found) if part.args.get("negate") else found
 
@@ -147,7 +148,7 @@ class _Compiler:
         return self._side(one, group), self._side(other, group)
 
     def _group(self, part: Expr) -> str:
-        """Return how a column's values compare; "" for a constant, which is parsed as the type of the other operand."""
+        """Return how a column's values are compared; "" for a constant, which is parsed as the other operand's type."""
         from sqlglot import exp
 
         if not isinstance(part, exp.Column):
@@ -200,7 +201,7 @@ def _constant(part: Expr, group: str) -> Any:
 
 
 def _read(text: str, group: str) -> Any:
-    """Return a value in its comparable form; a time is a text of fixed length, with all zeros."""
+    """Return a value in comparable form; a time becomes a string of fixed length, with six fraction digits."""
     if group == NUMBER:
         return Decimal(text)
     if group != TIME:

@@ -1,7 +1,7 @@
 """MySQL and MariaDB as a kind of source: sessions, and the queries of commands, screens and `doctor`.
 
-The server has no slots to list: the viewer shows the end of the binlog, and rows of the binlog. No call of the viewer
-or of `doctor` moves or creates anything.
+The server has no slots to list: the viewer shows the end of the binlog and the rows in the binlog. No call of the
+viewer or of `doctor` moves or creates anything.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class MysqlViewer(NoSlotViewer):
         return {SHARD.name: SHARD.node_id}
 
     def ttl(self, table: str) -> Ttl | None:
-        """Return `Ttl(None)`, because a MySQL table has no TTL; None if the table is rejected."""
+        """Return `Ttl(None)`, because a MySQL table has no TTL; return None if the table is rejected."""
         try:
             self._source(table).identify()
         except Refused:
@@ -138,7 +138,7 @@ class MysqlReader:
     def _transactions(
         self, source: MysqlRetention, identity: TableIdentity, after: MysqlPosition, up_to: MysqlPosition, only: Filter
     ) -> Iterator[tuple[list[ChangeRow], MysqlPosition]]:
-        """Return the matching rows of each transaction that has any, and the transaction's end."""
+        """Return the matching rows of each transaction that has matching rows, and the end of that transaction."""
         waiting: list[TableRows] = []
         for item, end in source.ended_items(after, up_to):
             if isinstance(item, TableRows):
@@ -167,7 +167,7 @@ _DAY = 86_400
 
 
 def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """Return the findings, those about the server first."""
+    """Return the findings, with the findings about the server first."""
     place = f"source {asked.name}"
     before = utc().timestamp()
     clock = float(session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
@@ -275,7 +275,7 @@ class MysqlConnection:
         return MysqlReader(self.session)
 
     def hidden(self, table: str) -> Sequence[Objection]:
-        """Return nothing: MySQL hides no rows of a readable table."""
+        """Return nothing, because MySQL does not hide rows of a readable table."""
         return ()
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
@@ -297,7 +297,7 @@ class MysqlConnection:
 
 
 class NothingByHand:
-    """Implements `slotkeeper.core.domain.remedy.ManualSql`: the server stores no position."""
+    """Implements `slotkeeper.core.domain.remedy.ManualSql`; the server stores no position that SQL could move."""
 
     def status(self, table: str) -> str:
         """Return SQL that shows the end of the binlog."""

@@ -1,10 +1,10 @@
-"""Positions of a binlog: a file and an offset at a transaction's end, and the GTIDs done up to there. Pure.
+"""Positions in a binlog: a file and an offset at the end of a transaction, and the GTIDs executed up to there. Pure.
 
 Files are ordered by the number at the end of their name, which can exceed 999999 (MySQL, "The Binary Log"). Slotkeeper
 counts offsets itself, because an event's own end offset has only 32 bits. GTIDs: MariaDB, "Global Transaction ID":
 domain-server-sequence, ordered within a domain; the last GTID of each domain is stored. MySQL, "GTID Format and
-Storage": source:first-last, any number of intervals. A server retains nothing for a job: its positions are Slotkeeper's
-own.
+Storage": source:first-last, any number of intervals. A server retains no files for a job: positions are stored only by
+Slotkeeper.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _MYSQL = re.compile(r"[0-9a-f-]{36}(:\d+(-\d+)?)+(,[0-9a-f-]{36}(:\d+(-\d+)?)+)*
 
 @dataclass(frozen=True, slots=True)
 class MariaState:
-    """The last transaction of each domain: (server, sequence) by domain. A dump request names all of them."""
+    """The last transaction of each domain: (server, sequence) by domain. A dump request contains all of them."""
 
     last: Mapping[int, tuple[int, int]]
 
     @classmethod
     def parse(cls, text: str) -> MariaState:
-        """Parse a text; raises ValueError if it is not a GTID state.
+        """Parse a string; raises ValueError if it is not a GTID state.
 
         >>> MariaState.parse("3-77-200,0-1-5").text
         '0-1-5,3-77-200'
@@ -45,7 +45,7 @@ class MariaState:
 
     @property
     def text(self) -> str:
-        """The state in the format of @@gtid_binlog_pos, domains ascending."""
+        """The state in the format of @@gtid_binlog_pos, with domains in ascending order."""
         return ",".join(f"{domain}-{server}-{sequence}" for domain, (server, sequence) in sorted(self.last.items()))
 
     def after(self, domain: int, server: int, sequence: int) -> MariaState:
@@ -53,23 +53,23 @@ class MariaState:
         return MariaState({**self.last, domain: (server, sequence)})
 
     def covers(self, other: MariaState) -> bool:
-        """Whether this state includes every transaction of `other`; a missing domain has no transactions."""
+        """Whether this state includes all transactions of `other`; a missing domain has no transactions."""
         return all(self.last.get(domain, (0, -1))[1] >= sequence for domain, (_, sequence) in other.last.items())
 
 
 Intervals = tuple[tuple[int, int], ...]
-"""First and last number of each interval, ascending; intervals do not touch."""
+"""First and last number of each interval, in ascending order; adjacent intervals are merged."""
 
 
 @dataclass(frozen=True, slots=True)
 class MysqlSet:
-    """Executed transactions, by the server that first wrote them."""
+    """Executed transactions, grouped by the server that first wrote them."""
 
     done: Mapping[UUID, Intervals]
 
     @classmethod
     def parse(cls, text: str) -> MysqlSet:
-        """Parse a text; raises ValueError if it is not a GTID set, or has tags.
+        """Parse a string; raises ValueError if it is not a GTID set, or contains tags.
 
         >>> MysqlSet.parse("3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5:7:6").text
         '3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7'
@@ -89,7 +89,7 @@ class MysqlSet:
 
     @property
     def text(self) -> str:
-        """The set in the format of @@gtid_executed, sources ascending."""
+        """The set in the format of @@gtid_executed, with sources in ascending order."""
         return ",".join(
             ":".join([str(source), *(f"{a}" if a == b else f"{a}-{b}" for a, b in intervals)])
             for source, intervals in sorted(self.done.items())
@@ -134,14 +134,16 @@ Gtids = MariaState | MysqlSet
 
 
 def parse_gtids(text: str) -> Gtids | None:
-    """Parse either form; None for an empty text. Raises ValueError."""
+    """Parse GTIDs of MariaDB or MySQL; returns None for an empty string. Raises ValueError."""
     if not text:
         return None
     return MariaState.parse(text) if _MARIA.fullmatch(text.replace(" ", "")) else MysqlSet.parse(text)
 
 
 def order_of(one: Gtids, other: Gtids) -> Order:
-    """Return the order of two states; UNKNOWN if each has transactions that the other lacks, or if the forms differ."""
+    """Return the order of two states; UNKNOWN if each has transactions that the other lacks, or their formats
+    differ.
+    """
     if type(one) is not type(other):
         return Order.UNKNOWN
     mine: Any = one
@@ -163,14 +165,14 @@ OFFSET_BITS = 40
 Birth = tuple[int, int]
 """A binlog file's creation time (seconds since 1970, by the source's clock) and server_id.
 
-Source: its first event (MySQL, "Format_description_event"; MariaDB, "FORMAT_DESCRIPTION_EVENT"). After a RESET MASTER
-a file of the same name has another value.
+Source: its first event (MySQL, "Format_description_event"; MariaDB, "FORMAT_DESCRIPTION_EVENT"). After a RESET MASTER,
+a file with the same name has another value.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class PendingXa:
-    """An XA transaction that is prepared and has not ended: its event group starts at `offset` of file `number`.
+    """An XA transaction that is prepared and has not ended. Its event group starts at `offset` of file `number`.
 
     `xid` is `formatID-gtrid-bqual`, both parts in hexadecimal digits.
     """
@@ -186,26 +188,27 @@ class PendingXa:
 
 @dataclass(frozen=True, slots=True)
 class MysqlPosition(Position):
-    """Everything before `offset` of `file` has been applied. It is the end of a transaction or the start of a file.
+    """A position: everything before `offset` of `file` has been applied. It is a transaction's end or a file's start.
 
-    `gtids` are the transactions done up to there, None if unknown: then only the server that wrote the file has the
-    position.
+    `gtids` are the transactions executed up to there. If they are unknown (None), the position is valid only on the
+    server that wrote the file.
     """
 
     file: str
     offset: int
     gtids: Gtids | None = None
     row: int = field(default=0, compare=False)
-    """Row number in the transaction that ends there, for display; 0 for the transaction."""
+    """Row number in the transaction that ends there, for display; 0 for the transaction as a whole."""
 
     time: int = field(default=0, compare=False)
     """Commit time of the transaction that ends there, in seconds since 1970; 0 if unknown."""
 
     born: Birth | None = field(default=None, compare=False)
-    """The creation of `file`, which distinguishes it from a later file of the same name; None if unknown."""
+    """Creation time and server_id of `file`, which distinguish it from a later file of the same name; None if
+    unknown."""
 
     pending: tuple[PendingXa, ...] = field(default=(), compare=False)
-    """Transactions prepared before this position that end after it."""
+    """XA transactions that are prepared before this position and end after it."""
 
     @property
     def committed_at(self) -> float | None:
@@ -213,7 +216,7 @@ class MysqlPosition(Position):
 
     @property
     def text(self) -> str:
-        """`file/offset@creation/GTIDs|prepared XA transactions`, without unknown parts.
+        """The position as `file/offset@creation/GTIDs|prepared XA transactions`; unknown parts are omitted.
 
         >>> MysqlPosition("mysql-bin.000003", 1234).text
         'mysql-bin.000003/1234'
@@ -230,13 +233,13 @@ class MysqlPosition(Position):
         return replace(self, born=None, pending=()).text
 
     def moved(self, file: str, offset: int) -> MysqlPosition:
-        """Return a later position, up to which nothing happened."""
+        """Return this position moved to a later one; there must be no changes in between."""
         born = self.born if file == self.file else None
         return MysqlPosition(file, offset, self.gtids, born=born, pending=self.pending)
 
     @property
     def gtids_text(self) -> str:
-        """GTIDs as the server shows them: domain-server-sequence for MariaDB, sets of intervals for MySQL."""
+        """GTIDs in the server's format: domain-server-sequence for MariaDB, sets of intervals for MySQL."""
         return "" if self.gtids is None else self.gtids.text
 
     @property
@@ -254,12 +257,12 @@ class MysqlPosition(Position):
 
     @property
     def pair(self) -> tuple[int, int]:
-        """File and offset as one number, and the row or 0; the changes of the transaction have lower offsets."""
+        """File and offset as one number, and the row number or 0; the changes of the transaction have lower offsets."""
         return self.number << OFFSET_BITS | self.offset, self.row
 
     @property
     def from_here(self) -> MysqlPosition:
-        """This position: reading continues after it."""
+        """The position itself, because reading continues after it."""
         return self
 
     @property
@@ -267,7 +270,7 @@ class MysqlPosition(Position):
         return self
 
     def order(self, other: Position) -> Order:
-        """Compare by GTIDs if both have them, else by file and offset; UNKNOWN if the names of the files differ.
+        """Compare by GTIDs if both have them, else by file and offset; UNKNOWN if the base names of the files differ.
 
         >>> one, two = parse_position("b.999999/900"), parse_position("b.1000000/4")
         >>> one.order(two), two.order(parse_position("other.000001/4"))
@@ -285,10 +288,10 @@ class MysqlPosition(Position):
 
     def _same_files(self, other: MysqlPosition) -> bool:
         mine, its = self.file.rpartition(".")[0], other.file.rpartition(".")[0]
-        return mine == its or not (mine and its)  # a position in its displayed form has no file name
+        return mine == its or not (mine and its)  # a position that was parsed from its displayed form has no base name
 
     def ahead_of(self, other: Position) -> int | None:
-        """Return the bytes from `other` to this position in the same file; None across files of unknown size."""
+        """Return the number of bytes from `other` to this position, or None if they are in different files."""
         two = ours(other)
         return max(0, self.offset - two.offset) if self.file == two.file else None
 
@@ -301,7 +304,7 @@ def ours(position: Position) -> MysqlPosition:
 
 
 def parse_position(text: str) -> MysqlPosition:
-    """Parse a stored or typed position; raises ValueError if the text is invalid.
+    """Parse a position that was stored or typed; raises ValueError if the string is invalid.
 
     >>> parse_position("mysql-bin.000003/1234/3-77-200").gtids.text
     '3-77-200'
@@ -340,7 +343,7 @@ class BinlogPositions:
         return parse_position(text)
 
     def place(self, text: str) -> MysqlPosition:
-        """Parse a position in its stored or displayed form; the displayed form names a file only by its number.
+        """Parse a position in its stored or displayed form; the displayed form contains only the number of the file.
 
         >>> POSITIONS.place("3:1234").shown, POSITIONS.place("mysql-bin.000003/1234").shown
         ('3:1234', '3:1234')

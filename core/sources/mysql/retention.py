@@ -1,12 +1,12 @@
-"""Find how far back a server's binlog reaches for one table, and after how long the server purges its files.
+"""Determine how far back a server's binlog reaches for one table, and the age at which the server purges its files.
 
-A search by time starts in the file that contains the time, and skips older events there, by the time at which each
-statement started at the source, in whole seconds.
+A search by time starts in the file that contains the time and skips older events in that file. The time of an event is
+the time at which its statement started at the source, in whole seconds.
 
-Sources: MySQL, "Binary Logging Options and Variables": binlog_expire_logs_seconds (8.0; 0 purges none, and
-expire_logs_days counts only if it is 0), binlog_expire_logs_auto_purge (8.0.29). MariaDB, "Replication and Binary Log
-System Variables": binlog_expire_logs_seconds (10.6, the same as expire_logs_days in another unit). The server purges
-files when it starts and when it starts a new file, by the time of their last change.
+Sources: MySQL, "Binary Logging Options and Variables": binlog_expire_logs_seconds (8.0; 0 disables purging by this
+variable, and only then does expire_logs_days apply), binlog_expire_logs_auto_purge (8.0.29). MariaDB, "Replication and
+Binary Log System Variables": binlog_expire_logs_seconds (10.6, the same as expire_logs_days in another unit). The
+server purges files when it starts and when it starts a new file, by the time of their last change.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ def _number(text: str) -> float | None:
 
 
 def variables_of(session: MysqlSession) -> dict[str, str]:
-    """Return the current values of the variables: they can be set while the server runs."""
+    """Return the current values of the variables, which can be changed while the server is running."""
     return {str(name).lower(): str(value) for name, value in session.rows(_ASKED, (SECONDS, DAYS, AUTO))}
 
 
 class Purges:
-    """Purge settings of one server; the time at which a file was closed is read once, because it does not change."""
+    """Purge settings of one server. The time at which a file was closed never changes and is read only once."""
 
     def __init__(self, session: MysqlSession) -> None:
         self._session = session
@@ -93,7 +93,9 @@ class Purges:
         )  # fmt: skip
 
     def _closed_at(self, following: str) -> datetime | None:
-        """Return when the file before `following` was closed: when `following` was created. None if unknown."""
+        """Return when the file before `following` was closed, which is when `following` was created; None if
+        unknown.
+        """
         if following not in self._closed:
             replica = self._session.replica("purging")
             try:
@@ -111,7 +113,7 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
     """Implements `slotkeeper.core.ports.source.Retention`."""
 
     def place(self, text: str) -> Position:
-        """Parse a position, displayed or stored, or GTIDs as the server shows them; raises ValueError if invalid."""
+        """Parse a displayed or stored position, or GTIDs in the server's format; raises ValueError if invalid."""
         try:
             return self.resolved(POSITIONS.place(text))
         except ValueError:
@@ -120,7 +122,7 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
         return self._behind_gtids(text)
 
     def _behind_gtids(self, text: str) -> MysqlPosition:
-        """Return the file position with exactly these GTIDs done. Raises Refused if no file has such a position."""
+        """Return the file position up to which exactly these GTIDs are executed; raises Refused if there is none."""
         facts = self.session.facts
         wanted = self.session.asking(lambda line: starts.behind(line, facts, text)).gtids
         if not isinstance(wanted, MariaState):
@@ -140,7 +142,7 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
         raise Refused(f"{text!r}: no retained binlog has a position with exactly these GTIDs")
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> Mapping[str, FirstRecord]:
-        """Return the position of the table's first event at or after `place`; without it, the start of the binlog."""
+        """Return the position of the table's first event at or after `place`; by default, the start of the binlog."""
         newest = self.newest()
         if place is None:
             return {SHARD.name: FirstRecord(newest, self.begin(newest))}
@@ -154,7 +156,7 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
     def _first_event(
         self, after: MysqlPosition, up_to: MysqlPosition, since: float = 0.0
     ) -> tuple[MysqlPosition, int] | None:
-        """Return the position before the first event at or after a time, and the event's time in microseconds."""
+        """Return the position before the first row event at or after time `since`, and the event's time in µs."""
         last = after
         for item in self._events_of(after, up_to):
             if isinstance(item, End):
@@ -171,7 +173,7 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
             follower.close()
 
     def ended_items(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[tuple[Item, MysqlPosition | None]]:
-        """Return the items of a range, each with its end position if it ends a transaction, else None."""
+        """Return each item of a range with the position at its end if it ends a transaction, else with None."""
         for item in self._events_of(after, up_to):
             ends = isinstance(item, End) or (isinstance(item, Statement) and item.ends)
             yield item, item.position if ends and not isinstance(item, TableRows) else None
@@ -186,7 +188,7 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
         return {SHARD.name: found[0] if found else None}
 
     def since(self, at: str) -> dict[str, Position | None]:
-        """Return the same as `at_time`: there is one stream."""
+        """Return the same as `at_time`, because there is only one stream."""
         return self.at_time(at)
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
@@ -218,5 +220,5 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
         return float(self.session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
 
     def ttl(self) -> int | None:
-        """Return None: the existing files show what is retained."""
+        """Return None, because the existing files show which changes are retained."""
         return None

@@ -1,8 +1,8 @@
 """Decode the rows of an event to tuples, with a decoder compiled for one layout of a table. Pure.
 
 Metadata in the binlog takes precedence. Missing metadata (`binlog_row_metadata` is not FULL; MySQL 5.7 writes none)
-comes from information_schema if that matches the table map; otherwise the table is rejected: a sign or a label is never
-guessed.
+comes from information_schema if that matches the table map; otherwise the table is rejected, because signs and labels
+are never guessed.
 
 A row is a bitmap of its NULLs and the other columns' values without gaps, so the offset of each value follows from the
 bitmap and from the lengths before it. Each frequent bitmap gets a compiled function that reads adjacent values of fixed
@@ -25,13 +25,13 @@ from slotkeeper.core.sources.mysql.table_map import CHARACTER, PhysicalColumn, T
 
 FULL = "set binlog_row_metadata = FULL at the source"
 MOST_COLUMNS = 4096
-"""Maximum columns of a table (MySQL, "Limits on Table Column Count and Row Size"; MariaDB, "InnoDB Limitations", has
-fewer)."""
+"""Maximum number of columns in a table (MySQL, "Limits on Table Column Count and Row Size"; MariaDB, "InnoDB
+Limitations", has a lower limit)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """A column as information_schema.COLUMNS currently has it; numbers are None if they do not apply."""
+    """A column as currently described in information_schema.COLUMNS; numbers are None if they do not apply."""
 
     name: str
     kind: str
@@ -53,8 +53,8 @@ class Form:
     """The decoding of a value: struct codes, and an expression over the unpacked values ({0}, {1}).
 
     If `sized`, the expression is the number of bytes that follow, and `convert` decodes those bytes; otherwise
-    `convert`, if set, decodes the expression's value. `inline` is the same as a Python expression over RAW, without a
-    call: it can use `number` (int.from_bytes), DAYS, TIMES and DIGITS of `values`.
+    `convert`, if set, decodes the expression's value. `inline` does the same as a Python expression over RAW, without a
+    function call; it can use `number` (int.from_bytes) and DAYS, TIMES and DIGITS of `values`.
     """
 
     codes: tuple[str, ...]
@@ -77,8 +77,8 @@ class Column:
 def columns_of(table: TableMap, described: Described | None, charsets: Mapping[int, str]) -> tuple[Column, ...]:
     """Return the columns of a table map; `charsets` are character sets by collation.
 
-    Raises Unsupported with the column's name if a column cannot be decoded or lacks metadata, Damaged if its
-    description is not one that a server writes.
+    Raises Unsupported with the column's name if a column cannot be decoded or lacks metadata, Damaged if a server
+    cannot have written its description.
     """
     place = f"{table.schema}.{table.table}"
     if table.unread:
@@ -142,7 +142,7 @@ _NATIVE_BYTES = {"uuid": 16, "inet6": 16, "inet4": 4}
 
 
 def misfit(table: TableMap, described: Described) -> str:
-    """Return why a table map does not match the table in information_schema; "" if it matches."""
+    """Return the reason why a table map does not match the table in information_schema; "" if it matches."""
     if len(table.columns) != len(described):
         return f"{len(table.columns)} columns in the binlog, {len(described)} now"
     for one, other in zip(table.columns, described, strict=True):
@@ -179,12 +179,13 @@ _LENGTHS: Mapping[int, tuple[tuple[str, ...], str]] = {
     4: (("I",), "{0}"),
 }
 _MOST_FRACTION, _MOST_BITS = 6, 64
-"""Maximum digits of a second's fraction, and bits of a BIT (MySQL, "Date and Time Data Types", "Bit-Value Type")."""
+"""Maximum number of fractional-second digits, and of bits in a BIT (MySQL, "Date and Time Data Types", "Bit-Value
+Type")."""
 _OLD = "has the storage format of MySQL before 5.6 (mysql56_temporal_format = OFF), which lacks the fraction"
 
 
 def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int, str], fits: bool) -> tuple[Form, str]:
-    """Return the decoding of a column and its type for messages; `other` only supplies what the binlog omits."""
+    """Return a column's decoding and its type for messages; `other` only supplies metadata that the binlog omits."""
     code = one.code
     if code in _INTEGERS or code == Type.INT24:
         return _integer(one, other)
@@ -220,7 +221,7 @@ def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int
 
 
 def _sized(length_bytes: int, convert: Callable[[bytes], Any] | None) -> Form:
-    """Return the form of bytes that follow a length of `length_bytes` bytes."""
+    """Return the form of a value whose bytes follow a length field of `length_bytes` bytes."""
     if length_bytes not in _LENGTHS:
         raise Damaged(f"a length of {length_bytes} bytes, which no server writes")
     codes, expression = _LENGTHS[length_bytes]
@@ -276,7 +277,7 @@ _LABELS = re.compile(r"(?:enum|set)\(('(?:[^']|'')*'(?:,'(?:[^']|'')*')*)\)", re
 
 
 def labels_of(full_type: str) -> tuple[str, ...] | None:
-    """Return the labels in a COLUMN_TYPE; None if they contain characters that servers write in more than one way.
+    """Return the labels in a COLUMN_TYPE; None if they contain characters that servers write in different ways.
 
     >>> labels_of("enum('a','it''s','x,y')"), labels_of("set('a\\\\\\\\b')")
     (('a', "it's", 'x,y'), None)
@@ -333,14 +334,15 @@ Row = tuple[Any, ...]
 _Read = Callable[[bytes, int, Callable[[Row], None]], int]
 _ReadAny = Callable[[bytes, int, Callable[[Row], None], int], int]
 OFTEN = 200
-"""Uses after which a bitmap gets its own function: compiling it takes as long as it saves on that number of rows."""
+"""Number of uses after which a function is compiled for a bitmap: compiling takes as long as the function saves on this
+number of rows."""
 MOST_FUNCTIONS = 1024
 _MOST_COUNTED = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Rows of one event: `before` of an update or a delete, `after` of an insert or an update; paired by index."""
+    """Rows of one event: `before` for updates and deletes, `after` for inserts and updates; paired by index."""
 
     action: Action
     before: Sequence[Row]
@@ -348,7 +350,7 @@ class Changes:
 
 
 class Decoder:
-    """Decodes the rows of one layout; not shared between threads.
+    """Decodes the rows of one layout. Not thread-safe.
 
     `wanted` are the indexes of the columns to return; None returns all columns in their order.
     """
@@ -369,7 +371,7 @@ class Decoder:
     def changes(self, event: Rows) -> Changes:
         """Return the rows of an event.
 
-        Raises Unsupported if columns are missing, Damaged if its bytes do not match the table's description.
+        Raises Unsupported if columns are missing, Damaged if the event's bytes do not match the table's description.
         """
         if event.width != len(self.columns):
             raise Damaged(f"rows have {event.width} columns, the table has {len(self.columns)}")
@@ -416,7 +418,7 @@ class Decoder:
         return self._any(body, at, append, int.from_bytes(bitmap, "little"))
 
     def _reason(self, body: bytes, at: int, stop: int) -> str:
-        """Return which column cannot be decoded, never a value."""
+        """Return the error text: the column that cannot be decoded, but never a value."""
         nulls = int.from_bytes(body[at : at + self._bitmap_bytes], "little")
         for count, column in enumerate(self.columns):
             try:
@@ -434,7 +436,7 @@ class Decoder:
 
 
 class _Writer:
-    """The source text of one compiled function, and the names that it uses."""
+    """The source code of one compiled function, and the names that the code uses."""
 
     def __init__(self, columns: Sequence[Column], wanted: Sequence[int]) -> None:
         self.columns = columns
@@ -445,7 +447,7 @@ class _Writer:
         self._structs: dict[str, str] = {}
 
     def unpack(self, codes: Sequence[str]) -> tuple[str, int]:
-        """Return the name of a struct's unpack_from, and the struct's size in bytes."""
+        """Return the name that the generated code uses for a struct's `unpack_from`, and the struct's size in bytes."""
         packed = struct.Struct("<" + "".join(codes))
         name = self._structs.setdefault(packed.format, f"u{len(self._structs)}")
         self.names[name] = packed.unpack_from
@@ -463,7 +465,7 @@ class _Writer:
         return f"f{place}({text})"
 
     def sized(self, place: int, begin: str, end: str) -> str:
-        """Return the expression for a value whose length has been read."""
+        """Return the expression for a value whose length has already been read."""
         convert = self.columns[place].form.convert
         if convert is None:
             return f"b[{begin}:{end}]"
@@ -479,7 +481,7 @@ class _Writer:
 
 
 def _compile(columns: Sequence[Column], wanted: Sequence[int], bitmap: bytes) -> _Read:
-    """Compile a function for rows of one bitmap: one call reads adjacent fixed-size values and a following length."""
+    """Compile a function for rows with one bitmap; one call reads adjacent fixed-size values and the next length."""
     nulls = int.from_bytes(bitmap, "little")
     writer = _Writer(columns, wanted)
     writer.lines.append("def row(b, o, add):")
@@ -517,7 +519,7 @@ def _unpacked(writer: _Writer, codes: Sequence[str], names: Sequence[str]) -> No
 
 
 def _compile_any(columns: Sequence[Column], wanted: Sequence[int]) -> _ReadAny:
-    """Compile a function for rows of any bitmap, with a branch for each column."""
+    """Compile a function for rows with any bitmap; the function has a branch for each column."""
     writer = _Writer(columns, wanted)
     writer.lines.append("def row(b, o, add, nulls):")
     for place, column in enumerate(columns):

@@ -1,8 +1,8 @@
-"""A session to MySQL or MariaDB, and the requirements that a server must meet before its binlog can be followed.
+"""A session at MySQL or MariaDB, and the requirements that a server must meet before its binlog can be followed.
 
 The session connects on its first call and reconnects after a failure; it raises errors of `slotkeeper.core.errors`. The
-check of a server is pure, based on the variables read. Sources: MySQL, "Binary Logging Options and Variables"; MariaDB,
-"Replication and Binary Log System Variables".
+check of a server is pure: it uses only the variables that were read. Sources: MySQL, "Binary Logging Options and
+Variables"; MariaDB, "Replication and Binary Log System Variables".
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from slotkeeper.core.sources.mysql import faults
 from slotkeeper.core.sources.mysql.faults import BinlogError
 
 OLDEST_MYSQL, OLDEST_MARIADB = (5, 7), (10, 3)
-"""Oldest supported versions. MySQL: the version that Doris requires. MariaDB: the first version with INVISIBLE columns
-and versioned tables as read here; 10.5 adds column names to the binlog (`binlog_row_metadata`)."""
+"""Oldest supported versions. MySQL: the version that Doris requires. MariaDB: the first version that has INVISIBLE
+columns and versioned tables in the form read here; 10.5 adds column names to the binlog (`binlog_row_metadata`)."""
 VARIABLES = (
     "version",
     "log_bin",
@@ -44,7 +44,7 @@ VARIABLES = (
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """A server's variables by name, as the server shows them."""
+    """A server's variables by name, with the values that the server shows."""
 
     variables: Mapping[str, str]
 
@@ -58,7 +58,7 @@ class ServerFacts:
 
     @property
     def version(self) -> tuple[int, int]:
-        """The first two numbers of the version; (0, 0) if it has none.
+        """The first two numbers of the server version; (0, 0) if the version has no numbers.
 
         >>> ServerFacts({"version": "10.11.19-MariaDB-log"}).version, ServerFacts({"version": "8.4.2"}).version
         ((10, 11), (8, 4))
@@ -80,7 +80,7 @@ def read_facts(session: my.Session) -> ServerFacts:
 
 
 def objections(facts: ServerFacts) -> Iterator[tuple[str, str]]:
-    """Return objections to following this server as (problem, fix), the one to report first."""
+    """Return objections to following this server as (problem, fix), starting with the one to report."""
     oldest = OLDEST_MARIADB if facts.is_mariadb else OLDEST_MYSQL
     if facts.version < oldest:
         name = "MariaDB" if facts.is_mariadb else "MySQL"
@@ -107,7 +107,7 @@ def objections(facts: ServerFacts) -> Iterator[tuple[str, str]]:
 def admit(session: my.Session, place: str, user: str) -> ServerFacts:
     """Return the server's facts. Raises Refused with the first objection, or AccessRefused with the GRANT.
 
-    A setting applies to new sessions and new events: events written earlier are checked only when they are read.
+    A server setting applies only to new sessions and new events; events written earlier are checked when they are read.
     """
     try:
         facts = read_facts(session)
@@ -120,7 +120,7 @@ def admit(session: my.Session, place: str, user: str) -> ServerFacts:
 
 
 def newest(session: my.Session) -> tuple[str, int]:
-    """Return the current binlog file and its end offset; needs the right REPLICATION CLIENT.
+    """Return the current binlog file and its end offset; needs the REPLICATION CLIENT privilege.
 
     MySQL 8.4 has another name for the statement ("SHOW BINARY LOG STATUS"). Raises DriverError.
     """
@@ -138,14 +138,15 @@ _SYNTAX = 1064
 
 T = TypeVar("T")
 STATUS_SECONDS = 5.0
-"""Time limit in seconds of a query about the server or a table's columns."""
+"""Time limit in seconds for a query about the server or a table's columns."""
 HEARTBEAT_SECONDS = 1.0
 _FIRST_ID, _IDS = 1 << 30, 1 << 30
-"""Lowest server_id of a job: administrators assign small numbers to replicas, or an address as a number."""
+"""Lowest server_id of a job, and the number of possible values. Administrators usually assign small numbers, or an IP
+address as a number, to replicas."""
 
 
 class MysqlSession:
-    """A session of a login; not shared between threads, except `sever`."""
+    """A session of a login. Not thread-safe, except that any thread can call `sever`."""
 
     def __init__(self, login: Login, read_seconds: float = 0.0) -> None:
         self._login = login
@@ -165,7 +166,7 @@ class MysqlSession:
 
     @property
     def user(self) -> str:
-        """The account as a GRANT names it; its host is `faults.NO_HOST` if no open session can be queried for it."""
+        """The account as written in a GRANT; the host is `faults.NO_HOST` if no open session can be queried."""
         account = (self._login.endpoint.user, faults.NO_HOST)
         if self._account or self._open is not None:
             with suppress(SlotkeeperError):
@@ -176,9 +177,9 @@ class MysqlSession:
     def account(self) -> tuple[str, str]:
         """The (user, host) of the account, queried once.
 
-        A login can have several accounts, one for each host that it connects from, and a GRANT to another account has
-        no effect. MySQL, "Information Functions": CURRENT_USER() is the account that the server used to authenticate
-        the client.
+        A login can have several accounts, one for each host that it connects from; a GRANT to another account of the
+        login has no effect. MySQL, "Information Functions": CURRENT_USER() is the account that the server used to
+        authenticate the client.
         """
         if not self._account:
             self._account = str(self.rows("SELECT CURRENT_USER()")[0][0])
@@ -208,7 +209,7 @@ class MysqlSession:
         return self.asking(ask)
 
     def asking(self, ask: Callable[[my.Session], T]) -> T:
-        """Return the result of `ask` on the open session; closes the session after an error that it may not survive."""
+        """Return the result of `ask` on the open session; closes the session after an error that may have broken it."""
         try:
             if self._open is None:
                 self._open = self.connect()
@@ -230,7 +231,7 @@ class MysqlSession:
             raise
 
     def read(self, statement: str, values: Sequence[object], seconds: float) -> Iterator[list[tuple[Any, ...]]]:
-        """Return a large result in parts as they arrive, each within the time limit."""
+        """Return a large result in parts as they arrive; the time limit applies to each part."""
         done = False
         try:
             if self._open is None:
@@ -242,14 +243,16 @@ class MysqlSession:
             raise self.error(error) from error
         finally:
             if not done:
-                self.close()  # the connection still has unread rows
+                self.close()  # the connection still has rows that were not read
 
     def error(self, error: BaseException) -> SlotkeeperError:
         user = self.user if my.code_of(error) in faults.RIGHTS else ""  # another error may have broken the connection
         return faults.classify(error, self.place, user, self._login.endpoint.sslmode == "disable")
 
     def replica(self, reader: str) -> my.Replica:
-        """Return the replica identity for `reader`: it never changes, so that a later reader ends an earlier one."""
+        """Return the replica identity for `reader`. The identity never changes, so that the server ends an earlier
+        reader when a later one connects.
+        """
         number = _FIRST_ID + zlib.crc32(f"{self.place}\x1f{reader}".encode()) % _IDS
         return my.Replica(number, f"{number:08x}-5107-4bee-9e55-{number:012x}", HEARTBEAT_SECONDS)
 
@@ -269,10 +272,10 @@ class MysqlSession:
 
 
 def _plain(statement: str, values: Sequence[object]) -> str:
-    """Replace `%%` with `%` in a statement without values: the driver does that only if there are values."""
+    """Replace `%%` with `%` in a statement without values, because the driver does that only if there are values."""
     return statement if values else statement.replace("%%", "%")
 
 
 _LEAVES = range(1000, 1900)
-"""Error numbers of statements; the session survives most of them."""
+"""Range of error numbers of statements; the session stays usable after most of these errors."""
 _ENDS = frozenset({1040, 1053, 1077, 1079, 1080, 1152, 1153, 1156, 1158, 1159, 1160, 1161, 1317})

@@ -1,13 +1,15 @@
-"""Detect row changes of a followed table without row events: by foreign keys, or by statements that do not name it.
+"""Detect changes to a followed table that have no row events: through foreign keys, or by statements that do not name
+the table.
 
 Unsupported features of a table are rejected before a start, with an error that names them. Foreign keys and their
 actions are read from SHOW CREATE TABLE: information_schema.REFERENTIAL_CONSTRAINTS is empty for a login that has only
-SELECT (tested on MariaDB 10.11).
+the SELECT privilege (tested on MariaDB 10.11).
 
-A statement (DML as text) that names no followed table can change one through a view, a trigger, a stored function or a
-MERGE table. The statement is skipped if none of its names is such an object on the whole server, and none was when the
-statement ran: the binlog after the statement is searched for DDL that drops such an object. A login that does not see
-every trigger and routine proves nothing: MySQL, "The INFORMATION_SCHEMA TRIGGERS Table", "... ROUTINES Table".
+A statement (DML as text) that names no followed table can still change a followed table through a view, a trigger, a
+stored function or a MERGE table. The statement is skipped if none of its names is such an object on the whole server,
+and none was when the statement ran: the binlog after the statement is searched for DDL that drops such an object. If
+the login does not see every trigger and routine, nothing is proven: MySQL, "The INFORMATION_SCHEMA TRIGGERS Table",
+"... ROUTINES Table".
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _CANNOT_BE_READ = "cannot parse the result of SHOW CREATE TABLE"
 
 
 def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> Iterator[Objection]:
-    """Return objections to following a table, the one to report first. Raises SlotkeeperError."""
+    """Return objections to following a table, starting with the one to report. Raises SlotkeeperError."""
     table = f"{seen.schema}.{seen.name}"
     yield from kind_objections(table, seen.kind, seen.engine)
     yield from charset_objections(table, seen.described)
@@ -86,14 +88,15 @@ def cascades_are_written(facts: ServerFacts) -> bool:
 
 
 def is_transactional(engine: str) -> bool:
-    """Whether an engine's rows match the binlog after a crash."""
+    """Whether the rows of a storage engine match the binlog after a crash."""
     return engine.lower() in _TRANSACTIONAL
 
 
 def kind_objections(table: str, kind: str, engine: str) -> Iterator[Objection]:
     """Return objections to a table's type and its storage engine.
 
-    MariaDB, "System-Versioned Tables": there, a DELETE updates the row's end, and an UPDATE also inserts a row.
+    MariaDB, "System-Versioned Tables": in such a table, a DELETE updates the end time of the row, and an UPDATE also
+    inserts a row.
 
     >>> [one.what for one in kind_objections("s.t", "BASE TABLE", "BLACKHOLE")]
     ['s.t has engine BLACKHOLE: this server and its binlog do not have all of its rows']
@@ -107,7 +110,8 @@ def kind_objections(table: str, kind: str, engine: str) -> Iterator[Objection]:
 
 
 def charset_objections(table: str, described: Described) -> Iterator[Objection]:
-    """Return objections to columns whose text the stream cannot decode; a copy could, because the server converts it.
+    """Return objections to columns whose text cannot be decoded from the stream. (A copy could read such a column,
+    because the server converts its text.)
 
     >>> from slotkeeper.core.sources.mysql.rows import SchemaColumn
     >>> [one.what for one in charset_objections("s.t", (SchemaColumn("a", "char", "char(1)", True, "swe7"),))]
@@ -120,7 +124,7 @@ def charset_objections(table: str, described: Described) -> Iterator[Objection]:
 
 
 def _cascading(created: Said) -> Iterator[str]:
-    """Return the names of the foreign keys with cascades in a CREATE TABLE.
+    """Return the names of the foreign keys with cascading actions in a CREATE TABLE statement.
 
     >>> text = "CREATE TABLE t (CONSTRAINT `a` FOREIGN KEY (x) REFERENCES p (x), CONSTRAINT `b` FOREIGN KEY (y)"
     >>> list(_cascading(read(f"{text} REFERENCES p (y) ON DELETE CASCADE))")))
@@ -138,9 +142,9 @@ def _cascading(created: Said) -> Iterator[str]:
 
 
 RIGHTS = ("SELECT", "TRIGGER", "EXECUTE")
-"""Rights on *.* with which a login sees every table, trigger and routine."""
+"""Privileges on *.* with which a login sees every table, trigger and routine."""
 SECONDS = 60.0
-"""Time limit in seconds of one query: information_schema opens every table of the server."""
+"""Time limit in seconds for one query; information_schema opens every table of the server."""
 _SUSPECTS = (
     (
         "SELECT table_name, IF(engine = 'MRG_MyISAM', 'a MERGE table', 'a view') FROM information_schema.tables"
@@ -160,8 +164,8 @@ _GRAMMAR = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """The server's suspects by name, for statements in (after, up_to]; and the DDL after `after` that may have hidden a
-    suspect before the server was queried.
+    """The result of querying a server: its suspects by name, valid for statements in (after, up_to], and the DDL after
+    `after` that may have removed a suspect before the query.
     """
 
     after: MysqlPosition
@@ -172,7 +176,7 @@ class _Taken:
 
 
 class Bystanders:
-    """Judges statements of one lane. `newest` returns the end of the binlog, `statements` the statements of a range."""
+    """Judges one lane's statements. `newest` returns the end of the binlog, `statements` the statements of a range."""
 
     def __init__(
         self,
@@ -184,7 +188,7 @@ class Bystanders:
         self._taken: _Taken | None = None
 
     def doubt(self, statement: Statement) -> str:
-        """Return why a statement is not proven to leave the followed tables unchanged; "" if it is proven."""
+        """Return why a statement may have changed the followed tables; "" if it is proven that it did not."""
         taken, here = self._taken, statement.position
         if taken is None or not (there(here, taken.after) and there(taken.up_to, here)):
             taken = self._taken = self._take(here)
@@ -201,10 +205,10 @@ class Bystanders:
         return ""
 
     def _take(self, after: MysqlPosition) -> _Taken:
-        """Query the server for suspects, then read the DDL up to the end of the binlog after that.
+        """Query the server for suspects, then read the DDL up to the end of the binlog at that time.
 
-        The suspects are proof up to the end of the binlog before the queries: an object that a later statement uses may
-        have been created after them.
+        The list of suspects is valid up to the position that was the end of the binlog before the queries: an object
+        that a later statement uses may have been created after the queries.
         """
         up_to = self._newest()
         if self._blind():
@@ -221,7 +225,7 @@ class Bystanders:
 
     def _blind(self) -> bool:
         if self._session.facts.of("partial_revokes") in ("ON", "1"):
-            return True  # a right on *.* may not apply to each schema
+            return True  # a privilege on *.* may not apply to each schema
         user, host = self._session.account
         grantee = f"'{user}'@'{host}'"
         granted = {str(right).upper() for to, right in self._session.rows(_GRANTED) if str(to) == grantee}

@@ -1,8 +1,8 @@
 """Read one table from the single stream of a MySQL or MariaDB server; nothing is registered at the server.
 
-A range ends at a transaction's end and can be read again until its file is purged: then SLOT LOST. A statement that
-changed rows without row events, or changed columns, stops the lane at its position; all earlier changes have been
-applied by then.
+A range ends at the end of a transaction and can be read again until its file is purged; after that, SLOT LOST is
+raised. A statement that changed rows without row events, or changed columns, stops the lane at the position of the
+statement; all earlier changes have been applied by then.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from slotkeeper.core.sources.mysql.transactions import TableRows
 SHARD = Shard("binlog", 1)
 """The server's only lane: its binlog."""
 FILES_SECONDS = 10.0
-"""Maximum seconds for which a list of the server's files is reused."""
+"""Maximum time in seconds for which a list of the server's binlog files is reused."""
 _NEW_SNAPSHOT = "all earlier changes are applied; take a new snapshot of the table"
 _CURES = {
     Effect.CASCADES: (
@@ -57,7 +57,7 @@ _CURES = {
     ),
     Effect.VERSIONS: "all earlier changes are applied; drop system versioning, and take a new snapshot of the table",
 }
-"""Hints by the effect of a statement after which the job cannot follow the table."""
+"""Hints for statements after which the job cannot follow the table, by the effect of the statement."""
 
 
 class MysqlSource(NoSlotAdmin):
@@ -85,7 +85,7 @@ class MysqlSource(NoSlotAdmin):
         self.selection = selection or Selection()
         self._most_bytes, self._step_bytes, self._silent_seconds = most_bytes, step_bytes, silent_seconds
         self._room: int | None = None
-        """Bytes that the running step can still take; None without a limit or a step."""
+        """Number of bytes that the running step can still read; None if there is no limit or no step."""
         self._seen: TableSeen | None = None
         self._accepts: filters.Accepts | None = None
         self._asked_of: tuple[Image, ...] = ()
@@ -95,7 +95,7 @@ class MysqlSource(NoSlotAdmin):
         self._scanner = Follower(lambda place: self._stream(place, "scanner"))
         self._spool: Spool | None = None
         self._passed: MysqlPosition | None = None
-        """The newest position up to which no change was found, with the GTIDs done there."""
+        """The newest position up to which no change was found, with the GTIDs executed up to there."""
         self._oldest: tuple[float, MysqlPosition] | None = None
         self._bystanders = Bystanders(session, self.newest, self._statements)
 
@@ -104,7 +104,7 @@ class MysqlSource(NoSlotAdmin):
     def admit(self) -> None:
         if self.options.binlog:
             self.session.asking(lambda line: admit(line, self.session.place, self.session.user))
-            self.open_now()  # raises if a start could not determine which transactions to wait for
+            self.open_now()  # raises an error if a start could not determine the transactions to wait for
         self.identify()
         if self.options.binlog:
             side_effects.admit(self.session, self.seen, self.selection.cascades_known)
@@ -121,7 +121,7 @@ class MysqlSource(NoSlotAdmin):
 
     @property
     def seen(self) -> TableSeen:
-        """The table as last read."""
+        """The table definition that was read last."""
         if self._seen is None:
             self.identify()
         assert self._seen is not None
@@ -131,7 +131,7 @@ class MysqlSource(NoSlotAdmin):
         return [SHARD]
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """Return the binlog's end and the table's identity; the end is read first, so that it is the older one."""
+        """Return the binlog's end and the table's identity; the end is read first, so that it is never newer."""
         latest = self.newest()
         fingerprint = self.identify().text
         return [SlotStatus(SHARD, NOTHING_KEPT, latest, fingerprint, self._first(latest))]
@@ -144,7 +144,9 @@ class MysqlSource(NoSlotAdmin):
         return MysqlPosition(file, offset)
 
     def _first(self, latest: MysqlPosition) -> MysqlPosition | None:
-        """Return the oldest available position; cached for seconds, because the server accesses every file on disk."""
+        """Return the oldest available position; cached for seconds, because listing files makes the server access
+        each.
+        """
         now = time.monotonic()
         if self._oldest is None or now - self._oldest[0] >= FILES_SECONDS:
             files = self.session.asking(starts.binlog_files)
@@ -173,8 +175,8 @@ class MysqlSource(NoSlotAdmin):
     def next_range(self, after: Position, status: SlotStatus, width: int) -> MysqlPosition:
         """Return the end of the `width`-th transaction after `after`, or of the transaction that fills the range.
 
-        A range ends before a statement that may affect the table; raises Trouble if such a statement comes first. It
-        also ends before a transaction that would exceed the step's `step_bytes`, unless it is the step's first
+        A range ends before a statement that may affect the table; raises Trouble if such a statement comes first. The
+        range also ends before a transaction that would exceed the step's `step_bytes`, unless that is the step's first
         transaction.
         """
         low, high, known = ours(after), ours(status.latest), self._spool
@@ -193,7 +195,7 @@ class MysqlSource(NoSlotAdmin):
         self._room = self._step_bytes
 
     def _enough(self, spool: Spool) -> bool:
-        """Whether the range exceeds the step's remaining bytes, and the step has rows without its last transaction."""
+        """Whether the range exceeds the step's remaining bytes and the step has rows of an earlier transaction."""
         room = self._room
         return room is not None and spool.bytes > room and (spool.counted > 0 or room != self._step_bytes)
 
@@ -217,7 +219,7 @@ class MysqlSource(NoSlotAdmin):
             spool.ended(follower.here)
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
-        """Write the rows of (after, up_to], old images with only their key; return the number of rows.
+        """Write the rows of (after, up_to] and return their number; old images contain only the key.
 
         Raises Trouble if rows changed without row events, or columns changed: `next_range` ends before such a
         statement.
@@ -234,7 +236,7 @@ class MysqlSource(NoSlotAdmin):
         return count
 
     def _spooled(self, after: MysqlPosition, up_to: MysqlPosition) -> Spool:
-        """Return the rows of exactly this range: the buffered rows, or read again."""
+        """Return the rows of exactly this range: the buffered rows if they match, otherwise the range is read again."""
         known = self._spool
         if known is not None and same(known.after, after) and same(known.end, up_to):
             return known
@@ -298,7 +300,7 @@ class MysqlSource(NoSlotAdmin):
         return up_to
 
     def standing(self, after: Position, status: SlotStatus) -> Position:
-        """Return the newest position, with its GTIDs if the stream was read up to it."""
+        """Return the newest position, with GTIDs if the stream was read up to this position."""
         latest = ours(status.latest)
         passed, before = self._passed, ours(after)
         if passed is None or not same(passed, latest):
@@ -330,7 +332,7 @@ class MysqlSource(NoSlotAdmin):
         return count
 
     def images_of(self, item: TableRows) -> Iterator[tuple[str, Sequence[Any]]]:
-        """Return the images of an event's rows with their kinds, complete, as decoded."""
+        """Return the complete, decoded images of an event's rows, each with its kind."""
         changes = self._decoder(item.table).changes(item.rows)
         if changes.action is not Action.UPDATE:
             kind = "I" if changes.action is Action.INSERT else "d"
@@ -364,7 +366,7 @@ class MysqlSource(NoSlotAdmin):
         return Stream(self.session.connect, self.session.place, self.session.user, self.resolved(place), reading)
 
     def _statements(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Statement]:
-        """Return every statement of a range, except DML as row events, for `side_effects`."""
+        """Return every statement of a range for `side_effects`; DML that is logged as row events is not included."""
         replica = self.session.replica(f"{self.slot}\x1f{self.table}\x1fbystanders")
         reading, named = Reading(replica, (), every=True), (self.session.place, self.session.user)
         follower = Follower(lambda place: Stream(self.session.connect, *named, place, reading))
@@ -374,16 +376,16 @@ class MysqlSource(NoSlotAdmin):
             follower.close()
 
     def resolved(self, place: MysqlPosition) -> MysqlPosition:
-        """Return the same position with its full file name, if it was typed in its displayed form."""
+        """Return the position with its full file name, also if a user typed the displayed form."""
         if not place.file.startswith("."):
             return place
         base = self.newest().file.rpartition(".")[0]
         return replace(place, file=f"{base}{place.file}")
 
-    # -- registration: none -------------------------------------------------------------------------------------------
+    # -- registration: not needed -------------------------------------------------------------------------------------
 
     def create_slot(self) -> list[SlotStatus]:
-        """Return where a lane starts: a later read of the table sees every change before this position."""
+        """Return a lane's start position: a later read of the table sees every change before this position."""
         fingerprint = self.identify().text
         facts = self.session.facts
         latest = self.session.asking(lambda line: starts.begin_here(line, facts))
@@ -400,7 +402,7 @@ class MysqlSource(NoSlotAdmin):
 
 
 class _Writer:
-    """Writes the rows of one layout of the table in the form that a sink reads; old images have only their key."""
+    """Writes the rows of one layout of the table in the form that a sink reads; old images contain only the key."""
 
     def __init__(
         self,
@@ -442,7 +444,9 @@ class _Writer:
             yield self._image("U", new)
 
     def _image(self, kind: str, row: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
-        """Return a row's image after a change; for a row that the filter rejects an x, which removes its key's row."""
+        """Return a row's image after a change. If the filter rejects the row, the image has kind x, which removes the
+        row with this key from the target.
+        """
         if self._accepts is None or self._accepts(row):
             return kind, self._whole(row)
         return "x", self._key(row)

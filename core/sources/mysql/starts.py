@@ -1,8 +1,9 @@
-"""Start positions of a job without a stored position: oldest, newest, by time, by GTIDs, or that of a consistent copy.
+"""Start positions of a job that has no stored position: oldest, newest, by time, by GTIDs, or the position of a
+consistent copy.
 
-Each is a transaction's end. A commit is in the binlog before its rows are visible (MySQL, "Binary Logging Format":
-group commit). MariaDB reports a position for which this cannot happen, so a start does not wait; MySQL reports none, so
-the source waits for writers that were open (`open_now`).
+Each start position is the end of a transaction. A commit is in the binlog before its rows are visible (MySQL, "Binary
+Logging Format": group commit). MariaDB reports a position for which this cannot happen, so a start does not wait. MySQL
+does not report such a position, so the source waits for the writers that were open (`open_now`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class BinlogFile:
-    """A file that the server still has; `bytes` can grow for the last file."""
+    """A binlog file that the server still has; `bytes` can grow for the last file."""
 
     name: str
     bytes: int
@@ -37,7 +38,7 @@ def binlog_files(session: my.Session) -> list[BinlogFile]:
 
 
 def gtids_at(session: my.Session, facts: ServerFacts, file: str, offset: int) -> Gtids | None:
-    """Return the GTIDs done at a transaction's end in a file; None if the server cannot report them (MySQL)."""
+    """Return the GTIDs executed up to a transaction's end in a file; None if the server cannot report them (MySQL)."""
     if not facts.is_mariadb or offset >= 1 << 32:
         return None
     row = session.row("SELECT BINLOG_GTID_POS(%s, %s)", (file, offset))
@@ -45,7 +46,9 @@ def gtids_at(session: my.Session, facts: ServerFacts, file: str, offset: int) ->
 
 
 def position_at(session: my.Session, facts: ServerFacts, file: str, offset: int = FIRST_OFFSET) -> MysqlPosition:
-    """Return a transaction's end, or the start of a file, with the GTIDs done there. Raises DriverError."""
+    """Return the position at a transaction's end or a file's start, with the GTIDs executed there. Raises
+    DriverError.
+    """
     return MysqlPosition(file, offset, gtids_at(session, facts, file, offset))
 
 
@@ -55,8 +58,8 @@ def latest(session: my.Session, facts: ServerFacts) -> MysqlPosition:
 
 
 def behind(session: my.Session, facts: ServerFacts, text: str) -> MysqlPosition:
-    """Return the position after GTIDs that a user typed; it is read by GTID. Raises Refused if the text is invalid or
-    omits a MariaDB domain, which would silently be read from its oldest transaction on.
+    """Return the position after the GTIDs that a user typed; the job starts there by GTID. Raises Refused if the GTIDs
+    are invalid or omit a MariaDB domain, which would silently be read from its oldest transaction on.
     """
     try:
         gtids = parse_gtids(text)
@@ -111,7 +114,7 @@ def file_began(connect: Callable[[], my.Session], replica: my.Replica, file: str
 def at_moment(
     session: my.Session, facts: ServerFacts, connect: Callable[[], my.Session], replica: my.Replica, moment: int
 ) -> MysqlPosition:
-    """Return the start of the file that contains a time: changes before the time in it are read again, none is omitted.
+    """Return the start of the file that contains a time: its earlier changes are read again, and none is omitted.
 
     Raises Refused if the oldest file was created later: earlier changes have been purged.
     """
@@ -140,7 +143,7 @@ def begin_copy(session: my.Session, facts: ServerFacts) -> MysqlPosition:
 
 
 def begin_here(session: my.Session, facts: ServerFacts) -> MysqlPosition:
-    """Return a position such that later reads see every earlier change at once (MariaDB), or a moment later (MySQL).
+    """Return a position for which later reads see all earlier changes at once (MariaDB) or after a moment (MySQL).
 
     For MySQL, `MysqlOpen` waits for that moment. Raises DriverError, Refused.
     """
@@ -156,7 +159,8 @@ _OPEN = (
     " WHERE trx_rows_modified > 0 OR trx_mysql_thread_id = CONNECTION_ID()"
 )
 READ_EVERY = 0.25
-"""Seconds between two reads of the list: more than the 0.1 s after which the server refreshes it (`writers`)."""
+"""Seconds between two reads of the list of open transactions: more than the 0.1 s after which the server refreshes it
+(`writers`)."""
 _UNKNOWN = "the list of open transactions may be older than the copy's position"
 _STALE = (
     f"{_UNKNOWN}: another session reads INNODB_TRX more than 10 times per second, so the server returns an old list"
@@ -164,7 +168,9 @@ _STALE = (
 
 
 class MysqlOpen:
-    """Open transactions with changes to wait for; implements `slotkeeper.core.ports.source.OpenTransactions`."""
+    """Open transactions with changes, for which a start waits; implements
+    `slotkeeper.core.ports.source.OpenTransactions`.
+    """
 
     def __init__(self, session: MysqlSession) -> None:
         self._session = session
@@ -190,7 +196,7 @@ class MysqlOpen:
 
 
 class NobodyOpen:
-    """No open transactions to wait for. Implements `slotkeeper.core.ports.source.OpenTransactions`."""
+    """There are no open transactions to wait for. Implements `slotkeeper.core.ports.source.OpenTransactions`."""
 
     def left(self) -> str:
         return ""
@@ -208,12 +214,12 @@ def open_now(session: MysqlSession) -> MysqlOpen | NobodyOpen:
 
 
 def writers(session: MysqlSession) -> frozenset[str] | None:
-    """Return the transactions that have changed rows and are open now; None if the list is from before this call.
+    """Return the open transactions that have changed rows; None if the server's list is older than this call.
 
     MySQL, "Persistence and Consistency of InnoDB Transaction and Locking Information": the server refreshes the list
-    only if no session has read it for 0.1 s, so a monitor that reads it more often keeps an old one. A list with a
-    transaction of a connection that is opened here cannot be older than this call. Raises AccessRefused with the GRANT
-    if the login cannot read it.
+    only if no session has read it for 0.1 s, so a monitor that reads the list more often prevents the refresh. This
+    function opens a connection with a transaction: a list that contains this transaction cannot be older than the call.
+    Raises AccessRefused with the GRANT statement if the login cannot read the list.
     """
     with closing(session.beside("/open")) as fresh:
         try:
@@ -229,6 +235,6 @@ def writers(session: MysqlSession) -> frozenset[str] | None:
 
 
 def _listed(session: my.Session) -> list[tuple[Any, ...]]:
-    session.rows("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # of others, WITH CONSISTENT SNAPSHOT has no effect
+    session.rows("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # needed for WITH CONSISTENT SNAPSHOT
     session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
     return session.rows(_OPEN)

@@ -1,20 +1,20 @@
 """Determine what a binlog statement does to the followed tables: mostly nothing, sometimes without row events. Pure.
 
-The text is not parsed as SQL: two servers in many versions write it, and a statement that cannot be parsed must not be
-skipped. The first words of a statement show its kind, and the names in it show whether it may concern a followed table;
-in doubt, it does. A change written as a statement (DML as text) can reach a table that it does not name, through a
-view, a trigger or a stored function: `side_effects` proves that it does not.
+Statements are not parsed as SQL: two servers in many versions write them, and a statement that cannot be parsed must
+not be skipped. The first words of a statement show its kind, and the names in it show whether it may affect a followed
+table; in doubt, the statement is treated as if it did. A change written as a statement (DML as text) can reach a table
+that it does not name, through a view, a trigger or a stored function: `side_effects` proves that it does not.
 
 Text is tokenized by the rules of the server that ran the statement. Rules: MySQL, "Comments", "String Literals",
-"Schema Object Names", "Server SQL Modes"; MariaDB, "Comment Syntax", "Identifier Names". A version comment that the
-server did not execute is in the binlog as an ordinary comment (with a space instead of its `!`), so each remaining
-version comment was executed. sqlglot's tokenizer is not suitable: it does not support sql_mode, and reads `/*!50000 t
-*/` as a comment.
+"Schema Object Names", "Server SQL Modes"; MariaDB, "Comment Syntax", "Identifier Names". The server writes a version
+comment that it did not execute to the binlog as an ordinary comment (with a space instead of the `!`), so each
+remaining version comment was executed. sqlglot's tokenizer is not suitable: it does not support sql_mode, and reads
+`/*!50000 t */` as a comment.
 
-An ALTER TABLE is judged only by its words. The current columns prove nothing: several ALTERs in a row can drop a column
-and add it again, or narrow a type and widen it. So each statement has to prove by its own text that it keeps all
-columns and all values. Sources: MySQL, "ALTER TABLE Statement" and "ALTER TABLE Partition Operations" (a statement with
-a partition operation has no other operation); MariaDB, "ALTER TABLE" and "Partitioning Overview".
+An ALTER TABLE is judged only by its words. The table's current columns prove nothing: several ALTERs in a row can drop
+a column and add it again, or narrow a type and widen it. So each statement has to prove by its own text that it keeps
+all columns and all values. Sources: MySQL, "ALTER TABLE Statement" and "ALTER TABLE Partition Operations" (a statement
+with a partition operation has no other operation); MariaDB, "ALTER TABLE" and "Partitioning Overview".
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from itertools import pairwise
 from slotkeeper.core.sources.mysql.position import MysqlPosition
 
 ANSI_QUOTES, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
-"""Bits of an event's sql_mode that change how its text parses."""
+"""Bits of an event's sql_mode that change how the statement's text is tokenized."""
 LONGEST_STRING = 64
-"""Maximum characters of a literal that can matter, such as an engine's name."""
+"""Maximum length, in characters, of a literal whose value is used, such as the name of an engine."""
 
 
 class Unread(ValueError):
-    """A text that cannot be tokenized, because a quote or a comment is not closed."""
+    """The text cannot be tokenized because a quote or a comment is not closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token: `kind` is "word" (unquoted: keyword or name), "name" (quoted), "string" or "sign"; `text` has no quotes.
+    """A token: `kind` is "word" (unquoted keyword or name), "name" (quoted), "string" or "sign"; `text` has no quotes.
 
     A string longer than `LONGEST_STRING` has the text "".
     """
@@ -51,8 +51,8 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A statement's tokens; `words` are the unquoted ones in upper case, `names` all possible names in lower case,
-    `tables` the same names, each with the name before its dot ("" if none).
+    """The tokens of a statement: `words` are the unquoted words in upper case, `names` are all possible names in lower
+    case, and `tables` are the same names, each with the name before its dot ("" if none).
     """
 
     tokens: tuple[Token, ...] = ()
@@ -154,7 +154,8 @@ def _token(kind: str, piece: str) -> Token:
 
 
 _TAKEN_PARTITIONS = frozenset({"DROP", "TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT", "CONVERT", "REPAIR"})
-"""Words between ALTER TABLE t and PARTITION that add or remove rows. A repair can drop rows that fit no partition."""
+"""Words between ALTER TABLE t and PARTITION that add or remove rows. A repair can drop rows that do not fit any
+partition."""
 _KEPT_PARTITIONS = frozenset({"ADD", "REBUILD", "COALESCE", "REORGANIZE", "ANALYZE", "CHECK", "OPTIMIZE"})
 ENGINES = ("InnoDB", "MyISAM", "Aria", "MEMORY", "ROCKSDB", "TokuDB", "NDB", "ndbcluster", "ARCHIVE")
 """Engines that store all rows in the server and write all changes to its binlog: BLACKHOLE stores none."""
@@ -174,7 +175,7 @@ def empties(said: Said) -> bool:
     """Whether the statement removes, adds or exchanges rows without row events.
 
     REORGANIZE PARTITION on a LIST drops rows whose values are in no new partition, without an error (observed with
-    MariaDB 10.11). On a RANGE it cannot: the total range must not shrink (error 1520).
+    MariaDB 10.11). On RANGE partitions this cannot happen, because the total range must not shrink (error 1520).
 
     >>> empties(read("ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION p VALUES IN (1))"))
     True
@@ -213,8 +214,8 @@ def _is_range(words: Sequence[str]) -> bool:
 
 
 def keeps_columns(words: Sequence[str]) -> bool:
-    """Whether the statement certainly keeps all columns and values: it changes only partitions, indexes, keys, defaults
-    or storage.
+    """Whether the statement certainly preserves all columns and values, because it changes only partitions, indexes,
+    keys, defaults or storage.
 
     >>> keeps_columns("ALTER TABLE T ADD INDEX I C".split()), keeps_columns("ALTER TABLE T ADD C INT".split())
     (True, False)
@@ -244,7 +245,7 @@ def drops_index(words: Sequence[str]) -> bool:
 
 
 def _without_harmless(rest: list[str]) -> list[str]:
-    """Return the words without changes of defaults and without renamed or hidden indexes."""
+    """Return the words without the clauses that change defaults, or that rename or hide indexes."""
     kept: list[str] = []
     at = 0
     while at < len(rest):
@@ -290,8 +291,9 @@ class Effect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement that concerns a followed table. `position` is after it if it `ends` its transaction, else at the last
-    transaction's end; `time` is in seconds since 1970. `why` is the reason not to skip it.
+    """A statement that affects, or may affect, a followed table. `position` is after the statement if it `ends` its
+    transaction, else at the end of the previous transaction; `time` is in seconds since 1970. `why` is the reason why
+    the statement must not be skipped.
     """
 
     schema: str
@@ -313,7 +315,7 @@ _OTHERS = frozenset(
         *("CHECK", "REPAIR", "INSTALL", "UNINSTALL", "IMPORT", "SAVEPOINT", "RELEASE"),
     }
 )
-"""First words of the other known statements of a binlog; any other is unknown."""
+"""First words of the other statements that can occur in a binlog; a statement with another first word is unknown."""
 OBJECTS = frozenset(
     {
         *("TABLE", "TABLES", "DATABASE", "SCHEMA", "VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "INDEX"),
@@ -329,7 +331,7 @@ def judge(
     key_index: str = "PRIMARY",
     cascades_known: bool = False,
 ) -> Effect:
-    """Return the possible effect of a statement run in `schema` on the wanted tables, whose key is `key_index`.
+    """Return the possible effect of a statement run in `schema` on the wanted tables, whose key index is `key_index`.
 
     `cascades_known`: a foreign key that changes rows without row events is allowed.
 
@@ -356,7 +358,7 @@ def judge(
     if kind == "TRUNCATE" or (kind in ("RENAME", "DROP") and what in ("TABLE", "TABLES")):
         return Effect.EMPTIES
     if kind == "CREATE" and what == "TABLE":
-        # without OR REPLACE, the table did not exist before, or nothing changed (IF NOT EXISTS)
+        # without OR REPLACE, either the table did not exist before, or nothing changed (IF NOT EXISTS)
         return Effect.EMPTIES if words[1:3] == ("OR", "REPLACE") else Effect.NONE
     if key_index.casefold() in names and drops_index(words):
         return Effect.RESHAPES
@@ -378,9 +380,9 @@ def _altered(said: Said, named: Collection[str], cascades_known: bool) -> Effect
 
 
 def cascades(words: Sequence[str]) -> bool:
-    """Whether a foreign key in these words changes the table's own rows when its parent's rows change.
+    """Whether these words define a foreign key that changes rows of the table itself when rows of its parent change.
 
-    MySQL, "FOREIGN KEY Constraints": rows changed by CASCADE, SET NULL and SET DEFAULT.
+    Source: MySQL, "FOREIGN KEY Constraints" (CASCADE, SET NULL and SET DEFAULT change rows).
 
     >>> cascades("ADD FOREIGN KEY A REFERENCES B ID ON DELETE SET NULL".split())
     True
@@ -394,7 +396,7 @@ def cascades(words: Sequence[str]) -> bool:
 
 
 def _changed(said: Said, named: Collection[str]) -> Effect:
-    """Return the possible effect of DML as text on the tables that it names, except those that an INSERT only reads."""
+    """Return the possible effect of DML as text on the tables it names, except tables that an INSERT only reads."""
     kind = said.words[0]
     target = target_after(said.tokens, kind) if kind in ("INSERT", "REPLACE") else ""
     if kind == "CREATE":
@@ -437,8 +439,8 @@ _CALLED = frozenset({"VALUES", "VALUE", "IN", "AND", "OR", "NOT", "ON", "SET", "
 def _only_system(tokens: Sequence[Token]) -> bool:
     """Whether DML changes only a table of the schema `mysql`, reads no table, and calls no function.
 
-    Such a table has no trigger (MySQL, "Restrictions on Stored Programs"). Servers in a cloud write such statements as
-    text every few minutes.
+    Such a table has no trigger (MySQL, "Restrictions on Stored Programs"). Servers of cloud providers write such
+    statements as text every few minutes.
 
     >>> _only_system(read("INSERT INTO mysql.beat (id, at) VALUES (1, 2) ON DUPLICATE KEY UPDATE at = 2").tokens)
     True
@@ -470,12 +472,12 @@ def is_temporary(words: Sequence[str]) -> bool:
 
 
 def kind_of_object(words: Sequence[str]) -> str:
-    """Return the kind of object of a DDL statement: the first word after its verb that is a kind of object."""
+    """Return the kind of object that a DDL statement names: the first word after the verb that is a kind of object."""
     return next((word for word in words[1:] if word in OBJECTS), "")
 
 
 def unwrapped(said: Said) -> Said:
-    """Return a statement without a prefix: MariaDB's SET STATEMENT ... FOR, or ANALYZE of a statement that it runs.
+    """Return a statement without its prefix: MariaDB's SET STATEMENT ... FOR, or an ANALYZE that runs the statement.
 
     >>> unwrapped(read("SET STATEMENT max_statement_time = (1) FOR DROP TABLE t")).words
     ('DROP', 'TABLE', 'T')
@@ -491,7 +493,7 @@ def unwrapped(said: Said) -> Said:
 
 
 def _cut(said: Said, begins: Callable[[str], bool], beyond: int) -> Said:
-    """Return the part from the first matching word outside parentheses, plus `beyond` tokens; else everything."""
+    """Return the tokens from `beyond` tokens after the first matching word outside parentheses; all if none matches."""
     depth = 0
     for place, one in enumerate(said.tokens):
         if one.kind == "sign":

@@ -1,9 +1,10 @@
-"""A binlog stream as a replica reads it, and ranges of the stream that end at a transaction's end.
+"""Read a binlog stream in the same way as a replica, and ranges of the stream that end at the end of a transaction.
 
-A broken stream is not repaired here: its reader opens a new stream at the last end that it has stored, and reads later
-events again. A stream costs a login and a dump, so it stays open across ranges; a new stream starts if another position
-is requested, or if the stream broke. The end of a range is known only once it has been read, so its rows are buffered
-undecoded, above a size limit in a file: memory does not grow with a transaction.
+This module does not repair a broken stream: the reader opens a new stream at the last transaction end that it has
+stored, and reads later events again. Opening a stream takes a login and a dump request, so a stream stays open across
+ranges; a new stream is opened if another position is requested, or if the stream broke. The end of a range is known
+only after the range has been read, so its rows are buffered without being decoded, and above a size limit they are
+written to a file: memory does not grow with the size of a transaction.
 """
 
 from __future__ import annotations
@@ -35,17 +36,18 @@ from slotkeeper.core.sources.mysql.transactions import (
 )
 
 SILENT_SECONDS = SyncOptions().stream_read_timeout / 1000
-"""Default limit in seconds for which a stream can send nothing, not even a heartbeat."""
+"""Default maximum time in seconds for which a stream sends nothing, not even a heartbeat."""
 _LARGEST_OFFSET = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Settings of a stream: the replica that reads, the tables whose rows are returned, whether it starts by GTID, how
-    long it may stay silent, and the index that identifies the tables' rows.
+    """Settings of a stream: the replica that reads, the tables whose rows are returned, whether the stream starts by
+    GTID, how long it can be silent, and the index that identifies the tables' rows.
 
     `cascades_known`: foreign keys that change rows without row events are allowed. `every`: every statement is
-    returned. `doubt` returns why DML as text that names no followed table must not be skipped; "" if it can be.
+    returned. `doubt` is called for DML as text that names no followed table, and returns the reason why it must not be
+    skipped; "" if it can be skipped.
     """
 
     replica: my.Replica
@@ -101,11 +103,11 @@ class Stream:
         return self._transactions.inside or self._releases
 
     def items(self, blocking: bool) -> Iterator[Item]:
-        """Return the items up to the binlog's end; if `blocking`, without an end, and heartbeats as `Alive`."""
+        """Yield the items up to the binlog's end; if `blocking`, without an end, and with heartbeats as `Alive`."""
         return (item for item in self.events(blocking) if item is not None)
 
     def events(self, blocking: bool) -> Iterator[Item | None]:
-        """Return the same items, and None for each event without effect, which still moves `here`."""
+        """Yield the same items as `items`, and None for each event that has no effect except that `here` advances."""
         try:
             dump = self._dump = self._begin(blocking)
             while (packet := dump.packet(self._reading.silent_seconds)) is not None:
@@ -125,7 +127,7 @@ class Stream:
             self.close()
 
     def _given(self, item: TableRows | End) -> Iterator[Item | None]:
-        """Return an item of an XA transaction, with all rows that take effect with it."""
+        """Return an item of an XA transaction, together with all rows that take effect with this item."""
         if self._is_before(item):
             self._prepared.pass_over(item)
             yield None
@@ -142,7 +144,9 @@ class Stream:
             session.close()
 
     def _examined(self, statement: Statement) -> Item | None:
-        """Check DML as text that names no followed table: return its end if harmless, else the statement with `why`."""
+        """Check DML as text that names no followed table. If it is harmless, return the end of its transaction (or
+        None), else the statement with `why`.
+        """
         doubt = self._reading.doubt
         if doubt is None:
             return statement
@@ -152,7 +156,9 @@ class Stream:
         return End(statement.position, statement.time, 0) if statement.ends else None
 
     def read(self, up_to: MysqlPosition) -> Iterator[TableRows | Statement | End]:
-        """Read exactly (start, up_to], both ends of transactions; raise Refused if no transaction ends there."""
+        """Read exactly (start, up_to]; both positions are ends of transactions. Raise Refused if no transaction ends at
+        `up_to`.
+        """
         if not self._start < up_to:
             return
         for item in self.items(blocking=False):
@@ -217,22 +223,24 @@ def is_end(item: Item) -> bool:
 
 
 def _dumped_from(start: MysqlPosition) -> MysqlPosition:
-    """Return where a dump starts for a position: beyond 4 GiB at the file's start, as protocol offsets have 32 bits."""
+    """Return the position at which a dump starts. For an offset beyond 4 GiB, this is the start of the file, because
+    offsets in the protocol have 32 bits.
+    """
     if start.offset <= _LARGEST_OFFSET:
         return start
     return MysqlPosition(start.file, FIRST_OFFSET, born=start.born, pending=start.pending)
 
 
 def check_life(session: my.Session, start: MysqlPosition, place: str) -> None:
-    """Raise Trouble (SOURCE OLDER) if the file has other GTIDs there: the server was reset, or is another server.
+    """Raise Trouble (SOURCE OLDER) if the server has other GTIDs at this position: it was reset, or is another server.
 
-    MariaDB reports the GTIDs of a position (BINLOG_GTID_POS); MySQL does not, and nothing is checked.
+    MariaDB reports the GTIDs at a position (BINLOG_GTID_POS). MySQL does not, so nothing is checked there.
     """
     if not isinstance(start.gtids, MariaState) or start.offset > _LARGEST_OFFSET:
         return
     row = session.row("SELECT BINLOG_GTID_POS(%s, %s)", (start.file, start.offset))
     if row is None or row[0] is None:
-        return  # no such file, or purged: the dump reports which
+        return  # the file does not exist or was purged: the dump reports which of the two
     there = parse_gtids(str(row[0])) or MariaState({})
     if there != start.gtids:
         message = (
@@ -245,25 +253,25 @@ def check_life(session: my.Session, start: MysqlPosition, place: str) -> None:
 Ranged = TableRows | Statement | End
 """An item of a range."""
 IN_MEMORY = 8 << 20
-"""Maximum bytes of events buffered in memory."""
+"""Maximum number of bytes of events that are buffered in memory."""
 _FIRST_EVENTS = 2
-"""ROTATE and FORMAT_DESCRIPTION, which a server sends at once (MySQL, "COM_BINLOG_DUMP")."""
+"""Number of events that a server sends immediately: ROTATE and FORMAT_DESCRIPTION (MySQL, "COM_BINLOG_DUMP")."""
 MOST_BYTES = 15 << 20
-"""Bytes of rows at which a range ends, with the current transaction (min_bytes_sync_commit)."""
+"""Number of bytes of rows after which a range ends, at the end of the current transaction (min_bytes_sync_commit)."""
 
 
 def there(one: MysqlPosition, other: MysqlPosition) -> bool:
-    """Whether the first position is at or after the second in the files of one server, regardless of their GTIDs."""
+    """Whether the first position is at or after the second in the files of one server; GTIDs are ignored."""
     return (one.number, one.offset) >= (other.number, other.offset)
 
 
 def same(one: MysqlPosition, other: MysqlPosition) -> bool:
-    """Whether both are the same position in the files of one server."""
+    """Whether both positions are the same in the files of one server."""
     return (one.number, one.offset) == (other.number, other.offset)
 
 
 class Follower:
-    """Reads consecutive ranges of a stream; `begin` opens a stream at a position."""
+    """Reads consecutive ranges of a stream; the function `begin` opens a stream at a position."""
 
     def __init__(self, begin: Callable[[MysqlPosition], Stream]) -> None:
         self._begin = begin
@@ -275,7 +283,8 @@ class Follower:
     def read(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Ranged]:
         """Read (after, up_to], to the first position at or after `up_to` without an open transaction.
 
-        A caller that stops earlier, at a transaction's end, calls `stop`; otherwise the next range opens a new stream.
+        A caller that stops earlier, at the end of a transaction, calls `stop`; otherwise the next range opens a new
+        stream.
         """
         if there(after, up_to):
             self.here = after
@@ -289,7 +298,7 @@ class Follower:
                 self.close()
                 if fresh:
                     raise
-                fresh = self._open(after)  # an earlier range's connection broke meanwhile: retry once
+                fresh = self._open(after)  # the connection of an earlier range broke meanwhile: retry once
                 continue
             fresh = True
             if item is not None and not isinstance(item, Alive):
@@ -310,15 +319,15 @@ class Follower:
             self.here = stream.here
             return True
         sent = item.sent if isinstance(item, Alive) else None
-        # a heartbeat reports that everything up to a position was sent, with 32 bits of its offset
+        # a heartbeat reports the position up to which everything was sent, with 32 bits of its offset
         if sent is None or (sent.number, sent.offset) < (up_to.number, up_to.offset & _LARGEST_OFFSET):
             return False
         self.here = stream.here.moved(up_to.file, up_to.offset)
         return True
 
     def check(self, after: MysqlPosition) -> None:
-        """Open a stream at `after`, unless the stream is already there: the first events show whether the server's file
-        is that of the position. Raises Trouble (SOURCE OLDER) if not.
+        """Open a stream at `after`, unless the stream is already there. The first events show whether the server's file
+        is the same file as in the position. Raises Trouble (SOURCE OLDER) if not.
         """
         if not self._stand_at(after):
             return
@@ -337,7 +346,7 @@ class Follower:
         return self._stream is not None and self._stream.inside
 
     def _stand_at(self, after: MysqlPosition) -> bool:
-        """Place the stream at `after`; return whether a new stream was opened."""
+        """Make the stream continue at `after`; return whether a new stream was opened."""
         if self._stream is not None and self.here is not None and same(self.here, after):
             return False
         return self._open(after)
@@ -356,7 +365,9 @@ class Follower:
 
 
 class Spool:
-    """The undecoded rows of a range (after, end]; `statement` is one in it that prevents following the table."""
+    """The undecoded rows of a range (after, end]; `statement` is a statement in it that prevents following the
+    table.
+    """
 
     def __init__(self, after: MysqlPosition, width: int = 0) -> None:
         self.after = after
@@ -365,7 +376,7 @@ class Spool:
         self.statement: Statement | None = None
         self.time = after.time
         self.bytes = 0
-        """Bytes of all added rows; `counted`: of the rows up to `end`."""
+        """Number of bytes of all added rows; `counted` is the number of bytes of the rows up to `end`."""
         self.counted = 0
         self._count = self._added = self._blocks = 0
         self._waiting: list[TableRows] = []
@@ -377,7 +388,7 @@ class Spool:
         return bool(self._count) or self.statement is not None
 
     def add(self, item: TableRows) -> None:
-        """Add the rows of an event, which count once `ended` is called after them."""
+        """Add the rows of an event; they belong to the range once `ended` is called after them."""
         self._added += 1
         self._waiting.append(item)
         size = len(item.rows.body)
@@ -396,7 +407,7 @@ class Spool:
         self.end, self._count, self.counted = replace(end, time=self.time), self._added, self.bytes
 
     def rows(self) -> Iterator[TableRows]:
-        """Return the rows that count, from the first; can be iterated again."""
+        """Return the rows up to `end`, from the first row on; can be called again."""
         left = self._count
         if self._file is not None:
             self._file.seek(0)

@@ -1,4 +1,4 @@
-"""Parse a TABLE_MAP event: a table's name, its columns' physical types, and optional metadata. Pure.
+"""Parse a TABLE_MAP event: the name of a table, the physical types of its columns, and optional metadata. Pure.
 
 Names, signs, character sets and labels are optional fields, which MySQL since 8.0.1 and MariaDB since 10.5 write
 according to `binlog_row_metadata`. Sources: MySQL, Table_map_event in the server's Doxygen pages. A YEAR also has a
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from slotkeeper.core.sources.mysql.faults import BinlogError, Damaged, Unsupported
 
 BINARY = 63
-"""The binary collation."""
+"""Number of the binary collation."""
 
 
 class Type:
@@ -43,8 +43,8 @@ CHARACTER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PhysicalColumn:
-    """A column as rows contain it. `code` is the real type (the event has ENUM and SET as STRING); `first` and `second`
-    are the type's parameters: see `_metadata`. None is metadata that the event lacks.
+    """A column in the form that rows contain. `code` is the real type (the event encodes ENUM and SET as STRING);
+    `first` and `second` are the type's parameters, see `_metadata`. Metadata that the event lacks is None.
     """
 
     code: int
@@ -59,9 +59,8 @@ class PhysicalColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableMap:
-    """A table map. `layout` is everything except the table's number: equal layouts have equal decoders.
-
-    `unread` is the reason why the columns cannot be parsed, or ""; it does not affect other tables.
+    """A table map. `layout` is everything except the number of the table: equal layouts have equal decoders. `unread`
+    is the reason why the columns cannot be parsed, or ""; other tables are not affected.
     """
 
     number: int
@@ -130,9 +129,9 @@ def _columns(body: bytes, at: int, stop: int) -> tuple[tuple[PhysicalColumn, ...
 def _metadata(codes: bytes, meta: bytes) -> Iterator[tuple[int, int, int]]:
     """Return (real type, first, second) for each column.
 
-    first and second are: FLOAT, DOUBLE, BLOB and the like (bytes of the value or of its length, 0); VARCHAR and STRING
-    (maximum bytes of the value, 0); ENUM, SET (bytes, 0); NEWDECIMAL (precision, scale); BIT (bytes, bits); the second
-    kind of temporal types (digits of the fraction, 0).
+    Meaning of (first, second) by type: FLOAT, DOUBLE, BLOB and similar (bytes of the value or of its length, 0);
+    VARCHAR and STRING (maximum bytes of the value, 0); ENUM, SET (bytes, 0); NEWDECIMAL (precision, scale); BIT (bytes,
+    bits); TIMESTAMP2, DATETIME2 and TIME2 (digits of the fraction, 0).
     """
     at = 0
     for code in codes:
@@ -152,14 +151,14 @@ def _metadata(codes: bytes, meta: bytes) -> Iterator[tuple[int, int, int]]:
             yield _string(meta[at], meta[at + 1])
             at += 2
         elif code in (Type.TYPED_ARRAY, Type.VECTOR) or code in (Type.NULL, Type.NEWDATE) or 20 < code < 245:
-            # its metadata cannot be skipped, so nothing after it can be read either
+            # the column's metadata cannot be skipped, so nothing after it can be read either
             raise Unsupported(f"a column has the unsupported type {code}", "remove the table from the job")
         else:
             yield code, 0, 0
 
 
 def _string(first: int, second: int) -> tuple[int, int, int]:
-    """Return the real type and the length of a STRING; two bits of the length are in the type's byte.
+    """Return the real type and the length of a STRING; two bits of the length are stored in the type byte.
 
     >>> _string(0xFE, 0x28), _string(0xEE, 0xFC), _string(0xF7, 1)
     ((254, 40, 0), (254, 508, 0), (247, 1, 0))
@@ -199,7 +198,7 @@ def _described(
         )
         for i, one in enumerate(columns)
     )
-    # indexes of whole columns, or (index, prefix length) pairs: a key over a prefix of a column is also a key
+    # indexes of whole columns, or pairs (index, prefix length): a key over a prefix of a column is also a key
     key = _numbers(fields[8]) if 8 in fields else _numbers(fields[9])[::2] if 9 in fields else None
     return said, None if key is None else tuple(key)
 
@@ -228,10 +227,11 @@ def _strings(value: bytes) -> list[bytes]:
 def _collations(
     columns: list[PhysicalColumn], codes: frozenset[int], default: bytes | None, each: bytes | None
 ) -> dict[int, int]:
-    """Return collations by column index: a default with numbered exceptions among these columns, or one for each.
+    """Return collations by column index, from either a default and numbered exceptions, or one for each column.
 
-    Servers differ in whether a geometry counts as a character column, of bytes. If both ways of counting are plausible
-    and their results differ, the result is empty, and information_schema has to supply the collations.
+    Servers differ in whether they count a geometry column as a (binary) character column. If both ways of counting are
+    plausible and give different collations, the result is empty, and the collations have to come from
+    information_schema.
     """
     own = _places(columns, codes)
     wider = _places(columns, codes | {Type.GEOMETRY}) if Type.STRING in codes else own
@@ -246,7 +246,7 @@ def _collations(
 
 
 def _counted(places: tuple[int, ...], default: bytes | None, each: bytes | None) -> dict[int, int]:
-    """Return collations by column; empty if the field has a different number of them."""
+    """Return collations by column index; empty if the field does not have a collation for each of these columns."""
     if each is not None:
         numbers = _numbers(each)
         return dict(zip(places, numbers, strict=True)) if len(numbers) == len(places) else {}

@@ -1,9 +1,9 @@
 """Read a table's current definition from the server: its columns and key, in the form that sinks use.
 
-Sinks get PostgreSQL's types, and each value as the text that PostgreSQL writes. The stream and a copy have to write a
-value identically, or a comparison would report equal rows as different. A TIMESTAMP is a point in time, written in UTC.
-TIME has a range that no other server supports, so it is text. Zero dates are not changed: a sink without zero dates
-rejects their rows.
+Sinks receive PostgreSQL types, and each value in PostgreSQL's text format. The stream and a copy have to write a value
+identically, or a comparison would report equal rows as different. A TIMESTAMP is a point in time and is written in UTC.
+No other server supports the range of TIME, so TIME values are text. Zero dates are not changed: a sink that does not
+support zero dates rejects rows with such dates.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INTEGERS = {
     "int": ("integer", "bigint"),
     "bigint": ("bigint", "numeric(20,0)"),
 }
-"""Types of signed and unsigned integers."""
+"""Sink types of signed and unsigned integers."""
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _SPATIAL = frozenset(
     {
@@ -43,16 +43,17 @@ _SPATIAL = frozenset(
 )
 _LONG_TEXT = frozenset({"tinytext", "text", "mediumtext", "longtext", "json", "enum", "set", "inet4", "inet6"})
 _BY_NUMBER = frozenset({"enum", "set", "bit"})
-"""Types that a server orders by number, not by text."""
+"""Types whose values a server orders by their number, not by their text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
     """A column: its type for sinks, and the conversion of its values to text.
 
-    `spell` is None if the value is already text. `family` makes both ends of a comparison order keys equally. In the
-    expressions, `{0}` is the column's name: `selected` returns the value as the stream does, `ordered` is the order for
-    splitting a table into chunks, and `bound` returns an exact bound. `literal` writes a bound.
+    `spell` is None if the value is already text. `family` ensures that source and target of a comparison order keys in
+    the same way. In the expressions, `{0}` is the column's name: `selected` returns the value as the stream does,
+    `ordered` is the order for splitting a table into chunks, and `bound` returns an exact bound. `literal` writes a
+    bound.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Image:
 
 
 def image_of(column: SchemaColumn) -> Image:
-    """Return a column in the form for sinks. Raises Unsupported with its name for an unsupported type.
+    """Return a column in the form for sinks. Raises Unsupported with the column's name if its type is not supported.
 
     >>> image_of(SchemaColumn("a", "int", "int(10) unsigned", True)).type
     'bigint'
@@ -152,14 +153,14 @@ _PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 def _number(text: str) -> str:
-    """Return a number to be written unquoted into a statement: a string would be compared as a DOUBLE."""
+    """Return a number for use in a statement without quotes, because the server would compare a string as a DOUBLE."""
     if not _PLAIN_NUMBER.fullmatch(text):
         raise ValueError("not a number")
     return text
 
 
 def double_literal(text: str) -> str:
-    """Return a number as a DOUBLE literal: without an exponent it would be a DECIMAL."""
+    """Return a number as a DOUBLE literal; without an exponent, the literal would be a DECIMAL."""
     return f"{float(text)!r}e0" if "e" not in repr(float(text)) else repr(float(text))
 
 
@@ -169,7 +170,7 @@ def _hex(text: str) -> str:
 
 
 def bound_text(image: Image, value: Any) -> str:
-    """Return a key's value as a chunk stores it: bytes as hex digits, every other type as its own text."""
+    """Return a key's value as a chunk stores it: bytes as hexadecimal digits, every other type in its text form."""
     if image.literal is _hex:
         return bytes(value).hex()
     return repr(value) if isinstance(value, float) else str(value)
@@ -181,7 +182,7 @@ def bound_text(image: Image, value: Any) -> str:
 def speller(
     images: Sequence[Image], places: Sequence[int] = (), kept: Sequence[bool] = ()
 ) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """Return a function that converts a row's values at `places` (default: all) to text, those not `kept` to None.
+    """Return a function that converts a row's values at `places` (default: all) to text, and values not `kept` to None.
 
     `images` and `kept` cover the whole row. The function is compiled, because it runs for every row.
 
@@ -210,7 +211,7 @@ SELECT column_name, data_type, column_type, is_nullable, character_set_name, cha
   FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
 """
 _CHARSETS = (
-    # only here does MariaDB list the numbers of its uca1400 collations; MySQL has numbers in the other table
+    # MariaDB lists the numbers of its uca1400 collations only here; MySQL has the numbers in the other table
     "SELECT id, character_set_name FROM information_schema.collation_character_set_applicability",
     "SELECT id, character_set_name FROM information_schema.collations",
 )
@@ -248,7 +249,7 @@ def read_charsets(session: my.Session) -> dict[int, str]:
 
 
 _NO_COLUMN = 1054
-"""ER_BAD_FIELD_ERROR: MySQL's applicability table has no numbers."""
+"""ER_BAD_FIELD_ERROR, which MySQL raises because its applicability table has no collation numbers."""
 
 
 _TABLE = "SELECT table_schema, table_name, table_type, engine FROM information_schema.tables"
@@ -259,7 +260,7 @@ PRIMARY = "PRIMARY"
 
 @dataclass(frozen=True, slots=True)
 class IndexPart:
-    """A column of an index, as in SHOW INDEX: `name` is None for an expression, `prefix` is None for a whole column."""
+    """A column of an index, from SHOW INDEX. `name` is None for an expression, `prefix` is None for a whole column."""
 
     index: str
     unique: bool
@@ -271,9 +272,9 @@ class IndexPart:
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """A table: `schema` and `name` as the server stores them, and as the binlog names it.
+    """A table: `schema` and `name` as the server stores them and as the binlog contains them.
 
-    `kind` is its type in information_schema.TABLES, `engine` its storage engine.
+    `kind` is the table type in information_schema.TABLES, `engine` is the storage engine.
     """
 
     schema: str
@@ -339,7 +340,7 @@ def read_table(session: MysqlSession, table: str) -> TableSeen:
 def read_indexes(session: MysqlSession, table: str) -> list[IndexPart]:
     """Return the columns of a table's indexes, in the server's order; `table` is quoted.
 
-    MySQL, "SHOW INDEX Statement"; later columns differ between the servers.
+    MySQL, "SHOW INDEX Statement"; the columns that follow those read here differ between the servers.
     """
     return [
         IndexPart(
@@ -357,9 +358,9 @@ def read_indexes(session: MysqlSession, table: str) -> list[IndexPart]:
 def key_of(parts: Sequence[IndexPart]) -> tuple[str, list[IndexPart]]:
     """Return the index that identifies rows, and its columns: the primary key, else the first suitable UNIQUE index.
 
-    A suitable index covers whole columns that are NOT NULL; the servers themselves use it if the primary key is missing
-    (MySQL, "Clustered and Secondary Indexes"). The server lists such indexes in the order of their creation, so a new
-    index changes nothing. Hash indexes do not support the ranges of a copy.
+    A suitable index covers whole columns that are NOT NULL; the servers themselves use such an index if there is no
+    primary key (MySQL, "Clustered and Secondary Indexes"). The server lists such indexes in the order of their
+    creation, so a new index changes nothing. Hash indexes are not suitable, because a copy reads ranges of keys.
     """
     indexes: dict[str, list[IndexPart]] = {}
     for part in parts:
@@ -374,7 +375,7 @@ def key_of(parts: Sequence[IndexPart]) -> tuple[str, list[IndexPart]]:
 
 
 def stored_names(session: MysqlSession, table: str) -> tuple[str, str, tuple[str, str]]:
-    """Return schema and name of a table as the server stores them, its type and its storage engine.
+    """Return the schema and name of a table in the form that the server stores, its type and its storage engine.
 
     MySQL, "Identifier Case Sensitivity": with lower_case_table_names 1 the server stores names in lower case, with 2 as
     written. The lookup ignores case if the server does. Raises Refused if the table does not exist or this login cannot
@@ -405,7 +406,7 @@ def key_objections(table: str, key: Sequence[IndexPart]) -> Iterator[Objection]:
 
 
 def server_of(facts: ServerFacts) -> str:
-    """Return an identifier of this server, as far as it has one: MariaDB has no UUID, so its server_id is used."""
+    """Return an identifier of this server: the UUID or, for MariaDB, which has no UUID, the server_id."""
     return facts.variables.get("server_uuid", "") or f"server-{facts.variables.get('server_id', '')}"
 
 

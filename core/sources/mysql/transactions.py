@@ -1,14 +1,15 @@
-"""Group the events of a stream into transactions: which rows count, and where each transaction ends.
+"""Group the events of a stream into transactions: determine which rows take effect, and where each transaction ends.
 
-Reading continues only from a transaction's end: after a TABLE_MAP, the rows of its statement would be lost without an
-error. Rows before a rollback in the same transaction are rejected with an error, because the stream does not show which
-of them count. A change written as a statement has no rows.
+Reading can resume only at the end of a transaction: if it resumed after a TABLE_MAP, the rows of that statement would
+be lost without an error. Rows before a rollback in the same transaction are rejected with an error, because the stream
+does not show which of them take effect. A change written as a statement has no rows.
 
-XA (MySQL, "XA Transactions" and "XA_prepare_event"; MariaDB, "XA Transactions", since 10.5 in the binlog): the stream
+XA (MySQL, "XA Transactions" and "XA_prepare_event"; MariaDB, "XA Transactions", in the binlog since 10.5): the stream
 contains the rows where the transaction is prepared; they take effect where it commits, possibly several files later.
-`PreparedRows` holds a few in memory. All others are read again at the commit, from the start of their event group:
-positions contain these starts (`MysqlPosition.pending`), so a restart loses nothing. A transaction that was prepared
-before the stream started, and that the position does not contain, is searched for in the binlog, newest file first.
+`PreparedRows` holds a limited number of these rows in memory. All others are read again at the commit, from the start
+of their event group: positions contain these starts (`MysqlPosition.pending`), so a restart loses no rows. A
+transaction that was prepared before the stream started, and that the position does not contain, is searched for in the
+binlog, newest file first.
 """
 
 from __future__ import annotations
@@ -52,19 +53,21 @@ Table = tuple[str, str]
 """A table's schema and name."""
 _LOW = 0xFFFFFFFF
 _LARGEST_STEP = 1 << 31
-"""A larger step in the offset is a step back."""
+"""A step in the offset that is larger than this value is a step backwards."""
 MOST_PENDING = 256
-"""Maximum prepared transactions in a position; `PreparedRows` searches the binlog for others."""
+"""Maximum number of prepared transactions in a position; `PreparedRows` searches the binlog for all others."""
 _XA_END = re.compile(r"XA\s+(?:COMMIT|ROLLBACK)\s+X'([0-9A-Fa-f]*)',X'([0-9A-Fa-f]*)',(\d+)")
-"""The end of an XA transaction as both servers write it (MySQL, `XID::serialize`; MariaDB, `get_xid`)."""
+"""Statement that ends an XA transaction, in the format that both servers write (MySQL, `XID::serialize`; MariaDB,
+`get_xid`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """Rows of a wanted table, which count once their transaction has ended. Their event starts `at` of file `number`.
+    """Rows of a wanted table, which take effect once their transaction has ended. Their event starts at offset `at` of
+    file `number`.
 
     `first` is the number of the first image among those with the same position: the offset of their event in the
-    compressed transaction that starts `at`, 0 outside a compressed transaction. `prepared`: they belong to an XA
+    compressed transaction that starts at `at`, 0 outside a compressed transaction. `prepared`: the rows belong to an XA
     transaction.
     """
 
@@ -88,8 +91,9 @@ class Fate(Enum):
 class XaEnd:
     """The state of an XA transaction, set by the event that prepares or ends it.
 
-    `xid` is empty if the transaction is prepared and committed in one phase. `place` is the start of its event group,
-    None if it was prepared before the stream started and the position does not contain it. The event starts `at`.
+    `xid` is empty if the transaction is prepared and committed in one phase. `place` is the start of the transaction's
+    event group, None if it was prepared before the stream started and the position does not contain it. `at` is the
+    offset at which the event starts.
     """
 
     fate: Fate
@@ -102,7 +106,8 @@ class XaEnd:
 class End:
     """The end of a transaction: `position` can be stored. `time` is in seconds since 1970, by the source's clock.
 
-    `rows` is the number of its events with wanted rows. `xa` is set for an XA transaction.
+    `rows` is the number of events in the transaction that have rows of wanted tables. `xa` is set for an XA
+    transaction.
     """
 
     position: MysqlPosition
@@ -127,11 +132,11 @@ Item = TableRows | Statement | End | Alive
 
 
 class Transactions:
-    """Takes the events of one stream in order, from `start` on, and returns the rows of the `wanted` tables.
+    """Processes the events of one stream in order, from `start` on, and returns the rows of the `wanted` tables.
 
-    `by_gtid`: the server chooses where in its files the stream starts, and skips transactions that are done.
-    `key_index` is the name of the index that is the wanted tables' key. `cascades_known`: foreign keys that change rows
-    without row events are allowed. `every`: every statement is returned.
+    `by_gtid`: the server chooses where in its files the stream starts, and skips transactions that are already
+    executed. `key_index` is the name of the index that is the key of the wanted tables. `cascades_known`: foreign keys
+    that change rows without row events are allowed. `every`: every statement is returned.
     """
 
     def __init__(
@@ -175,10 +180,10 @@ class Transactions:
         return MysqlPosition(self._file, self._offset, self._gtids, born=self._born, pending=self._named)
 
     def take(self, event: Event, inside: int | None = None) -> Item | None:
-        """Return the item that results from an event; None if the event alone has no effect.
+        """Process an event and return the resulting item; None if the event alone has no effect.
 
-        `inside` is the event's offset in the compressed transaction taken last, whose events follow it. Raises Damaged
-        if the stream has a gap, Unsupported if rows, or whether they count, cannot be determined.
+        `inside` is the event's offset in the last compressed transaction, whose events follow it. Raises Damaged if the
+        stream has a gap, Unsupported if it cannot be determined what the rows are, or whether they take effect.
         """
         if inside is None:
             self._move(event)
@@ -193,7 +198,7 @@ class Transactions:
         elif isinstance(event, MariaGtid | MysqlGtid):
             self._begin(event)
         elif isinstance(event, MariaGtidList):
-            # the GTIDs that a MariaDB file lists as done before it: known from its start on
+            # a MariaDB file starts with the GTIDs executed before it, so they are known from its start on
             if self._gtids is None and not event.header.is_artificial:
                 self._gtids = MariaState({domain: (server, sequence) for domain, server, sequence in event.last})
                 self._last = replace(self._last, gtids=self._gtids)
@@ -215,7 +220,7 @@ class Transactions:
         return None
 
     def _check_born(self, born: Birth | None) -> None:
-        """Reject another file of the same name: RESET MASTER starts over with the first number."""
+        """Reject a different file with the same name: after RESET MASTER, file numbers start over."""
         known = self._born
         if known is not None and born is not None and known != born:
             raise GoneBack(
@@ -227,7 +232,7 @@ class Transactions:
             self._last = replace(self._last, born=self._born)
 
     def _move(self, event: Event) -> None:
-        """Advance the offset; the low 32 bits of the end in the event's header have to match."""
+        """Advance the offset; the low 32 bits have to match the end offset in the event's header."""
         header = event.header
         if isinstance(event, Rotate):
             if event.file != self._file:
@@ -237,11 +242,11 @@ class Transactions:
                 self._last = self.here
             return
         if header.is_artificial or isinstance(event, Heartbeat) or not header.end:
-            return  # the event is in no file, or a copy of a file's first event
+            return  # the event is not in a file, or is a copy of a file's first event
         reached = self._offset + header.size
         if reached & _LOW != header.end:
-            # by GTID, a server omits transactions that are done; MariaDB omits annotations, which it sends only on
-            # request
+            # by GTID, a server omits transactions that are already executed; MariaDB omits annotations, which it sends
+            # only on request
             leaves_out = self._by_gtid or "MariaDB" in self.server_version
             if not leaves_out or (header.end - reached) & _LOW > _LARGEST_STEP:
                 raise Damaged(
@@ -259,12 +264,12 @@ class Transactions:
         self._pending = event
         self._rows = 0
         self._begins = self._offset - event.header.size
-        # MySQL writes BEGIN after it; a standalone group of MariaDB is one statement, which starts and ends it
+        # MySQL writes BEGIN after a GTID; a standalone group of MariaDB consists of a single statement
         self._open = isinstance(event, MariaGtid) and not event.standalone
         self._xa = isinstance(event, MariaGtid) and event.prepared_xa
 
     def _refuse_again(self, event: MariaGtid, done: MariaState) -> None:
-        """Raise GoneBack for a GTID that is already done: numbers ascend, so the binlog was reset or restored."""
+        """Raise GoneBack for an executed GTID: numbers only increase, so the binlog was reset or restored."""
         server, sequence = done.last.get(event.domain, (0, 0))
         if not self._by_gtid and server == event.server and event.sequence <= sequence:
             raise GoneBack(
@@ -323,7 +328,7 @@ class Transactions:
         return Statement(event.schema, event.text, effect, event.header.time, self._last, ends is not None, said)
 
     def _judged(self, event: Query) -> tuple[Said, Effect]:
-        """Return a statement's tokens, and its possible effect on the wanted tables."""
+        """Return the tokens of a statement, and its possible effect on the wanted tables."""
         try:
             if not event.decoded:
                 return Said(), Effect.UNREAD
@@ -333,7 +338,7 @@ class Transactions:
         return said, judge(said, event.schema, self._wanted, self._key_index, self._cascades_known)
 
     def _decided(self, event: Query, commits: bool) -> End:
-        """Return the end of a transaction that was prepared earlier.
+        """Return the item for the end of a transaction that was prepared earlier.
 
         MariaDB before 10.5 writes no XA PREPARE: there the transaction's rows come first, in the same event group.
         """
@@ -382,19 +387,19 @@ def _created(born: Birth) -> str:
 
 
 KEPT_BYTES = 8 << 20
-"""Maximum bytes of prepared transactions' rows in memory; the others are read again from the binlog."""
+"""Maximum number of bytes of rows of prepared transactions in memory; other rows are read again from the binlog."""
 STRIDE = 32
-"""Low bits of a number for the images of one event; the high bits number the event in its transaction."""
+"""Low bits of an image's number, which count the images of an event; the high bits count the transaction's events."""
 
 Read = Callable[[MysqlPosition], Iterator[Transactions | Item | None]]
 
 
 class PreparedRows:
-    """Takes the items of XA transactions and returns their rows when they commit.
+    """Processes the items of XA transactions and returns their rows when the transactions commit.
 
-    `read` reads the binlog from a position to its end over a separate connection: it returns first the `Transactions`
-    that holds its position, then an item or None for each event. `files` lists the binlog's files. `place` is the name
-    of the source in messages.
+    `read` reads the binlog from a position to its end over a separate connection: it first returns the `Transactions`
+    object that holds the reading position, then an item or None for each event. `files` lists the binlog's files.
+    `place` is the name of the source in messages.
     """
 
     def __init__(self, read: Read, files: Callable[[], list[starts.BinlogFile]], place: str) -> None:
@@ -406,7 +411,7 @@ class PreparedRows:
         self._unsearched: list[str] | None = None
 
     def take(self, item: TableRows | End) -> Iterator[TableRows | End | None]:
-        """Return an item with the rows that take effect with it, in the order in which they take effect."""
+        """Yield an item after the rows that take effect with it, in the order in which these take effect."""
         if isinstance(item, TableRows):
             self.pass_over(item)
             yield None
@@ -420,7 +425,7 @@ class PreparedRows:
         yield item
 
     def pass_over(self, item: TableRows | End) -> None:
-        """Take an item that has already taken effect: its rows are not returned."""
+        """Process an item that has already taken effect; no rows are returned."""
         if isinstance(item, TableRows):
             self._add(item)
         elif item.xa is not None:
@@ -445,7 +450,7 @@ class PreparedRows:
         self._bytes -= sum(len(one.rows.body) for one in rows or ())
 
     def _committed(self, end: End, xa: XaEnd, kept: list[TableRows] | None) -> Iterator[TableRows]:
-        """Return the rows with the position and the time of the commit, which orders them among all other rows."""
+        """Return the rows with the position and time of the commit, because rows are ordered by these."""
         rows = iter(kept) if kept is not None else self._again(end, xa)
         for number, one in enumerate(rows):
             header = replace(one.rows.header, time=end.time)
@@ -469,7 +474,7 @@ class PreparedRows:
         )
 
     def _search(self, end: End, xid: str) -> PendingXa:
-        """Return where a transaction was prepared that neither this stream nor its position contains."""
+        """Return where transaction `xid` was prepared if neither this stream nor its start position contains it."""
         if self._unsearched is None:
             number = end.position.number
             names = [one.name for one in self._files()]
@@ -484,7 +489,7 @@ class PreparedRows:
         return self._found[xid]
 
     def _prepared_in(self, file: str, before: MysqlPosition) -> list[PendingXa]:
-        """Return the transactions that XA prepared in a file, the last first."""
+        """Return the XA transactions that were prepared in a file, in reverse order."""
         found: list[PendingXa] = []
         reading = self._read(MysqlPosition(file, FIRST_OFFSET))
         transactions = next(reading)
@@ -501,7 +506,7 @@ class PreparedRows:
 def read_from(
     connect: Callable[[], my.Session], replica: my.Replica, transactions: Transactions, begin: MysqlPosition
 ) -> Iterator[Transactions | Item | None]:
-    """Read the binlog from a position on, in the form that `PreparedRows` needs. Raises DriverError, BinlogError."""
+    """Read the binlog from a position on; this is the `read` of `PreparedRows`. Raises DriverError, BinlogError."""
     yield transactions
     session = connect()
     try:
@@ -515,7 +520,7 @@ def read_from(
 
 
 def aside(replica: my.Replica) -> my.Replica:
-    """Return another replica for the same lane: a server ends an earlier reader with the same number.
+    """Return a second replica identity for a lane, because a server ends an earlier reader with the same server_id.
 
     >>> aside(my.Replica(1 << 30, "", 1.0)).server_id != 1 << 30
     True

@@ -1,8 +1,8 @@
-"""Convert the bytes of a value to the value that the server's SELECT shows, for the compiled decoders. Pure.
+"""Convert the bytes of a value to the value that a SELECT at the server returns, for the compiled decoders. Pure.
 
-Numbers become int and float, characters str, bytes bytes; decimals, dates, times, sets and JSON become the server's
-text, because Python's types do not support all their values (0000-00-00, -838:59:59.5, DECIMAL(65,30)). TIMESTAMPs are
-in UTC. Sources of the formats: MySQL, decimal2bin in strings/decimal.cc; my_datetime_packed_to_binary,
+Numbers become int and float, characters str, bytes bytes; decimals, dates, times, sets and JSON become strings in the
+server's format, because Python's types do not support all their values (0000-00-00, -838:59:59.5, DECIMAL(65,30)).
+TIMESTAMPs are in UTC. Sources for the formats: MySQL, decimal2bin in strings/decimal.cc; my_datetime_packed_to_binary,
 my_time_packed_to_binary in mysys/my_time.cc. Only MySQL has binary JSON (MariaDB's JSON columns are text):
 sql-common/json_binary.h (the grammar), json_dom.cc (the text: ", " between members, ": " after a key, keys in the
 stored order: by length, then by bytes).
@@ -27,9 +27,9 @@ from slotkeeper.core.sources.mysql.faults import Damaged, Unsupported
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LEFT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-"""Bytes by the number of a decimal's digits that do not fill a group of nine."""
+"""Number of bytes, by the number of digits of a decimal that do not fill a group of nine."""
 _MOST_KEPT = 100_000
-"""Maximum cached texts of dates and times; there are 86,400 times of day."""
+"""Maximum number of cached strings for dates and for times; there are 86,400 times of day."""
 
 
 MOST_DIGITS, MOST_SCALE = 65, 38
@@ -37,7 +37,7 @@ MOST_DIGITS, MOST_SCALE = 65, 38
 
 
 def decimal_bytes(precision: int, scale: int) -> int:
-    """Return the bytes of a DECIMAL(precision, scale). Raises Damaged if no server has such a type."""
+    """Return the number of bytes of a DECIMAL(precision, scale). Raises Damaged if no server has such a type."""
     if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= min(precision, MOST_SCALE):
         raise Damaged(f"decimal({precision},{scale}) is not a valid server type")
     whole = precision - scale
@@ -45,7 +45,7 @@ def decimal_bytes(precision: int, scale: int) -> int:
 
 
 DIGITS = {f"D{count}": tuple(f"{number:0{count}d}" for number in range(10**count)) for count in range(1, 5)}
-"""Texts of groups of up to four digits: a lookup takes a fifth of the time of formatting."""
+"""Strings for groups of up to four digits: a lookup takes a fifth of the time of formatting."""
 
 
 @cache
@@ -69,14 +69,14 @@ def decimal_reader(precision: int, scale: int) -> Callable[[bytes], str]:
 
 
 def decimal_inline(precision: int, scale: int) -> str:
-    """Return the reader of DECIMALs as an expression; a negative number has all its bits inverted."""
+    """Return a Python expression that reads a DECIMAL. In a negative number, all bits are inverted."""
     top, text = _decimal_text(precision, scale)
     negative = f"f'-{text}' if (x := x ^ {2 * top - 1}) >= 0 else ''"
     return f"f'{text}' if (x := number(RAW, 'big') ^ {top}) < {top} else {negative}"
 
 
 def _decimal_text(precision: int, scale: int) -> tuple[int, str]:
-    """Return the sign bit, and the content of an f-string that writes the number x without its sign."""
+    """Return the sign bit, and the content of an f-string that formats the number x without its sign."""
     size = decimal_bytes(precision, scale)
     digits = [9] * (scale // 9) + ([scale % 9] if scale % 9 else [])
     whole = [(precision - scale) % 9] * bool((precision - scale) % 9) + [9] * ((precision - scale) // 9)
@@ -95,7 +95,7 @@ def _decimal_text(precision: int, scale: int) -> tuple[int, str]:
 
 
 class _Texts(dict[int, str]):
-    """Texts of packed dates or times, created on first use."""
+    """Cached strings for packed dates or times, created on first use."""
 
     def __init__(self, make: Callable[[int], str]) -> None:
         super().__init__()
@@ -114,23 +114,23 @@ def _packed_day(packed: int) -> str:
 
 
 DAYS = _Texts(_packed_day)
-"""Texts of year * 13 + month, day: the upper bits of a DATETIME."""
+"""Strings for year * 13 + month, and day: the upper bits of a DATETIME."""
 TIMES = _Texts(lambda packed: f"{packed >> 12:02d}:{packed >> 6 & 63:02d}:{packed & 63:02d}")
-"""Texts of hour, minute, second: the lower 17 bits of a DATETIME."""
+"""Strings for hour, minute and second: the lower 17 bits of a DATETIME."""
 DATES = _Texts(lambda packed: f"{packed >> 9:04d}-{packed >> 5 & 15:02d}-{packed & 31:02d}")
-"""Texts of a DATE's three bytes, including zero and partly zero dates."""
+"""Strings for the three bytes of a DATE, including zero dates and partly zero dates."""
 _UNIX_DAYS = _Texts(lambda days: (_EPOCH + timedelta(days=days)).strftime("%Y-%m-%d"))
 _UNIX_TIMES = _Texts(lambda second: f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}")
 
 
 def fraction_bytes(digits: int) -> int:
-    """Return the bytes of a fraction of a second."""
+    """Return the number of bytes of a fraction of a second."""
     return (digits + 1) // 2
 
 
 @cache
 def datetime_reader(digits: int) -> Callable[[bytes], str]:
-    """Return a reader of a DATETIME with the given fraction digits."""
+    """Return a reader of a DATETIME with this number of fractional-second digits."""
     bits, step = fraction_bytes(digits) * 8, 10 ** (digits % 2)
     mask, form = (1 << bits) - 1, f"0{digits}d"
 
@@ -147,7 +147,7 @@ def datetime_reader(digits: int) -> Callable[[bytes], str]:
 
 
 def datetime_inline(digits: int) -> str:
-    """Return the reader of DATETIMEs as an expression; "" if there is none."""
+    """Return a Python expression that reads a DATETIME; "" if no expression can."""
     if digits not in (0, 6):
         return ""
     bits = fraction_bytes(digits) * 8
@@ -157,7 +157,7 @@ def datetime_inline(digits: int) -> str:
 
 @cache
 def timestamp_reader(digits: int) -> Callable[[bytes], str]:
-    """Return a reader of a TIMESTAMP as UTC; 0 is the server's zero value, not a time."""
+    """Return a reader of a TIMESTAMP in UTC; 0 is the server's zero value, not a point in time."""
     bits, step = fraction_bytes(digits) * 8, 10 ** (digits % 2)
     mask = (1 << bits) - 1
 
@@ -196,7 +196,7 @@ _pack_float = struct.Struct("<f").pack
 
 
 def shortest_float(value: float) -> float:
-    """Return the shortest decimal number that is the same FLOAT.
+    """Return the shortest decimal number that identifies the same FLOAT.
 
     >>> shortest_float(1.100000023841858), shortest_float(16777216.0)
     (1.1, 16777216.0)
@@ -213,12 +213,12 @@ def shortest_float(value: float) -> float:
 
 
 def big_endian(raw: bytes) -> int:
-    """Return the number in a BIT."""
+    """Return the value of a BIT as a number."""
     return int.from_bytes(raw, "big")
 
 
 def label_reader(labels: tuple[str, ...]) -> Callable[[int], str]:
-    """Return a reader of an ENUM; 0 is the server's value for a rejected label: ''."""
+    """Return a reader of an ENUM; 0 is the number of '', which the server stores for an invalid label."""
     texts = ("", *labels)
 
     def read(number: int) -> str:
@@ -230,7 +230,7 @@ def label_reader(labels: tuple[str, ...]) -> Callable[[int], str]:
 
 
 def set_reader(labels: tuple[str, ...]) -> Callable[[bytes], str]:
-    """Return a reader of a SET: its labels in the order of their declaration, '' if there are none."""
+    """Return a reader of a SET: the value's labels in the order of their declaration; '' if it has none."""
 
     def make(number: int) -> str:
         if number >> len(labels):
@@ -242,7 +242,7 @@ def set_reader(labels: tuple[str, ...]) -> Callable[[bytes], str]:
 
 
 def padded(size: int) -> Callable[[bytes], bytes]:
-    """Return a reader of a BINARY(size); the binlog omits the zero bytes at its end."""
+    """Return a reader of a BINARY(size); the binlog omits trailing zero bytes."""
     return lambda raw: raw.ljust(size, b"\0")
 
 
@@ -293,8 +293,8 @@ def uuid(raw: bytes) -> str:
 def unzipped(raw: bytes) -> bytes:
     """Return a value of a COMPRESSED column, which is stored unchanged after one byte, or deflated.
 
-    MariaDB, sql/field.cc: compress_zlib and uncompress_zlib. Inflates at most one byte more than the value claims.
-    Raises Unsupported for another method, Damaged for invalid bytes.
+    MariaDB, sql/field.cc: compress_zlib and uncompress_zlib. Inflates at most one byte more than the size that the
+    value contains. Raises Unsupported for another method, Damaged for invalid bytes.
     """
     if not raw:
         return raw
@@ -352,14 +352,14 @@ CODECS = {
     "utf8mb3": "utf_8",
     "utf8mb4": "utf_8",
 }
-"""Python's codec by a server's character set, if both decode every character identically.
+"""Python codecs by character set of the server, if both decode every character identically.
 
-Verified with MariaDB 10.11, every byte and pair of bytes; `_OTHERWISE` has the few exceptions. eucjpms differs in two
-thousand characters; MariaDB lacks gb18030. armscii8, dec8, geostd8, hp8, keybcs2 and swe7 have no codec: the source
-rejects their columns.
+Verified with MariaDB 10.11 for every byte and every pair of bytes; `_OTHERWISE` has the few exceptions. eucjpms differs
+in two thousand characters; MariaDB lacks gb18030. armscii8, dec8, geostd8, hp8, keybcs2 and swe7 have no codec: the
+source rejects their columns.
 """
 UTF8 = frozenset({"ascii", "utf8", "utf8mb3", "utf8mb4"})
-"""Character sets decoded as UTF-8."""
+"""Character sets that are decoded as UTF-8."""
 _OTHERWISE = {
     "cp866": {"\u2116": "\u207f", "\u00a4": "\u00b2"},
     "greek": {"\u2018": "\u02bd", "\u2019": "\u02bc"},
@@ -375,9 +375,10 @@ Sets")."""
 
 
 def text_reader(charset: str) -> Callable[[bytes], str] | None:
-    """Return a reader of a character set; None if no codec is known to decode it as the server does.
+    """Return a reader of text in a character set; None if no codec is known to decode it in the same way as the server.
 
-    Invalid bytes raise UnicodeDecodeError: a server checks the text that it stores.
+    The reader raises UnicodeDecodeError for invalid bytes; these are not expected, because a server checks the text
+    that it stores.
     """
     if charset == "latin1":
         return lambda raw: raw.decode("ascii") if raw.isascii() else codecs.charmap_decode(raw, "strict", _LATIN1)[0]
@@ -396,14 +397,14 @@ _NUMBERS |= {9: struct.Struct("<q"), 10: struct.Struct("<Q")}
 _DOUBLE, _STRING, _OPAQUE = 11, 12, 15
 _LITERALS = {0: "null", 1: "true", 2: "false"}
 _DEEPEST = 100
-"""Maximum levels of a document (MySQL, "The JSON Data Type")."""
+"""Maximum nesting depth of a JSON document (MySQL, "The JSON Data Type")."""
 _NEWDECIMAL, _DATE, _DATETIME, _TIMESTAMP, _TIME = 246, 10, 12, 7, 11
 _PLAIN = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ESCAPES = str.maketrans({**{chr(code): f"\\u{code:04x}" for code in range(32)}, **_PLAIN})
 
 
 def text_of(raw: bytes) -> str:
-    """Return the text of a binary JSON document; an empty one is JSON's null (MySQL, Field_json::val_json).
+    """Return a binary JSON document as text; an empty document is the JSON value null (MySQL, Field_json::val_json).
 
     Raises Damaged if the bytes are not a document, Unsupported for an opaque value whose text is unknown.
     """
@@ -416,16 +417,17 @@ def text_of(raw: bytes) -> str:
 
 
 class _Room:
-    """The remaining byte budget of a document: its values do not overlap, so together they cannot exceed its size.
+    """The number of bytes that can still be read from a JSON document. Values do not overlap, so together they cannot
+    exceed the document's size.
 
-    Without this budget, a few bytes that refer to one another, each twice, would be read endlessly.
+    Without this limit, reading a few bytes that refer to one another, each twice, would never end.
     """
 
     def __init__(self, size: int) -> None:
         self._left = size
 
     def take(self, size: int) -> None:
-        """Take the bytes of a value, a key or a string from the budget; raises Damaged if it is used up."""
+        """Subtract the size of a value, a key or a string; raises Damaged if fewer bytes are left."""
         self._left -= size
         if self._left < 0:
             raise Damaged("a JSON document has overlapping values")
@@ -480,7 +482,7 @@ def _container(kind: int, body: bytes, at: int, room: _Room, depth: int) -> str:
 
 
 def _entry(body: bytes, at: int, entry: int, size: int, stop: int, room: _Room, depth: int) -> str:
-    """Return the text of a member: its value is in the entry if it fits, else at an offset from the container."""
+    """Return a member as text. Its value is in the entry if it fits, else at an offset from the container's start."""
     kind = body[entry]
     if kind in (_LITERAL, 5, 6) or (size == 4 and kind in (7, 8)):
         return _value(kind, body, entry + 1, room, depth + 1)
@@ -497,7 +499,7 @@ def _slice(body: bytes, at: int, size: int) -> bytes:
 
 
 def _length(body: bytes, at: int) -> tuple[int, int]:
-    """Return a length of up to five bytes of seven bits, the lowest first, and the offset of its value."""
+    """Return a length of up to five bytes of seven bits, lowest bits first, and the offset of the value after it."""
     size = 0
     for number in range(5):
         size |= (body[at + number] & 0x7F) << 7 * number
@@ -536,7 +538,7 @@ def _time(packed: int) -> str:
 
 _MOMENTS: dict[int, Callable[[int], str]] = {_DATE: _date, _DATETIME: _moment, _TIMESTAMP: _moment, _TIME: _time}
 _BYTES = frozenset({15, 16, 249, 250, 251, 252, 253, 254})
-"""VARCHAR, BIT, BLOBs and binary strings: the server writes them as base64 with the number of their type."""
+"""Types VARCHAR, BIT, BLOBs and binary strings, which the server writes as base64 with the type number."""
 
 
 def quoted(text: str) -> str:
@@ -549,8 +551,8 @@ def quoted(text: str) -> str:
 
 
 def double_text(value: float) -> str:
-    """Format a double as the server does in JSON: shortest digits, an exponent outside 1e-15 to 1e15 (above only if all
-    digits are before the point), ".0" after a whole number (my_gcvt in strings/dtoa.cc).
+    """Format a double as the server does in JSON: shortest digits, an exponent outside 1e-15 to 1e15 (above 1e15 only
+    if all digits are before the decimal point), ".0" after a whole number (my_gcvt in strings/dtoa.cc).
 
     >>> [double_text(one) for one in (1.5, 2.0, 1e20, 1e-7, -0.0, 123456789012345680.0)]
     ['1.5', '2.0', '1e20', '0.0000001', '-0.0', '1.2345678901234568e17']

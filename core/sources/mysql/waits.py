@@ -1,11 +1,11 @@
-"""Waits at MySQL or MariaDB for a metadata lock of a job's session, as far as the login can see them.
+"""Sessions that wait at MySQL or MariaDB for a metadata lock held by a job's session, if the login can see them.
 
 MySQL, "Metadata Locking": a transaction holds the metadata locks of the tables that it has used until it ends. A DDL
-waits for them, at most for lock_wait_timeout, and every later statement on the table waits after the DDL. MySQL, "The
-INFORMATION_SCHEMA PROCESSLIST Table": without PROCESS, a login sees only its own sessions. The holder comes from
-performance_schema.metadata_locks, or from MariaDB's plugin METADATA_LOCK_INFO. Without both, the holder is a
-transaction of the job's login that is older than the wait, unless another login has a transaction that is as old. While
-no session waits, the reader queries only the list of sessions.
+statement waits for these locks, for at most lock_wait_timeout, and every later statement on the table waits for the DDL
+statement. MySQL, "The INFORMATION_SCHEMA PROCESSLIST Table": without PROCESS, a login sees only its own sessions. The
+holder of a lock is read from performance_schema.metadata_locks, or from MariaDB's plugin METADATA_LOCK_INFO. If neither
+is available, the holder is assumed to be a transaction of the job's login that is older than the wait, unless another
+login has a transaction that is as old. While no session waits, the reader queries only the list of sessions.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from slotkeeper.core.sources.waits import EVERY, said
 
 SECONDS = 2.0
 """Time limit in seconds of each statement."""
-_WAITING = (  # a statement can have megabytes, and names its table first
+_WAITING = (  # a statement can have a size of megabytes; the table's name comes first
     "SELECT id, user, db, state, time, LEFT(info, 4096) FROM information_schema.processlist"
     " WHERE state LIKE 'Waiting for table%%' AND id <> CONNECTION_ID() ORDER BY time DESC, id"
 )
 _PROCESS = "SELECT COUNT(*) FROM information_schema.innodb_cmp"
-"""MySQL and MariaDB, "INNODB_CMP": reading it needs PROCESS."""
+"""Query that needs the PROCESS privilege (MySQL and MariaDB, "INNODB_CMP")."""
 _LIMIT = "SELECT @@GLOBAL.lock_wait_timeout"
 _BY_SCHEMA = (
     "SELECT DISTINCT CONCAT(g.object_schema, '.', g.object_name), h.processlist_id, h.processlist_user, a.attr_value,"
@@ -59,19 +59,20 @@ _OURS = (
     " WHERE state LIKE 'Waiting for table%%' AND id <> CONNECTION_ID() ORDER BY id"
 )
 _MILLISECONDS, _SECONDS = "time_ms", "time * 1000"
-"""MySQL reports only whole seconds."""
+"""Expressions for the waiting time in milliseconds; MySQL reports only whole seconds."""
 _STARTED = "SELECT UNIX_TIMESTAMP() - variable_value FROM {schema}.global_status WHERE variable_name = 'Uptime'"
 _SCHEMAS = ("performance_schema", "information_schema")
-"""The schema of the status variables in MySQL, and in MariaDB."""
+"""Schemas that contain the status variables: of MySQL, and of MariaDB."""
 _MAY_KILL = (
     "SELECT COUNT(*) FROM information_schema.user_privileges WHERE grantee = %s"
     " AND privilege_type IN ('CONNECTION_ADMIN', 'CONNECTION ADMIN', 'SUPER')"
 )
 _NOT_OURS = ("1095", "1227")
-"""Errors of a KILL that the login is not allowed: the right may be of another session, or the thread of a
+"""Errors of a KILL that the server denies: the privilege may belong to another session, or the thread to a
 SYSTEM_USER."""
 SAME_START = 2.0
-"""Seconds by which two readings of the same server start may differ: the server's age is in whole seconds."""
+"""Maximum difference in seconds between two readings of the same server's start time: the server reports its uptime in
+whole seconds."""
 _ROWS_ONLY = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|CALL|SET|LOAD)\b", re.IGNORECASE)
 _ENDS = "KILL {}"
 _TELLS = "`INSTALL SONAME 'metadata_lock_info'` on MariaDB, or performance_schema on MySQL, shows the holder"
@@ -79,17 +80,19 @@ _TELLS = "`INSTALL SONAME 'metadata_lock_info'` on MariaDB, or performance_schem
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A session that waits for a table; `statement` has no comments, and is "" if it is hidden."""
+    """A session that waits for a table; `statement` is its statement without comments, "" if the statement is
+    hidden.
+    """
 
     session: Blocker
     schema: str
     statement: str
     seconds: float
     folded: str
-    """The statement, case-folded: a cheap check rules out most of many tables."""
+    """The case-folded statement, for a cheap check that rules out most tables."""
 
     def waits_at(self, table: str) -> bool:
-        """Whether the statement names a table; a name without a schema is in the session's schema."""
+        """Whether the statement names this table; a name without a schema belongs to the session's schema."""
         schema, _, name = table.rpartition(".")
         if name.casefold() not in self.folded:
             return False
@@ -124,11 +127,12 @@ class MysqlWaits:
         return self._before
 
     def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
-        """Return session `pid` if it is a waiting DDL after which a session of the job's login waits.
+        """Return session `pid` if it waits with a DDL statement and a session of the job's login waits after it.
 
         MySQL and MariaDB, "KILL": with CONNECTION_ADMIN (MariaDB: CONNECTION ADMIN), or SUPER, a login can end any
-        session, otherwise only its own. KILL takes no condition, so the session is checked right before. A server
-        reuses a session's number only after a restart, so the server's start time replaces the session's.
+        session, otherwise only its own. KILL has no condition, so the session is checked right before. A server reuses
+        the number of a session only after a restart, so the server's start time is compared instead of the session's
+        start time.
         """
         unit = _MILLISECONDS if self._session.facts.is_mariadb else _SECONDS
         rows = self._session.rows(_OURS.format(time=unit), (), SECONDS)
@@ -170,7 +174,7 @@ class MysqlWaits:
         return next((float(rows[0][0]) for rows in found if rows), None)
 
     def _answer(self, statement: str) -> list[Any] | None:
-        """Return the rows; None if the server has no such list, or this login cannot read it."""
+        """Return the rows; None if the queried table does not exist, or this login cannot read it."""
         try:
             return self._session.rows(statement, (), SECONDS)
         except Unreachable:
@@ -208,15 +212,17 @@ class MysqlWaits:
                 )  # fmt: skip
 
     def _owners(self, now: float) -> list[tuple[str, Blocker]]:
-        """Return (table, session) for sessions with a table's metadata lock; the table is "" if unknown."""
+        """Return (table, session) for each session that holds a metadata lock of a table; the table is "" if
+        unknown.
+        """
         for statement in (_BY_SCHEMA, _BY_PLUGIN, _BY_TRANSACTION):
             rows = self._answer(statement)
-            if rows or (rows is not None and statement is not _BY_SCHEMA):  # an empty result: the instruments are off
+            if rows or (rows is not None and statement is not _BY_SCHEMA):  # if empty, the instruments are off
                 return [(str(table), _session(now, *columns)) for table, *columns in rows]
         return []
 
     def _is_own(self, one: Blocker) -> bool:
-        """Whether a session is of this login, if the server does not report its application name (MariaDB)."""
+        """Whether a session belongs to this login and the server does not report its application name (MariaDB)."""
         return one.application is None and one.user == self._user
 
 

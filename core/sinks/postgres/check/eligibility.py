@@ -32,7 +32,7 @@ _OTHER_COLUMN = "map the column to another name in the channel's `columns`"
 class TargetColumn:
     """A column of the target; `base` is set for a domain, `refuses_null` if that domain is NOT NULL.
 
-    `generated`: it accepts no explicit value; `computed`: the server computes it from other columns.
+    `generated`: the column accepts no explicit value; `computed`: the server computes it from other columns.
     """
 
     type: str
@@ -46,9 +46,9 @@ class TargetColumn:
 
 @dataclass(frozen=True, slots=True)
 class TargetKey:
-    """A unique index; `plain`: over all rows and columns only; `constraint`: empty for a bare index.
+    """A unique index; `plain`: without predicate and expressions; `constraint`: empty if the index has none.
 
-    A key that is not `valid` is incomplete, like that of a partitioned table before each partition has its own.
+    A key that is not `valid` is incomplete, like the index of a partitioned table before each partition has its own.
     """
 
     index: str
@@ -66,7 +66,7 @@ class TargetFacts:
     `folding`: columns whose collation treats different texts as equal. `functions`: (constraint, index or column,
     function, its schema as SQL) for functions whose bodies resolve names by their caller's search_path. `casts`:
     implicit casts, as (column, function). `inheritors`: tables that inherit from a table that is not partitioned.
-    `sharers`: (target, job) for jobs that write to a table above or below this one.
+    `sharers`: (target, job) for jobs that write to a parent table or a partition of this one.
     """
 
     kind: str
@@ -90,7 +90,7 @@ class TargetFacts:
 class Partition:
     """A partition on any level: its own facts; of its columns, only those that are stricter than the target's.
 
-    The facts exclude what it has only through its table: a copied trigger, a key, a part of an index.
+    The facts exclude what the partition only inherits from its table: a copied trigger, a key, a part of an index.
     """
 
     name: str
@@ -135,7 +135,7 @@ def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> Ta
         place = {"oid": oid, "oids": [oid, *inner]}
         every = _own_facts(cursor, session, place)
         if oid not in every:
-            return None  # dropped since it was found
+            return None  # it was dropped meanwhile
         stricter: dict[int, dict[str, TargetColumn]] = defaultdict(dict)
         for at, column, needed, computed in _rows(cursor, session, "stricter", place) if inner else ():
             stricter[at][column] = TargetColumn("", needed, False, computed, computed)
@@ -143,7 +143,7 @@ def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> Ta
         for one in wanted:
             for kind, base, parts in _rows(cursor, session, "type", {"type": one.name})[:1]:
                 types[one.name] = UserType(one.name, kind, base, tuple(parts))
-        # partitions of DWS are not tables, so no target is part of another
+        # partitions of DWS are not tables, so no target is a partition of another target
         within, sharers = {"oid": oid, "schema": session.schema.string}, Rows()
         if not session.dialect.plain and _rows(cursor, session, "lies_in_a_tree", within):
             sharers = _rows(cursor, session, "sharers", within)
@@ -164,7 +164,7 @@ def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> Ta
 
 
 def _own_facts(cursor: pg.Cursor, session: SinkSession, place: dict[str, Any]) -> dict[int, TargetFacts]:
-    """Return the facts of the target and its partitions, by oid, in as many statements as for one table."""
+    """Return the facts of the target and its partitions, by oid, with as many statements as for a single table."""
 
     def of(name: str) -> dict[int, list[tuple[Any, ...]]]:
         found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
@@ -227,7 +227,7 @@ def objections(
             what = f"has key column {name!r} whose type has an implicit cast, which runs {function} as the job's login"
             yield _objection(target, what, "drop the cast (DROP CAST), or recreate it AS ASSIGNMENT")
     for column in identity.columns if options.quarantines else ():
-        # a quarantined row is found again by its key's text, so equal keys must have one text
+        # a quarantined row is found by the text of its key, so equal keys must have the same text
         if column.name in target.key and not form(column.type, identity):
             what = f"stores key column {column.name!r} as {column.type}, whose equal values can have different texts"
             yield _objection(target, f"{what}: the job cannot quarantine its rows", 'set on_bad_row = "stop"')
@@ -260,7 +260,7 @@ def _other_objections(
 def _partition_objections(
     target: TargetTable, part: Partition, facts: TargetFacts, options: SinkOptions
 ) -> Iterator[Objection]:
-    """Yield objections to one partition; a row's defaults are those of the table in the statement, the target."""
+    """Yield objections to one partition; a row's defaults are those of the target, which the statement names."""
     filled = {
         name: replace(it, filled=facts.columns[name].filled)
         for name, it in part.facts.columns.items()
@@ -308,7 +308,7 @@ def table_objections(name: str, facts: TargetFacts, mapped: Sequence[str] = ()) 
 
 
 def _own_objections(subject: str, name: str, facts: TargetFacts) -> Iterator[Objection]:
-    """Yield objections to one table's triggers, rules and similar, for the target or a partition of it."""
+    """Yield objections to one table's triggers, rules and similar objects, for the target or a partition of it."""
     spelled = dotted(name)
     if facts.persistence != "p":
         what = f"{subject} is not a logged table: a crash would empty it, but not its progress rows"
@@ -337,7 +337,7 @@ def _looking_up(subject: str, owner: str, function: str, schema: str) -> Objecti
 def made_objections(name: str, identity: TableIdentity, session: SinkSession) -> list[Objection]:
     """Return objections to creating the target `name`: to its names, and to types that the sink lacks.
 
-    For DWS only user-defined types are checked: PostgreSQL has its built-in ones.
+    On DWS, only user-defined types are checked: built-in types of the source are built in there, too.
     """
     with session.transaction() as cursor:
         longest, system = _rows(cursor, session, "names", {})[0]
@@ -360,7 +360,7 @@ def made_objections(name: str, identity: TableIdentity, session: SinkSession) ->
 
 
 def name_objections(target: str, columns: Sequence[str], longest: int, system: Collection[str]) -> Iterator[Objection]:
-    """Yield objections to a table's names: too long for the sink, which cuts them, or names of its system columns.
+    """Yield objections to a table's names: too long for the sink, which truncates them, or system columns' names.
 
     PostgreSQL, "Identifiers and Key Words" (NAMEDATALEN) and "System Columns".
 
@@ -383,12 +383,12 @@ def name_objections(target: str, columns: Sequence[str], longest: int, system: C
 
 
 def made_type(spelled: str, identity: TableIdentity, dialect: SinkDialect) -> str:
-    """Return a new column's type: a domain's base, whose text is the same, else the source's, by its sink name."""
+    """Return the type of a new column, as the sink names it: for a domain its base type, whose text is the same."""
     return dialect.spelled(identity.plain(spelled))
 
 
 def collations(cursor: pg.Cursor, session: SinkSession, names: Sequence[str]) -> set[str]:
-    """Return those of these collations (SQL text with their schemas) that the sink supports for a created column."""
+    """Return the collations among `names` (SQL text with schemas) that the sink supports for a created column."""
     if not names:
         return set()
     return {str(name) for (name,) in _rows(cursor, session, "collations", {"names": sorted(set(names))})}
@@ -438,7 +438,7 @@ def _user_type_objections(
     identity: TableIdentity,
     facts: TargetFacts,
 ) -> Iterator[Objection]:
-    """Yield objections to a column of a user-defined type that the sink needs; `spelled`: both, without domains."""
+    """Yield objections to a column of a user-defined type that the sink needs; `spelled`: both types, no domains."""
     alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(column.name)}"
     wanted, has = spelled
     if has != wanted:

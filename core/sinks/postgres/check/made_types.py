@@ -30,7 +30,7 @@ def cure(one: UserType, identity: TableIdentity, lacks: Callable[[str], bool]) -
 
 
 def same(source: UserType, known: UserType, identity: TableIdentity, there: Iterable[UserType]) -> bool:
-    """Whether the sink's type of this name holds every value of the source's; enum labels are checked elsewhere."""
+    """Whether the sink's type can store every value of the source's type; enum labels are checked elsewhere."""
     if source.kind != known.kind:
         return False
     if source.kind == "m":  # its range determines its values
@@ -42,7 +42,7 @@ def same(source: UserType, known: UserType, identity: TableIdentity, there: Iter
     if source.kind == "c":
         ours = [_attribute(one, identity.plain) for one in source.parts]
         return ours == [_attribute(one, plain) for one in known.parts]
-    # a base type has no base, and a text that is only compared need not be SQL
+    # the base of a base type is empty, and strings that are only compared need not be valid SQL
     return pg_types.at_postgres(identity.plain(source.base)) == pg_types.at_postgres(plain(known.base))
 
 
@@ -55,7 +55,7 @@ def pasteable(statement: str) -> str:
     r"""Return the statement with Unicode escapes for characters that no terminal shows; pasted, it means the same.
 
     A text with a backslash is escaped, too: a session in which a backslash is an escape character rejects U&
-    (PostgreSQL, "String Constants with Unicode Escapes"), so that no text ends earlier there.
+    (PostgreSQL, "String Constants with Unicode Escapes"), so that no string ends too early there.
 
     >>> pasteable("SELECT 'a\x1b', 'o''k'"), pasteable("SELECT 'plain'")
     ("SELECT U&'a\\001b', 'o''k'", "SELECT 'plain'")
@@ -102,7 +102,7 @@ def _statement(one: UserType, identity: TableIdentity) -> str:
         parts = [_attribute(part, identity.plain) for part in one.parts]
         if not one.table:
             return f"CREATE TYPE {one.name} AS ({', '.join(parts)})"
-        # a type of this name would block the mirror of the table itself
+        # create the table: a type with its name would prevent mirroring the table itself
         key = [f"PRIMARY KEY ({', '.join(map(quoted, one.key))})"] if one.key else []
         return f"CREATE TABLE {one.name} ({', '.join([*parts, *key])})"
     if one.kind == "r":

@@ -25,13 +25,14 @@ from slotkeeper.core.sqltext import statements
 SQL_BOOK: Book = ("slotkeeper.core.sinks.postgres.check", "seen.sql")
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 LIMIT_MS, LOCK_MS, LOCKED_MS = 10_000, 500, 50
-"""Milliseconds of a check's statement, of its lock wait, and of the lock wait for a target that was locked at the last
-check: a lock on a target delays the target's steps as well. The check queries such a target on its own."""
+"""Time limits of a check in milliseconds: of its statement, of its lock wait, and of its lock wait for a target that
+was locked at the last check, because a lock on a target also delays the target's steps. Such a target is queried
+separately."""
 _GONE = ("42P01", "3F000")
 """SQLSTATEs of a missing table and a missing schema."""
 _IS_LOCKED = "55P03"
 _UNSEEN = ("42501", _IS_LOCKED, "57014")
-"""SQLSTATEs of a missing right, a lock not granted in time, and a statement timeout."""
+"""SQLSTATEs of a missing privilege, a lock not granted in time, and a statement timeout."""
 _ABSENT = dict.fromkeys(PARTS, "")
 
 
@@ -45,7 +46,7 @@ class PostgresTargets:
         """Source tables whose targets were locked at the last check."""
 
     def read(self, asked: Sequence[Asked]) -> dict[str, TargetSeen | SlotkeeperError]:
-        """Return each target's state by source table, in one statement; if that fails, one by one, with the errors."""
+        """Return each target's state by source table, in one statement; if that fails, one by one, with errors."""
         locked = [one for one in asked if one.job.channel.source_table in self._locked]
         found = self._read([one for one in asked if one not in locked], LOCK_MS)
         for one in locked:
@@ -72,7 +73,7 @@ class PostgresTargets:
             return found
 
     def _exchanged(self, asked: Sequence[Asked], lock_ms: int) -> dict[str, TargetSeen]:
-        """Return the targets that are another table than recorded: catalogs show it even if rows cannot be read."""
+        """Return the targets that are not the recorded table; catalogs show that even if rows cannot be read."""
         with self._session.transaction() as cursor:
             _limit(cursor, lock_ms)
             found = read(self._session, cursor, asked, blind=True)
@@ -128,19 +129,19 @@ def read(
 
 
 def _sure(session: SinkSession, cursor: pg.Cursor, one: Asked, now: TargetSeen) -> bool:
-    """Whether the presence of an older row is certain, if the storage is new and the statistics count no row."""
+    """Whether an older row certainly exists, although the storage is new and the statistics count no row."""
     since = one.since
     if since is None or not since.snapshot or now.counted or since.files == now.files:
         return True
     if since.members != now.members:
-        return True  # a partition was added or removed: that alone changes the files
+        return True  # a partition was added or removed: this also changes the files
     table = Identifier(*one.job.channel.target.split(".", 1))
     asked = {"snapshot": since.snapshot, "own": since.own, "oid": since.oid}
     return bool(session.run(cursor, "sure", asked, SQL_BOOK, table=table).fetchall()[0][0])
 
 
 def _parted(session: SinkSession, cursor: pg.Cursor, gone: set[int]) -> bool:
-    """Whether rows may have been lost with members of a tree: a member was dropped, or contains rows."""
+    """Whether rows may have been lost with removed members of a table's tree: one was dropped, or contains rows."""
     still = session.run(cursor, "still", {"members": list(gone)}, SQL_BOOK).fetchall()
     if len(still) < len(gone):
         return True
@@ -196,8 +197,8 @@ def _seen(row: tuple[object, ...], mirrored: Sequence[str]) -> TargetSeen:
 def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> tuple[TargetSeen | None, bool]:
     """Return the newest record in the lanes of a slot's table, and whether a copy is due, which needs no record.
 
-    If no copy is in progress but the record has one, that copy was undone: the record then shows the state that
-    continued streaming would find.
+    If the record contains a copy but no copy is in progress, that copy was undone: the record then shows the state that
+    streaming would find if it continued.
     """
     found = session.run(cursor, "recorded", asdict(lane), SQL_BOOK).fetchall()
     states = {LaneState(state) for _, state in found}
@@ -218,7 +219,7 @@ def written_down(session: SinkSession, cursor: pg.Cursor, place: Mapping[str, st
 def renew(session: SinkSession, cursor: pg.Cursor, job: JobSpec, columns: Sequence[str], copying: str = "") -> None:
     """Record the target's state in the open transaction, which has changed it or its rows, or starts a copy.
 
-    A copy that starts records what would be wrong if it were undone; its end removes that.
+    The start of a copy records the problem that the target would have if the copy were undone; its end removes it.
     """
     key, earlier = job.lane_key(), None
     if copying:

@@ -1,12 +1,13 @@
-"""The target table: creation, checks, the exchange after a copy, and alterations when the source's columns change.
+"""Creates and checks the target table, swaps it after a copy, and alters it when the source's columns change.
 
 PostgreSQL, ALTER TABLE: a type changes automatically through an implicit or assignment cast, otherwise through USING.
-Without a known cast, for example from text, the column is emptied and the copy writes its values. A new column is added
-without NOT NULL for any source: existing rows have no value for it until the copy writes them again, and the source
-sends no row without a value.
-DWS, ALTER TABLE (column-store tables, and so HStore tables): supports ADD COLUMN, ALTER TYPE, DROP COLUMN and DROP NOT
-NULL; USING accepts constants and the column itself, and ADD COLUMN needs its own statement. GAUSS-00781, GAUSS-00836: a
-distribution column cannot be dropped, and its type cannot be altered; created targets are distributed by their key.
+If no such cast is known, for example from text, the column is emptied and the copy writes its values. A new column is
+always added without NOT NULL, because existing rows have no value in it until the copy writes them again. The source
+itself never sends a row without a value for a NOT NULL column.
+DWS, ALTER TABLE (column-store tables, and so HStore tables): ADD COLUMN, ALTER TYPE, DROP COLUMN and DROP NOT NULL are
+supported; USING accepts constants and the column itself, and ADD COLUMN needs its own statement. GAUSS-00781,
+GAUSS-00836: a distribution column cannot be dropped, and its type cannot be altered; created targets are distributed by
+their key.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 
 
 def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
-    """Return the target of a one-to-one channel: the source's columns by the channel's mapping, or all by name."""
+    """Return the target of a one-to-one channel, with columns mapped by the channel, or all columns by name."""
     image = image_of(channel, identity)
     keys = {column.name: column.type for column in image.columns if column.name in image.key}
     loose = tuple(name for name, type_ in keys.items() if not pg_types.exact(type_))
@@ -45,9 +46,9 @@ def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
 
 
 def seen(session: SinkSession, target: TargetTable) -> TargetTable:
-    """Return the target with the facts that only the server knows: its kind, its columns' types, and its own columns.
+    """Return the target with details read from the server: its kind, its column types, and its own columns.
 
-    Columns that the server computes from the mirrored ones do not count as its own.
+    Generated columns that are computed from mirrored columns do not count as the target's own columns.
     """
     there = eligibility.columns(session, target.name)
     others = tuple(name for name, it in there.items() if name not in target.columns and not it.computed)
@@ -58,7 +59,7 @@ def seen(session: SinkSession, target: TargetTable) -> TargetTable:
     made = any("." in base_of[name] for name in target.key if name in there)
     found = eligibility.operators(session, target.name, target.key) if made else {}
     signs = tuple(found.get(name, {}).get("=", "=") for name in target.key)
-    named = zip(target.key, target.forms, strict=False)  # the target of a test rig has no forms
+    named = zip(target.key, target.forms, strict=False)  # the target in a test setup has no forms
     forms = tuple(pg_types.form_at(base_of.get(name, ""), form) for name, form in named)
     strict = all(there[name].needed for name in target.key if name in there)
     known = replace(target, loose=loose, others=others, types=spelled, bases=bases, strict_key=strict)
@@ -80,7 +81,7 @@ def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
         key = SQL("PRIMARY KEY ({})").format(SQL(", ").join(map(Identifier, identity.key)))
         schema, dot, _ = name.partition(".")
         if dot:
-            # IF NOT EXISTS requires the right to create schemas even if the schema exists
+            # IF NOT EXISTS requires the privilege to create schemas even if the schema exists
             cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
             if not cursor.fetchone():
                 cursor.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
@@ -91,11 +92,11 @@ def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
 
 
 def _made_columns(cursor: pg.Cursor, session: SinkSession, identity: TableIdentity) -> list[pg.sql.Composable]:
-    """Return the column definitions: name, type, collation if the sink has it, and NOT NULL.
+    """Return the column definitions: name, type, collation (if it exists at the sink), and NOT NULL.
 
-    NOT NULL holds under every filter, mapping and write mode: each write contains a whole row of the source, and old
-    images, which contain only the key, only delete rows. DWS, CREATE TABLE: COLLATE follows the type, and the column
-    constraints of a column-store table are NULL, NOT NULL and DEFAULT.
+    NOT NULL is safe with every filter, mapping and write mode: each write contains a whole source row, and old images,
+    which contain only the key, are used only to delete rows. DWS, CREATE TABLE: COLLATE follows the type, and the
+    column constraints of a column-store table are NULL, NOT NULL and DEFAULT.
     """
     wanted = [column.collation for column in identity.columns if column.collation]
     known = eligibility.collations(cursor, session, wanted)
@@ -109,7 +110,7 @@ def _made_columns(cursor: pg.Cursor, session: SinkSession, identity: TableIdenti
 
 
 def check(session: SinkSession, target: TargetTable, identity: TableIdentity, options: SinkOptions) -> None:
-    """Raise Refused if the target cannot hold the source's rows; `identity`: the source's image (`image_of`)."""
+    """Raise Refused if the target cannot hold the source's rows; `identity` is the source's image (`image_of`)."""
     if options.write_mode == "copy_merge" and session.ready().server_version < session.dialect.merges_since:
         what = 'write_mode = "copy_merge" needs PostgreSQL 15 or later at the sink'
         raise Refused(what, 'set write_mode = "auto", which does the same', where="sink")
@@ -160,7 +161,8 @@ def drop_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
 def make_shadow(cursor: pg.Cursor, target: TargetTable, checked: bool) -> None:
     """Create an empty table beside the target for a replacing copy.
 
-    `checked`: with the target's checks, so that a row that violates one is found in its chunk, not at the exchange.
+    With `checked`, the shadow has the target's check constraints, so that a violation is found in its chunk and not
+    during the exchange.
     """
     checks = SQL(" INCLUDING CONSTRAINTS" if checked else "")
     made = SQL("CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS{})")
@@ -179,7 +181,7 @@ def exchange_shadow(cursor: pg.Cursor, target: TargetTable, options: SinkOptions
 
 
 def _refuse_altered(cursor: pg.Cursor, target: TargetTable) -> None:
-    """Raise Refused if a column's type has changed since the shadow table was created like it.
+    """Raise Refused if a column's type has changed since the shadow table was created from the target.
 
     PostgreSQL would silently round and truncate the copied values (CREATE CAST, "assignment"). After the TRUNCATE, no
     other session can alter the target.
@@ -204,10 +206,10 @@ def has_shadow(session: SinkSession, target: TargetTable) -> bool:
 
 _SQL: Book = ("slotkeeper.core.sinks.postgres.check", "eligibility.sql")
 _AUTOMATIC = ("i", "a")
-"""pg_cast.castcontext of implicit and assignment casts."""
+"""Values of pg_cast.castcontext for implicit and assignment casts."""
 _EMPTIED = " USING NULL"
 _TEXTS = "S"
-"""pg_type.typcategory of string types: a value assigned to a column of such a type is cast automatically."""
+"""Value of pg_type.typcategory for string types: a value assigned to a string column is cast automatically."""
 
 
 def reshape(
@@ -217,13 +219,13 @@ def reshape(
     old: Sequence[Column] | None,
     options: SinkOptions,
 ) -> Reshape:
-    """Return how to alter the channel's target so that it fits the source; create and alter nothing.
+    """Return how to alter the channel's target so that it fits the source; this function itself changes nothing.
 
-    `old`: the source's columns when the target last matched, or None if unknown. With None, columns that the source
-    dropped look like the target's own columns and are not dropped.
+    `old` contains the source's columns when the target last matched, or None if unknown. With None, columns that were
+    dropped at the source cannot be distinguished from the target's own columns and are not dropped.
     """
     image = image_of(channel, identity)
-    # domains as their base types, as in a created target
+    # domains are replaced by their base types, as in a created target
     image = replace(image, columns=tuple(replace(column, type=image.plain(column.type)) for column in image.columns))
     target = target_of(channel, identity)
     found = changes(old, identity.columns) if old is not None else ()
@@ -234,7 +236,7 @@ def reshape(
 
 
 class _Reshaping:
-    """One target and the changes that it needs."""
+    """A target and the changes that it needs."""
 
     def __init__(
         self, session: SinkSession, target: TargetTable, image: TableIdentity, facts: TargetFacts, options: SinkOptions
@@ -245,7 +247,7 @@ class _Reshaping:
         self._lacking: set[str] = set()
 
     def plan(self, found: Sequence[ColumnChange], mapped: bool) -> Reshape:
-        """Return the statements, and the objections before and after they run."""
+        """Return the statements, and the objections that apply before and after the statements run."""
         columns = {name: (self._base(it), it.needed) for name, it in self._facts.columns.items()}
         made = needs(found, mapped, self._image.columns, TargetShape(columns, self._image.key, self._fits))
         before = self._types_lacking(made)
@@ -274,7 +276,7 @@ class _Reshaping:
         return pg_types.fits(there, wanted)
 
     def _stuck(self, made: Sequence[Need]) -> list[Objection]:
-        """Return why the target cannot be altered at all: DWS cannot alter a distribution column."""
+        """Return the reason why the target cannot be altered at all: DWS cannot alter a distribution column."""
         name, key = self._target.name, {one for key in self._facts.keys for one in key.columns}
         fixed = [one.column for one in made if one.act in (Act.TYPE, Act.DROP) and one.column in key]
         if not fixed or not self._session.dialect.spreads:
@@ -283,7 +285,7 @@ class _Reshaping:
         return [Objection(f"{what} recreates it", f"DROP TABLE {dotted(name)}")]
 
     def _types_lacking(self, made: Sequence[Need]) -> list[Objection]:
-        """Return objections for the source's user-defined types that the sink lacks."""
+        """Return an objection for each user-defined type of the source that does not exist at the sink."""
         found = []
         for one in (need for need in made if need.act in (Act.TYPE, Act.ADD)):
             alone = replace(self._image, columns=(Column(one.column, one.to),), key=())
@@ -293,7 +295,7 @@ class _Reshaping:
         return found
 
     def _emptied(self, made: Sequence[Need]) -> list[Objection]:
-        """Return the objection if rows must be removed (another key, or no cast of the key); a copy rewrites them."""
+        """Return an objection if all rows must be removed (the key differs or cannot be cast); a copy rewrites them."""
         key = self._image.key
         casts = any(one.act is Act.TYPE and one.column in key and not self._automatic(one, made) for one in made)
         same = any(one.plain and set(one.columns) == set(key) for one in self._projected(made).keys)
@@ -303,7 +305,7 @@ class _Reshaping:
         return [Objection(what, f"TRUNCATE {dotted(self._target.name)}")]
 
     def _projected(self, made: Sequence[Need]) -> TargetFacts:
-        """Return the target's facts after the statements have run."""
+        """Return the expected state of the target after the statements have run."""
         columns, keys = dict(self._facts.columns), list(self._facts.keys)
         for one in made:
             if one.act is Act.DROP:
@@ -340,14 +342,14 @@ class _Reshaping:
                 # a user can run a statement twice; DWS, ALTER TABLE: DROP has IF EXISTS, ADD COLUMN has no such clause
                 unless = "" if self._session.dialect.plain else " IF NOT EXISTS"
                 yield f"{alter} ADD COLUMN{unless} {name} {self._spelled(one, known)}"
-            else:  # USING NULL if old values may not convert to the new type: the copy replaces all of them
+            else:  # USING NULL if old values may not be convertible to the new type: the copy replaces all of them
                 using = self._using(one, made, blanks)
                 if using == _EMPTIED and one.column not in self._image.key and self._there(one, made).needed:
                     yield f"{alter} ALTER COLUMN {name} DROP NOT NULL"
                 yield f"{alter} ALTER COLUMN {name} TYPE {self._spelled(one, known)}{using}"
 
     def _using(self, one: Need, made: Sequence[Need], blanks: bool) -> str:
-        """Return the USING clause for a column's new type; "" if the cast is automatic."""
+        """Return the USING clause for a column's new type, or "" if the cast is automatic."""
         key = one.column in self._image.key
         if self._automatic(one, made) and not (blanks and not key):
             return ""
@@ -363,12 +365,12 @@ class _Reshaping:
         return self._using(one, made, False) == _EMPTIED or not pg_types.fits(self._made(one.to), there)
 
     def _there(self, need: Need, made: Sequence[Need]) -> TargetColumn:
-        """Return the column as it is now, found by its present name."""
+        """Return the existing column, looked up by its current name."""
         before = {one.to: one.column for one in made if one.act is Act.RENAME}
         return self._facts.columns[before.get(need.column, need.column)]
 
     def _spelled(self, need: Need, known: set[str]) -> str:
-        """Return a column's type in a created target, with its collation if the sink has it."""
+        """Return a column's type in a created target, with its collation if that exists at the sink."""
         collation = self._wanted[need.column].collation
         return type_name.sql(self._made(need.to)) + (f" COLLATE {collation}" if collation in known else "")
 
@@ -377,7 +379,7 @@ class _Reshaping:
         return same or context in _AUTOMATIC or category == _TEXTS
 
     def _cast(self, need: Need, made: Sequence[Need]) -> tuple[bool, str, str]:
-        """Return whether only the type's length differs, the cast's context or "", and the new type's category."""
+        """Return whether only the type's length differs, the context of the cast ("" if none), and the new category."""
         if need.column in self._lacking:
             return False, "", ""
         names = {"there": self._base(self._there(need, made)), "wanted": self._made(need.to)}

@@ -1,7 +1,7 @@
-"""Reads a PostgreSQL sink for commands and screens: version, clock, rights, and which session waits for a lock.
+"""Reads a PostgreSQL sink for commands and screens: version, clock, privileges, and lock waits.
 
-Nothing here creates or locks anything. A job's wait continues between two attempts as long as the blocking transaction
-holds that lock. DWS does not report this, so a wait on DWS ends with its attempt.
+Nothing here creates or locks anything. Between two attempts, a job's wait is reported as continuing while the blocking
+transaction holds the lock. DWS does not report this, so its waits end with the attempt.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from slotkeeper.core.ports.driver import LaneSeen
 from slotkeeper.core.sinks.postgres.session import SinkSession
 
 LIMIT_MS = 5_000
-"""Timeout of a read for a screen, in milliseconds; the limit of a step is ten minutes."""
+"""Timeout of a read for a screen, in milliseconds; the timeout of a step is ten minutes."""
 _SQL: Book = ("slotkeeper.core.sinks.postgres.check", "viewer.sql")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSeen:
-    """The server that answers; `clock`: its time in seconds since 1970.
+    """The connected server; `clock` is its time in seconds since 1970.
 
-    `temporary`: the right to create temporary tables, which staging needs; `creates`: the right to create schemas.
+    `temporary`: whether the login can create temporary tables, which staging needs; `creates`: whether it can create
+    schemas.
     """
 
     version: str
@@ -49,12 +50,12 @@ TABLE_RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """The login's rights in a schema or on a table, with the server's names."""
+    """The login's privileges in a schema or on a table, under the server's names."""
 
     granted: frozenset[str]
 
     def lacks(self, *needed: str) -> str:
-        """Return the missing rights of `needed` as text; empty if none is missing.
+        """Return the privileges of `needed` that are missing, as a string; empty if none is missing.
 
         >>> Rights(frozenset({"SELECT"})).lacks("SELECT", "INSERT", "UPDATE")
         'INSERT, UPDATE'
@@ -70,7 +71,7 @@ class PostgresViewer:
         self.close = session.close
 
     def server(self) -> ServerSeen:
-        """Return the version, login, clock and rights of the server that answers."""
+        """Return the version, login, clock and privileges of the connected server."""
         version, user, clock, superuser, temporary, creates = self._rows("server", {})[0]
         return ServerSeen(str(version), str(user), float(clock), bool(superuser), bool(temporary), bool(creates))
 
@@ -95,31 +96,31 @@ class PostgresViewer:
         return [str(name) for (name,) in self._rows("open_schemas", {"names": names})]
 
     def schema(self, schema: str) -> Rights | None:
-        """Return the login's rights in a schema; None if it does not exist."""
+        """Return the login's privileges in a schema; None if the schema does not exist."""
         return _rights(SCHEMA_RIGHTS, self._rows("schema", {"schema": schema}))
 
     def table(self, table: str) -> Rights | None:
-        """Return the login's rights on a table; None if it does not exist."""
+        """Return the login's privileges on a table; None if the table does not exist."""
         schema, _, name = table.partition(".")
         return _rights(TABLE_RIGHTS, self._rows("table", {"schema": schema, "name": name}))
 
     def alters(self, schema: str, name: str) -> list[str] | None:
-        """Return the rights by which this login can change a table or its rows; None if the table does not exist."""
+        """Return the privileges that let this login change a table or its rows; None if the table does not exist."""
         rows = self._rows("alters", {"schema": schema, "name": name})
         return [word for word, can in zip(_ALTERS, rows[0], strict=True) if can] if rows else None
 
     def lanes(self, schema: str, source: str, table: str, slot: str) -> list[LaneSeen]:
-        """Return the lanes of a slot; empty without a progress table."""
+        """Return the lanes of a slot; empty if the progress table does not exist."""
         place = {"source": source, "source_table": table, "slot": slot}
         return [LaneSeen(*row) for row in self._progress(schema, "lanes", place)]
 
     def followed(self, schema: str) -> list[tuple[str, str, str, str]]:
-        """Return (job, source, source table, slot) of all progress rows; empty without a progress table."""
+        """Return (job, source, source table, slot) of all progress rows; empty if the progress table does not exist."""
         found = self._progress(schema, "followed", {})
         return [(str(job), str(source), str(table), str(slot)) for job, source, table, slot in found]
 
     def queried(self, schema: str) -> list[tuple[str, str, str]]:
-        """Return (source, source table, slot) of DataFrame queries' progress rows; empty without the table."""
+        """Return (source, source table, slot) of all progress rows of DataFrame queries; empty without the table."""
         found = self._progress(schema, "queried", {"target": f".{QUERY_TARGET}"})
         return [(str(source), str(table), str(slot)) for source, table, slot in found]
 
@@ -140,11 +141,11 @@ def _rights(names: tuple[str, ...], rows: Rows) -> Rights | None:
 
 
 WAITS_LIMIT_MS = 2_000
-"""Timeout of each statement, in milliseconds: a later answer does not help a screen's reader."""
+"""Timeout of each statement, in milliseconds: a later answer is of no use on a screen."""
 DEEPEST = 5
-"""Maximum number of sessions followed in a lock queue; the last session of a longer queue is shown as waiting."""
+"""Maximum number of sessions followed in a lock queue; if the queue is longer, the last of them is shown as waiting."""
 MOST, ASKED = 20, 100
-"""Maximum number of blocking sessions shown per wait, and queried per reading; all others are only counted."""
+"""Maximum number of blocking sessions shown per wait, and queried per reading; further sessions are only counted."""
 _WAITS: Book = ("slotkeeper.core.sinks.postgres.check", "lock_waits.sql")
 _ENDING: Book = ("slotkeeper.core.sinks.postgres.check", "ending.sql")
 _CONCEALED = "<insufficient privilege>"
@@ -154,7 +155,7 @@ _PREPARED = 0
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A wait with the server's tag of its lock, and the pids and transactions that block it directly."""
+    """A wait with the server's tag for the lock, and the pids and transactions that block the wait directly."""
 
     wait: LockWait
     tag: str
@@ -163,7 +164,7 @@ class _Seen:
 
 
 class PostgresLockWaits:
-    """The waits of sessions whose names start with `prefix`; implements `slotkeeper.core.ports.sink.LockReader`."""
+    """Lock waits of sessions whose names start with `prefix`; implements `slotkeeper.core.ports.sink.LockReader`."""
 
     def __init__(self, session: SinkSession, prefix: str) -> None:
         self._session = session
@@ -244,7 +245,7 @@ class PostgresLockWaits:
     def _sessions(
         self, cursor: pg.Cursor, now: float, pids: set[int]
     ) -> tuple[dict[int, Blocker], dict[int, tuple[int, ...]]]:
-        """Return these sessions and their blockers, and the direct blockers of each session."""
+        """Return these sessions and the sessions that block them, and the direct blockers of each session."""
         sessions: dict[int, Blocker] = {}
         front: dict[int, tuple[int, ...]] = {}
         asked = pids - {_PREPARED}
@@ -268,9 +269,10 @@ class PostgresLockWaits:
 
 
 class DwsLockWaits:
-    """The lock waits of DWS, as far as it reports them; implements `slotkeeper.core.ports.sink.LockReader`.
+    """The lock waits that DWS reports; implements `slotkeeper.core.ports.sink.LockReader`.
 
-    DWS reports pids of its nodes, and a session can be ended only at its own coordinator: no session can be ended here.
+    DWS reports the pids of its nodes, but a session can be ended only at its own coordinator, so none can be ended
+    here.
     """
 
     def __init__(self, session: SinkSession, prefix: str) -> None:
@@ -296,7 +298,7 @@ class DwsLockWaits:
 
 @dataclass(frozen=True, slots=True)
 class _Conflict:
-    """A row of PGXC_LOCK_CONFLICTS with its session's name and state, if this coordinator lists the session."""
+    """A row of PGXC_LOCK_CONFLICTS, with the session's name and state if this coordinator lists the session."""
 
     node: str
     pid: int
@@ -344,7 +346,7 @@ def _wait(one: _Conflict, rows: Iterable[_Conflict], now: float) -> LockWait:
 
 
 def _behind_each_other(pids: Iterable[int], front: dict[int, tuple[int, ...]]) -> set[int]:
-    """Return these sessions and all sessions that block them."""
+    """Return these sessions and all sessions that block them, directly or indirectly."""
     found: set[int] = set()
     waiting = [pid for pid in pids if pid != _PREPARED]
     while waiting:

@@ -1,7 +1,8 @@
-"""The store beside a sink: the next range for the sink, the settled position, and the quarantine of the sink's rows.
+"""The store for a sink beside it: the range planned for the sink, the settled position, and the sink's quarantine.
 
-Repeats are counted before they are written. Quarantine entries are written with the plan and marked with its label:
-withdrawing the plan removes them, settling it retains them (ADR 50). Replays are plans without width.
+Repeats are counted before they are written. Quarantine entries are written together with the plan and marked with its
+label: withdrawing the plan removes the entries, settling the plan retains them (ADR 50). A replay is a plan with an
+empty range.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ def _replayed(label: str) -> str:
 
 
 def write(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, left_out: LeftOut) -> None:
-    """Supersede the entries that a range touches and store its left-out rows; raises QUARANTINE FULL over the limit."""
+    """Supersede the entries whose keys occur in a range and quarantine its left-out rows.
+
+    Raises QUARANTINE FULL if the limit is exceeded.
+    """
     place = key_of(key)
     entries.open(cursor, key)
     if left_out.touched:
@@ -73,12 +77,12 @@ def _values_of(left: RowLeftOut) -> dict[str, Any]:
 
 
 def _spelled(text: str) -> str:
-    """Escape NUL, which PostgreSQL cannot store in a text."""
+    """Escape NUL, which PostgreSQL cannot store in a string."""
     return text.replace(_NUL, "\\x00")
 
 
 def withdrawn(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str) -> None:
-    """Withdraw a plan: remove its entries and restore those that it superseded; the entry of a replay stays."""
+    """Withdraw a plan: remove its entries and restore the entries that it superseded; a replayed entry stays open."""
     values = {**key_of(key), "mark": _planned(label)}
     session.run(cursor, "plan_withdrawn", values, SQL)
     session.run(cursor, "plan_revived", values, SQL)
@@ -86,7 +90,7 @@ def withdrawn(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str)
 
 
 def settled(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, by: str) -> None:
-    """Settle a plan that was carried out: remove its marks, and close the entry that it replayed."""
+    """Settle a plan that was carried out: remove its markers, and close the entry that it replayed."""
     values = {**key_of(key), "mark": _planned(label), "by": f"{key.shard} {by}"}
     session.run(cursor, "plan_settled", values, SQL)
     session.run(cursor, "replay_applied", {**values, "mark": _replayed(label)}, SQL)
@@ -107,7 +111,7 @@ class BesideReplays:
     def arm(self, id: int, load: tuple[str, str], by: str, reason: str) -> bool:
         label, number = load
         with self._session.transaction() as cursor:
-            # find the entry's shard: lanes are locked before the entry, in the same order as in a step
+            # find the entry's shard first: lanes are locked before the entry, in the same order as in a step
             found = entries.run(self._session, cursor, "shard_of", {**self._place, "id": id}).fetchone()
             shard = found[0] if found else EVERYWHERE
             place = {**self._place, "shard": shard, "every": shard == EVERYWHERE}

@@ -1,6 +1,6 @@
-"""Slotkeeper's advisory locks at a sink: their numbers, taking a lock, and its holders.
+"""Slotkeeper's advisory locks at a sink: lock numbers, taking and releasing a lock, and lock holders.
 
-Any login can take a lock with any number (PostgreSQL, "Advisory Lock Functions": no right is required), so none of
+Any login can take a lock with any number (PostgreSQL, "Advisory Lock Functions": no privilege is required), so none of
 these locks is a fence.
 """
 
@@ -23,17 +23,17 @@ def lock_number(text: str) -> int:
 
 
 def lease_lock(key: LaneKey) -> int:
-    """Return the number of the lease of a slot's job."""
+    """Return the lock number of the lease of a slot's job."""
     return lock_number(_place(key))
 
 
 def rows_lock(schema: str, key: LaneKey) -> int:
-    """Return the number of the lock that a target's holder takes to name the progress rows that fence its steps."""
+    """Return the number of the lock with which a target's holder identifies the progress rows that fence its steps."""
     return lock_number(f"slotkeeper rows/{schema}/{_place(key)}")
 
 
 def target_lock(target: str) -> int:
-    """Return the number of a target's lock in one database; `schema.table` has one spelling: as it is written."""
+    """Return the number of a target's lock in one database; `target` is `schema.table` exactly as written."""
     return lock_number(f"slotkeeper target/{target}")
 
 
@@ -49,10 +49,11 @@ def try_lock(cursor: pg.Cursor, number: int) -> bool:
 
 
 def unlock(cursor: pg.Cursor, number: int) -> None:
-    """Release the lock, however often this session took it; do nothing if it is not held.
+    """Release the lock completely, even if this session took it several times; do nothing if it is not held.
 
-    PostgreSQL, "Advisory Locks": a session has to unlock as often as it has locked. Unlocking a lock that is not held
-    causes a warning, so pg_locks is queried first (objid and classid are the halves of a 64-bit key, objsubid is 1).
+    PostgreSQL, "Advisory Locks": a lock must be released as many times as it was acquired. Unlocking a lock that is not
+    held causes a warning, so pg_locks is queried first (objid and classid are the halves of a 64-bit key, objsubid is
+    1).
     """
     own = (
         "SELECT pg_advisory_unlock(%(number)s) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
@@ -64,7 +65,7 @@ def unlock(cursor: pg.Cursor, number: int) -> None:
 
 
 def owners(session: SinkSession, cursor: pg.Cursor, lock: int, rows: int) -> list[LockOwner]:
-    """Return other sessions that hold `lock`, those of these progress rows (lock `rows`) first; empty if none show."""
+    """Return the other sessions that hold `lock`, first those that also hold `rows`; empty if none is visible."""
     found = session.run(cursor, "lock_owners", {"lock": lock, "rows": rows}).fetchall()
     return [_owner(*row) for row in found]
 

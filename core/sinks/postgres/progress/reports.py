@@ -1,4 +1,4 @@
-"""Tables that only inform: the audit copy, and the reports of DataFrame queries."""
+"""Tables for information only: the audit copy and the reports of DataFrame queries."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SinkAudit:
 
 _ACCOUNTS: Book = ("slotkeeper.core.sinks.postgres.progress", "accounts.sql")
 LIMIT_MS = 2_000
-"""Timeout of one transaction, in milliseconds: reports only inform and do not justify a longer wait."""
+"""Timeout of one transaction, in milliseconds: reports are only informative and do not justify a longer wait."""
 
 
 class PostgresAccounts:
@@ -66,7 +66,7 @@ class PostgresAccounts:
             values = {**self._slot, "epoch": epoch}
             newest = self.session.run(cursor, "newest", self._slot, _ACCOUNTS).fetchone()
             if newest != (epoch,):
-                return  # a newer query took over during the start: the report belongs to the newer query
+                return  # a newer query took over during the start, so the report belongs to the newer query
             self.session.run(cursor, "end", {**values, "fresh": fresh}, _ACCOUNTS)
             self.session.run(cursor, "go_on", values, _ACCOUNTS)
             self.session.run(cursor, "begin", values, _ACCOUNTS)

@@ -1,4 +1,4 @@
-"""A slot's resets at the sink: `slotkeeper_resets`, and the progress rows, which a reset rewrites under an epoch."""
+"""A slot's resets at the sink: the table `slotkeeper_resets`, and the progress rows, which a reset rewrites."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _SQL: Book = ("slotkeeper.core.sinks.postgres.progress", "resets.sql")
 
 
 class PostgresResets(PostgresProgress):
-    """Progress rows and resets of one slot over one session, which holds the lease."""
+    """The progress rows and resets of one slot, accessed through the session that holds the lease."""
 
     def lease_id(self) -> str:
-        """Return the run that holds the lease according to its rows; "" if no run has held it."""
+        """Return the run that holds the lease according to the progress rows; "" if no run has held it."""
         found = self.session.fetched("lease_id", self._all, _SQL)
         return str(found[0][0]) if found else ""
 
@@ -61,11 +61,12 @@ class PostgresResets(PostgresProgress):
     def write(
         self, reset: str, step: str, swap: Swap, epoch: int, by: str = "", undone: str = "", outcome: str = ""
     ) -> list[str]:
-        """Write rows by compare-and-swap under the epoch, and the reset's step, in one transaction; return moved rows.
+        """Write rows by compare-and-swap under the epoch and record the reset's step, in one transaction.
 
-        If a row has moved, nothing is written, or with `partly` only the other rows. Raises Superseded if a row has
-        another epoch, PROGRESS LOST if a row is missing. Quarantine entries beyond the rows are archived as `by` (the
-        reset itself by default); entries that `undone` archived are restored.
+        Returns a description of each row that no longer has its expected values. If there are any, nothing is written;
+        with `partly`, the other rows are written. Raises Superseded if a row has another epoch, and PROGRESS LOST if a
+        row is missing. Quarantine entries after the new positions are archived by `by` (by default the reset itself);
+        entries that the reset `undone` archived are restored.
         """
         with self.session.transaction() as cursor:
             moved: dict[str, str] = {}
@@ -90,7 +91,7 @@ class PostgresResets(PostgresProgress):
         return list(moved.values())
 
     def _moved(self, cursor: pg.Cursor, was: ProgressRow, epoch: int, partly: bool) -> str:
-        """Lock a row; return its unexpected values as text, "" if there are none."""
+        """Lock a row and return a description of its unexpected values, or "" if there are none."""
         try:
             found = self.session.run(cursor, "lock", key_of(was.key)).fetchone()
             if found is None:
@@ -110,12 +111,12 @@ class PostgresResets(PostgresProgress):
         return found[0] if found else None
 
     def open_entry(self) -> ResetEntry | None:
-        """Return the slot's reset that a crash left unfinished."""
+        """Return the slot's reset that a crash left unfinished, if any."""
         found = self._entries("unfinished", self._all)
         return found[0] if found else None
 
     def history(self, limit: int = 100) -> list[ResetEntry]:
-        """Return the slot's resets, the newest first."""
+        """Return the slot's resets, newest first."""
         return self._entries("history", {**self._all, "limit": limit})
 
     def note_epoch(self, reset: str, epoch: int) -> None:

@@ -1,6 +1,7 @@
-"""The driver's side of the sink: progress rows, epochs, the lease, chunks, and the lock of a registration.
+"""The driver's access to the sink: progress rows, epochs, the lease, chunks, and the lock held during a registration.
 
-It also stores the columns of each source table by fingerprint, so that a changed table can be compared with them.
+The store also contains the columns of each source table by fingerprint, so that a changed table can be compared with
+its earlier columns.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ COLUMNS: Book = ("slotkeeper.core.sinks.postgres.progress", "columns.sql")
 def note_columns(
     session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str, columns: Sequence[Column]
 ) -> None:
-    """Store the columns that belong to a fingerprint in the slot's rows."""
+    """Store the columns that belong to a fingerprint, for the slot."""
     values = {**lane, "fingerprint": fingerprint, "columns": columns_text(columns)}
     session.run(cursor, "forget", values, COLUMNS)
     session.run(cursor, "note", values, COLUMNS)
@@ -56,14 +57,14 @@ def read_columns(
 
 
 DECISIONS: Book = ("slotkeeper.core.sinks.postgres.progress", "decisions.sql")
-"""The statements for a sink beside the store; `beside.py` has a worker's statements."""
+"""The driver's statements for a sink beside the store; a worker's statements are in `beside.py`."""
 
 STREAMS: Book = ("slotkeeper.core.sinks.postgres.progress", "stream.sql")
-"""The statements on the tables of Spark queries."""
+"""The statements for the tables of Spark queries."""
 
 
 def _nothing(cursor: pg.Cursor) -> None:
-    """Do nothing in the store's transaction: the copy goes to a sink beside the store."""
+    """Do nothing in the store's transaction: the copy is written to a sink beside the store."""
 
 
 class LaneRows:
@@ -84,9 +85,9 @@ class LaneRows:
 
 
 class PostgresProgress(LaneRows):
-    """Implements `slotkeeper.core.ports.driver.Store` for one source table's slot; not shared between threads.
+    """Implements `slotkeeper.core.ports.driver.Store` for the slot of one source table; not shared between threads.
 
-    `lane` is any key of the slot: calls about all lanes ignore its `shard`.
+    `lane` is the key of any lane of the slot: calls about all lanes ignore its `shard`.
     """
 
     def __init__(
@@ -101,13 +102,13 @@ class PostgresProgress(LaneRows):
         self._lease = locks.lease_lock(lane)
         self._rows_lock = locks.rows_lock(session.schema.string, lane)
         self._leased_in, self._guarded_in = 0, 0
-        """The connections that hold the lease and the target's lock, by generation."""
+        """The generation numbers of the connections that hold the lease and the target's lock."""
         self._passed = False
 
     def create_tables(self) -> None:
-        """Create or migrate the tables of the progress rows, and the quarantine if it exists or the job uses it.
+        """Create or migrate the progress tables, and the quarantine table if it exists or the job uses it.
 
-        Raises Refused if the server would not store the written values unchanged.
+        Raises Refused if the server would alter the values that are written.
         """
         refuse(PostgresViewer(self.session).objections(), "sink")
         with self.session.transaction() as cursor:
@@ -115,7 +116,7 @@ class PostgresProgress(LaneRows):
             entries.prepare(self.session, cursor, self._all, self._quarantines)
 
     def take_lease(self) -> bool:
-        """Try to take the advisory lock held until this session ends; it avoids conflicts but is not the fence."""
+        """Try to take the lease (an advisory lock) until this session ends; it avoids conflicts but does not fence."""
         with self.session.transaction() as cursor:
             taken = locks.try_lock(cursor, self._lease)
         self._leased_in = self.session.generation if taken else 0
@@ -123,7 +124,7 @@ class PostgresProgress(LaneRows):
         return taken
 
     def pass_lease(self) -> None:
-        self._passed = True  # the rows' epoch is the fence (ADR 31)
+        self._passed = True  # the epoch in the rows is the fence (ADR 31)
 
     @property
     def passes(self) -> bool:
@@ -134,7 +135,7 @@ class PostgresProgress(LaneRows):
             return locks.owners(self.session, cursor, self._lease, self._rows_lock)
 
     def take_target(self, target: str) -> bool:
-        """Try to lock `schema.table` itself, also for this session: jobs of other progress schemas see this lock.
+        """Try to take the lock of `schema.table` until this session ends; jobs of other progress schemas see this lock.
 
         DWS, "Advisory Lock Functions": the session holds the lock; whether other CNs see it is not documented.
         """
@@ -153,9 +154,10 @@ class PostgresProgress(LaneRows):
         self._passed = False
 
     def leased(self, asks: bool = True) -> bool:
-        """Return whether this session still holds lease and target; `asks`: query the server.
+        """Return whether this session still holds the lease and the target's lock; with `asks`, query the server.
 
-        If the lease was passed, try to take it again: its holder can have released it.
+        If the job runs without the lease (`pass_lease`), try to take the lease, because its holder may have released
+        it.
         """
         if self._passed:
             self.take_lease()
@@ -170,7 +172,7 @@ class PostgresProgress(LaneRows):
             return locks.owners(self.session, cursor, locks.target_lock(target), self._rows_lock)
 
     def writer(self, target: str) -> str:
-        """Describe the holder of the target's lock; empty if it is free or held by a session of these rows."""
+        """Describe the holder of the target's lock; empty if the lock is free or held for these progress rows."""
         found = self.target_owners(target)
         if not found or found[0].rows:
             return ""
@@ -181,7 +183,7 @@ class PostgresProgress(LaneRows):
         return explain_writer(found[0], other_schema=not ours)
 
     def holder(self) -> str:
-        """Describe the last run of the slot's job according to its rows; empty if the job never ran."""
+        """Describe the last run of the slot's job according to the progress rows; empty if the job never ran."""
         found = self.session.fetched("holder", self._all)
         if not found:
             return ""
@@ -198,7 +200,7 @@ class PostgresProgress(LaneRows):
         return str(found[0]) if found else ""
 
     def end_others(self) -> None:
-        """End the job's other sessions at the sink, including the lease's, as far as the server allows it."""
+        """End the job's other sessions at the sink, including the lease holder, as far as the server allows it."""
         job = self.session.application_name.rpartition("/")[0]
         self.session.end_sessions(f"{job}/", begins=True)
 
@@ -210,7 +212,7 @@ class PostgresProgress(LaneRows):
         return [self._row(one) for one in self.session.run(cursor, "rows", self._all).fetchall()]
 
     def insert(self, rows: Iterable[ProgressRow]) -> None:
-        """Insert rows, also of the job's other channels, in one transaction; raises Refused if a target is taken."""
+        """Insert rows, also of the job's other channels, in one transaction; raises Refused if a target is in use."""
         by_table: dict[str, list[ProgressRow]] = {}
         for row in rows:
             by_table.setdefault(row.key.source_table, []).append(row)
@@ -220,7 +222,7 @@ class PostgresProgress(LaneRows):
                 self._insert(cursor, mine, len(mine))
 
     def replace_creating(self, rows: Iterable[ProgressRow], epoch: int) -> None:
-        """Exchange rows in state creating for `rows`, in one transaction under the epoch."""
+        """Replace the rows in state creating with `rows`, in one transaction under the epoch."""
         rows = list(rows)
         with self.session.transaction() as cursor:
             ordered = Ordered.of(str(text) for (text,) in self.session.run(cursor, "ordered", self._all).fetchall())
@@ -233,7 +235,7 @@ class PostgresProgress(LaneRows):
             self.session.run(cursor, "order", {**self._all, "epoch": epoch, "ordered": ordered.text})
 
     def known_dns(self) -> int | None:
-        """Return the number of the slot's lanes recorded in all its rows; None if a row lacks it or they differ."""
+        """Return the number of lanes that the slot's rows record; None if a row records none or the rows differ."""
         found = self.session.fetched("known_dns", self._all)
         return int(found[0][0]) if len(found) == 1 and found[0][0] is not None else None
 
@@ -245,7 +247,7 @@ class PostgresProgress(LaneRows):
                 come
             ):
                 raise Superseded(f"epoch {epoch} is no longer the newest")
-            between = {old: f"slotkeeper renames {old}" for old in renamed}  # two DNs can have exchanged their names
+            between = {old: f"slotkeeper renames {old}" for old in renamed}  # two DNs may have swapped their names
             for old, new in (*between.items(), *((between[old], new) for old, new in renamed.items())):
                 names = {**self._all, "epoch": epoch, "shard": old, "new": new}
                 self.session.run(cursor, "rename", names)
@@ -277,13 +279,14 @@ class PostgresProgress(LaneRows):
             note_columns(self.session, cursor, self._all, fingerprint, known)
 
     def forget_creating(self, epoch: int) -> None:
-        """Remove the rows of a start that did not take place."""
+        """Remove the rows of a start that was not carried out."""
         self.session.changed("delete_creating", {**self._all, "epoch": epoch})
 
     def raise_epoch(self, tables: Sequence[str] = ()) -> int:
-        """Raise the epoch of all rows and chunks and record who runs the job, in one transaction; return the epoch.
+        """Raise the epoch of all rows and chunks and record who runs the job, in one transaction; return the new epoch.
 
-        `tables` are the source tables of the job's channels, which get the same epoch; by default only this table.
+        `tables` are the source tables of the job's channels, all of which get the same epoch; by default only this
+        table.
         """
         places = [{**self._all, "source_table": table} for table in tables] or [self._all]
         with self.session.transaction() as cursor:
@@ -305,7 +308,10 @@ class PostgresProgress(LaneRows):
         return int(epochs[0][0])
 
     def set_state(self, turn: Turn, noted_end: Mapping[str, Position] | None = None) -> None:
-        """Set all lanes' state and note the points to pass, in one transaction; raises an error if a lane is missed."""
+        """Set the state of all lanes and record the positions to reach, in one transaction.
+
+        Raises an error if a lane's row was not updated.
+        """
         with self.session.transaction() as cursor:
             self._turn(cursor, turn, noted_end)
 
@@ -313,7 +319,7 @@ class PostgresProgress(LaneRows):
         place = {**self._all, "epoch": turn.epoch}
         states = {"state": turn.to.value, "came_from": [state.value for state in turn.came_from]}
         if turn.to is LaneState.RUNNING and noted_end is None:
-            # the sink may have been restored to an older state since the driver saw the rows pass the noted points
+            # the sink may have been restored to an older state since the driver saw these positions reached
             locked = [self._row(found) for found in self.session.run(cursor, "lock_rows", self._all).fetchall()]
             if not_passed(locked, turn):
                 raise explain_turn(locked, turn)
@@ -325,7 +331,7 @@ class PostgresProgress(LaneRows):
     def begin_copy(
         self, turn: Turn, chunks: Sequence[Chunk], copying: str, prepare: Callable[[pg.Cursor], None] = _nothing
     ) -> None:
-        """Record the plan and the mode of the copy, and turn to copying, in one transaction with `prepare`."""
+        """Record the plan and the mode of the copy, and enter the copying state, in one transaction with `prepare`."""
         with self.session.transaction() as cursor:
             self._turn(cursor, turn)
             prepare(cursor)
@@ -340,9 +346,10 @@ class PostgresProgress(LaneRows):
     def end_copy(
         self, turn: Turn, noted_end: Mapping[str, Position], finish: Callable[[pg.Cursor], None] = _nothing
     ) -> None:
-        """Leave copying and note the points to pass, in one transaction with `finish`, which changes the target.
+        """End the copy and record the positions to reach, in one transaction with `finish`, which changes the target.
 
-        Every chunk has to be done before. The rows are updated last, so that they are not locked during `finish`.
+        All chunks must be complete beforehand. The progress rows are updated last, so that they are not locked while
+        `finish` runs.
         """
         with self.session.transaction() as cursor:
             self._refuse_undone(cursor, turn)
@@ -361,7 +368,7 @@ class PostgresProgress(LaneRows):
         raise explain_chunks(counts.done, counts.total, planned)
 
     def way_of_copy(self) -> str:
-        """Return the mode of the last started copy; empty if its rows do not record it."""
+        """Return the mode of the most recently started copy; empty if the progress rows do not record it."""
         found = self.session.fetched("copy_record", self._all)
         return str(found[0][0]) if len(found) == 1 and None not in found[0] else ""
 
@@ -369,12 +376,12 @@ class PostgresProgress(LaneRows):
         return Ordered.of(str(text) for (text,) in self.session.fetched("ordered", self._all))
 
     def chunks_left(self) -> list[Chunk]:
-        """Return the chunks that are planned and not done."""
+        """Return the planned chunks that are not complete yet."""
         found = self.session.fetched("chunks_left", self._all)
         return [Chunk(number, tuple(lo), tuple(hi)) for number, lo, hi in found]
 
     def repeats(self) -> Repeats:
-        """Return the numbers of rows that a sink beside this store may have received twice."""
+        """Return how many rows a sink beside this store may have received twice, from ranges and from chunks."""
         ((ranges, chunks),) = self.session.fetched("repeats", self._all, DECISIONS)
         return Repeats(ranges, chunks)
 
@@ -396,7 +403,7 @@ class PostgresProgress(LaneRows):
     def registration(self, key: LaneKey, epoch: int, others: Sequence[LaneKey] = ()) -> Iterator[Lock]:
         # committed at the end of the block
         with self.session.transaction() as cursor:
-            # always in the same order, so that two sessions with the same rows never deadlock
+            # always in the same order, so that two sessions that lock the same rows never deadlock
             keys = sorted((key, *others), key=lambda lane: (lane.source_table, lane.shard))
             rows = {lane: self._locked(cursor, lane, epoch) for lane in keys}
 
@@ -457,11 +464,11 @@ class PostgresProgress(LaneRows):
 
 
 key_of = asdict
-"""Return a lane's key as parameters of a statement."""
+"""Return a lane's key as the parameters of a statement."""
 
 
 def row_of(key: LaneKey, found: tuple[Any, ...], positions: Positions) -> ProgressRow:
-    """Parse a row of the statements `rows`, `row` and `lock`; an invalid position raises PROGRESS LOST."""
+    """Parse a result row of the statements `rows`, `row` and `lock`; an invalid position raises PROGRESS LOST."""
     shard, node_id, target, position, epoch, changes, state, start, end, channel, fingerprint, registered = found[:12]
     up_to, token, rows, repeats = found[12:]
     try:
@@ -481,7 +488,7 @@ _AS_THEY_ARE = ("node_id", "target", "epoch", "changes", "channel", "fingerprint
 
 
 def parameters_of(row: ProgressRow) -> dict[str, Any]:
-    """Return a row as parameters of the statement `insert`, without the runner's columns."""
+    """Return a row as parameters of the statement `insert`, without the columns about the run."""
     return {
         **key_of(row.key),
         **{name: getattr(row, name) for name in _AS_THEY_ARE},

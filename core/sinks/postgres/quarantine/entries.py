@@ -1,8 +1,8 @@
 """The quarantine of a sink: its table, pages of entries, one full entry, counts, and the effect of a reset.
 
-A reset moves entries in the transaction that moves the progress row. If it moves back, entries beyond the new position
-are archived, because their rows will be read again. If it moves forward to a backup, entries that the undone reset
-archived are restored, except those whose rows were read again.
+A reset moves entries in the same transaction as the progress row. If the reset moves back, entries after the new
+position are archived, because their rows will be read again. If the reset moves forward to a backup, entries that the
+undone reset archived are restored, except entries whose rows were read again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIELDS = [name for name in QuarantineEntry.__dataclass_fields__ if name != "val
 
 
 class QuarantineRows:
-    """The quarantine of one sink over a session; a sink without a quarantine table has no entries."""
+    """The quarantine of one sink, accessed through a session; a sink without a quarantine table has no entries."""
 
     def __init__(self, session: SinkSession) -> None:
         self.session = session
@@ -60,29 +60,29 @@ def exists(session: SinkSession, cursor: pg.Cursor) -> bool:
 
 
 def open(cursor: pg.Cursor, key: LaneKey) -> None:
-    """Lock this table's quarantine until the transaction ends, so that only one session at a time counts the limit."""
+    """Lock this table's quarantine until the transaction ends, so that only one session at a time checks the limit."""
     name = "/".join(("slotkeeper quarantine", key.source, key.source_table, key.slot))
     cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number(name),))
 
 
 def refuse_copying(states: Iterable[str]) -> None:
-    """Raise Refused if one of these lane states is an unfinished copy: no replay runs during a copy."""
+    """Raise Refused if one of these lane states means an unfinished copy: no replay runs during a copy."""
     if {LaneState.CREATING.value, LaneState.COPYING.value}.intersection(states):
         raise Refused("the copy is unfinished", "replay once the job is CATCHING UP or RUNNING", where="sink")
 
 
 def full(key: LaneKey, limit: int, last: str) -> Trouble:
-    """Return QUARANTINE FULL; `last` is the SQLSTATE and the message of the last row."""
+    """Return the error QUARANTINE FULL; `last` is the SQLSTATE and the message for the last bad row."""
     what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {limit}"
     hint, code = SAFE[TroubleName.QUARANTINE_FULL], last.partition(" ")[0]
     return Trouble(f"{what}; the last row: {last}", hint, code, "sink", name=TroubleName.QUARANTINE_FULL)
 
 
 def copied(session: SinkSession, cursor: pg.Cursor, key: LaneKey) -> tuple[str, str, int]:
-    """Return a copied row's lane (whose progress row names the run), its DN or "*", and the start of the stream.
+    """Return the lane, the DN and the point under which a copied row is quarantined.
 
-    The DN is given only if the slot has exactly one. The start is the lowest number of the noted points, in the format
-    of the quarantine's column.
+    The lane's progress row names the run. The DN is "*" unless the slot has exactly one DN. The point is where the
+    stream starts: the lowest number among the recorded positions, in the format of the quarantine's column.
     """
     lanes = run(session, cursor, "lanes", asdict(key)).fetchall()
     if not lanes:
@@ -99,9 +99,9 @@ def run(
 
 
 def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], wanted: bool) -> None:
-    """Create the table if a job wants it; raise Refused if a job does not want it but has rows in it.
+    """Create the table if the job uses a quarantine; raise Refused if the job does not use it but has rows in it.
 
-    Such a job's changes would not end the entries, and replaying an entry would then overwrite a newer row.
+    The changes of such a job would not end the entries, so replaying an entry would then overwrite a newer row.
     """
     there = exists(session, cursor)
     if wanted or there:
@@ -122,20 +122,23 @@ def rename(session: SinkSession, cursor: pg.Cursor, names: dict[str, Any]) -> No
 
 
 def archive(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any]) -> None:
-    """End the entries of a slot's table and of its target: a copy starts, which reads every row again."""
+    """Archive the entries of a slot's table and its target when a copy starts, because it reads every row again."""
     if exists(session, cursor):
         run(session, cursor, "archive", place)
 
 
 def quarantine_of(row: tuple[Any, ...]) -> QuarantineEntry:
-    """Parse a row of the statements `page` and `entry`."""
+    """Parse a result row of the statements `page` and `entry`."""
     given: dict[str, Any] = dict(zip(_FIELDS, row, strict=False))
     given |= {"key": tuple(given["key"]), "state": EntryState(given["state"])}
     return QuarantineEntry(**given, values=tuple(zip(*row[len(_FIELDS) :], strict=True)) if row[len(_FIELDS) :] else ())
 
 
 def beyond(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], rows: Iterable[ProgressRow]) -> int:
-    """Return how many entries are beyond these positions; 0 for a row without one, whose copy archives all entries."""
+    """Return how many entries are after the positions of these rows.
+
+    A row without a position counts as 0, because its copy archives all entries.
+    """
     if not exists(session, cursor):
         return 0
     found = 0
@@ -155,7 +158,7 @@ def before_move(
     by: str,
     undone: str,
 ) -> None:
-    """Archive entries as `by` and restore those that `undone` archived, before the rows are moved to `rows`."""
+    """Archive entries on behalf of `by` and restore those that `undone` archived, before `rows` are written."""
     if not exists(session, cursor):
         return
     found = run(session, cursor, "positions", place)

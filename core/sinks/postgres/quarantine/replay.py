@@ -1,7 +1,7 @@
-"""Ends quarantine entries on command: applies a quarantined row to the target, or discards it.
+"""Closes quarantine entries on command: applies a quarantined row to the target, or discards it.
 
-A replay first locks the lane's progress row, as every step does, so that no step runs between its read of the entry and
-its commit; the row's position and epoch do not change.
+Like every step, a replay first locks the lane's progress row, so that no step runs between the replay's read of the
+entry and its commit. The position and epoch of the progress row do not change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNIT = ("id", "state", "shard", "pair", "damaged", "names")
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A quarantined entry, with the other half of its changed key if that half is quarantined too."""
+    """A quarantined entry and, for a changed key, the other half of the change if that is quarantined too."""
 
     ids: tuple[int, ...]
     state: EntryState
@@ -40,14 +40,14 @@ class _Unit:
 
 
 class Replays:
-    """The entries of one slot's table over its own session; `key` names the table, its shard is ignored."""
+    """The entries of one slot's table, with a separate session; `key` names the table, its shard is ignored."""
 
     def __init__(self, session: SinkSession, key: LaneKey) -> None:
         self._session = session
         self._place = {name: value for name, value in key_of(key).items() if name != "shard"}
 
     def quarantined(self) -> list[int]:
-        """Return the ids of all quarantined entries, in the order in which their rows were read."""
+        """Return the ids of all quarantined entries in the order in which their rows were read."""
         with self._session.transaction() as cursor:
             if not entries.exists(self._session, cursor):
                 return []
@@ -81,7 +81,7 @@ class Replays:
             return Replayed(id, EntryState.DISCARDED, unit.ids)
 
     def _locked(self, cursor: pg.Cursor, id: int, table: TargetTable) -> _Unit:
-        """Lock the lane's progress row, then return the unit: a step locks in the same order."""
+        """Lock the lane's progress row, then return the unit; a step takes its locks in the same order."""
         seen = next((one for one in entries.run(self._session, cursor, "shard_of", {**self._place, "id": id})), None)
         shard = seen[0] if seen else EVERYWHERE
         lanes = self._lanes(cursor, shard, every=shard == EVERYWHERE) or self._lanes(cursor, shard, every=True)
@@ -89,7 +89,7 @@ class Replays:
             what = f"{self._place['source_table']} slot {self._place['slot']} has no progress row"
             raise Refused(what, "start the job first: a replay writes to its target", where="sink")
         entries.refuse_copying(state for _, state, _ in lanes)
-        if any(target.partition(".")[2] != table.name for *_, target in lanes):  # it starts with the database's name
+        if any(target.partition(".")[2] != table.name for *_, target in lanes):  # database.schema.table
             raise Refused(f"its job writes to {lanes[0][2]}, not {table.name}", "start the job first", where="sink")
         return self._unit(cursor, id)
 

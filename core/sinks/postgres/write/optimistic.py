@@ -1,25 +1,25 @@
-"""The optimistic step: a large step whose inserts go directly into the target. Four checks prove it exact.
+"""The optimistic step: a large step whose inserts are copied directly into the target. Four checks prove it correct.
 
-Most large steps change each row once. Then no sorting is needed: I rows are copied into the target, U rows update, d
-rows delete. That is the net effect in any order of the events, provided that
+Most large steps change each row once. No sorting is then needed: I rows are copied into the target, U rows are applied
+as updates and d rows as deletes. The result is the net effect for any order of the events, provided that
 
 a. each B is followed by its own U (or x) of the same key, so that no key changes;
-b. there are as many U rows as rows that the UPDATE changed (none of them written by this step) or that were inserted
-   for lack of a row with their key: the keys of the U differ from each other and from those of the I;
+b. the number of U rows equals the number of rows that the UPDATE changed (none of them written by this step) plus the
+   rows inserted because their key did not exist: the keys of the U rows differ from each other and from the I keys;
 c. the COPY of the I rows violates no unique index: their keys differ from each other and from all existing keys,
-   including those of the U and d rows;
-d. no row that the DELETE ends was written by this step: no d has the key of an I or a U.
+   including the keys of the U and d rows;
+d. no row that the DELETE removes was written by this step: no d has the key of an I or a U.
 
-So each key has one event besides its B, or only ends. If a check fails, everything written so far, including the fence,
-is rolled back to a savepoint set after the staging, and the step takes the general path (`statements.py`); nothing is
-assumed about the target. Rows written by this step have the xmin of the subtransaction under that savepoint, which is
-the xmin of the progress row, written in it first.
+So each key has one event besides its B, or is only deleted. If a check fails, everything written so far, including the
+fence, is rolled back to a savepoint set after the staging, and the step takes the general path (`statements.py`);
+nothing is assumed about the target. Rows written by this step have the xmin of the subtransaction that starts at the
+savepoint. The progress row is written first in that subtransaction, so its xmin identifies the rows of this step.
 
-A step that misses loses its writes, so checks that need no write run first: whether a key has two events, which is seen
-while the step is read (`routing.py`) and proves nothing; then a. Among the other checks, it is nearly always c
-that fails, so the COPY is the first write.
+A step that misses loses its writes, so checks that need no write run first. The first one, during the reading of the
+step (`routing.py`), finds keys with two events; it can only reject a step, not prove it correct. Check a is next. Among
+the remaining checks, c fails most often by far, so the COPY is the first write.
 
-A Spark query's batch takes the same path, with its inserts staged too.
+A batch of a Spark query takes the same path, but its inserts are staged as well.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 Composable = pg.sql.Composable
 
 LONGEST = 64
-"""Maximum number of steps that a lane takes the general path before the next attempt."""
+"""Maximum number of steps for which a lane takes the general path before the next attempt."""
 _MISSES = ("22", "23")
-"""SQLSTATE classes of a row's error (data exception, integrity constraint violation): the general path finds the row,
-if there is one."""
+"""SQLSTATE classes of row errors (data exception, integrity constraint violation): the general path finds the row, if
+there is one."""
 _COUNTED = """
 SELECT count(*) FILTER (WHERE kind = 'U'), count(*) FILTER (WHERE kind = 'B'),
        (SELECT count(*) FROM {stage} b JOIN {stage} u
@@ -70,10 +70,10 @@ _OWN = SQL("(SELECT (txid_current() % 4294967296)::text::xid)")
 
 
 def fits(table: TargetTable, options: SinkOptions) -> bool:
-    """Return whether steps of a target can take the optimistic path; decided once per target, from constant facts.
+    """Return whether steps of a target can take the optimistic path; decided once per target, from fixed properties.
 
     An explicit write mode excludes it. It requires PostgreSQL, plain inserts, updates and deletes, and keys without
-    NULL whose values each have one text. (The start rejects a target with triggers, rules or foreign keys:
+    NULL whose equal values have equal text. (The start rejects a target with triggers, rules or foreign keys:
     `check/eligibility.py`.)
     """
     return (
@@ -90,7 +90,7 @@ def fits(table: TargetTable, options: SinkOptions) -> bool:
 
 @dataclass(slots=True)
 class Lane:
-    """A lane's attempts: after a miss the lane takes the general path for 1, 2, 4 ... `LONGEST` steps, then retries.
+    """The backoff of a lane: after a miss, it takes the general path for 1, 2, 4 ... `LONGEST` steps, then retries.
 
     >>> lane = Lane()
     >>> lane.missed(), lane.missed(), [lane.may_try() for _ in range(4)]
@@ -102,11 +102,11 @@ class Lane:
 
     @property
     def waits(self) -> bool:
-        """Whether the next step takes the general path without an attempt."""
+        """Whether the next step takes the general path without an optimistic attempt."""
         return self.pause > 0
 
     def may_try(self) -> bool:
-        """Return whether to try this step; each step that is not tried counts down."""
+        """Return whether to try the optimistic path for this step; during a pause, count the pause down by one step."""
         if self.pause:
             self.pause -= 1
             return False
@@ -124,7 +124,7 @@ class Lane:
 
 @dataclass(slots=True)
 class Taken:
-    """Counts of a sink's steps with changes, by the way they took; a missed step also counts as general."""
+    """Numbers of a sink's steps with changes, by the path they took; a missed step also counts as general."""
 
     optimistic: int = 0
     general: int = 0
@@ -134,15 +134,15 @@ class Taken:
 def apply(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, routed: Routed, writer: int) -> bool:
     """Apply the step after its fence; return False if a check fails and the caller has to roll back.
 
-    `writer` is the xmin of the rows written now. Raises Unreachable if the server received a different number of
-    inserts than were read.
+    `writer` is the xmin of the rows written by this step. Raises Unreachable if the number of inserts that the server
+    received differs from the number read.
     """
     by = _XMIN.format(pg.sql.Literal(writer))
     return _written(cursor, table, options, by, lambda: _inserted(cursor, table, routed))
 
 
 def apply_staged(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) -> bool:
-    """Do the same as `apply`, without a savepoint, for inserts staged with the rest, which the server copies."""
+    """Apply a step like `apply`, but without a savepoint: the inserts are staged too, and the server copies them."""
     columns = SQL(", ").join(map(Identifier, table.columns))
     insert = SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE kind = 'I'").format(
         table.identifier, columns, all_staged(table), Identifier(table.staging)
@@ -153,7 +153,7 @@ def apply_staged(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) ->
 def _written(
     cursor: pg.Cursor, table: TargetTable, options: SinkOptions, writer: Composable, insert: Callable[[], object]
 ) -> bool:
-    """Run check a, which needs no write, then write: all inserts before the first update."""
+    """Run check a, which needs no write, then write; all inserts come before the first update."""
     try:
         updates, olds, pairs = _counted(cursor, table)
         if not no_key_changes(olds, pairs):
@@ -172,9 +172,9 @@ def _written(
 
 
 def _counted(cursor: pg.Cursor, table: TargetTable) -> tuple[int, int, int]:
-    """Return the numbers of U, of B, and of the B whose U or x has the same key.
+    """Return the number of U events, of B events, and of B events whose U or x has the same key.
 
-    The planner has no statistics of a temporary table and would join some thousand rows by nested loops.
+    The planner has no statistics for a temporary table and would join several thousand rows with nested loops.
     """
     cursor.execute("SET LOCAL enable_nestloop = off")
     cursor.execute(SQL(_COUNTED).format(stage=Identifier(table.staging), same=same_key(table, "u", "b")))
@@ -184,7 +184,7 @@ def _counted(cursor: pg.Cursor, table: TargetTable) -> tuple[int, int, int]:
 
 
 def _updated(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, writer: Composable, updates: int) -> int:
-    """Update the rows of U events that this step did not write; insert missing rows."""
+    """Update the rows of U events, except rows that this step wrote; insert missing rows."""
     stage = Identifier(table.staging)
     cursor.execute(update_of(table, options, SQL("{} s").format(stage), SQL(_ANOTHERS).format(writer)))
     changed = int(cursor.rowcount)
@@ -197,21 +197,21 @@ def _updated(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, writer
 
 
 def _inserted(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> None:
-    """Copy the inserts into the target, which is check c."""
+    """Copy the inserts into the target; this is check c."""
     if routed.inserts:
         routed.compare(pg.copy_in(cursor, fill_target(table), routed.bodies()))
 
 
 def no_key_changes(olds: int, pairs: int) -> bool:
-    """Check a: every B is followed by its own U or x of the same key."""
+    """Run check a: every B is followed by its own U or x with the same key."""
     return olds == pairs
 
 
 def each_has_its_row(updates: int, changed: int) -> bool:
-    """Check b: every U changed a row of an earlier step, or inserted one."""
+    """Run check b: every U changed a row written by an earlier step, or inserted a row."""
     return updates == changed
 
 
 def none_is_ours(deleted: int) -> bool:
-    """Check d: the DELETE ended no row that this step wrote."""
+    """Run check d: the DELETE removed no row that this step wrote."""
     return deleted == 0

@@ -1,8 +1,8 @@
-"""A Spark query's side of the sink: tasks stage rows, and one fenced transaction applies a batch to the target.
+"""The sink of a Spark query: tasks stage rows, and one fenced transaction applies a batch to the target.
 
-The order inside that transaction: the target's lock, the fence, the count of staged rows, the net effect through a
-step's statements, COMMIT. A process killed before the COMMIT leaves only staged rows, which no later run reads. After
-a COMMIT, the next run finds the batch's number in the fence.
+The transaction takes the target's lock, checks the fence, counts the staged rows, applies the net effect with the
+statements of a step, and commits. A process killed before the COMMIT leaves only staged rows, which no later run reads.
+After a COMMIT, the next run finds the batch's number in the fence.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 _SQL: Book = ("slotkeeper.core.sinks.postgres.progress", "stream.sql")
 _STREAMS = "slotkeeper_streams"
 STALE_BYTES = 8_388_608
-"""Staged bytes of finished batches above which they are truncated: skipping fewer bytes in a read is cheaper."""
+"""Size in bytes above which staged rows of finished batches are truncated; reads can skip fewer bytes more cheaply."""
 
 LOCK_WAIT = "5s"
 
 
 class _Missed(Exception):
-    """A check of the optimistic step has failed."""
+    """Raised if a check of the optimistic step has failed."""
 
 
 class PostgresQuerySink:
@@ -71,7 +71,7 @@ class PostgresQuerySink:
         return targets.target_of(ChannelSpec("", self._target.name), image)
 
     def _image(self) -> TableIdentity:
-        """Return the required columns: a text column takes the type of the target column that it is written to."""
+        """Return the required columns; a text column takes the type of the target column to which it is written."""
         there = eligibility.columns(self.session, self._target.name)
 
         def wanted(column: Column) -> Column:
@@ -95,7 +95,7 @@ class PostgresQuerySink:
         table, schema = self._known, self.session.schema.string
         with self.session.transaction() as cursor:
             own_tables.prepare(self.session, cursor, "streams")
-            # if two queries start at once, one creates the staging table: CREATE TABLE can collide in the catalog
+            # if two queries start at once, only one creates the staging table: CREATE TABLE can collide in the catalog
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number("slotkeeper tables"),))
             names = self._run(cursor, "places", schema=schema, prefix=query_staging.prefix(table)).fetchall()
             if (query_staging.place(table),) not in names:
@@ -144,7 +144,7 @@ class PostgresQuerySink:
     def _take_target(self, cursor: pg.Cursor) -> None:
         """Lock the target for the transaction (PostgreSQL, "Advisory Locks"); a running job's session holds that lock.
 
-        Waits briefly, because a killed session of this query can still hold it.
+        Waits briefly, because a killed session of this query can still hold the lock.
         """
         self._run(cursor, "limit_wait", limit=LOCK_WAIT)
         try:
@@ -157,7 +157,10 @@ class PostgresQuerySink:
         self._run(cursor, "limit_wait", limit=SETTINGS["lock_timeout"])
 
     def _fenced(self, cursor: pg.Cursor, batch: QueryBatch, rows: int) -> bool:
-        """Return whether this process has to write the batch: False if committed; raises Refused if it must not be."""
+        """Return whether this process has to write the batch.
+
+        Returns False if the batch is already committed; raises Refused if it must not be written.
+        """
         values = {"target": self._target.name, "query": batch.query, "batch": batch.number, "rows": rows}
         who = {"host": socket.gethostname(), "os_user": getpass.getuser(), "pid": os.getpid()}
         more = {"successor_of": self._target.successor_of or None}
@@ -180,7 +183,7 @@ class PostgresQuerySink:
         return Refused(f"{what}; this checkpoint belongs to another query", hint, where="sink")
 
     def _show(self, cursor: pg.Cursor, batch: QueryBatch, tokens: Sequence[int], rows: int) -> int:
-        """Expose the batch's rows to a step's statements, count and check them; return the number of inserts."""
+        """Expose the batch's rows to the statements of a step, count and check them; return the number of inserts."""
         table, where = self._known, f"{self._target.name}, batch {batch.number}"
         cursor.execute(query_staging.show(table, self.session.schema, tokens))
         if compose.needs_net(table, self._target.options):
@@ -197,12 +200,12 @@ class PostgresQuerySink:
         return int(inserts)
 
     def _once(self, cursor: pg.Cursor) -> bool:
-        """Return whether each key has at most one event besides its B; a query keeps no record of earlier batches."""
+        """Return whether each key has at most one event besides its B; results of earlier batches are not used."""
         cursor.execute(query_staging.repeated(self._known))
         return cursor.fetchone() is None
 
     def _refuse_twice(self, cursor: pg.Cursor, batch: QueryBatch) -> None:
-        """Raise Refused if two rows of one key have the same position; on such rows an optimistic step misses."""
+        """Raise Refused if two rows with the same key have the same position, which makes an optimistic step miss."""
         cursor.execute(query_staging.twice(self._known))
         if not cursor.fetchone():
             return
@@ -232,7 +235,7 @@ class PostgresQuerySink:
 
     @property
     def _known(self) -> TargetTable:
-        if self._table is None:  # this process only commits: the process that started the batch has admitted it
+        if self._table is None:  # this process only commits: the process that started the batch has checked the target
             self._table = targets.seen(self.session, self._of(self._image()))
         return self._table
 

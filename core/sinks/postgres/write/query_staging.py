@@ -1,8 +1,8 @@
-"""The table in which the tasks of a query stage their rows, and the SQL that reads a batch's rows from it.
+"""The table in which the tasks of a query stage their rows, and the SQL that reads a batch's rows from that table.
 
-It is an unlogged table with the target's columns, one for each target and shape. Each attempt of a task copies its rows
-under its own token; a batch's transaction reads the rows of the tokens that its query names. So a step's statements
-work unchanged: a view of these rows replaces the session's staging table.
+There is one unlogged table with the target's columns for each target and set of columns. Each attempt of a task copies
+its rows under its own token; the transaction of a batch reads the rows of the tokens that its query names. A view of
+these rows replaces the session's staging table, so the statements of a step work unchanged.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def prefix(table: TargetTable) -> str:
 
 
 def place(table: TargetTable) -> str:
-    """Return the name of the staging table of a target in this shape."""
+    """Return the name of the staging table for a target with these columns."""
     return prefix(table) + _digest(table.columns, table.key, table.types)
 
 
 def create(table: TargetTable, schema: Composable) -> Composable:
-    """Return CREATE UNLOGGED TABLE: if a crash empties it, the row count detects this, and the batch is staged again.
+    """Return CREATE UNLOGGED TABLE for the staging table.
 
-    PostgreSQL, CREATE TABLE: an unlogged table is truncated after a crash and is not replicated. None of its columns is
-    NOT NULL, because old images contain only the key.
+    PostgreSQL, CREATE TABLE: an unlogged table is truncated after a crash and is not replicated. The row count detects
+    a truncated table, and the batch is staged again. No column is NOT NULL, because old images contain only the key.
     """
     made = 'CREATE UNLOGGED TABLE {}.{} (token bigint, point bigint, sequence bigint, kind "char", {}){}{}'
     parts = (compose.typed(table), SQL(table.dialect.own_rows), compose.spread(table))
@@ -43,7 +43,7 @@ def create(table: TargetTable, schema: Composable) -> Composable:
 
 
 def fill(schema: Composable, name: str, columns: int) -> Composable:
-    """Return COPY of CSV lines: a token, then the columns that a step stages."""
+    """Return COPY for CSV lines that contain a token and the columns that a step stages."""
     own = SQL(", ").join(map(Identifier, _OWN))
     return SQL("COPY {}.{} ({}, {}) FROM STDIN WITH (FORMAT csv)").format(
         schema, Identifier(name), own, compose.staged(range(1, columns + 1))
@@ -51,7 +51,7 @@ def fill(schema: Composable, name: str, columns: int) -> Composable:
 
 
 def show(table: TargetTable, schema: Composable, tokens: Sequence[int]) -> Composable:
-    """Return a view of these tokens' rows with the name of the session's staging table."""
+    """Return CREATE of a view of these tokens' rows, with the name of the session's staging table."""
     own = SQL(", ").join(map(Identifier, _OWN[1:]))
     return SQL("CREATE TEMP VIEW {} AS SELECT {}, {} FROM {}.{} WHERE token IN ({})").format(
         Identifier(table.staging),
@@ -64,38 +64,38 @@ def show(table: TargetTable, schema: Composable, tokens: Sequence[int]) -> Compo
 
 
 def counted(table: TargetTable) -> Composable:
-    """Return a query for (staged rows, whether a row lacks a value in a key column, inserts)."""
+    """Return a query for (number of staged rows, whether a row has NULL in a key column, number of inserts)."""
     return SQL("SELECT count(*), coalesce(bool_or({}), false), count(CASE WHEN kind = 'I' THEN 1 END) FROM {}").format(
         compose.no_key(table), Identifier(table.staging)
     )
 
 
 def twice(table: TargetTable) -> Composable:
-    """Return a query with a row if two rows of one key have the same position."""
+    """Return a query that returns a row if two rows with the same key have the same position."""
     return SQL("SELECT 1 FROM {} GROUP BY {}, point, sequence HAVING count(*) > 1 LIMIT 1").format(
         Identifier(table.staging), compose.staged(table.places)
     )
 
 
 def repeated(table: TargetTable) -> Composable:
-    """Return a query with a row if a key has several events besides old images: an optimistic step would miss."""
+    """Return a query that returns a row if a key has several events besides old images: a reason for a miss."""
     return SQL("SELECT 1 FROM {} WHERE kind <> 'B' GROUP BY {} HAVING count(*) > 1 LIMIT 1").format(
         Identifier(table.staging), compose.staged(table.places)
     )
 
 
 def clear(schema: Composable, name: str) -> tuple[Composable, Composable]:
-    """Truncate the staged rows unless another session uses the table.
+    """Return statements that truncate the staged rows unless another session uses the table.
 
-    A transaction that has counted its rows locks the table until it ends, so its rows stay; a transaction that has not
-    counted yet finds fewer rows than expected.
+    A transaction that has counted its rows locks the table until the transaction ends, so its rows are retained; a
+    transaction that has not counted yet finds fewer rows than expected.
     """
     named = SQL("{}.{}").format(schema, Identifier(name))
     return SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE NOWAIT").format(named), SQL("TRUNCATE {}").format(named)
 
 
 def drop(schema: Composable, name: str) -> tuple[Composable, Composable]:
-    """Drop the staging table of an earlier shape unless another session uses it."""
+    """Return statements that drop a staging table for earlier columns unless another session uses it."""
     lock, _ = clear(schema, name)
     return lock, SQL("DROP TABLE {}.{}").format(schema, Identifier(name))
 

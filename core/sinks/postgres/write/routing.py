@@ -1,10 +1,10 @@
-"""Separates the inserts of a large step on their way to the staging table: bytes in, bytes out, no server.
+"""Separates the inserts of a large step from its other events before staging; works on bytes, without a server.
 
-It also watches the keys: if a key has two events, the optimistic step would miss, so the rest of the step is staged
-unchanged.
+The router also watches the keys: if a key has two events, the optimistic step would miss, so the rest of the step is
+staged unchanged.
 
-A line of a step is `point TAB sequence TAB kind TAB c1 TAB ... cn LF` (COPY text, in which a line end inside a value is
-written as an escape).
+A line of a step is `point TAB sequence TAB kind TAB c1 TAB ... cn LF` (COPY text format, in which a line end inside a
+value is escaped).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import BinaryIO, cast
 from slotkeeper.core.errors import Unreachable
 
 LEAST = 2_000
-"""Minimum number of events in an optimistic attempt: with fewer, its statements cost more than they save."""
+"""Minimum number of events for an optimistic attempt: with fewer events, its statements cost more than they save."""
 SHARE = 4
-"""Maximum number of events per insert in an optimistic attempt: the savings come from inserts."""
+"""Maximum ratio of events to inserts for an optimistic attempt: only inserts bring savings."""
 BLOCK = 262_144
 """Bytes per read; a step that fits into the first block and has fewer than `LEAST` lines is not routed."""
 TOGETHER = 2_048
@@ -32,23 +32,23 @@ SORTED = 4_194_304
 SPOOL = 16_777_216
 """Maximum bytes of inserts in memory; the rest goes to a file."""
 WATCHED = 25_000
-"""Number of events whose keys the router watches, about 3 MiB: a lane with repeated keys repeats them early, and the
-target finds later repeats. For a step of 112,500 events this saves a third of the routing time."""
+"""Number of events whose keys the router watches (about 3 MiB): repeated keys usually occur early in a step, and the
+target detects later repetitions. For a step of 112,500 events this saves a third of the routing time."""
 Key = bytes | tuple[bytes, ...]
-"""The texts of a row's key; empty for a line without a key."""
+"""The key of a row as text; empty for a line without a key."""
 
 
 def whole(begin: bytes, reader: BinaryIO) -> BinaryIO:
-    """Return a step's unchanged text, of which `begin` was already read."""
+    """Return the unchanged bytes of a step, of which `begin` was already read."""
     return _Blocks(chain((begin,), iter(partial(reader.read, BLOCK), b"")))
 
 
 class Routed:
-    """One step's text, read once, of which `begin` was already read; `inserts` is the number of separated lines.
+    """A step that is read once, and of which `begin` was already read; `inserts` is the number of separated lines.
 
-    `places` are the positions of the key's columns, from 1. `first` and `second` are the highest point among the
-    inserts and the highest sequence at that point, None without inserts. `repeated`: two events with the same key text
-    were seen; B events do not count, and neither does an x that repeats the end of another x.
+    `places` are the column numbers of the key, from 1. `first` and `second` are the highest point among the inserts and
+    the highest sequence at that point, None without inserts. `repeated`: two events with the same key were found; B
+    events do not count, nor does a second x of the same key.
     """
 
     def __init__(self, reader: BinaryIO, places: tuple[int, ...], begin: bytes = b"") -> None:
@@ -64,7 +64,7 @@ class Routed:
         self.second: int | None = None
 
     def rest(self) -> BinaryIO:
-        """Return the text to stage while it is read: all lines except inserts, and every line after a repetition."""
+        """Return the lines to stage as they are read: all lines except inserts, and every line after a repeated key."""
         blocks = _whole_lines(self._reader, self._begin)
         return _Blocks(filter(None, (block if self.repeated else self._apart(block) for block in blocks)))
 
@@ -74,16 +74,17 @@ class Routed:
         return cast(BinaryIO, self._lines)
 
     def bodies(self) -> BinaryIO:
-        """Return the inserts as rows of the target, c1..cn, sorted by their keys' texts.
+        """Return the inserts as rows of the target, c1..cn, sorted by key text.
 
-        Neighbors in the index are then written one after another: this saves a fifth of the server's CPU time per step
-        and costs a twentieth of it here. The order has no meaning: each key occurs once.
+        Rows that are adjacent in the index are then written one after another: this saves a fifth of the server's CPU
+        time per step and costs a twentieth of that time here. The order does not affect the result: each key occurs
+        once.
         """
         blocks = _whole_lines(self.lines(), b"", SORTED)
         return _Blocks(chain.from_iterable(_bodies(block, self._places) for block in blocks))
 
     def compare(self, rows: int) -> None:
-        """Raise Unreachable if the server received another number of inserts than were read: it accepts a cut text."""
+        """Raise Unreachable unless the server received all inserts that were read: it accepts truncated input."""
         if rows != self.inserts:
             raise Unreachable(
                 f"read {self.inserts} inserts, but the sink got {rows}: the connection was lost", where="sink"
@@ -96,8 +97,8 @@ class Routed:
     def _apart(self, block: bytes) -> bytes:
         """Separate the inserts from a block of lines; return the other lines.
 
-        A malformed line does not count as an insert: the server reports its error. One pass of `split` takes a third of
-        the time of regular expressions, which search each line for its head and its end.
+        A malformed line does not count as an insert; the server reports the error. One pass of `split` takes a third of
+        the time of regular expressions, which search each line for its start and its end.
         """
         inserts, others, filtered, rest, known, at = [], [], [], [], b"", 0
         first, second = self.first, self.second
@@ -149,7 +150,7 @@ def _joined(lines: list[bytes]) -> bytes:
 
 
 def _keys(places: tuple[int, ...]) -> re.Pattern[bytes]:
-    """Return a pattern for the key's texts in each line: a leading key as one text, any other column by column."""
+    """Return a pattern for the key in each line: a key in the leading columns as one string, any other by column."""
     value, leads = rb"[^\t\n]*+", set(places) == set(range(1, len(places) + 1))
     columns = [b"(%b)" % value if n in places and not leads else value for n in range(1, max(places) + 1)]
     key, head = rb"\t".join(columns), (value + rb"\t") * 3
@@ -158,7 +159,7 @@ def _keys(places: tuple[int, ...]) -> re.Pattern[bytes]:
 
 def _bodies(block: bytes, places: tuple[int, ...]) -> Iterator[bytes]:
     def key(row: bytes) -> list[list[bytes]]:
-        """Return a row's key, or the part that a row with too few columns has: the server reports that error."""
+        """Return a row's key, or its existing part if the row has too few columns; the server reports such a row."""
         values = row.split(b"\t", max(places))
         return [values[n - 1 : n] for n in places]
 
@@ -172,8 +173,8 @@ def _bodies(block: bytes, places: tuple[int, ...]) -> Iterator[bytes]:
 
 
 def _whole_lines(reader: BinaryIO, begin: bytes = b"", size: int = 0) -> Iterator[bytes]:
-    """Yield blocks that end with a line; an unfinished last line is passed on for the server to reject."""
-    left = [begin]  # a row can be longer than many blocks: they are joined once
+    """Yield blocks that end at a line end; an incomplete last line is passed to the server, which rejects it."""
+    left = [begin]  # a row can span many blocks: they are joined only once
     while block := reader.read(size or BLOCK):
         end = block.rfind(b"\n") + 1
         if end:
@@ -185,7 +186,7 @@ def _whole_lines(reader: BinaryIO, begin: bytes = b"", size: int = 0) -> Iterato
 
 
 class _Blocks(io.RawIOBase, BinaryIO):
-    """Blocks of any size as a file that psycopg2 reads: a read can return more than the requested size."""
+    """A file-like object for psycopg2 over blocks of any size: a read can return more than the requested size."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         super().__init__()

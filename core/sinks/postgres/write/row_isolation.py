@@ -1,8 +1,8 @@
-"""Applies a step or a chunk that has a bad row in pieces: accepted rows are applied, the others quarantined.
+"""Applies a step or chunk that contains a bad row in pieces: accepted rows are applied, rejected rows are quarantined.
 
-Everything happens in the transaction that the fence started, so that no row is lost or doubled (design 4.7); entries
-are added and superseded in it, too. Units are applied in blocks. A block that fails is halved, each half under a
-savepoint, down to the bad unit: about log2(BLOCK) attempts for each bad row.
+Everything, including the changes to quarantine entries, happens in the transaction that the fence started, so that no
+row is lost or duplicated (design 4.7). Units are applied in blocks. A block that fails is halved, each half under its
+own savepoint, until the bad unit is found: about log2(BLOCK) attempts for each bad row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Composable = pg.sql.Composable
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """The rejection of a row, without its values; `column` and `constraint` if the server names them."""
+    """The error for a rejected row, without its values; `column` and `constraint` are set if the server names them."""
 
     sqlstate: str
     column: str
@@ -46,7 +46,7 @@ class Bad:
 
 
 class Quarantine:
-    """The entries of one slot's table over an open transaction; `quarantined` counts the entries it has added."""
+    """The entries of one slot's table in an open transaction; `quarantined` is the number of entries added."""
 
     def __init__(
         self, session: SinkSession, cursor: pg.Cursor, table: TargetTable, options: SinkOptions, key: LaneKey
@@ -58,7 +58,7 @@ class Quarantine:
         self.quarantined = 0
 
     def supersede(self, keys: Composable, by: str) -> list[int]:
-        """End the entries whose key is among `keys`; end and return the old halves that take effect now."""
+        """Supersede the entries with one of these keys; return the ids of the old halves that thereby take effect."""
         by = f"{self._key.shard} {by}"
         if not self._run("supersede", {"by": by}, keys=keys).rowcount:
             return []
@@ -68,9 +68,9 @@ class Quarantine:
         return ids
 
     def add(self, unit: int, bad: Bad, alone: bool = True, copied: tuple[str, str, int] | None = None) -> None:
-        """Quarantine a unit; raises QUARANTINE FULL over the limit, and then the whole step is rolled back.
+        """Quarantine a unit; raises QUARANTINE FULL if the limit is exceeded, and the whole step is then rolled back.
 
-        `alone` leaves out the old half of a changed key, because there is none. `copied`: its lane, DN, point.
+        With `alone`, no old half of a changed key is stored. `copied`: the lane, DN and point of a copied row.
         """
         if not self.quarantined:
             (self._before,) = self._run("quarantined").fetchone() or (0,)
@@ -96,11 +96,11 @@ class Quarantine:
         )
 
     def one(self, id: int) -> Composable:
-        """Return one entry as the text after FROM."""
+        """Return the FROM item that selects one entry."""
         return SQL("{}.slotkeeper_quarantine WHERE id = {}").format(self._session.schema, Literal(id))
 
     def _texts(self) -> Composable:
-        """Return the columns of a unit; for an old half only its key."""
+        """Return the columns of a unit; for an old half, only the key columns."""
         columns = []
         for n in range(1, len(self._table.columns) + 1):
             column = SQL("u.{}").format(Identifier(f"c{n}"))
@@ -113,7 +113,7 @@ class Quarantine:
 
 
 class FirstBadRow(Quarantine):
-    """Replaces the quarantine if a job stops at a bad row: names the row."""
+    """Replaces the quarantine of a job that stops at a bad row; the error names the row."""
 
     def supersede(self, keys: Composable, by: str) -> list[int]:
         return []
@@ -130,15 +130,15 @@ class FirstBadRow(Quarantine):
 
 
 BLOCK = 1_000
-"""Number of units first tried together: larger groups are halved more often, smaller ones need more statements."""
+"""Initial number of units per attempt: larger blocks are halved more often, smaller blocks need more statements."""
 SPOOL = 8_388_608
-"""Maximum bytes of a piece in memory during its transfer; the rest goes to a file."""
+"""Maximum bytes of a piece that are held in memory during its transfer; the rest is written to a file."""
 _PLACE = re.compile(r", line \d+, column (.*)", re.DOTALL)
 
 LONGEST = 8.0
-"""Maximum seconds of an isolating step: a longer task would be abandoned. The next attempt is half as wide."""
+"""Maximum seconds of an isolating step, because a longer task would be abandoned. The next attempt is half as wide."""
 STALE = 2_000
-"""Maximum number of dead staging rows before a truncation: deleting few rows is faster, scanning many is slower."""
+"""Number of dead staging rows above which the table is truncated; for fewer rows, deleting them is faster."""
 
 Attempt = Callable[[int, int], Bad | None]
 Single = Callable[[int, Bad], None]
@@ -153,7 +153,7 @@ class Into:
 
 
 class RowIsolation:
-    """One isolating step or chunk over an open transaction whose fence succeeded."""
+    """One isolating step or chunk in an open transaction whose fence succeeded."""
 
     def __init__(
         self, session: SinkSession, cursor: pg.Cursor, table: TargetTable, options: SinkOptions, key: LaneKey
@@ -194,7 +194,7 @@ class RowIsolation:
         self._walk(attempt, single)
 
     def _walk(self, attempt: Attempt, single: Single) -> None:
-        """Try all units in blocks; call `single` with each unit that fails alone, and the error."""
+        """Try all units in blocks; call `single` with each bad unit and its error."""
         if self._table.dialect.analyzes:
             self._cursor.execute(SQL("ANALYZE {}").format(Identifier(self._table.units)))
         total, self._damaged = self._sizes()
@@ -205,7 +205,7 @@ class RowIsolation:
                 self._halve(first, last, bad, attempt, single)
 
     def _halve(self, first: int, last: int, known: Bad | None, attempt: Attempt, single: Single) -> None:
-        """Find the bad units in a range that failed: if the first half is good, the second is bad and not tried."""
+        """Find the bad units in a range that failed; if the first half succeeds, the second half must be bad."""
         if first == last:
             bad = known or attempt(first, first)
             if bad:
@@ -220,7 +220,7 @@ class RowIsolation:
             self._halve(middle + 1, last, right, attempt, single)
 
     def _sizes(self) -> tuple[int, set[int]]:
-        """Return (the number of units, those whose text the sink cannot store)."""
+        """Return (the number of units, the units whose text the sink cannot store)."""
         units = Identifier(self._table.units)
         self._cursor.execute(SQL("SELECT coalesce(max(unit), 0) FROM {}").format(units))
         (total,) = self._cursor.fetchone() or (0,)
@@ -237,8 +237,8 @@ class RowIsolation:
     def _single(self, unit: int, bad: Bad | None) -> None:
         """Apply the valid part of a bad unit; quarantine its last event if the target rejects it.
 
-        An end whose key the target cannot store has no effect: the row does not exist. So an old half with such a key
-        is dropped, and the new half is applied alone.
+        A delete has no effect if the target cannot store the key, because such a row does not exist. So an old half
+        with such a key is dropped, and the new half is applied alone.
         """
         found = SQL("SELECT kind::text FROM {} WHERE unit = {}")
         self._cursor.execute(found.format(Identifier(self._table.units), Literal(unit)))
@@ -255,11 +255,11 @@ class RowIsolation:
         self._kept.add(unit, bad, alone)
 
     def _before(self, unit: int, bad: Bad) -> None:
-        """Apply the event before a quarantined one; if that event is bad too, apply only the end of its key."""
+        """Handle a bad event that precedes a quarantined event of the same key: apply only the delete of the key."""
         self._try(text_staging.ends(self._table, unit), self._into)
 
     def _try(self, out: Composable, into: Into, keep: bool = True) -> Bad | None:
-        """Apply a piece under a savepoint; on a bad row, undo the piece and return the error, otherwise None."""
+        """Apply a piece under a savepoint and return None; on a bad row, roll the piece back and return the error."""
         if self._session.seconds() > self._end:
             what = f"an isolating step of {self._table.name} took longer than {LONGEST:.0f} s: it has too many bad rows"
             raise TooLarge(what, where="sink")
@@ -299,7 +299,7 @@ DAMAGED = Bad("22021", "", "", "text that the sink's encoding cannot hold; store
 
 
 def move(cursor: pg.Cursor, out: Composable, into: Composable) -> int:
-    """COPY rows out of one of the session's own tables and into a table; return their number."""
+    """Copy rows from one of the session's own tables into another table with COPY; return their number."""
     with tempfile.SpooledTemporaryFile(max_size=SPOOL) as spool:
         there: IO[bytes] = spool
         cursor.copy_expert(out.as_string(cursor), there)
@@ -308,14 +308,14 @@ def move(cursor: pg.Cursor, out: Composable, into: Composable) -> int:
 
 
 def bad_of(error: pg.DriverError, table: TargetTable) -> Bad:
-    """Return a server's error about a row, without its values."""
+    """Return the server's error for a row, without the row's values."""
     code, sentence = session.sentence(error)
     said = pg.named(error)
     return Bad(code, said.column or _column(said.context, table), said.constraint, sentence)
 
 
 def _column(context: str, table: TargetTable) -> str:
-    """Return the column in which a COPY failed: by its number in the staging table, or by its name in the target."""
+    """Return the column at which a COPY failed, found by its number in the staging table or its name in the target."""
     place = _PLACE.search(context)
     if place is None:
         return ""

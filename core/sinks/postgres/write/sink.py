@@ -1,7 +1,8 @@
-"""A worker's side of the sink: one step is one transaction, fenced by the progress row.
+"""The sink of a worker: one step is one transaction, fenced by the progress row.
 
 The order inside a transaction follows the protocol (design 4.2): staging, the caller's recheck, the fence, the net
-effect, COMMIT. So no shared lock is held during waits for the source. `PostgresBatches` writes without a progress row.
+effect, COMMIT. So no lock that other sessions need is held while the step waits for the source. `PostgresBatches`
+writes without a progress row.
 """
 
 from __future__ import annotations
@@ -33,15 +34,16 @@ from slotkeeper.core.sinks.postgres.write.statements import Plan, TargetTable
 from slotkeeper.core.sinks.postgres.write.text_staging import Readable
 
 ODD = {1: "an event of unknown type (not I, d, B or U)", 2: "an event without its key values"}
-"""Events that a step cannot apply, by the number that `statements.staged_top` returns."""
+"""Events that a step cannot apply, by the code that the query of `statements.staged_top` returns."""
 _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapshot avoids it"
 
 
 class PostgresSink:
     """Implements `slotkeeper.core.ports.sink.StepSink` for one target; not shared between threads.
 
-    `copying` is the destination of chunks: "direct" into the empty target, "shadow" beside it, "merge" through staging;
-    `read_timeout` is full_sync_binlog_read_timeout (ms), which also limits a chunk's statements.
+    `copying` is the destination of chunks: "direct" (the empty target), "shadow" (a table beside the target) or "merge"
+    (the target through staging). `read_timeout` is full_sync_binlog_read_timeout (ms), which also limits a chunk's
+    statements.
     """
 
     encoding = Encoding.COPY_TEXT
@@ -65,18 +67,18 @@ class PostgresSink:
         self._nulls = bool(compose.nulled_columns(target, options))
         self._prepared_in = 0
         self._isolating, self._quarantines = False, False
-        """Whether the open step isolates rows; whether the slot's table has quarantined rows, as far as known."""
+        """Whether the open step isolates rows, and whether the slot's table has quarantined rows, as far as known."""
         self._texts_in = 0
         self._begun: pg.Connection | None = None
         """The connection of the open transaction: only this connection can commit it."""
         self._kept: dict[int, int] = {}
-        """Uses of this connection's prepared statements, by the size that they were planned for."""
+        """Uses of this connection's prepared statements, by the size class for which they were planned."""
         self._optimistic = optimistic.fits(target, options)
         self._lanes: dict[LaneKey, optimistic.Lane] = {}
         self._routed: Routed | None = None
         """The separated inserts of the open step, if any."""
         self._passed, self._repeats = False, False
-        """Reasons not to try a large open step: its lane pauses after a miss; the step would miss."""
+        """Reasons not to try the open step: its lane pauses after a miss; a repeated key would cause a miss."""
         self.taken = optimistic.Taken()
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
@@ -117,7 +119,7 @@ class PostgresSink:
             return pg.copy_in(cursor, text_staging.fill(self.target), Readable(reader, pg.codec(cursor.connection)))
 
     def top(self, up_to: Position) -> Top:
-        """Return the highest staged point and sequence; raises Defect if an event is staged that no step may apply."""
+        """Return the highest staged point and sequence; raises Defect if a staged event cannot be applied by a step."""
         with self._open() as cursor:
             staged = self._staged_top(cursor, up_to.pair[0])
         routed = self._routed
@@ -157,7 +159,7 @@ class PostgresSink:
         return True
 
     def _try(self, routed: Routed, key: LaneKey, fence: dict[str, object]) -> bool | None:
-        """Run the optimistic step; None if it was not tried or missed: then all is staged for the general path.
+        """Run the optimistic step; return None if it was not tried or missed: all events are then staged instead.
 
         The recheck against the source has already covered the inserts, so staging them now does not invalidate it.
         """
@@ -204,7 +206,7 @@ class PostgresSink:
             self._quarantines = self.options.quarantines
         elif rows:
             if self._quarantines:
-                # end the quarantined entries of the staged keys; old halves that thereby take effect are staged before
+                # supersede the quarantine entries of the staged keys; old halves that take effect now are staged before
                 # all events
                 kept = Quarantine(self.session, cursor, self.target, self.options, key)
                 for entry in kept.supersede(text_staging.touched(self.target, self.options), new.text):
@@ -217,7 +219,7 @@ class PostgresSink:
         self._routed, self._passed, self._repeats = None, False, False
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
-        # the other sink may have received that range
+        # the sink beside the store may have received that range
         what = f"{self.target.name}: the progress row of {key.shard} has a pending range of another sink kind"
         raise Refused(what, "start the job with that sink once, or take a new snapshot", where="sink")
 
@@ -284,7 +286,7 @@ class PostgresSink:
         return self._copying == "merge" or (self._copying == "direct" and self._nulls)
 
     def _prepare_texts(self) -> None:
-        """Create the tables of isolating steps once per connection; the target's types may have been corrected."""
+        """Create the tables for isolating steps once per connection: the target's types may have been corrected."""
         self.target = targets.seen(self.session, self.target)
         self._prepare()
         if self._texts_in != self.session.generation:
@@ -307,7 +309,7 @@ class PostgresSink:
             self._prepared_in, self._kept = self.session.generation, {}
 
     def _apply(self, cursor: pg.Cursor, plan: Plan, size: int) -> None:
-        """Run a step's statements; prepared statements run by name and are planned again at intervals."""
+        """Run the statements of a step; prepared statements run by name and are planned again at intervals."""
         if not plan.kept:
             compose.execute(cursor, plan)
             return
@@ -323,9 +325,10 @@ class PostgresSink:
 
     @contextmanager
     def _open(self, begins: bool = False) -> Iterator[pg.Cursor]:
-        """Yield a cursor in a new transaction or in the open one; on any error the connection is dropped.
+        """Yield a cursor in the open transaction or a new one; on any error the connection is dropped.
 
-        Raises Unreachable if an open transaction's connection is lost: a new one has neither its rows nor its tables.
+        Raises Unreachable if the connection of an open transaction is lost: a new connection has neither the rows nor
+        the tables of that transaction.
         """
         try:
             with self.session.translated():
@@ -348,7 +351,7 @@ class PostgresSink:
 
 
 class PostgresBatches:
-    """The target of a job's channel: created on request and checked; implements `ports.sink.BatchWriter`."""
+    """The target of a job's channel, created on request and checked; implements `ports.sink.BatchWriter`."""
 
     def __init__(self, session: SinkSession, job: JobSpec, identity: TableIdentity) -> None:
         self._session, self._options = session, job.sink_options
@@ -359,7 +362,7 @@ class PostgresBatches:
         self._target = targets.seen(session, target)
 
     def write(self, text: bytes, rows: int) -> None:
-        """Apply the net effect of a batch per key in one transaction."""
+        """Apply a batch's net effect per key in one transaction."""
         plan = compose.plan(self._target, self._options, rows)
         with self._session.transaction() as cursor:
             for made in compose.temporary(self._target, self._options):

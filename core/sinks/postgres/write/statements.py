@@ -1,17 +1,19 @@
 """The statements of a step: its staging table, the effect of its events on the target, and the choice of statements.
 
-The staging table's columns are c1..cn in the target's types, so that no user's column name collides with its own.
+The staging table's columns are named c1..cn and have the target's types, so that no column name of a user collides with
+the other staging columns.
 
-A statement handles a set of events, never a single one. The rules, for each key in (point, sequence) order: d, x (an
-image that the row filter rejects) and B end the key's row, I and U write it; a B whose U has the same key counts only
-with `ignore_update_before = false`. The effect is the *segment* after the last end: its last image, or its first image
-under `conflict_strategy = "ignore"`, or the last non-NULL value of each column under `ignore_null_when_update`. A row
-that ended and is written again is a new row: it is deleted and inserted, so that columns which only the target has do
-not retain their values.
+A statement handles a set of events, never a single event. The rules, for each key in (point, sequence) order: d, x (an
+image that the row filter rejects) and B delete the key's row, I and U write the row; a B whose U has the same key
+counts only with `ignore_update_before = false`. The effect is determined by the *segment* after the key's last delete:
+its last image, or its first image with `conflict_strategy = "ignore"`, or the last non-NULL value of each column with
+`ignore_null_when_update`. A row that is deleted and written again is a new row: it is deleted and inserted, so that
+columns that exist only in the target do not retain their values.
 
 Write modes: `upsert` and `update` use one plan for many small steps (prepared in the session, as the vendor's client
 prepares its batches); the modes with `copy` are planned for the size of each step. `auto` and `update_auto` choose by
-`copy_write_batch_size`. Every mode transfers rows by COPY, because they have to be in the session before the recheck.
+`copy_write_batch_size`. Every mode transfers rows by COPY, because the rows have to be at the server before the
+recheck.
 """
 
 from __future__ import annotations
@@ -32,14 +34,15 @@ Composable = pg.sql.Composable
 
 @dataclass(frozen=True, slots=True)
 class TargetTable:
-    """A target: `schema.table`, its mirrored columns in the order in which they arrive, and the columns of its key.
+    """A target: its name (`schema.table`), its mirrored columns in the order of the staged data, and its key columns.
 
     `loose`: key columns of types whose equal values can have different texts (numeric 1.0 and 1.00, interval 1 mon and
-    30 days); an update writes them too, except on DWS, which cannot update a key. `others`: columns that only the
-    target has. `types`: the mirrored columns' types, `bases`: the same with domains as base types, `dialect`: the
-    server's. `forms`: how equal values of a key column become one text (`pg_types.form_of`). `signs`: the operators
-    that compare the key (`slotkeeper.core.drivers.pg_table`); by default the server's. `strict_key`: no key column can
-    be NULL. `only`: the rows are in the table itself and in no partition.
+    30 days); an update writes them too, except on DWS, which cannot update a key. `others`: columns that exist only in
+    the target. `types`: the types of the mirrored columns, `bases`: the same types with domains replaced by their base
+    types, `dialect`: the server's dialect. `forms`: how equal values of a key column are converted to the same text
+    (`pg_types.form_of`). `signs`: the operators that compare the key (`slotkeeper.core.drivers.pg_table`); by default
+    the server's own. `strict_key`: no key column can be NULL. `only`: the rows are in the table itself and in no
+    partition.
     """
 
     name: str
@@ -62,7 +65,7 @@ class TargetTable:
 
     @property
     def rows(self) -> Composable:
-        """The table for statements that read, change or end rows: without the rows of a table that inherits from it.
+        """The table for statements that read, change or delete rows, without the rows of inheriting tables.
 
         PostgreSQL, "Inheritance": SELECT, UPDATE and DELETE accept ONLY, as do TRUNCATE and MERGE; INSERT and COPY
         never write to an inheriting table.
@@ -71,22 +74,22 @@ class TargetTable:
 
     @property
     def staging(self) -> str:
-        """The session's staging table, named by table and columns, so that a changed table gets a new one."""
+        """Name of the session's staging table, derived from table and columns: after a change, a new table is used."""
         return "slotkeeper_stage_" + self._digest
 
     @property
     def net(self) -> str:
-        """The session's table of net effects, named in the same way."""
+        """Name of the session's table of net effects, derived in the same way."""
         return "slotkeeper_net_" + self._digest
 
     @property
     def texts(self) -> str:
-        """The session's table of an isolating step's events, all columns as text."""
+        """Name of the session's table for the events of an isolating step, with all columns as text."""
         return "slotkeeper_text_" + self._digest
 
     @property
     def units(self) -> str:
-        """The session's table of the units that an isolating step applies or quarantines."""
+        """Name of the session's table for the units that an isolating step applies or quarantines."""
         return "slotkeeper_unit_" + self._digest
 
     @property
@@ -96,12 +99,12 @@ class TargetTable:
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The positions of the key's columns, from 1."""
+        """The column numbers of the key, from 1."""
         return tuple(self.columns.index(name) + 1 for name in self.key)
 
 
 def create_temporary(table: TargetTable, name: str, before: str, after: str) -> Composable:
-    """Return CREATE of a temporary table at DWS, emptied at every commit: own columns and c1..cn in target types."""
+    """Return CREATE for a temporary table at DWS, emptied at every commit: own columns, and c1..cn in target types."""
     return SQL("CREATE TEMP TABLE IF NOT EXISTS {} ({}{}{}) ON COMMIT DELETE ROWS{}").format(
         Identifier(name), SQL(before), typed(table), SQL(after), spread(table)
     )
@@ -114,12 +117,12 @@ def typed(table: TargetTable) -> Composable:
 
 
 def spread(table: TargetTable) -> Composable:
-    """Return the distribution clause of a staging table: like the target's, by the hash of its key."""
+    """Return the distribution clause of a staging table: by the hash of the key, like the target."""
     return table.dialect.spread([Identifier(f"c{n}") for n in table.places])
 
 
 def create_staging(table: TargetTable) -> Composable:
-    """Return CREATE of the session's staging table, created once and emptied at every commit."""
+    """Return CREATE for the session's staging table, which is created once and emptied at every commit."""
     if not table.dialect.follows:
         return create_temporary(table, table.staging, 'point bigint, sequence bigint, kind "char", ', "")
     columns = SQL(", ").join(
@@ -132,7 +135,7 @@ def create_staging(table: TargetTable) -> Composable:
 
 
 def fill_staging(table: TargetTable) -> Composable:
-    """Return COPY into the staging table, in the order in which the source writes the columns."""
+    """Return COPY into the staging table, with the columns in the order in which the source writes them."""
     return SQL("COPY {} FROM STDIN").format(Identifier(table.staging))
 
 
@@ -150,8 +153,8 @@ def fill_chunk_staging(table: TargetTable) -> Composable:
 def staged_top(table: TargetTable, staging: str, up_to: int) -> Composable:
     """Return a query for (highest staged point, highest sequence at `up_to`, 1 for an unknown type or 2 for no key).
 
-    It makes the one pass that is needed anyway. In an isolating step, i and u are an I and a U whose text the sink
-    cannot store.
+    The query makes the one pass over the staged rows that is needed anyway. In an isolating step, i and u denote an I
+    and a U whose text the sink cannot store.
     """
     return SQL(
         "SELECT max(point), max(CASE WHEN point = {up_to} THEN sequence END),"
@@ -165,7 +168,7 @@ def staged_top(table: TargetTable, staging: str, up_to: int) -> Composable:
 
 
 def no_key(table: TargetTable) -> Composable:
-    """Return the condition that a staged row lacks a value of its key."""
+    """Return the condition that a staged row has NULL in a key column."""
     return SQL(" OR ").join(SQL("{} IS NULL").format(Identifier(f"c{n}")) for n in table.places)
 
 
@@ -180,7 +183,7 @@ def all_staged(table: TargetTable) -> Composable:
 
 
 def shadow(table: TargetTable) -> pg.sql.Identifier:
-    """Return the table beside the target that a replacing copy fills."""
+    """Return the name of the shadow table, which a replacing copy fills."""
     *schema, name = table.name.split(".", 1)
     short = name.encode()
     if len(short) > 44:  # the server silently truncates longer names, possibly to the target's own name
@@ -195,7 +198,7 @@ SELECT *, CASE WHEN kind = 'B' AND lead(kind) OVER w = 'U' AND lead(point) OVER 
                AND lead(sequence) OVER w = sequence + 1 THEN 1 ELSE 0 END AS paired
 FROM {stage}{kept} WINDOW w AS (PARTITION BY {key} ORDER BY point, sequence)
 """
-"""Marks each B that its own U follows. DWS: an update is B then U at one sync point with consecutive sequences."""
+"""Marks each B followed by its own U. DWS: an update is B, then U, with consecutive sequences at one sync point."""
 
 _SEGMENTS = """
 SELECT {columns}, point, sequence, kind NOT IN ('I', 'U') AS ends,
@@ -204,15 +207,16 @@ SELECT {columns}, point, sequence, kind NOT IN ('I', 'U') AS ends,
        row_number() OVER w AS n, count(*) OVER (PARTITION BY {key}) AS events
 FROM ({events}) e{counted} WINDOW w AS (PARTITION BY {key} ORDER BY point, sequence)
 """
-"""Each event's segment, from 0; an end is the first event of its segment."""
+"""Numbers the segment of each event, from 0; a delete is the first event of its segment."""
 
 
 def straight(table: TargetTable, options: SinkOptions) -> Composable:
-    """Return the net effect as one statement that sorts the staged rows once, if a key's last event determines it.
+    """Return one statement that applies the net effect with a single sort, if a key's last event determines its result.
 
-    Each key is in `slotkeeper_last` once, so it is either deleted or upserted, and neither part sees the other's rows.
-    A B row counts as a delete of its own key, and its U row follows it: if both have the same key, the U wins; if the
-    keys differ, the old one is deleted. With `ignore_delete`, d rows are removed before sorting; B rows never are.
+    `slotkeeper_last` contains each key once, so a key is either deleted or upserted, and neither part of the statement
+    sees the rows of the other. A B row counts as a delete of its own key, and its U row follows it: if both have the
+    same key, the U wins; if the keys differ, the old key is deleted. With `ignore_delete`, d rows are removed before
+    sorting; B rows are never removed.
     """
     key = _key(table)
     return SQL("WITH slotkeeper_last AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
@@ -227,7 +231,7 @@ def straight(table: TargetTable, options: SinkOptions) -> Composable:
 
 
 def straight_update(table: TargetTable, options: SinkOptions) -> Composable:
-    """Return the net effect as one statement, if rows are updated or deleted and none is inserted."""
+    """Return one statement that applies the net effect if rows are only updated or deleted, never inserted."""
     origin = SQL("slotkeeper_net s")
     return SQL("WITH slotkeeper_net AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
         net(table, options), delete(table, origin), update(table, options, origin)
@@ -235,7 +239,7 @@ def straight_update(table: TargetTable, options: SinkOptions) -> Composable:
 
 
 def create_net(table: TargetTable) -> Composable:
-    """Return CREATE of the session's table of net effects: per key its image, whether it is deleted and written."""
+    """Return CREATE for the session's table of net effects: each key's image and whether to delete and to write it."""
     if not table.dialect.follows:
         return create_temporary(table, table.net, "", ", deletes boolean, writes boolean")
     return SQL(
@@ -245,7 +249,7 @@ def create_net(table: TargetTable) -> Composable:
 
 
 def net(table: TargetTable, options: SinkOptions) -> Composable:
-    """Return a query with one row per key: c1..cn, deletes, writes; by the rules in this module's docstring."""
+    """Return a query with one row per key (c1..cn, deletes, writes), according to the rules in the module docstring."""
     chosen = SQL("n = events")
     if options.conflict_strategy == "ignore":
         chosen = SQL("ends AND n = events OR NOT ends AND segment = ended AND n = opens")
@@ -261,14 +265,14 @@ def net(table: TargetTable, options: SinkOptions) -> Composable:
 
 
 def delete(table: TargetTable, origin: Composable) -> Composable:
-    """Return DELETE of the rows that the net effects end."""
+    """Return DELETE for the rows that are deleted according to the net effects."""
     return SQL("DELETE FROM {table} t USING {origin} WHERE s.deletes AND {match}").format(
         table=table.rows, origin=origin, match=match(table)
     )
 
 
 def upsert(table: TargetTable, options: SinkOptions, origin: Composable, where: Composable) -> Composable:
-    """Return INSERT ... ON CONFLICT of rows c1..cn.
+    """Return INSERT ... ON CONFLICT for rows c1..cn.
 
     The target has an alias, because `EXCLUDED` would be ambiguous for a table of that name (DWS, INSERT: "INTO
     table_name [ AS alias ]").
@@ -292,7 +296,7 @@ def upsert(table: TargetTable, options: SinkOptions, origin: Composable, where: 
 
 
 def merge(table: TargetTable, options: SinkOptions, origin: Composable) -> Composable:
-    """Return MERGE of the net effects that write; the columns to set have no alias, which both servers allow."""
+    """Return MERGE for the net effects that write rows; both servers allow columns to set without an alias."""
     sets = _sets(table, options, None, Identifier("t"))
     nulled = nulled_columns(table, options)
     return SQL(
@@ -314,12 +318,12 @@ def merge(table: TargetTable, options: SinkOptions, origin: Composable) -> Compo
 
 
 def update(table: TargetTable, options: SinkOptions, origin: Composable) -> Composable:
-    """Return UPDATE of existing rows; a key that ended in this step has no row."""
+    """Return UPDATE for existing rows; a key that was deleted in this step has no row."""
     return update_of(table, options, origin, SQL("s.writes AND NOT s.deletes"))
 
 
 def update_of(table: TargetTable, options: SinkOptions, origin: Composable, which: Composable) -> Composable:
-    """Return UPDATE of existing rows with those rows s of `origin` that satisfy `which`."""
+    """Return UPDATE for existing rows, with the rows s of `origin` that satisfy the condition `which`."""
     sets = _sets(table, options, None, Identifier("t"))
     return SQL("UPDATE {table} t SET {sets} FROM {origin} WHERE {which} AND {match}").format(
         table=table.rows,
@@ -331,7 +335,7 @@ def update_of(table: TargetTable, options: SinkOptions, origin: Composable, whic
 
 
 def last_is_enough(table: TargetTable, options: SinkOptions) -> bool:
-    """Return whether a key's last event alone determines its result when rows can be inserted."""
+    """Return whether the last event of a key alone determines the result if rows can be inserted."""
     if options.conflict_strategy == "replace":
         return True
     return options.conflict_strategy == "update" and not options.ignore_null_when_update and not table.others
@@ -354,7 +358,7 @@ def _segments(table: TargetTable, options: SinkOptions) -> Composable:
 
 
 def _merged(table: TargetTable, rows: Composable) -> tuple[Composable, Composable]:
-    """Select each column's last non-NULL value in the segment: a value starts a run with the NULLs after it."""
+    """Select each column's last non-NULL value in the segment: a value and the NULLs after it form a run."""
     key, places = _key(table), [n for n, name in enumerate(table.columns, 1) if name not in table.key]
     value = "CASE WHEN NOT ends THEN {c} END"
     runs: list[Composable] = [SQL("*")]
@@ -375,9 +379,9 @@ def _merged(table: TargetTable, rows: Composable) -> tuple[Composable, Composabl
 
 
 def _sets(table: TargetTable, options: SinkOptions, given: pg.sql.SQL | None, target: Composable) -> Composable | None:
-    """Return `column = new value` for the columns that a conflict changes; None if it changes nothing.
+    """Return `column = new value` for the columns that a conflict changes; None if a conflict changes nothing.
 
-    `given`: a template of the new value, filled with the column's name; without it, the new value is s.cN.
+    `given` is a template for the new value, filled with the column's name; without a template, the new value is s.cN.
     """
     if options.conflict_strategy == "ignore":
         return None
@@ -395,12 +399,12 @@ def _sets(table: TargetTable, options: SinkOptions, given: pg.sql.SQL | None, ta
 
 
 def nulled_columns(table: TargetTable, options: SinkOptions) -> tuple[str, ...]:
-    """Return the columns that only the target has and that are NULL in every written row."""
+    """Return the columns that exist only in the target and that are set to NULL in every written row."""
     return table.others if options.conflict_strategy == "replace" else ()
 
 
 def match(table: TargetTable) -> Composable:
-    """Return the condition that a row t of the target has the key of a row s: c1..cn."""
+    """Return the condition that a row t of the target has the same key as a row s with columns c1..cn."""
     return _equal(table, [SQL("t.{}").format(Identifier(name)) for name in table.key], "s")
 
 
@@ -428,12 +432,12 @@ def _key(table: TargetTable) -> Composable:
 # -- the choice of a step's statements --------------------------------------------------------------------------------
 
 RARELY = 100
-"""Uses of a prepared plan before it is planned again: the table may have grown since."""
+"""Number of uses of a prepared plan before it is planned again: the table may have grown since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A step's statements in order; `kept`: they are prepared once and their plan is used again.
+    """The statements of a step, in order; `kept`: the statements are prepared once and their plans are reused.
 
     `mode` is the chosen write mode, never an automatic one. `instead` replaces the last statement while the server
     rejects that statement (DWS: no MERGE during redistribution).
@@ -458,7 +462,7 @@ def chosen(options: SinkOptions, rows: int) -> str:
 
 
 def size_of(rows: int) -> int:
-    """Return the size class that shares one prepared plan: a plan for thousands of rows is a bad one for two.
+    """Return the size class of a step; each class has its own plan: a plan for thousands of rows is bad for two.
 
     >>> [size_of(rows) for rows in (1, 3, 4, 15, 16, 5_000)]
     [0, 1, 1, 2, 2, 6]
@@ -474,13 +478,13 @@ def needs_net(table: TargetTable, options: SinkOptions) -> bool:
 
 
 def temporary(table: TargetTable, options: SinkOptions) -> tuple[Composable, ...]:
-    """Return the CREATE statements of the session's own tables that steps need."""
+    """Return the CREATE statements for the session's own tables that steps need."""
     staging = create_staging(table)
     return (staging, create_net(table)) if needs_net(table, options) else (staging,)
 
 
 def plan(table: TargetTable, options: SinkOptions, rows: int) -> Plan:
-    """Return how to apply a step by its number of staged rows."""
+    """Return the plan to apply a step with this number of staged rows."""
     mode = chosen(options, rows)
     kept = mode in ("upsert", "update")
     if not needs_net(table, options):
@@ -498,7 +502,7 @@ def plan(table: TargetTable, options: SinkOptions, rows: int) -> Plan:
 
 
 def chunk(table: TargetTable, options: SinkOptions) -> Plan:
-    """Return how to write a staged chunk of the copy into a target with rows: by the options, as inserts."""
+    """Return the plan, by the options, to write a staged chunk of the copy as inserts into a target with rows."""
     origin = SQL("(SELECT *, true AS writes, false AS deletes FROM {}) s").format(Identifier(table.staging))
     upserted = upsert(table, options, origin, SQL(""))
     if options.updates_only:

@@ -1,9 +1,9 @@
 """The statements of an isolating step: its events as text, the net effect per key, and pieces of that effect.
 
-A key is compared as text in one form per equal key (`one_text`), so that keys which the target's types cannot hold are
-compared too. Only COPY converts the applied rows, from Slotkeeper's own table back into the step's staging table, so
-every type is read as in a normal step. Bytes that the sink's encoding cannot store are escaped and marked (`Readable`);
-only isolating steps read through it, line by line.
+Keys are compared as text, in a form that is the same for equal keys (`one_text`), so that keys that do not fit the
+target's types can be compared too. Rows to apply are converted only by COPY, from Slotkeeper's own table into the
+step's staging table, so every type is read as in a normal step. Bytes that the sink's encoding cannot store are escaped
+and marked by `Readable`, which only isolating steps use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Readable(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most `size` bytes, and at least one before the end."""
+        """Return at most `size` bytes, and at least one byte before the end of the data."""
         parts, there = [self._rest], len(self._rest)
         while size < 0 or there < size:
             line = self._lines.readline()
@@ -55,7 +55,7 @@ class Readable(io.RawIOBase):
 
 
 def spelled(line: bytes, codec: str) -> bytes:
-    r"""Return the line if the encoding can represent it; else escape each other byte or character as \xNN or \uNNNN.
+    r"""Return the line with bytes or characters that the encoding cannot represent escaped as \xNN or \uNNNN.
 
     >>> spelled(b"caf\xe9\n", "utf-8"), spelled("5 €".encode(), "latin-1"), spelled("5 €".encode(), "utf-8")
     (b'caf\\\\xe9\n', b'5 \\\\u20ac', b'5 \xe2\x82\xac')
@@ -96,10 +96,10 @@ FROM (
   FROM (SELECT *, {key} AS key FROM {texts}{kept}) t WINDOW w AS (ORDER BY point, sequence)) r
 WHERE NOT (kind = 'B' AND coalesce(leads, false) AND next_key = key)
 """
-"""The relevant events, each with its key; the two halves of a changed key share one `pair`.
+"""The relevant events, each with its key; the two halves of a changed key have the same `pair`.
 
-DWS: an update is B then U at one sync point with consecutive sequences. i and u are an I and a U whose text the sink
-cannot store.
+DWS: an update is B, then U, with consecutive sequences at one sync point. i and u denote an I and a U whose text the
+sink cannot store.
 """
 
 _FINALS = """
@@ -109,7 +109,7 @@ FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY point DESC, sequenc
       FROM ({events}) e{only}) f
 WHERE back = 1
 """
-"""Each key's last event. It contains the whole row, so the only fact to add is whether the key's row ended."""
+"""The last event of each key. It contains the whole row, so only a flag is added: whether the key's row was deleted."""
 
 _UNITS = """
 INSERT INTO {units} (unit, point, sequence, kind, pair, ended, key, {columns})
@@ -118,11 +118,11 @@ SELECT dense_rank() OVER (ORDER BY point, CASE WHEN kind = 'B' AND {paired} THEN
        kind IN ('I', 'U', 'i', 'u') AND ends > 0, key, {columns}
 FROM ({finals}) g
 """
-"""Units applied or quarantined together: a key's last event, or the two halves of a changed key if both are last."""
+"""Units to apply or quarantine together: the last event of a key, or both halves of a changed key if both are last."""
 
 
 def create(table: TargetTable) -> tuple[Composable, ...]:
-    """Return the session's two tables, the second indexed by unit; created per connection, emptied at every commit."""
+    """Return CREATE for two tables, the second indexed by unit; they exist per connection and are emptied at commit."""
     columns = SQL(", ").join(SQL("{} text").format(Identifier(f"c{n}")) for n in range(1, len(table.columns) + 1))
     made = "CREATE TEMP TABLE IF NOT EXISTS {} ({}{}) ON COMMIT DELETE ROWS{}"
     event = 'point bigint, sequence bigint, kind "char", '
@@ -135,17 +135,17 @@ def create(table: TargetTable) -> tuple[Composable, ...]:
 
 
 def fill(table: TargetTable, chunk: bool = False) -> Composable:
-    """Return COPY of a step's events, or of a chunk's rows preceded by a kind."""
+    """Return COPY for a step's events, or for a chunk's rows preceded by a kind."""
     if not chunk:
         return SQL("COPY {} FROM STDIN").format(Identifier(table.texts))
     return SQL("COPY {} (kind, {}) FROM STDIN").format(Identifier(table.texts), all_staged(table))
 
 
 def units(table: TargetTable, options: SinkOptions, besides: Composable | None = None) -> Composable:
-    """Fill the table of units with each key's last event.
+    """Return a statement that fills the table of units with the last event of each key.
 
-    `besides`: a SELECT of (point, sequence, key) of the events just quarantined; then the table is filled with the last
-    event before them of each of their keys.
+    `besides` is a SELECT of (point, sequence, key) of the events just quarantined. With it, the table is filled with
+    the last event that precedes a quarantined event of the same key.
     """
     kept = SQL(" WHERE kind <> 'd'") if options.ignore_delete else SQL("")
     columns = all_staged(table)
@@ -162,7 +162,7 @@ def units(table: TargetTable, options: SinkOptions, besides: Composable | None =
 
 
 def chunk_units(table: TargetTable) -> Composable:
-    """Fill the table of units with a chunk's rows, one unit per row."""
+    """Return a statement that fills the table of units with a chunk's rows, one unit per row."""
     return SQL(
         "INSERT INTO {units} (unit, point, sequence, kind, pair, ended, key, {columns})"
         " SELECT row_number() OVER (), 0, -1, kind, '', false, {key}, {columns} FROM {texts}"
@@ -172,9 +172,9 @@ def chunk_units(table: TargetTable) -> Composable:
 
 
 def piece(table: TargetTable, first: int, last: int, kinds: str = "") -> Composable:
-    """Return COPY TO of the units from `first` to `last` as a step's events; only of these `kinds` if given.
+    """Return COPY TO for the units from `first` to `last` as events of a step, limited to `kinds` if given.
 
-    An end contains only its key; a key that was ended and written again has an end before its last event.
+    A delete contains only the key; a key that was deleted and written again has a delete before its last event.
     """
     where = SQL("FROM {} WHERE unit BETWEEN {} AND {}").format(Identifier(table.units), Literal(first), Literal(last))
     if kinds:
@@ -192,21 +192,21 @@ def piece(table: TargetTable, first: int, last: int, kinds: str = "") -> Composa
 
 
 def ends(table: TargetTable, unit: int) -> Composable:
-    """Return COPY TO of only the end of a unit whose last event cannot be applied; no row if its key did not end."""
+    """Return COPY TO for the delete of a unit whose last event cannot be applied; no row if there was no delete."""
     return SQL("COPY (SELECT point, sequence, 'x', {} FROM {} WHERE unit = {} AND ended) TO STDOUT").format(
         _only_keys(table), Identifier(table.units), Literal(unit)
     )
 
 
 def rows(table: TargetTable, first: int, last: int) -> Composable:
-    """Return COPY TO of a chunk's rows."""
+    """Return COPY TO for a chunk's rows."""
     return SQL("COPY (SELECT {} FROM {} WHERE unit BETWEEN {} AND {}) TO STDOUT").format(
         all_staged(table), Identifier(table.units), Literal(first), Literal(last)
     )
 
 
 def entries(table: TargetTable, origin: Composable) -> Composable:
-    """Return COPY TO of quarantine entries as events before all others: an old half ends its key, others write."""
+    """Return COPY TO for quarantine entries as events before all others: an old half deletes its key, others write."""
     values = []
     for n in range(1, len(table.columns) + 1):
         text = SQL("texts[{}]").format(Literal(n))
@@ -217,24 +217,24 @@ def entries(table: TargetTable, origin: Composable) -> Composable:
 
 
 def one_text(table: TargetTable) -> Composable:
-    """Return the key of an event stored as text: keys that the source's type treats as equal have equal text[]."""
+    """Return the key of an event stored as text: keys that are equal in the source's type have equal text[]."""
     return _array(table, [Identifier(f"c{n}") for n in table.places])
 
 
 def one_text_typed(table: TargetTable) -> Composable:
-    """Return the same key for an event stored in the target's types."""
+    """Return the same key for an event that is stored in the target's types."""
     plain = table.bases or table.types
     return _array(table, [pg.text_form(plain[n - 1], Identifier(f"c{n}")) for n in table.places])
 
 
 def touched(table: TargetTable, options: SinkOptions) -> Composable:
-    """Return a SELECT of the keys of a step that is staged in the target's types."""
+    """Return a SELECT for the keys of a step that is staged in the target's types."""
     kept = SQL(" WHERE kind <> 'd'") if options.ignore_delete else SQL("")
     return SQL("SELECT {} FROM {}{}").format(one_text_typed(table), Identifier(table.staging), kept)
 
 
 def touched_units(table: TargetTable) -> Composable:
-    """Return a SELECT of the keys of an isolating step."""
+    """Return a SELECT for the keys of an isolating step."""
     return SQL("SELECT key FROM {}").format(Identifier(table.units))
 
 

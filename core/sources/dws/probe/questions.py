@@ -1,8 +1,8 @@
-"""The questions of `doctor --probe` to DWS, the documented answers, and the rules that derive the answers.
+"""The questions of `doctor --probe` about DWS, the documented answers, and the rules that derive the answers.
 
-A question with a switch of the stand-in has the switch's name, and its answer is yes or no. A cluster has other
-writers, so a number that they also change is compared with its change without the probe; if the comparison is
-inconclusive, so is the answer. All functions are pure.
+A question that corresponds to a switch of the stand-in has the switch's name, and its answer is yes or no. A cluster
+has other writers, so a number that other writers also change is compared with its change while the probe does nothing;
+if the comparison is inconclusive, so is the answer. All functions are pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition
 
 
 def yes_or_no(value: bool | None, because: str = "") -> ProbeFinding:
-    """Return a plain answer; `because`: the reason why there is none.
+    """Return the answer yes or no; `because`: the reason if `value` is None.
 
     >>> yes_or_no(True).answer, yes_or_no(None, "no such function").answer
     ('yes', None)
@@ -25,7 +25,7 @@ def yes_or_no(value: bool | None, because: str = "") -> ProbeFinding:
 
 
 def needs(value: bool | None, wanted: bool, because: str) -> ProbeFinding:
-    """Return an answer that has to be `wanted`; `because`: the consequence otherwise, or why it is unknown.
+    """Return an answer that has to be `wanted`; `because`: the consequence otherwise, or the reason if it is unknown.
 
     >>> needs(False, True, "rows would be lost").reader.value
     'WRONG'
@@ -36,13 +36,13 @@ def needs(value: bool | None, wanted: bool, because: str) -> ProbeFinding:
 
 
 def switches(answers: Iterable[Answer]) -> dict[str, bool | None]:
-    """Return the answer of every question with a switch of the stand-in; None if unknown."""
+    """Return the answer to every question that corresponds to a switch of the stand-in; None if unknown."""
     said: Mapping[str | None, bool] = {"yes": True, "no": False}
     return {one.question.name: said.get(one.finding.answer) for one in answers if one.question.name in SWITCHED}
 
 
 def _parsed(text: str) -> Iterator[Question]:
-    """Yield questions from `[topic]`, `name = documented: question` and an indented rule: all texts in one place."""
+    """Yield the questions parsed from `[topic]`, `name = documented: question` and an indented rule."""
     topic = head = ""
     for line in text.strip().splitlines():
         if line.startswith("["):
@@ -182,7 +182,7 @@ NEVER_ASKED: Mapping[str, str] = {
     "purge_delay": "it takes as long as the server's own cleanup",
     "redistribution": "it requires a resize of the cluster",
 }
-"""Questions that a scratch table cannot answer, and why."""
+"""Questions that a scratch table cannot answer, with the reason."""
 
 SWITCHED = frozenset(
     {
@@ -221,19 +221,19 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A transaction of the probe: its events as (kind, key, value) in order."""
+    """A transaction of the probe, with its events as (kind, key, value) in order."""
 
     events: tuple[tuple[str, tuple[int, int], str], ...]
 
 
 def by_point(events: Iterable[Event]) -> dict[int, list[Event]]:
-    """Return the events by point, in order."""
+    """Return the events grouped by point, in order."""
     ordered = sorted(events, key=lambda one: (one.point, one.sequence))
     return {point: list(found) for point, found in groupby(ordered, key=lambda one: one.point)}
 
 
 def bounds(asked: tuple[int, int], own: Sequence[int], found: Sequence[int]) -> tuple[bool | None, bool | None]:
-    """Return (start inclusive, end inclusive) of a range between two points with records; `own`: all points in it.
+    """Return (start inclusive, end inclusive) for a range between two points with records; `own`: all points in it.
 
     >>> bounds((10, 30), [10, 20, 30], [10, 20]), bounds((10, 30), [10, 20, 30], [20, 30])
     ((True, False), (False, True))
@@ -246,7 +246,7 @@ def bounds(asked: tuple[int, int], own: Sequence[int], found: Sequence[int]) -> 
 
 
 def counted(number: int, during: int, after: int) -> ProbeFinding:
-    """Decide whether a snapshot counts a transaction, from its start while `number` is open and afterwards.
+    """Decide whether transaction `number` holds back a snapshot, from the xmins while it is open and afterwards.
 
     >>> counted(70, 70, 75).answer, counted(70, 73, 75).answer, counted(70, 60, 60).answer
     ('yes', 'no', None)
@@ -258,18 +258,18 @@ def counted(number: int, during: int, after: int) -> ProbeFinding:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The newest point before and after a commit of the probe, relative to that commit's point."""
+    """The newest points read before and after a commit of the probe, relative to that commit's point."""
 
     before: int
     after: int
 
 
 def latest(rounds: Sequence[Beside], least: int = 3) -> ProbeFinding | None:
-    """Return what the newest point means, from rounds with one commit of the probe; None if more rounds can decide.
+    """Decide whether the newest point is safe, from rounds with one commit of the probe; None if more are needed.
 
-    The server shows a point that it has not assigned yet only if the newest point is the first unsafe one: one such
+    The server shows a point that it has not assigned yet only if the newest point is the first unsafe point: one such
     round is proof. For the other answer, the newest point has to stop at the probe's commit in most rounds, because
-    other writers move it as well.
+    other writers move the point as well.
 
     >>> latest([Beside(0, 1)]).answer, latest([Beside(-1, 0)] * 3).answer, latest([Beside(-1, 0)])
     ('no', 'yes', None)
@@ -283,11 +283,11 @@ def latest(rounds: Sequence[Beside], least: int = 3) -> ProbeFinding | None:
 
 
 def moves(rounds: Sequence[tuple[int, int]], times: int, least: int = 3) -> ProbeFinding | None:
-    """Return whether an action of the probe moves the cluster's point; None if more rounds can decide.
+    """Return whether an action of the probe moves the cluster's point; None if more rounds are needed.
 
-    Each round has the distances of two commits: with `times` statuses between them, and with `times` actions. Actions
-    that move the point add at least `times` points, so one round with fewer points is proof. Other writers can add
-    points as well, so the other answer requires few points with the statuses.
+    Each round contains two distances between commits: with `times` status queries between them, and with `times`
+    actions. Actions that move the point add at least `times` points, so one round with fewer points is proof. Other
+    writers can add points as well, so the other answer requires few points between the commits with status queries.
 
     >>> moves([(1, 1)], 8).answer, moves([(1, 9)] * 3, 8).answer, moves([(9, 12)] * 3, 8)
     ('no', 'yes', None)
@@ -300,12 +300,12 @@ def moves(rounds: Sequence[tuple[int, int]], times: int, least: int = 3) -> Prob
 
 
 def no_finding() -> ProbeFinding:
-    """Return the finding for the case that other writers moved the observed number all the time."""
+    """Return the finding for the case that other writers kept changing the observed number."""
     return ProbeFinding(None, because=_BUSY)
 
 
 def refreshes(before: object, same: object, other: object) -> ProbeFinding:
-    """Decide from a slot's registration time: before, after the same point again, after another point.
+    """Decide from a slot's registration times: before, after registering the same point again, and after another point.
 
     >>> refreshes(1, 2, 3).answer, refreshes(1, 1, 2).answer, refreshes(1, 1, 1).answer
     ('yes', 'no', None)
@@ -320,9 +320,9 @@ def refreshes(before: object, same: object, other: object) -> ProbeFinding:
 
 
 def xmin_kept(kept: int, seen: Sequence[int], released: Sequence[int], again: Sequence[int]) -> ProbeFinding:
-    """Decide from xmins while all slots hold `kept`, while they hold a newer one, and while they hold `kept` again.
+    """Decide from the xmins while all slots hold `kept`, while they hold a newer xmin, and after a return to `kept`.
 
-    An xmin that goes back follows the slots; an xmin held back by other transactions does not go back.
+    An xmin that goes back depends on the slots; an xmin held back by other transactions does not go back.
 
     >>> xmin_kept(5, [5, 7], [], []).answer, xmin_kept(5, [5], [9], [5]).answer, xmin_kept(5, [5], [9], [9]).answer
     ('no', 'yes', 'no')
@@ -336,7 +336,7 @@ def xmin_kept(kept: int, seen: Sequence[int], released: Sequence[int], again: Se
 
 
 def backward(error: str, before: int | None, asked: int, after: int | None) -> ProbeFinding:
-    """Decide from a registration below the registered point: its SQLSTATE, and the point before and after.
+    """Decide from a registration below the registered point: its SQLSTATE, and the points before and after.
 
     >>> backward("", 9, 8, 8).answer, backward("22023", 9, 8, 9).answer, backward("", 9, 8, 9).because
     ('yes', 'no', 'accepted without an error, but the point did not change')
@@ -357,7 +357,7 @@ def old_images(events: Sequence[Event]) -> ProbeFinding:
 
 
 def codes(events: Sequence[Event]) -> ProbeFinding:
-    """Return the codes found, in the documented order; the reader knows no others."""
+    """Return the event codes found, in the documented order; the reader accepts no other codes."""
     found = {one.kind for one in events}
     unknown = sorted(found - set(CODES))
     said = " ".join([code for code in CODES if code in found] + unknown)
@@ -388,14 +388,14 @@ def old_keys(events: Sequence[Event], written: Sequence[Written]) -> ProbeFindin
 
 
 def one_point(events: Sequence[Event], written: Sequence[Written]) -> ProbeFinding:
-    """Return whether the points, in their order, are the probe's transactions in commit order, each complete."""
+    """Return whether the points correspond, in order, to the probe's transactions, each of them complete."""
     found = [sorted(str((one.kind, one.key)) for one in each) for each in by_point(events).values()]
     wanted = [sorted(str((kind, key)) for kind, key, _ in each.events) for each in written]
     return needs(found == wanted, True, "a step would apply part of a transaction, or apply in the wrong order")
 
 
 def partition(refused: str, missing: Sequence[bool], deletes: int) -> ProbeFinding:
-    """Return what a removed partition leaves: delete events of its rows, no point on any DN, or neither."""
+    """Return the effect of removing a partition: delete events for its rows, no point on any DN, or neither."""
     if refused:
         return ProbeFinding("refused")
     if missing and all(missing):
@@ -408,19 +408,19 @@ def partition(refused: str, missing: Sequence[bool], deletes: int) -> ProbeFindi
 
 
 def ordered(answers: Sequence[Sequence[Event]]) -> bool:
-    """Return whether each answer was in order of point and sequence."""
+    """Return whether each answer was sorted by point and sequence."""
     return all((a.point, a.sequence) < (b.point, b.sequence) for rows in answers for a, b in pairwise(rows))
 
 
 def reached(after: DwsPosition, end: int, events: Sequence[Event]) -> DwsPosition:
-    """Return a reader's position after a range up to `end` that returned `events` (design: position after a step)."""
+    """Return a reader's position after it has read `events` in a range up to `end` (design: position after a step)."""
     top = max((one.sequence for one in events if one.point == end), default=None)
     kept = after.sequence if end == after.point else NOTHING
     return DwsPosition(end, kept if top is None else top)
 
 
 def exact(wanted: Sequence[Event], got: Sequence[Sequence[tuple[int, int, str]]]) -> ProbeFinding:
-    """Return whether each series of ranges returned every change once; `got`: the changes that each returned."""
+    """Return whether each series of ranges returned every change exactly once; `got`: the changes of each series."""
     there = sorted((one.point, one.sequence, one.kind) for one in wanted)
     fine = all(sorted(each) == there for each in got)
     return needs(fine, True, "changes would be lost or applied twice: do not run a job here, and report this")
@@ -429,7 +429,7 @@ def exact(wanted: Sequence[Event], got: Sequence[Sequence[tuple[int, int, str]]]
 def purged(
     points: Sequence[int], registered: int, left: Sequence[int], latest_inclusive: str | None
 ) -> tuple[ProbeFinding, ProbeFinding]:
-    """Return (purged at once, registered point retained) from the points before, the registered and the remaining ones.
+    """Return (purged at once, registered point retained), from the earlier, registered and remaining points.
 
     >>> [told.answer for told in purged([1, 2, 3], 2, [2, 3], "no")], purged([1, 2, 3], 2, [3], "no")[1].reader.value
     (['yes', 'yes'], 'WRONG')

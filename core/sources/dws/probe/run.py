@@ -1,4 +1,4 @@
-"""A probe of DWS: the plan with its scratch tables, all questions in order, and dropping the tables at the end."""
+"""Runs the probe of DWS: creates scratch tables, asks all questions in order, and drops the tables at the end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...], Group], ...] = (
     ("old snapshots", ("old_snapshot_recorded",), slots.old_snapshot),
     ("errors", ("missing_table_code",), tables.errors),
 )
-"""Topic, its questions, and the function that asks them; each group prepares the next group."""
+"""Groups of topic, questions, and the function that asks them; each group prepares the next group."""
 
 
 def ask_all(session: DwsSession, scratch: Scratch, progress: Callable[[str], None]) -> list[Answer]:
@@ -74,7 +74,7 @@ class DwsProbe:
                 hint = "name a GaussDB(DWS) source"
                 what = f"source {login.endpoint.place} is not a GaussDB(DWS) cluster: it has no binlog functions"
                 raise Refused(what, hint, where="source")
-            # under GTM-Lite a start requires the result of this probe
+            # under GTM-Lite, the start of a job requires the result of this probe
             found = list(eligibility.server_objections(facts, points_proven=True))
             refuse([*found, *eligibility.creation_objections(facts.settings)], "source")
             place = usable_schema(session, schema)
@@ -114,7 +114,7 @@ class DwsProbe:
 def _dropped(
     scratch: Scratch, opened: Callable[[], DwsSession], left: list[Left], ending: Callable[[], None]
 ) -> Iterator[None]:
-    """Drop the scratch tables at the end of the block, however it ends; call `ending` before."""
+    """Drop the scratch tables when the block ends, also after an error; call `ending` first."""
     try:
         yield
     finally:

@@ -1,8 +1,8 @@
 """The scratch tables of `doctor --probe`, the session that queries them, and the order of the questions.
 
-A table belongs to the probe once its CREATE was sent and not rejected; the probe drops nothing else. The contract tests
-of the stand-in ask the same questions as the probe of a real cluster. The probe uses only documented calls, and only on
-its own tables.
+A table belongs to the probe once its CREATE was sent and not rejected; the probe drops no other tables. The contract
+tests of the stand-in ask the same questions as the probe of a real cluster. The probe uses only documented calls, and
+only on its own tables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from slotkeeper.core.sqltext import dotted, quoted, statements
 PROBE: Book = ("slotkeeper.core.sources.dws.probe", "probe.sql")
 PREFIX = "slotkeeper_probe_"
 MAKE_LIMIT_MS = 30_000
-"""Timeout in milliseconds: creating, altering and dropping a table locks catalogs of every node."""
+"""Timeout in milliseconds for creating, altering and dropping a table, which locks catalogs on every node."""
 
 _UNSURE = ("08", "57")
 """SQLSTATE classes after which a statement can still have taken effect."""
@@ -39,7 +39,7 @@ _UNSURE = ("08", "57")
 
 @dataclass(slots=True)
 class Scratch:
-    """The scratch tables of one probe; `ours`: the tables that may exist."""
+    """The scratch tables of one probe; `ours`: the probe's tables that may exist."""
 
     schema: str
     name: str
@@ -71,7 +71,7 @@ class Scratch:
         statement: pg.sql.Composable = pg.sql.SQL(self.statement(table, timed))
         if self.stand_in:
             statement = pg.sql.SQL("SELECT dws.ddl({})").format(pg.sql.Literal(self.statement(table, timed)))
-        self.ours.append(table)  # before it is sent: an interrupted CREATE may have created the table
+        self.ours.append(table)  # added before CREATE is sent: an interrupted CREATE may have created the table
         try:
             session.answered(statement, None, MAKE_LIMIT_MS)
         except SlotkeeperError as error:
@@ -96,7 +96,7 @@ def probe_statement(name: str) -> str:
 
 
 def usable_schema(session: DwsSession, wanted: str) -> str:
-    """Return the requested schema for scratch tables, else the first usable one; raises Refused if there is none."""
+    """Return the requested schema for scratch tables, else the first usable schema; raises Refused without one."""
     user = DwsViewer(session).server().user
     usable = [str(row[0]) for row in session.rows("place", of=PROBE)]
     if wanted in usable or (usable and not wanted):
@@ -111,7 +111,7 @@ def usable_schema(session: DwsSession, wanted: str) -> str:
 
 
 def leftovers(session: DwsSession) -> list[Left]:
-    """Return the tables that earlier probes could not drop, or that a probe elsewhere is using."""
+    """Return the scratch tables that earlier probes could not drop or that another running probe is using."""
     rows = session.rows("leftovers", of=PROBE)
     names = [(f"{schema}.{name}", owner) for schema, name, owner in rows]
     return [Left(name, f"owner {owner}; from another probe", f"DROP TABLE {dotted(name)};") for name, owner in names]
@@ -134,7 +134,7 @@ def _drop(opened: Callable[[], DwsSession], table: str) -> str:
 
 
 def _clear(session: DwsSession, table: str) -> None:
-    """Clear the table's slots, or empty it, which clears them too (documented); errors do not prevent the drop."""
+    """Clear the table's slots, or truncate the table, which also clears them (documented); errors are ignored."""
     try:
         points = DwsViewer(session).points(table)
         for slot in sorted({one.slot for one in points or ()}):
@@ -155,12 +155,12 @@ def _named(table: str) -> pg.sql.Identifier:
 
 SLOT = "probe"
 HOME = 1
-"""The value of the distribution column whose rows are used for the questions about one DN."""
+"""The value of the distribution column in the rows that are used for the questions about one DN."""
 TIME_LIMIT = 120.0
-"""Seconds after which the probe starts no further group; each statement has its own limit at the server."""
+"""Seconds after which the probe starts no further group; each statement has its own timeout at the server."""
 
 AT_FIRST = 2
-"""The groups that locate the probe's records; all others need them."""
+"""Number of groups at the start that locate the probe's records, which all other groups need."""
 
 Found = tuple[str, ProbeFinding, str]
 """A question's name, its answer and the evidence."""
@@ -177,7 +177,7 @@ class ProbeStatus:
 
 
 class ProbeContext(DwsSlotAdmin):
-    """One session at one scratch table, and the facts found so far."""
+    """A session that uses one scratch table, and the facts found so far."""
 
     def __init__(self, session: DwsSession, scratch: Scratch, table: str) -> None:
         super().__init__(session, table, SLOT, BinlogOptions(binlog=True))
@@ -188,7 +188,7 @@ class ProbeContext(DwsSlotAdmin):
         self.answers: dict[str, ProbeFinding] = {}
 
     def shards(self) -> list[Shard]:
-        """Return the DNs of the table as reported for its slot, or else those of the cluster."""
+        """Return the DNs of the table as reported for its slot, or else the DNs of the cluster."""
         return [one.shard for one in self.statuses(None)] or self.nodes()
 
     def statuses(self, shard: Shard | None) -> list[ProbeStatus]:
@@ -198,16 +198,16 @@ class ProbeContext(DwsSlotAdmin):
         ]
 
     def here(self) -> ProbeStatus:
-        """Return one status of the DN of `HOME`, or of any DN while that DN is unknown."""
+        """Return a status of the DN that stores `HOME`, or of any DN while that DN is unknown."""
         return self.statuses(self.home)[0]
 
     def ask_slot(self, checkpoint: bool = False) -> list[tuple[Any, ...]]:
-        """Return one flag of the slot on all DNs, as rows in the server's order."""
+        """Return the status for one checkpoint flag of the slot on all DNs, as rows in the server's order."""
         self.session.oriented = self.table
         return self.asked("ask_slot", {"slot": self.slot, "checkpoint": checkpoint})
 
     def begin(self) -> str:
-        """Start recording with both points registered on every DN; return the full sync's answer, "" without it."""
+        """Start recording with both points registered on every DN; return the full sync's answer, "" if unsupported."""
         try:
             return self.full_sync()
         except SlotkeeperError as error:
@@ -241,7 +241,7 @@ class ProbeContext(DwsSlotAdmin):
         return [int(self.asked("register_all", {**given, "checkpoint": flag})[0][0]) for flag in flags]
 
     def raw(self, node: int = 0, start: int = 0, end: int | None = None) -> tuple[list[str], list[Event]]:
-        """Return a range as the server returns it, with the server's column names; by default the whole binlog."""
+        """Return the rows of a range with the server's column names; by default the range is the whole binlog."""
         names, rows = self.raw_rows(node, start, end)
         found = []
         for *system, place, key, value in rows:  # three system columns, or four with the time
@@ -254,7 +254,7 @@ class ProbeContext(DwsSlotAdmin):
     def raw_rows(
         self, node: int = 0, start: int = 0, end: int | None = None
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Return the same range, whatever columns the table has by now."""
+        """Return the rows of the same range; the table's columns may have changed."""
         if self.session.oriented != self.table or self.session.fresh:
             self.ask_slot()
         far = self.here().latest + 1_000_000 if end is None else end
@@ -269,7 +269,7 @@ class ProbeContext(DwsSlotAdmin):
         return sorted({one.point for one in events})
 
     def read(self, after: DwsPosition, end: int, copied: bool = True) -> list[tuple[int, int, str]]:
-        """Return (point, sequence, code) of a range of the home DN, read with the reader's own statement."""
+        """Return (point, sequence, code) of events in a range of the home DN, read with the reader's own statement."""
         out = BytesIO()
         self.copy_allowed = copied
         self.copy_changes(self.home, after, DwsPosition(end, None), out)
@@ -296,9 +296,9 @@ def run(
     progress: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> list[Answer]:
-    """Ask group by group; a group that fails leaves its questions unanswered, with the reason.
+    """Ask the questions group by group; if a group fails, its questions get a reason instead of an answer.
 
-    Raises Unreachable and AccessRefused, because no further questions can be asked then.
+    Raises Unreachable and AccessRefused, because no further questions can be asked after these errors.
     """
     answers: dict[str, Answer] = {}
     end = clock() + TIME_LIMIT
@@ -329,7 +329,7 @@ def run(
 
 
 def code_of(act: Callable[[], object]) -> str:
-    """Return the SQLSTATE with which the server rejects a call; "" if it accepts the call."""
+    """Return the SQLSTATE with which the server rejects a call; "" if the server accepts the call."""
     try:
         act()
     except SlotkeeperError as error:

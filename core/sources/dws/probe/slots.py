@@ -1,6 +1,6 @@
 """Probe questions about points, registrations, transactions of other coordinators, and old snapshots.
 
-A number that other writers also change is read several times, with and without the probe's own action in between.
+A number that other writers also change is read several times, with and without an action of the probe in between.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from slotkeeper.core.sqltext import dotted
 
 ROUNDS = 3
 MORE = 12
-"""Minimum number of readings of a changing number, and the maximum if they disagree."""
+"""`ROUNDS` is the minimum number of readings of a changing number, `MORE` the maximum if the readings disagree."""
 ACTS = 8
-"""Registrations between two commits of the probe; other sessions' commits can hide their effect."""
+"""Number of registrations between two commits of the probe; commits of other sessions can hide their effect."""
 PURGED = 3
-"""Transactions whose records a registration can purge."""
+"""Number of transactions whose records a registration can purge."""
 
 
 def newest(ctx: ProbeContext) -> Iterator[Found]:
-    """Compare `latest` with the probe's newest record, and find the order of the DNs' rows."""
+    """Compare `latest` with the probe's newest record, and determine the order of the DNs' rows."""
     rounds: list[decide.Beside] = []
     while (finding := decide.latest(rounds)) is None and len(rounds) < MORE:
         before = ctx.here().latest
@@ -49,7 +49,7 @@ def newest(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def registering(ctx: ProbeContext) -> Iterator[Found]:
-    """Check the counts, the two points, the cluster's point, and the time of registration."""
+    """Check registrations: the returned counts, the two points, the cluster's point, and the registration time."""
     dns = len(ctx.ask_slot())
     _touch(ctx)
     here = ctx.here()
@@ -100,7 +100,7 @@ def _time_of_registration(ctx: ProbeContext) -> Found:
 
 
 def retaining(ctx: ProbeContext) -> Iterator[Found]:
-    """Observe the xmin while the only slot of the table holds an old xmin, and after it holds a newer one."""
+    """Observe the xmin while the table's only slot holds an old xmin, and when the slot holds a newer xmin."""
     kept = ctx.here().xmin
 
     def statuses(xmin: int, least: int, most: int) -> list[int]:
@@ -121,7 +121,7 @@ def retaining(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def consuming(ctx: ProbeContext) -> Iterator[Found]:
-    """Check whether the newest record's own point counts as read."""
+    """Check whether registering the newest record's point counts that record as read."""
     _touch(ctx)
     newest_point = _newest_own(ctx)
     ctx.register_all(newest_point)
@@ -135,7 +135,7 @@ def consuming(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def purging(ctx: ProbeContext) -> Iterator[Found]:
-    """Check which of the records below its point a registration leaves."""
+    """Check which records below the registered point remain after a registration."""
     base = ctx.here().latest
     for _ in range(PURGED):
         _touch(ctx)
@@ -164,7 +164,7 @@ def backwards(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def clearing(ctx: ProbeContext) -> Iterator[Found]:
-    """Clear the slot; this question is the last about it, because nothing is recorded afterwards."""
+    """Clear the slot; this is the last question about the slot, because nothing is recorded afterwards."""
     try:
         count = ctx.session.rows("drop_slot", {"table": ctx.table, "slot": ctx.slot})[0][0]
     except SlotkeeperError as error:
@@ -196,7 +196,7 @@ def _said(numbers: list[int]) -> str:
 
 
 OLD_KEY = 91
-"""The key of the row that is written under an old snapshot."""
+"""The key of the row that is written with an old snapshot."""
 
 
 def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
@@ -219,7 +219,7 @@ def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
             return
         _sent(other, f"UPDATE {dotted(ctx.table)} SET v = v WHERE place = {HOME} AND id = 9")
         number = int(_sent(other, "SELECT txid_current()")[0][0])
-        ctx.transaction_id()  # a newer transaction, so that the snapshot could advance
+        ctx.transaction_id()  # a newer transaction, so that the snapshot can advance
         during = ctx.snapshot_xmin()
         _sent(other, "ROLLBACK")
     ctx.transaction_id()
@@ -229,7 +229,7 @@ def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def old_snapshot(ctx: ProbeContext) -> Iterator[Found]:
-    """Check whether DWS records writes under a snapshot taken before the table's first slot exists."""
+    """Check whether DWS records writes with a snapshot taken before the table's first slot exists."""
     if ctx.said("clear_clears") != "yes":
         because = "could not clear the slot: recording continues"
         yield "old_snapshot_recorded", ProbeFinding(None, because=because), ""

@@ -1,4 +1,4 @@
-"""Probe questions about tables: records, the reader's completeness, cursors, and the effects of DDL and errors."""
+"""Probe questions about tables: records, complete reading, cursors, and the effects of DDL and errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNSEEN = (HOME, 1)
 """The key of a row that is written before the table has a slot."""
 PLACES = 8
 WALK = 64
-"""Maximum number of ranges in the reader's narrowest walk: on a busy cluster each range spans several points."""
+"""Maximum number of ranges for the reader's narrowest width: on a busy cluster each range spans several points."""
 
 HISTORY = (
     ("auto_create", "fresh_point", "full_sync"),
@@ -124,7 +124,7 @@ def ranges(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def _walk(ctx: ProbeContext, after: DwsPosition, last: int, width: int, copied: bool) -> list[tuple[int, int, str]]:
-    """Read all changes of the home DN range by range, each as its own step, and the last range twice, as a job does."""
+    """Read all changes of the home DN range by range, each range as a step, and the last range twice, as a job does."""
     got: list[tuple[int, int, str]] = []
     done = False
     while not done:
@@ -160,11 +160,11 @@ def _few(points: list[int]) -> str:
 
 
 _COLUMN = ("42703", "42883", "0A000")
-"""SQLSTATEs of an unknown column."""
+"""SQLSTATEs for an unknown column."""
 
 
 def columns(ctx: ProbeContext) -> Iterator[Found]:
-    """Check a table's undeclared behavior: a DN column, a fixed distribution key, NULL for empty strings."""
+    """Check undocumented table behavior: a DN column, a fixed distribution key, NULL for empty strings."""
     names = {one.node_id: one.name for one in ctx.shards()}
     try:
         statement = pg.sql.SQL(probe_statement("node_of").replace("{table}", dotted(ctx.table)))
@@ -193,7 +193,7 @@ def columns(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def by_syncpoint(ctx: ProbeContext) -> Iterator[Found]:
-    """Query the cursor function at the exact point of a record."""
+    """Call the cursor function with the exact point of a record."""
     own = ctx.own(ctx.raw(ctx.home.node_id)[1])
     rows = ctx.asked("by_syncpoint", {"point": own[0], "node": ctx.home.node_id})
     seen = ", ".join(f"{point} with xmin {xmin}" for point, xmin in rows)
@@ -202,7 +202,7 @@ def by_syncpoint(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def timed(ctx: ProbeContext) -> Iterator[Found]:
-    """Create a second table, with enable_binlog_timestamp, and query the cursor function at a record's exact time."""
+    """Create a second table, with enable_binlog_timestamp, and call the cursor function with a record's exact time."""
     scratch = ctx.scratch
     try:
         scratch.make(ctx.session, scratch.timed, timed=True)
@@ -242,7 +242,7 @@ def without_binlog(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def ddl(ctx: ProbeContext) -> Iterator[Found]:
-    """Check what DDL leaves of points and records."""
+    """Check which points and records remain after DDL."""
     oid = ctx.identify().oid
     ctx.register_all(ctx.here().latest)
     if ctx.asked("consumed_records", {})[0][0]:
@@ -271,11 +271,11 @@ def ddl(ctx: ProbeContext) -> Iterator[Found]:
 
 
 PARTITIONS = (("partition_truncate", "TRUNCATE PARTITION low", 1), ("partition_drop", "DROP PARTITION mid", 101))
-"""Question, the DDL on a partition, and the key of a row in it."""
+"""The question, the DDL on a partition, and the key of a row in that partition."""
 
 
 def partitions(ctx: ProbeContext) -> Iterator[Found]:
-    """Create a third table, with partitions, and check what a removed partition leaves in its binlog."""
+    """Create a third table, with partitions, and check how removing a partition affects the binlog."""
     scratch = ctx.scratch
     try:
         scratch.make(ctx.session, scratch.parts)
@@ -298,7 +298,7 @@ def partitions(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def _wiped(ctx: ProbeContext, statement: str, key: int) -> tuple[bool, str]:
-    """Return whether a statement leaves neither a registered point nor a record, and what it left."""
+    """Return whether a statement removes all registered points and records, and a description of what remains."""
     ctx.begin()
     ctx.act(f"INSERT INTO {{t}} (place, id, v) VALUES ({HOME}, {key}, 'e')")
     far = ctx.here().latest + 1_000_000
@@ -308,12 +308,12 @@ def _wiped(ctx: ProbeContext, statement: str, key: int) -> tuple[bool, str]:
 
 
 def _points(ctx: ProbeContext) -> list[bool]:
-    """Return per DN whether the slot has no registered point there."""
+    """Return per DN whether the slot has no registered point on that DN."""
     return [not row[2] for row in ctx.ask_slot()] or [True]
 
 
 def errors(ctx: ProbeContext) -> Iterator[Found]:
-    """Query a table that does not exist; this question is the last, because each error ends the session."""
+    """Query a table that does not exist; this is the last question, because each error ends the session."""
     try:
         ctx.asked("consumed_records", {"table": f"{ctx.table}_gone"})
     except SlotkeeperError as error:

@@ -1,6 +1,6 @@
-"""Hologres with slots whose position the server stores, as versions before 2.1 do: `dialect = "hologres_slot"`.
+"""Hologres with slots, whose position the server stores, as in versions before 2.1: `dialect = "hologres_slot"`.
 
-Everything except the slot is as in `slotkeeper.core.sources.hologres.kind`.
+Everything except the slot is the same as in `slotkeeper.core.sources.hologres.kind`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slotkeeper.core.sqltext import dotted, quoted
 
 
 class SlotConnection(HoloConnection):
-    """One session, its streams, and the connection that confirms positions."""
+    """A session, its streams, and the connection that confirms positions."""
 
     def __init__(self, login: Login) -> None:
         super().__init__(login)
@@ -71,9 +71,10 @@ class SlotKind(HoloKind):
         return SlotsViewer(HoloSession(login.endpoint, login.password, login.name))
 
     def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-        """Return any job's grants, and those for slots: table ownership, CREATE for publications, replication role.
+        """Return the grants that every job needs and the grants for slots.
 
-        Hologres, "Consume Binlog via JDBC": owner of the table, CREATE DATABASE, and the Replication Role.
+        Slots need table ownership, CREATE for publications, and the replication role. Hologres, "Consume Binlog via
+        JDBC": owner of the table, CREATE DATABASE, and the Replication Role.
         """
         to = quoted(endpoint.user)
         return [

@@ -1,13 +1,14 @@
-"""A Hologres slot: its table and confirmed LSNs in the catalogs, the connection that confirms, and its source.
+"""A Hologres slot: its table and confirmed LSNs in the catalogs, the connection that confirms LSNs, and the source.
 
 Hologres, "Troubleshoot Blink and Flink issues", names hologres.hg_replication_progress, which the first consumption
-creates, and left-over publications; the published client joins slot and table through the publication. No page
+creates, and left-over publications; the published client finds the table of a slot through the publication. No page
 documents the columns of hg_replication_progress.
 
 The sink's progress row decides: a job continues from it, never from the slot. The driver confirms the position that the
 sink has committed (the row is locked meanwhile), so the slot is never ahead of the row. holo-client confirms over the
-stream that it reads (`setFlushedLSN`, `forceUpdateStatus`). Here a worker reads and only the driver confirms, after the
-commit; so the driver confirms over its own stream (`ConfirmLine`), which starts after that LSN and is never read.
+stream that it reads (`setFlushedLSN`, `forceUpdateStatus`). In Slotkeeper, workers read and only the driver confirms,
+after the commit. So the driver confirms over its own stream (`ConfirmLine`), which starts after the confirmed LSN and
+is never read.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _ABSENT, _OTHER_COLUMNS, _NO_RIGHT = "42P01", "42703", "42501"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The binding of a slot's name: none, or a publication with its table ("" if the table does not exist)."""
+    """The binding of a slot name: none, or a publication with its table ("" if the table does not exist)."""
 
     there: bool
     publication: str = ""
@@ -55,14 +56,14 @@ class Bound:
 
 
 def refuse_name(slot: str) -> None:
-    """Raise Refused for a slot name that is a syntax error in Hologres: only lower-case letters, digits and _."""
+    """Raise Refused for a slot name that Hologres would reject: only lower-case letters, digits and _ are valid."""
     if not _NAME.fullmatch(slot):
         what = f"slot name {slot!r}: Hologres allows lower-case letters, digits and _ only"
         raise Refused(what, "choose another slot name", where="source")
 
 
 def bound(session: HoloSession, slot: str, table: str) -> Bound:
-    """Return the binding of a slot; if a publication has several tables, `table` takes precedence."""
+    """Return the binding of a slot; if its publication has several tables, `table` takes precedence."""
     schema, _, name = table.partition(".")
     rows = _rows(session, "of_name", {"slot": slot})
     tabled = [(str(one), f"{where}.{what}") for one, where, what in rows if what is not None]
@@ -72,14 +73,14 @@ def bound(session: HoloSession, slot: str, table: str) -> Bound:
 
 
 def confirmed(session: HoloSession, slots: Iterable[str]) -> dict[tuple[str, int], int]:
-    """Return the confirmed LSN by slot and shard; without an entry if nothing was ever confirmed there.
+    """Return the confirmed LSN by slot and shard; a shard for which no LSN was ever confirmed has no entry.
 
-    Raises Refused if the server's table has other columns than those that Slotkeeper knows.
+    Raises Refused if the columns of the server's table differ from the columns that Slotkeeper knows.
     """
     try:
         rows = session.rows("progress", {"slots": list(slots)}, of=SQL)
     except SlotkeeperError as error:
-        if error.code == _ABSENT:  # Hologres: the first consumption creates it
+        if error.code == _ABSENT:  # Hologres: the first consumption creates this table
             return {}
         if error.code == _OTHER_COLUMNS:
             what = "hologres.hg_replication_progress has other columns than slot_name, parallel_index and lsn"
@@ -100,7 +101,7 @@ def of_table(session: HoloSession, table: str) -> list[tuple[str, str]]:
 
 
 def create(session: HoloSession, slot: str, table: str) -> None:
-    """Create a slot, and a publication if the table has none; raises Refused if the login lacks the right."""
+    """Create a slot, and a publication if the table has none; raises Refused if the login lacks the privilege."""
     made = ""
     try:
         there = [str(one) for (one,) in session.rows("publication", parts(table), of=SQL)]
@@ -119,7 +120,7 @@ def create(session: HoloSession, slot: str, table: str) -> None:
 
 
 def drop(session: HoloSession, slot: str, publication: str) -> None:
-    """Drop a slot, and its publication if that was created for it and no other slot uses it."""
+    """Drop a slot, and its publication if that was created for the slot and no other slot uses it."""
     session.rows("drop_slot", {"slot": slot}, of=SQL)
     readers = session.rows("readers", {"publication": publication}, of=SQL)[0][0]
     if publication == publication_of(slot) and not readers:
@@ -175,7 +176,7 @@ def _rows(session: HoloSession, name: str, parameters: dict[str, str]) -> list[t
 
 
 def listed(session: HoloSession, table: str) -> list[RegisteredPoint]:
-    """Return one point by slot and shard, under both flags: Hologres stores one LSN, and no time for it."""
+    """Return one point by slot and shard, under both flags: Hologres stores one LSN without a time."""
     slots = [slot for slot, _ in of_table(session, table)]
     if not slots:
         return []
@@ -192,12 +193,12 @@ def listed(session: HoloSession, table: str) -> list[RegisteredPoint]:
 
 
 SEEN_SECONDS = 3.0
-"""Seconds within which the server has to show a confirmed LSN."""
+"""Time in seconds within which the server has to show a confirmed LSN."""
 PAUSE_SECONDS = 0.02
 
 
 class ConfirmLine:
-    """Opens a connection for each confirmation; one thread at a time uses it, any thread can close it with `sever`."""
+    """Opens a connection for each confirmation; only one thread uses it at a time, but any thread can `sever` it."""
 
     def __init__(self, login: Login) -> None:
         self._login = login
@@ -205,7 +206,7 @@ class ConfirmLine:
 
     @contextmanager
     def open(self, table: str, slot: str, shard: int, lsn: int) -> Iterator[SlotReplication]:
-        """Open a connection for the slot, with nothing confirmed yet; raises a SlotkeeperError."""
+        """Open a connection for the slot, on which nothing is confirmed yet; raises SlotkeeperError if that fails."""
         try:
             line = self._line = SlotReplication(self._login)
             line.start(command(StreamAsked(table, 1, slot=slot), shard, lsn))
@@ -216,7 +217,7 @@ class ConfirmLine:
             self.close()
 
     def seen(self, ask: Callable[[], int | None], lsn: int) -> int | None:
-        """Wait until the server shows this LSN, at most `SEEN_SECONDS`; return the LSN that it shows."""
+        """Wait at most `SEEN_SECONDS` until the server shows this LSN; return the LSN that the server shows."""
         until = time.monotonic() + SEEN_SECONDS
         while (there := ask()) != lsn and time.monotonic() < until:
             time.sleep(PAUSE_SECONDS)
@@ -272,7 +273,7 @@ class SlotSource(HoloSource):
     def _kept(self) -> Callable[[Shard], SlotKept]:
         if not self.options.binlog:
             return lambda shard: SlotKept(None)
-        # read before the binding: a drop removes both, and a slot that was dropped is not one that moved back
+        # read before the binding: a drop removes both, and a dropped slot must not look like a slot that moved back
         found = confirmed(self.session, [self.slot])
         its = bound(self.session, self.slot, self.table)
         if not its.there or its.table != self.table:  # a slot of this name that reads another table is not this slot
@@ -317,7 +318,7 @@ class SlotSource(HoloSource):
         probe("after_first_confirm")
 
     def _tell(self, shard: Shard, goal: SlotKept, check: Callable[[], None]) -> None:
-        """Confirm an LSN and wait until the server shows it; raises Busy if it does not do so in time."""
+        """Confirm an LSN and wait until the server shows it; raises Busy if the server does not show it in time."""
         lsn = goal.lsn or 0
         with self._line.open(self.table, self.slot, number_of(shard), lsn) as line:
             check()
@@ -328,7 +329,7 @@ class SlotSource(HoloSource):
             raise Busy(what, "No action needed: the slot is updated later, nothing is lost.", where="source")
 
     def create_slot(self) -> list[SlotStatus]:
-        """Create the slot and its publication if missing; raise Refused if the slot reads another table."""
+        """Create the slot and its publication if they are missing; raises Refused if the slot reads another table."""
         if not self._bound().there:
             create(self.session, self.slot, self.table)
         return self.read_status(None)
@@ -341,31 +342,31 @@ class SlotSource(HoloSource):
         return "the newest record of every shard"
 
     def pinned(self) -> AbstractContextManager[None]:
-        """Hold the SQL session open: it is lost if this process stalls for long."""
+        """Hold the SQL session open; the session is lost if this process stalls for long."""
         return self.session.pinned()
 
     def end_rivals(self) -> bool:
-        """Return False: no page documents a view of all of an instance's sessions, so earlier ones are waited out."""
+        """Return False, so that the caller waits for earlier sessions: a view of all sessions is not documented."""
         return False
 
     def end_sessions(self, pattern: str) -> bool:
         return False
 
     def clear(self) -> int:
-        """Drop the slot, and the publication if it was created for the slot; return the number of its shards."""
+        """Drop the slot, and the publication if it was created for the slot; return the table's number of shards."""
         found = self._bound()
         drop(self.session, self.slot, found.publication)
         return len(self.nodes())
 
 
 class SlotRetention(SlotSource, HoloRetention):
-    """A source with a slot for resets and starts without a copy; implements
+    """A source with a slot, for resets and for starts without a copy; implements
     `slotkeeper.core.ports.source.Retention`."""
 
     words = SLOT_WORDS
 
     def full_sync(self) -> str:
-        """Confirm the newest record of every shard; create the slot if missing, as a start requires."""
+        """Confirm the newest record of every shard; create the slot if it is missing, because a start requires it."""
         self.create_slot()
         return super().full_sync()
 
@@ -382,7 +383,7 @@ class SlotRetention(SlotSource, HoloRetention):
         return kept_of(before).at(place)
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        """Confirm exactly this LSN, forward or back; raises Refused if the server does not accept it."""
+        """Confirm exactly this LSN, forward or back; raises Refused if the server does not accept the LSN."""
         goal = kept_of(kept)
         if goal != first.kept and goal.lsn:
             try:

@@ -1,4 +1,4 @@
-"""The traits of a Hologres source whose jobs use a slot; all other traits are those of a source without a slot."""
+"""The traits of a Hologres source whose jobs use a slot. Traits not set here are the same as without a slot."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Read the changes of a table's binlog from its shards' streams; the alternative to `changes.Pages`, which uses SQL.
 
-The end of a range always comes from SQL: a stream delivers the next rows, but does not report which rows exist. A
+The end of a range is always determined by SQL: a stream delivers the next rows, but does not report which rows exist. A
 session has one stream for each shard that it read recently, and closes idle streams. `ShardRanges` returns ranges
-(after, up_to] although the server pushes rows: rows after a range's end are buffered for the next range. A range that
-starts elsewhere opens a new stream there, and so does a range after a pause in which the server received no reply.
+(after, up_to] although the server pushes rows: rows after a range's end are buffered for the next range. A new stream
+is opened for a range that starts at another position, or after a pause in which the server received no reply.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from slotkeeper.core.sources.hologres.session import classify
 from slotkeeper.core.sources.hologres.stream.shard import START, ShardReader, ShardStream, StreamAsked
 
 Opened = Callable[[int], ShardReader]
-"""Opens a reader of the shard that starts after an LSN."""
+"""Function that opens a reader of the shard; the reader starts after the given LSN."""
 WAIT_SECONDS = 60.0
 """Seconds to wait for a row that the server has reported."""
 BEHIND_SECONDS = 2.0
-"""Seconds during which a stream may report no more rows although SQL showed one: the server's sender can lag."""
+"""Seconds for which a stream can report no more rows although SQL has shown a row: the server's sender can lag."""
 IDLE_SECONDS = 20.0
 """Seconds without a read after which a stream is closed; the next read reopens it. A stream occupies a walsender that
 other clients may need, and the server disconnects a silent client (PostgreSQL, wal_sender_timeout: 60 s)."""
 
 
 class ShardRanges:
-    """Consecutive ranges of a shard; not shared between threads, except that any thread can call `sever`."""
+    """Reads consecutive ranges of a shard. Not thread-safe, except that any thread can call `sever`."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ShardRanges:
         self._beats: set[int] = set()
         """LSNs of received heartbeats; a range can end at a heartbeat."""
         self._at = 0
-        """The next row, buffered or not yet received, is the first after this LSN."""
+        """LSN after which the next row follows, whether that row is buffered or not yet received."""
         self._last: Event | None = None
         """The last row that any range of this stream returned."""
         self._used = 0.0
@@ -66,7 +66,7 @@ class ShardRanges:
         return 0.0 if self.busy else self._clock.monotonic() - self._used
 
     def goes_on(self, after: int) -> bool:
-        """Whether a range after this LSN continues the open stream."""
+        """Whether a range that starts after this LSN can be read from the open stream."""
         fresh = self._clock.monotonic() - self._used < IDLE_SECONDS
         return self._reader is not None and self._at == after and fresh
 
@@ -75,7 +75,7 @@ class ShardRanges:
         return self._last if self._last is not None and self._last.lsn == lsn else None
 
     def rows(self, after: int, up_to: int) -> Generator[Event, None, None]:
-        """Return the rows of (after, up_to] in order; `up_to` is the LSN of a record that the server has.
+        """Return the rows of (after, up_to] in order; `up_to` is the LSN of a record that exists at the server.
 
         Raises Busy if the server reports no more rows before that record, or skips that record, and Unreachable if
         nothing arrives. A range that ends between the before-row and the after-row of an update includes the
@@ -145,14 +145,14 @@ class ShardRanges:
 
 
 MOST_STREAMS = 4
-"""Maximum streams that one session keeps open for its lanes: each occupies a walsender, and a server has few (its
-error: "too many wal senders already")."""
+"""Maximum number of streams that one session keeps open for its lanes. Each occupies a walsender, and a server has few
+of them (error: "too many wal senders already")."""
 Known = Callable[[], tuple[int, Sequence[Column]]]
-"""Returns the table's current version and columns."""
+"""Function that returns the table's current version and columns."""
 
 
 class Streams:
-    """The streams of one session, by table and shard; one thread at a time reads, any thread can call `sever`.
+    """The streams of one session, by table and shard. Only one thread reads at a time; any thread can call `sever`.
 
     While a stream is open, a separate thread closes streams that have not been read for `idle_seconds`: a worker with
     idle lanes makes no call that could close them.
@@ -166,7 +166,7 @@ class Streams:
         self._sweeping: threading.Timer | None = None
 
     def of(self, table: str, shard: int, options: BinlogOptions, known: Known, slot: str = "") -> ShardRanges:
-        """Return the stream of a shard, which connects on its first read; may close the least recently read stream.
+        """Return a shard's stream, which connects on its first read; may close the least recently read stream.
 
         The stream is not closed as idle until `done` is called.
         """
@@ -237,11 +237,12 @@ class StreamRecords:
         self._columns: Sequence[Column] | None = None
 
     def changes(self, stretch: Stretch, columns: Sequence[Column], left: Left) -> Iterator[Change]:
-        """Return the changes of the stretch, which ends at a record's LSN, in order.
+        """Return the changes of the stretch in order; the stretch ends at the LSN of a record.
 
-        A continued stream still has the before-row of an update at which the previous stretch ended. A new stream
-        starts one record earlier, as a page does: if that record is a before-row, this stretch has its after-row. An
-        error closes all streams of the session: an open stream can be the reason why the server rejects another.
+        If the previous stretch ended at the before-row of an update, a stream that continues still has that row. A new
+        stream starts one record earlier, as a page does: if that record is a before-row, its after-row is in this
+        stretch. An error closes all streams of the session, because an open stream can be the reason why the server
+        rejects another one.
         """
         if stretch.up_to <= stretch.after:
             return
@@ -267,7 +268,7 @@ class StreamRecords:
             yield from changes(events, first if first is not None and first.type == BEFORE else None, left)
 
     def _known(self) -> tuple[int, Sequence[Column]]:
-        """Return the table's version and columns; raise SCHEMA CHANGED if the columns differ from the first call's."""
+        """Return the table's version and columns; raise SCHEMA CHANGED if columns changed since the first call."""
         version, columns = self._ask()
         if self._columns is not None and shapes(columns) != shapes(self._columns):
             raise self._changed(f"table version {version} has other columns")
@@ -278,7 +279,7 @@ class StreamRecords:
         return trouble(TroubleName.SCHEMA_CHANGED, f"{self._table}: {what}")
 
     def _events(self, rows: Iterable[Event], columns: Sequence[Column]) -> Iterator[Event]:
-        """Return rows in the form of a page: only the requested columns, in the requested order."""
+        """Return rows in the same form as a page: only the requested columns, in the requested order."""
         places: list[int] = []
         for row in rows:
             if not places:  # the columns are known only after the first row

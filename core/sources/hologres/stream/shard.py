@@ -1,9 +1,9 @@
 """Read one shard of a binlog from a stream: parse messages into rows, select the new rows, manage the connection.
 
 `payload` (pure) parses a message: two big-endian eight-byte integers, the protocol version (must be 0) and the table
-version; then, little-endian, four bytes that no client reads, a row count, an offset for each row, and the rows. A
-compressed message consists of its decompressed size (four bytes, big-endian) and one LZ4 block. Source: holo-client,
-HoloBinlogDecoder.deserialize and .decompress.
+version; then, in little-endian order, four bytes that no client reads, a row count, an offset for each row, and the
+rows. A compressed message consists of its decompressed size (four bytes, big-endian) and one LZ4 block. Source:
+holo-client, HoloBinlogDecoder.deserialize and .decompress.
 
 `ShardStream` (pure) takes messages and returns their new rows. It drops rows that a new connection repeats, by LSN, and
 delivers the before-row and the after-row of an update together or not at all. Only rows advance a position: LSNs of the
@@ -11,7 +11,7 @@ protocol's own frames are not read (Hologres does not document their content; ho
 
 `ShardReader` reconnects after the last delivered row. It is built from the connector's published source and has not
 been run against a live Hologres. It requests either a table without a slot (Hologres 2.1 and later), so that no message
-from Slotkeeper or the driver moves a position at the server, or a slot, over a connection that does not move its
+from Slotkeeper or the driver moves a position at the server, or a slot, over a connection that does not move the slot's
 position by itself.
 """
 
@@ -37,9 +37,9 @@ _HEAD = struct.Struct(">qq")
 _COUNT = struct.Struct("<ii")
 _SMALLEST = _HEAD.size + _COUNT.size
 _MOST_TIMES = 255
-"""Maximum decompressed bytes for each byte of an LZ4 block."""
+"""Maximum number of bytes to which one byte of an LZ4 block can decompress."""
 MOST_BYTES = 1 << 30
-"""Maximum bytes of a decompressed message: the limit for an uncompressed message
+"""Maximum size of a decompressed message in bytes; the same limit as for an uncompressed message
 (`slotkeeper.core.drivers.pg_stream`)."""
 
 
@@ -47,7 +47,7 @@ MOST_BYTES = 1 << 30
 class Payload:
     """A message: the table's version and the rows; `filtered` counts the rows that the server sent empty.
 
-    A message without any row reports that the shard has no more rows for now.
+    A message without rows means that the shard currently has no more rows.
     """
 
     version: int
@@ -101,24 +101,24 @@ def _inflated(raw: bytes) -> bytes:
 
 _REPORT = "read the binlog by SQL, and report the error: the job holds its position before that row"
 START = -1
-"""The LSN before the first record: a request contains a start LSN only if it is higher."""
+"""LSN before the first record. A request contains a start LSN only if that LSN is higher than this value."""
 
 
 _KNOWN = frozenset((INSERT, DELETE, BEFORE, AFTER, HEARTBEAT))
 _BARE = frozenset((HEARTBEAT,))
 """Types whose rows have no columns."""
 _ASKED = 2
-"""Attempts to read the columns of a newer table version: a coordinator can lag (holo-client retries as often)."""
+"""Attempts to read the columns of a newer table version, because a coordinator can lag (the same as in holo-client)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The content of one message: new rows in order, and the shard's LSN after them.
+    """The content of one message: new rows in order, and the LSN of the shard after them.
 
-    A new connection can start after `lsn`. `caught_up`: the server had nothing to send. A heartbeat of the server sets
-    `complete_us`: everything up to that time, in microseconds since 1970, has been delivered. `beats` are the
-    heartbeats' own LSNs, which move no position: a range can end at a heartbeat that the server has reported as the
-    newest record.
+    A new connection can start after `lsn`. `caught_up` is true if the server had nothing to send. A heartbeat of the
+    server sets `complete_us`: everything up to that time, in microseconds since 1970, has been delivered. `beats` are
+    the LSNs of the heartbeats, which do not advance a position; a range can end at a heartbeat that the server has
+    reported as the newest record.
     """
 
     rows: tuple[Event, ...]
@@ -129,9 +129,9 @@ class Delivered:
 
 
 class ShardStream:
-    """Follows one shard after LSN `after`; not shared between threads.
+    """Follows one shard from LSN `after` on. Not thread-safe.
 
-    `columns` returns the table's version and columns; it is called again if the stream has another version.
+    `columns` returns the table's version and columns; it is called again if a message has another table version.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class ShardStream:
     ) -> None:
         self.shard = shard
         self.lsn = after
-        """The last delivered LSN: repeated rows up to it are dropped."""
+        """The last delivered LSN; repeated rows up to this LSN are dropped."""
         self._columns = columns
         self._compressed = compressed
         self._half: Event | None = None
@@ -152,12 +152,12 @@ class ShardStream:
         self._reader = RowReader(known)
 
     def connected(self) -> int:
-        """Drop the before-row of an incomplete update, which is sent again; return the LSN after which to start."""
+        """Drop the before-row of an incomplete update, which the server sends again; return the LSN to start after."""
         self._half = None
         return self.lsn
 
     def feed(self, raw: bytes) -> Delivered:
-        """Return the events of a message; on a SlotkeeperError, none of its events is delivered."""
+        """Return the events of a message; if this raises a SlotkeeperError, none of its events are delivered."""
         message = payload(raw, self._compressed)
         if message.version != self.version and not message.empty:
             self._renew(message.version)
@@ -187,9 +187,9 @@ class ShardStream:
         return Delivered(tuple(rows), lsn, message.empty and half is None, complete_us, tuple(beats))
 
     def _take(self, row: Event, half: Event | None, rows: list[Event]) -> Event | None:
-        """Add complete changes to `rows`; return a before-row that waits for its after-row, else None.
+        """Add complete changes to `rows`; return a before-row whose after-row has not arrived yet, else None.
 
-        An after-row without a before-row is complete: it has every column.
+        An after-row without a before-row is complete because it has every column.
         """
         if half is not None and row.type != AFTER:
             raise self._defect(f"has the before-row of an update at LSN {half.lsn} without its after-row")
@@ -215,13 +215,13 @@ class ShardStream:
 
 
 EARLIEST = "1970-01-01 08:00:00+08:00"
-"""The start time that holo-client requests without an LSN; a time before every row selects the earliest row."""
+"""Start time that holo-client sends if it has no LSN. A time before all rows selects the earliest row."""
 Classify = Callable[[BaseException, str], SlotkeeperError]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamAsked:
-    """Parameters of a stream request: `batch_size` is the maximum number of rows in a message (binlogReadBatchSize).
+    """Parameters of a stream request. `batch_size` is the maximum number of rows in a message (binlogReadBatchSize).
 
     The request names `slot`, whose publication names the table, or the table if `slot` is empty.
     """
@@ -230,13 +230,13 @@ class StreamAsked:
     batch_size: int = 1024
     compressed: bool = False
     start_time: str = EARLIEST
-    """Start time of a request without an LSN, with a UTC offset: the server reads a time without an offset in its own
-    zone."""
+    """Start time of a request without an LSN. It includes a UTC offset, because the server interprets a time without an
+    offset in its own time zone."""
     slot: str = ""
 
 
 def command(asked: StreamAsked, shard: int, lsn: int) -> str:
-    """Return START_REPLICATION for a shard after an LSN, as the connector sends it: the options contain the position.
+    """Return START_REPLICATION for a shard, as the connector sends it: the options contain the start position.
 
     >>> print(command(StreamAsked("ods.t", 2), 3, 17).partition(" LOGICAL ")[2])
     0/0 ("parallel_index" '3', "batch_size" '2', "table_name" 'ods.t', "start_lsn" '17')
@@ -248,16 +248,16 @@ def command(asked: StreamAsked, shard: int, lsn: int) -> str:
         options["table_name"] = dotted(asked.table)
     if asked.compressed:
         options["enable_compression"] = "true"
-    # never both: given both, Hologres silently uses the LSN
+    # never both: if it gets both, Hologres silently uses the LSN
     options |= {"start_lsn": str(lsn)} if lsn > START else {"start_time": asked.start_time}
     spelled = ", ".join(f"\"{name}\" '{value.replace(chr(39), chr(39) * 2)}'" for name, value in options.items())
     return f"START_REPLICATION SLOT {asked.slot or 'null'} LOGICAL 0/0 ({spelled})"
 
 
 class ShardReader:
-    """Reads one shard; not shared between threads, except `sever`.
+    """Reads one shard. Not thread-safe, except that any thread can call `sever`.
 
-    `classify` converts a driver error, as in every session of the source.
+    `classify` converts a driver error in the same way as in every session of the source.
     """
 
     def __init__(self, login: Login, classify: Classify, asked: StreamAsked, stream: ShardStream) -> None:

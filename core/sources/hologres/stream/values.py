@@ -1,11 +1,11 @@
 """Decode binlog rows in Flink's binary layout, and convert each field to PostgreSQL's text format. Pure.
 
 Sources for the fields: holo-client, HoloBinlogDecoder.convertBinaryRowToRecord (how each type is read) and
-RecordBinaryRowOutputStream.convertToBinaryRow (how it is written); the set of types is that of "Consume Binlog via
-JDBC". Values are formatted as in a session in UTC with DateStyle ISO.
+RecordBinaryRowOutputStream.convertToBinaryRow (how it is written); the supported types are those listed in "Consume
+Binlog via JDBC". Values are formatted as in a session in UTC with DateStyle ISO.
 
 Row layout: one byte for the row kind and one NULL bit for each field from bit 8 on, padded to eight bytes; a slot of
-eight bytes for each field; then the data that does not fit in a slot. The first three fields are LSN, event type and
+eight bytes for each field; then the data that does not fit in the slots. The first three fields are LSN, event type and
 time; the table's columns follow. Source: Flink, BinaryRowData. Hologres has the same layout, because the BinaryRow of
 holo-client is Flink's.
 """
@@ -32,14 +32,16 @@ _END_DAY = 2_145_042_906
 _END_SECONDS = 9_224_318_016_000
 """The second after PostgreSQL's last timestamp, 294276-12-31, in seconds since 1970-01-01."""
 _NUMERIC_BYTES = 17
-"""Maximum bytes of a numeric: 38 digits (Hologres, "Data types") take 16 bytes, the sign one."""
+"""Maximum bytes of a numeric: 16 bytes for 38 digits (Hologres, "Data types") and one byte for the sign."""
 _SIZE = re.compile(r"\((\d+)(?:,(\d+))?\)")
 Text = Callable[[Any], str]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamField:
-    """Decoding of a column: `code` is the `struct` format of its eight-byte slot; if `variable`, "Q" locates bytes."""
+    """Decoding of a column: `code` is the `struct` format of its eight-byte slot. If `variable`, the slot is read as
+    "Q" and locates the value's bytes.
+    """
 
     code: str
     text: Text
@@ -97,7 +99,7 @@ def time(us: int) -> str:
 
 
 def timetz(raw: bytes) -> str:
-    """Format a TIMETZ: microseconds of the local day, then the zone in seconds west of UTC, as PostgreSQL counts.
+    """Format a TIMETZ: microseconds of the local day, then the zone in seconds west of UTC, as in PostgreSQL.
 
     The connector reads it the same way: the sum of time and zone is UTC.
 
@@ -132,7 +134,7 @@ def timestamp(us: int, zone: str = "") -> str:
 
 
 def timestamptz(ms: int) -> str:
-    """Format a TIMESTAMPTZ given in milliseconds since 1970-01-01 UTC, Hologres's precision ("Data types").
+    """Format a TIMESTAMPTZ given in milliseconds since 1970-01-01 UTC, the precision of Hologres ("Data types").
 
     >>> timestamptz(1_583_020_800_250)
     '2020-03-01 00:00:00.25+00'
@@ -233,7 +235,7 @@ _PLAIN = re.compile(r"[^\s{}\",\\]+")
 
 
 def element(text: str) -> str:
-    """Format a text as an array element, quoted if needed.
+    """Format a string as an array element, quoted if needed.
 
     >>> element("a"), element("a b"), element("null"), element('"'), element("")
     ('a', '"a b"', '"null"', '"\\\\""', '""')
@@ -260,8 +262,8 @@ def piece(raw: bytes, slot: int) -> bytes:
 def array(code: str, text: Text) -> Text:
     """Return a reader of arrays: a count, one NULL bit for each element, then the elements without gaps.
 
-    Flink, BinaryArrayData: `4 + ((count + 31) / 32) * 4` bytes precede the first element. "Q" is a slot that locates
-    bytes.
+    Flink, BinaryArrayData: `4 + ((count + 31) / 32) * 4` bytes precede the first element. The code "Q" is for a slot
+    that locates bytes.
     """
     size = struct.calcsize(f"<{code}")
 
@@ -283,7 +285,7 @@ def array(code: str, text: Text) -> Text:
 
 
 def _pieces(raw: bytes, slots: Sequence[int], gone: Sequence[int]) -> Iterator[bytes]:
-    """Return the bytes of each element; raises an error if elements overlap, which bounds them by the array's size."""
+    """Return the bytes of each element; raises an error if elements overlap, which limits their total size."""
     size = 0
     for slot, null in zip(slots, gone, strict=True):
         found = b"" if null else piece(raw, slot)
@@ -327,7 +329,7 @@ VARIABLE: dict[str, Text] = {
 
 
 def field_of(column: Column) -> StreamField:
-    """Return the decoding of a column by its type as `format_type` writes it; Refused with its name for other types.
+    """Return a column's decoding by its `format_type` string; raises Refused with the column's name for other types.
 
     >>> field_of(Column("a", "numeric(12,2)")).text(bytes([100])), field_of(Column("a", "integer")).code
     ('1.00', 'i4x')
@@ -359,7 +361,7 @@ class RowReader:
         self._fixed = struct.Struct(f"<{self._bits}s3q{''.join(one.code for one in self._fields)}")
 
     def row(self, raw: bytes, bare: frozenset[int] = frozenset()) -> Event:
-        """Return the row; if its event type is in `bare`, its columns are not decoded and it has none."""
+        """Return the row. If its event type is in `bare`, the columns are not decoded and the row has none."""
         if len(raw) < self._fixed.size:
             raise garbled(f"a row of {len(raw)} bytes, shorter than its fixed part of {self._fixed.size}")
         bits, lsn, event, at_us, *slots = self._fixed.unpack_from(raw)
