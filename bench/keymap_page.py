@@ -19,12 +19,12 @@ from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.tui.widgets.live_table import LiveTable
 
 EXCEPTIONS = {
-    "f": "freezes the screen; in Binlog and in the quarantine it reads the next page",
-    "u": "takes back what was marked: rows, and on Errors and Alerts the acknowledgement",
-    "y": "copies, and is the only answer to a question that means yes",
+    "f": "freezes the screen; on the Binlog and quarantine screens, reads the next page",
+    "u": "unmarks rows; on the Errors and Alerts screens, removes the acknowledgement",
+    "y": "copies; in a confirmation, the only key that confirms",
 }
 MENUS = "slotkeeper.console.tui.screens.actions."
-"""In a menu of actions, and while an action is confirmed, letters select an option and have no other meaning."""
+"""In a menu of actions, and in the confirmation of an action, letters select an option and have no other meaning."""
 BASES = (Frame, TableScreen)
 _FIRST = (*BASES, AckTable)
 """The base classes of other screens."""
@@ -36,7 +36,7 @@ def screens() -> list[type]:
 
 
 def two_meanings() -> list[str]:
-    """Return the keys that have different actions on different screens, without the documented ones."""
+    """Return the keys that have different actions on different screens, except the documented ones."""
     found = []
     for screen in screens():
         meant: dict[str, str] = {}
@@ -60,20 +60,20 @@ def page() -> str:
     for screen in screens():
         if screen not in BASES and own(screen):
             lines += _section(f"On {', '.join(_names_of(screen))}", own(screen))
-    lines += ["## Commands", "", "| Typed | Does |", "| --- | --- |"]
+    lines += ["## Commands", "", "| Command | Action |", "| --- | --- |"]
     lines += [f"| `:{one.usage}` | {one.help} |" for one in COMMANDS.values()]
-    lines += ["", "## Two meanings", ""]
+    lines += ["", "## Keys with two meanings", ""]
     lines += [f"- `{key}` {why}" for key, why in EXCEPTIONS.items()]
-    lines += ["- In the menu of actions (`a`) letters choose an action and mean nothing else."]
+    lines += ["- In the menu of actions (`a`), letters only select an action."]
     return wrapped("\n".join(lines) + "\n")
 
 
 _INTRODUCTION = """\
 # Keymap
 
-This page lists every key and every typed command of the console. `?` in the console shows the keys of
-the current screen and runs them. The last column is the name of a binding; it does not change. The page
-is made from the bindings (`make docs`), and a test compares the two.
+This page lists every key and every command of the console. In the console, `?` lists the keys of the
+current screen; press Enter to run one. The last column is the name of the binding, which never changes.
+The page is generated from the bindings (`make docs`), and a test checks that both agree.
 """
 
 
@@ -83,7 +83,7 @@ def _section(title: str, bindings: list[Binding]) -> list[str]:
         keys = " ".join(f"`{key}`" for key in keys_of(binding))
         more = f": {binding.tooltip}" if binding.tooltip else ""
         rows.append(f"| {keys} | {binding.description}{more} | {binding.id} |")
-    return [f"## {title}", "", "| Key | Does | Name |", "| --- | --- | --- |", *rows, ""]
+    return [f"## {title}", "", "| Key | Action | Name |", "| --- | --- | --- |", *rows, ""]
 
 
 def _lineage(kind: type) -> list[type]:

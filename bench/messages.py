@@ -1,4 +1,4 @@
-"""`python -m bench.messages`: prints every message with its code, as in `docs/messages.md`."""
+"""Print every message with its code, as in `docs/messages.md`: `python -m bench.messages`."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from slotkeeper.core.judgement.servers import CAUSES, IMPACTS, UNKNOWN
 _HEAD = """# Messages
 
 Every message about an error has a code. This page lists each code with the problem, its impact and the
-action. Screens, `--json`, alerts and the [runbook](runbook.md) show the same code, and a code never
-moves to another message.
+action. Screens, `--json`, alerts and the [runbook](runbook.md) show the same code. A code is never
+reused for another message.
 
 ## A server rejects a request (SK-1...)
 
-The server's code decides before its text: an SQLSTATE of PostgreSQL, GaussDB(DWS) and Hologres, or an
-error number of MySQL and MariaDB. Names in braces are those of your configuration, or a statement made
-from the server's answer.
+The server's error code takes precedence over its text. PostgreSQL, GaussDB(DWS) and Hologres report an
+SQLSTATE; MySQL and MariaDB report an error number. A message replaces each name in braces with a name
+from your configuration, or with a statement built from the server's response.
 
-| code | problem | server's codes | action |
+| code | problem | server's error codes | action |
 | --- | --- | --- | --- |
 """
 _OF_KIND = """
-| codes | impact until then |
+| codes | impact until the problem is fixed |
 | --- | --- |
 """
 _FAULTS = """
 ## A fault (SK-2...)
 
-[Alerts](alerts.md) says when each rule starts and ends, and what to do. Faults are listed by severity.
-Of one severity, faults that block a job come first, then those that delay it, then those that threaten
-it.
+[Alerts](alerts.md) describes when each rule starts and stops firing, and what to do. Screens list faults
+by severity. Within a severity, faults that block a job come first, then faults that delay it, then
+faults that threaten it.
 
 | code | rule | effect on the job |
 | --- | --- | --- |
 """
 _URGENCIES = {
-    Urgency.BLOCKS: "rows wait",
-    Urgency.DELAYS: "rows, or what is known of them, come late",
-    Urgency.THREATENS: "nothing waits yet",
+    Urgency.BLOCKS: "rows wait until the fault ends",
+    Urgency.DELAYS: "rows are applied late, or information about them is late",
+    Urgency.THREATENS: "nothing is waiting yet",
 }
 
 

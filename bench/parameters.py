@@ -1,4 +1,4 @@
-"""`docs/parameters.md`, generated from the model, so that the page always agrees with the program."""
+"""The page `docs/parameters.md`, generated from the model so that it always agrees with the program."""
 
 from __future__ import annotations
 
@@ -77,50 +77,50 @@ TESTED: Mapping[str, str] = {
     **{name: f"tests/integration/test_sink_options.py::test_{name}" for name in SINK_OPTIONS},
     **{name: test for test, names in _OF_TEST.items() for name in names.split()},
 }
-"""The test of each key's effect, by the key's name; `READING` tests how every key is read, and its limits."""
+"""The test of each key's effect, by the key's name; `READING` tests how every key is parsed, and its limits."""
 READING = "tests/unit/config"
 
 _INTRODUCTION = """\
 # Parameters
 
-This page lists every key of a configuration: its default, its unit, its meaning, and the test of its
-effect. It is made from the model (`core/config/keys.py`, `keys_source.py`, `keys_sink.py`), and a
-test compares the two.
+This page lists every configuration key with its default, its unit, its meaning, and the test of its
+effect. It is generated from the model (`core/config/keys.py`, `keys_source.py`, `keys_sink.py`), and a
+test checks that both agree.
 
-- Times: `"500ms"`, `"5s"`, `"10m"`, `"1h"`, `"1d"`. A bare number is in the unit given here (the
-  vendor's).
-- Sizes of memory: `"512MiB"`, `"512m"`, `"1g"`. A bare number is MiB.
-- *Documented name* is the vendor's. Write the key as given here: the camelCase name causes an error
-  that says so.
-- *Test*: `tests/unit/config` tests how a key is read and its limits. Any other file tests what the
-  key does.
-- *No meaning here*: the key is known and rejected with an error that names it, also with its default
-  value.
+- Durations: `"500ms"`, `"5s"`, `"10m"`, `"1h"`, `"1d"`. A number without a unit is in the unit given
+  in the table, which is the vendor's.
+- Memory sizes: `"512MiB"`, `"512m"`, `"1g"`. A number without a unit is in MiB.
+- *Documented name* is the vendor's name. Write the key as given here: the camelCase name is rejected
+  with an error that gives the right name.
+- *Test*: `tests/unit/config` tests how a key is parsed, and its limits. Any other file tests the effect
+  of the key.
+- *Does not apply here*: the key is recognized, but it is rejected with an error that names it, even with
+  its default value.
 - Environment variables override the file (`SLOTKEEPER_SOURCES__DWS1__HOST`,
-  `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_STATE__DIR`), and typed
-  options override these. `slotkeeper config show --origin` shows where each value came from.
-- A job with an error in its own tables is rejected alone: the others of the file continue.
-  `slotkeeper config check` names every such job and ends with 2, as any command on the job does.
-  `jobs list`, `status` and `doctor` show it.
-- The sink's parameters are in `[jobs.X.sink_options]`, because `sink` in `[jobs.X]` is the name of a
-  sink.
+  `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_STATE__DIR`), and command-line
+  options override both. `slotkeeper config show --origin` shows the origin of each value.
+- If the tables of a job contain an error, only that job is rejected; the other jobs in the file
+  continue. `slotkeeper config check` names every rejected job and exits with 2, as does any command on
+  such a job. `jobs list`, `status` and `doctor` show the error.
+- The parameters of the sink are in `[jobs.X.sink_options]`, because the key `sink` in `[jobs.X]` is the
+  name of the sink.
 """
 
 
 _LINE = """
-- An `sslmode` below `verify-full` causes a warning if the server is on another host. In a job whose
-  source is PROD it is an error for each of its servers, unless it is written out.
-  [Security](security.md) says what each mode leaves open.
-- Only these keys say where a session goes and how safe its connection is: no `PG...` variable,
-  service file, `.pgpass` or file of `~/.postgresql` is read. The host that connects reads the files;
-  it can be a Spark worker's.
+- An `sslmode` weaker than `verify-full` causes a warning if the server is on another host. In a job
+  whose source is PROD, it is an error for each of the job's servers, unless `sslmode` is set explicitly.
+  [Security](security.md) describes what each mode leaves unprotected.
+- Only these keys determine the server and the security of the connection. `PG...` variables, service
+  files, `.pgpass` and the files in `~/.postgresql` are ignored. The files named by these keys are read
+  on the host that connects, which can be a Spark worker.
 """
-_DORIS = "A sink of kind `doris` has `host`, `user` and its password. Instead of the other keys of a server it has:\n\n"
+_DORIS = "A sink of kind `doris` has `host`, `user`, the password keys, and these instead of the other keys:\n\n"
 _HOLOGRES = (
     "### `[jobs.X.binlog]` of a hologres source\n",
-    "Of the keys above it has "
+    "A hologres source accepts these of the keys above: "
     + ", ".join(f"`{name}`" for name in HOLOGRES if name not in OWN)
-    + "; and those of its own client and connector:\n",
+    + ". It also accepts the keys of its own client and connector:\n",
 )
 
 
@@ -138,17 +138,17 @@ def _more() -> Mapping[str, tuple[str, ...]]:
         ),
         "[sources.X]": (
             _LINE.lstrip(),
-            "A source of kind `mysql` has these keys but `database`; `port` is 3306 if it is not set. Keys of\n"
-            "canal, through which Doris Binlog Load reads MySQL, are rejected with an error that names them:\n\n"
+            "A source of kind `mysql` has these keys except `database`; its default `port` is 3306. The keys of\n"
+            "canal, with which Doris Binlog Load reads MySQL, are rejected with an error that names them:\n\n"
             + "".join(f"- `{name}` ({meaning}): {because}\n" for name, meaning, because in keys.CANAL),
         ),
         "[jobs.X.sync]": (
-            "These are keys of a source of kind `mysql` only. Names and defaults are those of Doris Binlog\n"
-            "Load, except `stream_read_timeout`, which is Slotkeeper's own.\n",
+            "These keys apply only to a source of kind `mysql`. Names and defaults are those of Doris Binlog\n"
+            "Load, except `stream_read_timeout`, which is specific to Slotkeeper.\n",
         ),
         "[[jobs.X.channels]]": (
-            "Write one of these for each source table. A job reads no table and writes no target twice. All of its\n"
-            "channels have its slot name, its start and its options.\n",
+            "Write one of these for each source table. Each source table and each target can appear only once in\n"
+            "a job. All channels of a job have the job's slot name, start and options.\n",
         ),
     }
 
@@ -158,12 +158,12 @@ def page() -> str:
     parts, more = [_INTRODUCTION], _more()
     for title, section in TABLES:
         parts.append(f"## `{title}`\n")
-        parts.append(_table(section) if section else "Nothing can be set here yet.\n")
+        parts.append(_table(section) if section else "This table has no keys yet.\n")
         parts.extend(more.get(title, ()))
         if section is BINLOG:
             parts += [*_HOLOGRES, _table(OWN)]
-    parts.append("## Names of the sink connector's 2.x\n")
-    parts.append("These are rejected. Write instead:\n")
+    parts.append("## Names in version 2.x of the sink connector\n")
+    parts.append("These names are rejected. Use these instead:\n")
     parts.append("".join(f"- `{name}`: {instead}\n" for name, instead in NEWER_NAMES.items()))
     parts.append("## Spark settings that are allowed in `[jobs.X.spark] settings`\n")
     noted = sorted(keys.SPARK_SETTINGS.items())
@@ -190,7 +190,7 @@ def meaning(key: Key) -> str:
 
 
 def its_test(key: Key) -> str:
-    """Return the test of a key's effect, or of how it is read; empty for a key that cannot be set."""
+    """Return the test of a key's effect, or of how it is parsed; empty for a key that cannot be set."""
     return "" if key.because else TESTED.get(key.name, READING)
 
 

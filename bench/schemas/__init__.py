@@ -1,8 +1,7 @@
-"""The content of every `--json` output and of the one JSON log, as JSON Schema 2020-12, and the files of
-`docs/schemas`.
+"""JSON Schemas (2020-12) of every `--json` output and of the audit log, and the files of `docs/schemas`.
 
-Tests validate each output strictly: a key that is missing, or not listed here, fails them. To add a command with
-`--json`: describe its output in the file of its group, and write the pages (`make docs`).
+Tests validate each output strictly: a missing or unlisted key fails them. To add a command with `--json`, describe its
+output in the file of its group, and write the pages (`make docs`).
 """
 
 from __future__ import annotations
@@ -18,33 +17,33 @@ from bench.schemas.looking import LOG
 from bench.schemas.pieces import DIALECT, Schema
 
 SCHEMAS: dict[str, Schema] = {**jobs.SCHEMAS, **slots.SCHEMAS, **looking.SCHEMAS}
-"""The schemas by command: "jobs list", or "slots peek --jsonl" if a command has two outputs; the log by its file name,
-and a notification as "alert".
+"""The schemas by command ("jobs list"), with the option if a command has two outputs ("slots peek --jsonl"). The key of
+the audit log is its file name, that of a notification is "alert".
 """
 
 _INTRODUCTION = """\
-# What is printed as JSON
+# JSON output
 
-A program can read the output of each command with `--json` or `--jsonl`. This page lists the
-[JSON Schema](https://json-schema.org/draft/2020-12) of each. It also lists that of the audit's files,
-which are the one log in JSON: a job's log is text, and `jobs logs --json` has its lines. The schemas
-are made from `bench/schemas` (`make docs`). Tests compare every output with them, and no key is added
-or removed without a change here.
+Commands with `--json` or `--jsonl` print their output for programs. This page lists the
+[JSON Schema](https://json-schema.org/draft/2020-12) of each output, and of the audit log's files. The
+audit log is the only log in JSON: a job's log is text, and `jobs logs --json` prints its lines. The
+schemas are generated from `bench/schemas` (`make docs`). Tests validate every output against them, so
+no key is added or removed without a change here.
 
-- An object has all of its keys, always. `null` is "not known" or "none", as the key's description
-  says.
-- Times are RFC 3339 in UTC with `Z`. Other numbers have their unit in the description: seconds, rows,
-  events.
-- Texts are ASCII with escapes and contain no control characters; known secrets are masked.
-- stdout has the JSON and nothing else, one value a line; notes go to stderr. A command that fails
-  before it has an answer prints no JSON: its exit code and one line on stderr say why.
-- Only `demo --json` prints one object at every end. On a failure `ok` is false, `why` has the message
-  and `log` the file that says most.
-- Exit codes: 0 fine, 1 failed, 2 usage or configuration, 3 refused, 4 a difference was found, 5
-  unreachable; those of `status --exit-code` are
-  [a monitoring plugin's](../console.md#for-monitoring).
+- An object always has all of its keys. `null` means "unknown" or "none", as the key's description
+  states.
+- Times are RFC 3339 in UTC with `Z`. The description of any other number gives its unit: seconds,
+  rows, events.
+- Strings are ASCII with escapes and contain no control characters; known secrets are masked.
+- stdout contains only JSON, one value per line; notes go to stderr. A command that fails before it
+  has a result prints no JSON: its exit code and one line on stderr give the reason.
+- Only `demo --json` always prints one object, even on failure: `ok` is then false, `why` contains the
+  message, and `log` the path of the most informative log.
+- Exit codes: 0 success, 1 failure, 2 usage or configuration error, 3 refused, 4 difference found, 5
+  server unreachable. `status --exit-code` uses
+  [a monitoring plugin's codes](../console.md#for-monitoring).
 
-| Printed by | Holds | Schema |
+| Command | Output | Schema |
 | --- | --- | --- |
 """
 
@@ -73,7 +72,7 @@ def file_of(name: str) -> str:
 
 def _typed(name: str) -> str:
     if name == LOG:
-        return f"a line of {LOG}"
+        return f"line of {LOG}"
     if name == NOTIFICATION:
-        return "the command of [alerts] gets it"
+        return "input of the command in [alerts]"
     return f"slotkeeper {name}" + ("" if "--" in name else " --json")

@@ -1,6 +1,6 @@
 """Schemas of the output of `jobs`, `status`, `verify`, `locks` and `alerts`.
 
-They include the notification that the command of `[alerts]` gets on its standard input.
+They include the notification that the command in `[alerts]` receives on its standard input.
 """
 
 from __future__ import annotations
@@ -41,108 +41,110 @@ from slotkeeper.core.state.rows import ErrorRow, EventRow
 _SHOWN_BLOCKER = fields_of(
     Blocker,
     *("pid", "user", "application", "state", "since", "statement", "waits"),
-    prepared=maybe(text("the name of a prepared transaction"), "it is a session"),
-    job=maybe(text("the job that its name says"), "it says none"),
-    node=maybe(text("the node whose lock it is"), "the server told none"),
+    prepared=maybe(text("the name of the prepared transaction"), "it is a session"),
+    job=maybe(text("the job in its application name"), "no job"),
+    node=maybe(text("the DWS node of the lock"), "not reported"),
     query_id=fields_of(Blocker)["query"],
-    began=maybe(text("when the session began, to the microsecond (RFC 3339, UTC)"), "hidden, or no session"),
+    began=maybe(text("when the session started, to the microsecond (RFC 3339, UTC)"), "hidden, or not a session"),
 )
 _SHOWN = fields_of(
     LockWait,
     *("pid", "session", "thing", "mode", "since", "statement", "waits"),
-    job=text("whose session it is"),
-    seconds=number("how long that is ago"),
-    cause=text("who keeps it out, in a sentence"),
+    job=text("the job of the session"),
+    seconds=number("time since then, seconds"),
+    cause=text("the blocker, in one sentence"),
     do=SAFE,
-    blockers=listed("who is in front, those first that wait for no session", thing("a session", _SHOWN_BLOCKER)),
+    blockers=listed("the blockers; those that do not wait themselves come first", thing("a session", _SHOWN_BLOCKER)),
 )
 _BLOCKER = thing("a session", _SHOWN_BLOCKER)
 _SHOWN_AT_SOURCE = fields_of(
     SourceWait,
     *("what", "table", "since", "behind", "fails_at"),
-    limit=maybe(text("the server's limit by which it fails"), "none is known"),
+    limit=maybe(text("the server's time limit, after which it fails"), "unknown"),
     waiter=_BLOCKER,
     slots=listed(
         "the slots that it waits for",
         thing(
             "a slot",
-            fields_of(SlotBehind, *("slot", "shards"), job=maybe(text("the job that follows it"), "no configured job")),
+            fields_of(SlotBehind, *("slot", "shards"), job=maybe(text("the job that reads it"), "no configured job")),
         ),
     ),
     sessions=listed("the sessions of jobs that it waits for", _BLOCKER),
-    seconds=number("how long that is ago"),
-    cause=text("who waits for whom, in a sentence"),
-    effect=text("who waits after it, and when it fails"),
+    seconds=number("time since then, seconds"),
+    cause=text("the waiting session and what it waits for, in one sentence"),
+    effect=text("the number of sessions queued after it, and when it fails"),
     do=SAFE,
 )
 _OF_LOCKS: dict[str, Schema] = {
     "locks": thing(
-        "sessions that wait, by server",
+        "the waiting sessions, by server",
         {
             "sources": listed(
-                "the sources that were asked",
+                "the queried sources",
                 thing(
                     "a source",
                     {
                         "source": text("its name in the configuration"),
-                        "place": text("the source in words"),
-                        "error": maybe(text("why it could not tell"), "it told"),
-                        "hidden": maybe(text("what its login is not shown"), "it is shown every session"),
+                        "place": text("a description of the source"),
+                        "error": maybe(text("why its waits are unknown"), "they are known"),
+                        "hidden": maybe(text("the sessions that the login cannot see"), "it sees all sessions"),
                         "waits": listed(
-                            "the sessions that wait for slots and sessions of jobs", thing("a wait", _SHOWN_AT_SOURCE)
+                            "sessions that wait for slots or for sessions of jobs", thing("a wait", _SHOWN_AT_SOURCE)
                         ),
                     },
                 ),
             ),
             "sinks": listed(
-                "the sinks that were asked",
+                "the queried sinks",
                 thing(
                     "a sink",
                     {
                         "sink": text("its name in the configuration"),
-                        "place": text("the sink in words"),
-                        "error": maybe(text("why it could not tell"), "it told"),
-                        "waits": listed("the sessions", thing("a session of a job", _SHOWN)),
+                        "place": text("a description of the sink"),
+                        "error": maybe(text("why its waits are unknown"), "they are known"),
+                        "waits": listed("sessions of jobs that wait for a lock", thing("a session of a job", _SHOWN)),
                     },
                 ),
             ),
         },
     ),
     "locks end": thing(
-        "a session whose end was requested",
+        "the result of ending a session",
         {
-            "server": text("the sink or source and its name in the configuration"),
+            "server": text("sink or source, and its name in the configuration"),
             "pid": {"type": "integer", "description": "its pid at the server"},
-            "began": text("when it began, to the microsecond (RFC 3339, UTC)"),
+            "began": text("when it started, to the microsecond (RFC 3339, UTC)"),
             "user": maybe(text("its login"), "hidden from this login"),
-            "application": maybe(text("its name"), "hidden from this login"),
-            "ended": flag("whether it is gone"),
-            "outcome": text("the same in words"),
+            "application": maybe(text("its application name"), "hidden from this login"),
+            "ended": flag("true if the session has ended"),
+            "outcome": text("the result, as text"),
         },
     ),
 }
 
 _JOB = text("the job's name")
-_STATE = word_of(f"what the job is doing ({see('states')})", JobState)
-_NEVER = "it was never started here"
+_STATE = word_of(f"the job's state ({see('states')})", JobState)
+_NEVER = "never started on this host"
 
 
-_VERIFIED = maybe(record(Verified), "never compared, or not kept")
+_VERIFIED = maybe(record(Verified), "never compared, or not recorded")
 
 
 _SEEN: dict[str, Schema] = {
     "job": _JOB,
     **{name: one for name, one in fields_of(JobStatus).items() if name not in ("name", "report", "reported")},
-    "last_known": flag("whether state, lanes and figures are the last known: no process of it is seen here"),
-    "tables": listed("the tables of a living job of several", record(TableReport)),
+    "last_known": flag(
+        "true if state, lanes and figures are the last known ones: none of its processes was found on this host"
+    ),
+    "tables": listed("the tables of a running job with several tables", record(TableReport)),
     "queries": listed(
-        "the DataFrame queries that read its slots, of a job that was never started here",
+        "the DataFrame queries that read its slots, if the job was never started on this host",
         thing("a query", {"table": text("schema.table at the source"), **fields_of(QuerySeen)}),
     ),
 }
-_JOB_SEEN = thing("a job as it is seen from this machine", _SEEN)
+_JOB_SEEN = thing("a job, as seen from this host", _SEEN)
 _TABLE_SEEN = thing(
-    "one table of a job, with --table",
+    "one table of a job, if --table is given",
     {
         "job": _JOB,
         "table": text("schema.table at the source"),
@@ -153,7 +155,7 @@ _TABLE_SEEN = thing(
         "safe": SAFE,
     },
 )
-_STEERED = either("how the job stands after the wait; with --table, how that table does", _JOB_SEEN, _TABLE_SEEN)
+_STEERED = either("the job after the wait, or its table if --table is given", _JOB_SEEN, _TABLE_SEEN)
 
 _KNOWN_WHEN_NEVER_STARTED = ("job", "reason", "last_known", "tables", "queries")
 _NEVER_STARTED: dict[str, Schema] = {
@@ -164,130 +166,138 @@ _LISTED = thing(
     {
         **_NEVER_STARTED,
         "verified": _VERIFIED,
-        "refused": maybe(text("why the configuration refuses it"), "it does not"),
+        "refused": maybe(text("why its configuration is rejected"), "it is valid"),
     },
 )
 
 
 _KEYS = thing(
-    "keys of one kind",
+    "the keys with this result",
     {
-        "count": whole("how many"),
-        "keys": listed("the first of them", listed("a key, column by column", maybe(text("a value"), "NULL"))),
+        "count": whole("the number of keys"),
+        "keys": listed("the first keys", listed("a key, one value per column", maybe(text("a value"), "NULL"))),
     },
 )
 _FIGURES: dict[str, Schema] = {
     "rows_source": whole("rows at the source"),
     "rows_sink": whole("rows at the sink"),
-    "ranges": whole("ranges of keys that were compared"),
+    "ranges": whole("the number of compared key ranges"),
     "missing": _KEYS,
     "extra": _KEYS,
     "different": _KEYS,
     "unsettled": _KEYS,
     "quarantined": _KEYS,
-    "differing_columns": listed("per column, the rows in which it differs", row("", text("column"), whole("rows", 1))),
-    "seconds": number("how long it took, seconds"),
+    "differing_columns": listed(
+        "by column, the number of rows in which it differs", row("", text("column"), whole("rows", 1))
+    ),
+    "seconds": number("duration, seconds"),
 }
-_VERDICT = word("what was found", "equal", APART, "different", "unsettled")
+_VERDICT = word("the result of the comparison", "equal", APART, "different", "unsettled")
 _COMPARED: dict[str, Schema] = {
     "job": _JOB,
     "verdict": _VERDICT,
-    "equal": flag("whether the verdict is equal"),
-    "job_runs": flag("whether the job ran meanwhile"),
+    "equal": flag("true if the verdict is equal"),
+    "job_runs": flag("true if the job was running during the comparison"),
 }
 _CHANNEL = thing(
-    "one table of the job",
+    "one table of the job and its target",
     {
         "from": text("schema.table at the source"),
         "into": text("schema.table at the sink"),
         "verdict": _VERDICT,
-        "equal": flag("whether the verdict is equal"),
+        "equal": flag("true if the verdict is equal"),
         **_FIGURES,
     },
 )
 
 FAULT = record(Fault)
 
-SEVERITY = word("as monitoring plugins say it", "ok", "warning", "critical", "unknown")
+SEVERITY = word("the severity, as monitoring plugins name it", "ok", "warning", "critical", "unknown")
 _STATUS = thing(
-    "all jobs, from the state store alone",
+    "all jobs, from the state store only",
     {
         "severity": SEVERITY,
         "jobs": listed(
-            "by name",
+            "the jobs, sorted by name",
             thing(
                 "a job",
                 {
                     "job": _JOB,
                     "severity": SEVERITY,
                     "state": maybe(_STATE, _NEVER),
-                    "alive": flag("whether a process of it lives here"),
-                    "text": text("what is wrong with it; empty where nothing is"),
-                    "behind": maybe(whole("how far its lane that is furthest behind is, in its dialect's unit")),
-                    "reported_at": maybe(moment("when its driver reported last"), "never"),
-                    "last_known": flag("whether all of it is the last known: no process of it is seen here"),
+                    "alive": flag("true if one of the job's processes runs on this host"),
+                    "text": text("the job's problem; empty if there is none"),
+                    "behind": maybe(whole("the largest lag among its lanes, in the unit of its source's dialect")),
+                    "reported_at": maybe(moment("when its driver last reported"), "never"),
+                    "last_known": flag(
+                        "true if all values are the last known ones: none of its processes was found on this host"
+                    ),
                     "verified": _VERIFIED,
-                    "quarantined": maybe(whole("rows in quarantine"), "it holds none by its configuration"),
-                    "only_quarantined": flag("whether nothing but rows in quarantine is wrong with it"),
-                    "host": maybe(record(HostReport), "its supervisor has measured nothing"),
+                    "quarantined": maybe(whole("rows in quarantine"), "disabled by its configuration, or unknown"),
+                    "only_quarantined": flag("true if rows in quarantine are its only problem"),
+                    "host": maybe(record(HostReport), "not measured by its supervisor"),
                 },
             ),
         ),
-        "faults": listed("what is wrong, the worst first", FAULT),
+        "faults": listed("the current faults, the most severe first", FAULT),
     },
 )
 
 _OF_JOBS: dict[str, Schema] = {
-    "jobs list": listed("jobs that were started here, then configured ones that never were", _LISTED),
+    "jobs list": listed("the jobs that were started on this host, then the configured jobs that never were", _LISTED),
     "jobs show": thing(
-        "one job with what its driver told; of one whose slots a DataFrame query reads, what that tells",
+        "one job with its driver's last report, or with the reports of the DataFrame queries that read its slots",
         {
             **_NEVER_STARTED,
             "verified": _VERIFIED,
-            "report": maybe(record(JobReport), "its driver has never reported"),
-            "errors": listed("its errors, the latest first", record(ErrorRow)),
-            "events": listed("what happened to it, the newest first", record(EventRow)),
+            "report": maybe(record(JobReport), "never reported"),
+            "errors": listed("its errors, the newest first", record(ErrorRow)),
+            "events": listed("its events, the newest first", record(EventRow)),
         },
     ),
     **{f"jobs {verb}": _STEERED for verb in ("start", "restart", "stop", "pause", "resume")},
     "jobs ensure": listed(
-        "every job that was started here",
-        thing("a job", {"job": _JOB, "outcome": word_of("what was done", Ensured), "state": _STATE, "why": REASON}),
+        "the jobs that were started on this host",
+        thing("a job", {"job": _JOB, "outcome": word_of("the result", Ensured), "state": _STATE, "why": REASON}),
     ),
     "jobs retry": thing(
-        "what was tried before its time",
+        "the result of a requested retry",
         {
             "job": _JOB,
             "table": maybe(text("schema.table at the source"), "the whole job"),
-            "answered": flag("whether the job was waited for, and answered"),
-            "tried": listed("lanes, or a start, a copy or a driver, that are tried now", text("a lane")),
-            "polled": listed("lanes whose source is asked now whether something came", text("a lane")),
-            "busy": listed("lanes that were under way", text("a lane")),
-            "refused": by_name("why a lane waits on: in words, by lane", text("in words")),
-            "said": text("the same in one line; empty where nothing was waited for"),
+            "answered": flag("true if the command waited for the job, and the job answered"),
+            "tried": listed("lanes, or a start, a copy or a driver, that are retried now", text("a lane")),
+            "polled": listed("lanes whose source is polled now", text("a lane")),
+            "busy": listed("lanes that were already running", text("a lane")),
+            "refused": by_name("by lane, why it still waits", text("the reason")),
+            "said": text("the result in one line; empty if the command did not wait"),
         },
     ),
     "jobs logs": thing(
-        "the end of a job's log, which is text",
-        {"job": _JOB, "file": text("the log"), "lines": listed("its last lines", text("a line, made visible"))},
-    ),
-    "jobs cancel": thing("a job that is over for good", {"job": _JOB, "state": _STATE}),
-    "jobs drain": thing(
-        "whether nothing is unread",
+        "the last lines of a job's log",
         {
             "job": _JOB,
-            "table": text("its source tables, with commas between"),
-            "drained": flag("whether nothing of them is unread"),
-            "at": moment("when that was so"),
-            "holds": text("until when it holds"),
-            "quiet_seconds": maybe(number("how long ago the job applied its last change, seconds")),
-            "left": by_name("what is unread: in words, by DN or by table and DN", text("in words")),
+            "file": text("the path of the log"),
+            "lines": listed("its last lines", text("a line, with control characters escaped")),
+        },
+    ),
+    "jobs cancel": thing("a cancelled job; this state is final", {"job": _JOB, "state": _STATE}),
+    "jobs drain": thing(
+        "whether the job has read all changes",
+        {
+            "job": _JOB,
+            "table": text("its source tables, separated by commas"),
+            "drained": flag("true if these tables have no unread changes"),
+            "at": moment("when this was checked"),
+            "holds": text("how long the result is valid, as text"),
+            "quiet_seconds": maybe(number("time since the job last applied a change, seconds")),
+            "left": by_name("the unread changes, by DN or by table and DN", text("a description")),
         },
     ),
     "verify": either(
         "the comparison of a job",
-        thing("of one table", {**_COMPARED, **_FIGURES}),
-        thing("of several tables", {**_COMPARED, "channels": listed("table by table", _CHANNEL)}),
+        thing("the comparison of one table", {**_COMPARED, **_FIGURES}),
+        thing("the comparison of several tables", {**_COMPARED, "channels": listed("the tables", _CHANNEL)}),
     ),
     "status": _STATUS,
 }
@@ -295,58 +305,63 @@ _OF_JOBS: dict[str, Schema] = {
 NOTIFICATION = "alert"
 
 _ACK = thing(
-    "what holds of what somebody said of it",
+    "the current acknowledgement or silence",
     {
-        "by": text("who"),
-        "at": moment("when"),
-        "until": maybe(moment("until when it is silent"), "it is acknowledged until it ends or grows worse"),
-        "reason": maybe(text("why, as typed"), "nothing was typed"),
+        "by": text("the user"),
+        "at": moment("when it was recorded"),
+        "until": maybe(moment("the end of the silence"), "acknowledged until the fault ends or gets worse"),
+        "reason": maybe(text("the reason, as typed"), "none was given"),
     },
 )
 
 _OF_ALERTS: dict[str, Schema] = {
     NOTIFICATION: thing(
-        f"what the command of [alerts] gets on its standard input, one line ({see('alerts')})",
+        f"one line on the standard input of the command in [alerts] ({see('alerts')})",
         {
-            "schema": {"const": 1, "description": "raised where a key is renamed or taken away"},
-            "kind": word_of("the form of the report", Kind),
-            "at": moment("when it was decided to tell"),
-            "began": moment("since when it holds, or when it was judged first"),
-            "id": text("the same for all notifications about one fault"),
-            "host": text("where it was judged"),
-            "state_folder": text("where it was judged"),
+            "schema": {
+                "const": 1,
+                "description": "the version of this schema; it increases when a key is renamed or removed",
+            },
+            "kind": word_of("the kind of the notification", Kind),
+            "at": moment("when the notification was created"),
+            "began": moment("when the fault started, or when it was first detected"),
+            "id": text("the fault's id, the same in all notifications about it"),
+            "host": text("the host that detected it"),
+            "state_folder": text("the state folder in which it was detected"),
             "text": text("the fault in one line"),
             "fault": FAULT,
         },
     ),
     "alerts list": thing(
-        "what is wrong now, and what was told and said of it",
+        "the current faults, with their notifications and acknowledgements",
         {
             "alerts": listed(
-                "the worst first",
+                "the faults, the most severe first",
                 thing(
                     "a fault",
                     {
-                        "key": text("what `alerts ack` and the others know it by; the id of its notifications"),
+                        "key": text(
+                            "the fault's id, for `alerts ack` and similar commands; the id in its notifications"
+                        ),
                         "text": text("the fault in one line"),
                         "fault": FAULT,
-                        "began": maybe(moment("since when it holds, or when it was judged first"), "not recorded"),
-                        "sent_at": maybe(moment("when it was told last"), "it was not told"),
-                        "ack": maybe(_ACK, "no acknowledgement or silence holds"),
+                        "began": maybe(moment("when the fault started, or when it was first detected"), "not recorded"),
+                        "sent_at": maybe(moment("when the last notification was sent"), "none was sent"),
+                        "ack": maybe(_ACK, "neither acknowledged nor silenced"),
                     },
                 ),
             )
         },
     ),
     "alerts test": thing(
-        "what the command answered",
+        "the result of running the command in [alerts]",
         {
             "exit_code": maybe(
-                {"type": "integer", "description": "its exit code, of a signal the negative"},
-                "it was killed, or could not be started",
+                {"type": "integer", "description": "its exit code; negative if a signal ended it"},
+                "it was killed, or could not start",
             ),
-            "fault": maybe(text("why it did not take the notification"), "it took it"),
-            "written": text("the beginning of what it wrote"),
+            "fault": maybe(text("why it did not accept the notification"), "it accepted it"),
+            "written": text("the beginning of its output"),
         },
     ),
 }

@@ -34,35 +34,35 @@ _HASH = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 _LINE = fields_of(AuditLine)
 
 _PROBED = thing(
-    "what a probe found; the state folder keeps it without executed and file, as probes/SOURCE.json",
+    "the results of a probe; the state folder stores them in probes/SOURCE.json, without executed and file",
     {
         "executed": flag("true"),
-        "file": text("where it is kept, or empty"),
+        "file": text("the file with the results, or empty"),
         "format": whole("1"),
         "source": text("the source's name"),
-        "place": text("the source in words"),
+        "place": text("a description of the source"),
         "server": text("the server's version"),
-        "stand_in": flag("whether it is the stand-in of the tests and the demo"),
-        "schema": text("where the scratch tables were made"),
-        "gtm_option": text("how the server makes sync points, or empty"),
-        "at": moment("when"),
-        "seconds": number("how long it took, seconds"),
-        "reader_right": flag("whether our reader is right under every answer"),
-        "switches": by_name("behaviours that were told", maybe(flag("whether it is so"))),
+        "stand_in": flag("true if the server is the stand-in used in tests and the demo"),
+        "schema": text("the schema of the scratch tables"),
+        "gtm_option": text("the server's method of creating sync points, according to its gtm_option, or empty"),
+        "at": moment("when the probe ran"),
+        "seconds": number("duration, seconds"),
+        "reader_right": flag("true if Slotkeeper's reader is correct for every answer"),
+        "switches": by_name("the observed behaviors, by name", maybe(flag("true if the server behaves this way"))),
         "answers": listed(
-            f"question by question ({see('probe')})",
+            f"the questions ({see('probe')})",
             thing(
                 "a question",
                 {
                     "name": text("its name"),
-                    "topic": text("its chapter"),
+                    "topic": text("its topic"),
                     "asks": text("the question"),
-                    "rule": text("why the reader is right, or what it needs"),
-                    "documented": maybe(text("the vendor's answer"), "the vendor's pages give none"),
-                    "answer": maybe(text("the answer"), "it was not told"),
-                    "reader": word_of("what it says about our reader", Reader),
-                    "because": text("why, or empty"),
-                    "evidence": listed("what showed it", text("in a few words")),
+                    "rule": text("why the reader is correct for any answer, or what it requires"),
+                    "documented": maybe(text("the vendor's answer"), "the vendor's documentation gives none"),
+                    "answer": maybe(text("the answer"), "unknown"),
+                    "reader": word_of("whether Slotkeeper's reader is correct, given the answer", Reader),
+                    "because": text("why the answer is unknown or the reader is not correct, or empty"),
+                    "evidence": listed("the evidence for the answer", text("a short description")),
                 },
             ),
         ),
@@ -70,143 +70,154 @@ _PROBED = thing(
     },
 )
 
-_LOG_OF_DEMO = maybe(text("the log that says most, in a folder that stays"), "nothing is left")
+_LOG_OF_DEMO = maybe(text("the path of the most informative log, in a folder that is retained"), "no log is retained")
 _FAILED_DEMO = thing(
     "a demo that failed",
     {
         "ok": {"const": False, "type": "boolean", "description": "false"},
-        "why": text("what failed, in one sentence"),
+        "why": text("the failure, in one sentence"),
         "log": _LOG_OF_DEMO,
     },
 )
 _VERDICT = thing(
     "the verdict of the demo",
     {
-        "ok": flag("whether the demo ended as it should: the same as verified"),
-        "why": maybe(text("what is not equal, in one sentence"), "all is equal"),
+        "ok": flag("true if the demo succeeded; the same value as verified"),
+        "why": maybe(text("the differences, in one sentence"), "the tables are equal"),
         "log": _LOG_OF_DEMO,
-        "verified": flag("whether both tables are equal and every change was applied exactly once"),
+        "verified": flag("true if both tables are equal and every change was applied exactly once"),
         "rows_source": whole("rows at the source"),
         "rows_sink": whole("rows at the sink"),
-        "changes_written": whole("events by the writers' own account"),
-        "changes_applied": whole("events by the sink's progress rows"),
+        "changes_written": whole("events that the writers recorded"),
+        "changes_applied": whole("events according to the sink's progress rows"),
         "changes_by_kind": thing(
-            "rows changed at the source", {name: whole("rows") for name in ("insert", "update", "delete", "key_change")}
+            "rows changed at the source, by kind of change",
+            {name: whole("rows") for name in ("insert", "update", "delete", "key_change")},
         ),
-        "duplicates": whole("events applied twice, and rows too many"),
-        "missing": whole("events not applied, and rows missing"),
-        "different": whole("rows with other values"),
+        "duplicates": whole("events applied more than once, and extra rows at the sink"),
+        "missing": whole("events not applied, and rows missing at the sink"),
+        "different": whole("rows with different values"),
         "dns": whole("data nodes"),
-        "snapshot_rows": whole("rows in the table before the start"),
-        "snapshot_rows_per_s": maybe(number("rows copied a second"), "the copy had not ended"),
-        "stream_rows_per_s": number("events applied a second, while writers wrote"),
+        "snapshot_rows": whole("rows in the source table before the job started"),
+        "snapshot_rows_per_s": maybe(number("rows copied per second"), "the copy had not finished"),
+        "stream_rows_per_s": number("events applied per second while the writers were running"),
         "latency_ms": thing(
-            "from a commit at the source until it is seen at the sink",
+            "time from a commit at the source until it is visible at the sink",
             {name: maybe(number("milliseconds")) for name in ("p50", "p99")},
         ),
         "spark": thing(
-            "of Spark",
-            {"start_s": number("from the start to the first report, seconds"), "tasks_started": maybe(whole("tasks"))},
+            "Spark figures",
+            {
+                "start_s": number("time from the start to the first report, seconds"),
+                "tasks_started": maybe(whole("tasks started")),
+            },
         ),
-        "seed": whole("the writers' seed", None),
-        "source": text("what the source is"),
-        "sink": text("what the sink is"),
-        "sink_cannot_prove": listed("what a run over a stand-in for the sink says nothing about", text("in words")),
-        "duration_s": number("in all, seconds"),
+        "seed": whole("the seed of the writers' random numbers", None),
+        "source": text("a description of the source"),
+        "sink": text("a description of the sink"),
+        "sink_cannot_prove": listed(
+            "properties that a run with a stand-in for the sink cannot prove", text("a description")
+        ),
+        "duration_s": number("total duration, seconds"),
     },
 )
 _INCIDENT: dict[str, Schema] = {
     "number": whole("its number", 1),
-    "brief": text("what happens"),
-    "runbook": text("where the runbook tells it"),
-    "signal": text("the command by which it shows"),
-    "rules": listed("the rules of alerts that fire by it", text(f"a rule ({see('alerts')})")),
-    "refused": text("what somebody in a hurry would type, and is refused"),
-    "cure": listed("the way out", text("a command, or what somebody does")),
-    "stand_in": maybe(text("what is not done as a server of that kind would do it"), "nothing"),
+    "brief": text("a short description"),
+    "runbook": text("the command that opens its section of the runbook"),
+    "signal": text("the command that shows it"),
+    "rules": listed("the alert rules that fire", text(f"a rule ({see('alerts')})")),
+    "refused": text("a command that a user might try, and that Slotkeeper rejects"),
+    "cure": listed("the steps that fix it", text("a command, or a manual step")),
+    "stand_in": maybe(text("how the simulation differs from a real server"), "no difference"),
 }
 _PLAYED = thing(
-    "an incident that was played",
+    "the result of a rehearsed incident",
     {
-        "ok": flag("whether all of it went as the runbook says"),
+        "ok": flag("true if the whole incident went as the runbook describes"),
         "log": _LOG_OF_DEMO,
         "incident": text("its name"),
-        "t0": maybe(moment("when it began"), "it did not begin"),
-        "shown_at": maybe(moment("when its signal was given"), "it was not"),
-        "shown_after_s": maybe(number("that, in seconds after t0"), "it was not"),
-        "signal": maybe(text("the words that said so"), "it was not"),
-        "refused": flag("whether what is refused was"),
-        "cured": flag("whether the way out led out"),
-        "why": listed("what was not as it should be", text("in words")),
+        "t0": maybe(moment("when it started"), "it did not start"),
+        "shown_at": maybe(moment("when its symptom was detected"), "not detected"),
+        "shown_after_s": maybe(number("time from t0 to shown_at, seconds"), "not detected"),
+        "signal": maybe(text("the text that showed it"), "not detected"),
+        "refused": flag("true if the command was rejected, as expected"),
+        "cured": flag("true if the steps fixed it"),
+        "why": listed("the errors of the parts that failed", text("an error")),
     },
 )
 
 _PAGE: dict[str, Schema] = {
-    "page": text("its name, as it is typed"),
-    "title": text("its title; empty where it has none"),
+    "page": text("its name, as typed"),
+    "title": text("its title; empty if it has none"),
 }
 
 _OF_LOOKING: dict[str, Schema] = {
     LOG: thing(
-        "a line of the audit's files in the state folder: audit.jsonl and, before it, audit-000001.jsonl and on",
-        {**_LINE, "before": {**_HASH, "description": "SHA-256 of the line before it, zeros in the very first"}},
+        "one line of the audit log in the state folder: audit.jsonl; older lines are in audit-000001.jsonl and so on",
+        {**_LINE, "before": {**_HASH, "description": "SHA-256 of the previous line; zeros in the first line"}},
     ),
     "audit list": thing(
-        "the newest lines",
+        "the newest lines of the audit log",
         {
-            "file": text("where the newest are"),
-            "damaged": whole("lines that cannot be read"),
-            "lines": listed("the newest first", thing("a line", _LINE)),
+            "file": text("the file with the newest lines"),
+            "damaged": whole("lines that cannot be parsed"),
+            "lines": listed("the lines, the newest first", thing("a line", _LINE)),
         },
     ),
     "audit verify": thing(
-        "what can be proven of the audit",
+        "the verification of the audit log",
         {
-            "file": text("where the newest lines are"),
-            "lines": whole("lines that can be read"),
-            "head": maybe({**_HASH, "description": "the newest line's SHA-256"}, "no line exists"),
-            "differs": flag("whether a line was changed, removed or added, or lacks its hash"),
-            "broken": listed("lines that do not follow one another", text("a sentence")),
-            "unlinked": whole("lines without a hash that `audit accept` has not recorded; any is a difference"),
-            "accepted": whole("lines without a hash that it has recorded"),
-            "damaged": listed("lines that cannot be read", text("file and number")),
+            "file": text("the file with the newest lines"),
+            "lines": whole("lines that can be parsed"),
+            "head": maybe({**_HASH, "description": "the newest line's SHA-256"}, "there are no lines"),
+            "differs": flag("true if a line was changed, removed or added, or has no hash"),
+            "broken": listed("breaks in the hash chain", text("a sentence")),
+            "unlinked": whole("lines without a hash that `audit accept` has not recorded; each counts as a difference"),
+            "accepted": whole("lines without a hash that `audit accept` has recorded"),
+            "damaged": listed("lines that cannot be parsed", text("file and line number")),
             "sinks": listed(
-                "what each sink's hashes say",
+                "the comparison with the hashes stored at each sink",
                 thing(
                     "a sink",
                     {
                         "name": text("its name"),
-                        "fault": maybe(text("why it could not be asked"), "it answered"),
-                        "hashes": maybe(whole("hashes that it has"), "it could not be asked"),
-                        "older": maybe(whole("those of lines in files that were dropped"), "it could not be asked"),
-                        "missing": maybe(listed("hashes without a line", text("a sentence")), "it could not be asked"),
+                        "fault": maybe(text("why it could not be queried"), "it answered"),
+                        "hashes": maybe(whole("hashes that were compared"), "it could not be queried"),
+                        "older": maybe(
+                            whole("hashes of lines in dropped files, which were not compared"),
+                            "it could not be queried",
+                        ),
+                        "missing": maybe(
+                            listed("hashes without a matching line", text("a sentence")), "it could not be queried"
+                        ),
                     },
                 ),
             ),
-            "unproven": listed("what nothing here can tell", text("a sentence")),
+            "unproven": listed("properties that this verification cannot prove", text("a sentence")),
         },
     ),
     "docs": either(
-        "the pages; with PAGE its text",
-        listed("by name", thing("a page", _PAGE)),
+        "the documentation pages, or the text of PAGE",
+        listed("the pages, sorted by name", thing("a page", _PAGE)),
         thing(
             "a page",
             {
                 **_PAGE,
-                "section": maybe(text("the anchor of the section at which the text starts"), "it is the whole page"),
-                "text": text("Markdown, or the file as it is"),
+                "section": maybe(text("the anchor of the section at which the text starts"), "the whole page"),
+                "text": text("the text as Markdown, or the unchanged file"),
             },
         ),
     ),
     "doctor": either(
-        "findings; with --probe a plan, or what was found",
+        "the findings; with --probe, the plan or the results of the probe",
         thing(
-            "findings",
+            "the findings",
             {
-                "ok": flag("whether nothing fails"),
-                "findings": listed("what was looked at", record(Finding)),
+                "ok": flag("true if no check failed"),
+                "findings": listed("the findings, one per check", record(Finding)),
                 "grants": by_name(
-                    "by server, the least rights for the configured jobs", listed("", text("a statement"))
+                    "by server, the minimum privileges for the configured jobs", listed("", text("a statement"))
                 ),
             },
         ),
@@ -215,72 +226,72 @@ _OF_LOOKING: dict[str, Schema] = {
             {
                 "executed": flag("false"),
                 "plan": record(ProbePlan),
-                "to_type": thing("what has to be typed, beside a reason", {"confirm": text("the source's name")}),
+                "to_type": thing("the confirmations required besides a reason", {"confirm": text("the source's name")}),
             },
         ),
         _PROBED,
     ),
     "config check": thing(
-        "whether the configuration can be used",
+        "the result of checking the configuration",
         {
-            "ok": flag("whether no job is refused"),
-            "path": text("the file"),
-            "sources": listed("their names", text("a name")),
-            "sinks": listed("their names", text("a name")),
-            "jobs": listed("the names of those that can be used", text("a name")),
-            "refused": by_name("why a job cannot be used, by its name", text("a sentence")),
-            "warnings": listed("what works and should not stay so", text("a sentence")),
+            "ok": flag("true if no job is rejected"),
+            "path": text("the path of the configuration file"),
+            "sources": listed("the names of the sources", text("a name")),
+            "sinks": listed("the names of the sinks", text("a name")),
+            "jobs": listed("the names of the valid jobs", text("a name")),
+            "refused": by_name("by job, why it is rejected", text("a sentence")),
+            "warnings": listed("settings that are valid but should be changed", text("a sentence")),
         },
     ),
     "config show": thing(
-        "every effective value",
+        "the effective configuration",
         {
-            "path": text("the file"),
+            "path": text("the path of the configuration file"),
             "settings": by_name(
-                "by dotted key; secrets as references",
+                "the settings, by dotted key; secrets appear as references only",
                 thing(
                     "a setting",
                     {
                         "value": {
                             "type": ["string", "integer", "boolean", "null"],
-                            "description": "as it was read; null: not set",
+                            "description": "the value; null: not set",
                         },
-                        "origin": word_of("where it came from", Layer),
-                        "place": text("file and line, variable or option; empty for a default"),
+                        "origin": word_of("the origin of the value", Layer),
+                        "place": text("the file and line, the variable or the option; empty for a default"),
                     },
                 ),
             ),
         },
     ),
     "demo": either(
-        "the verdict of the demo, or why it failed; with --incident that, and of --incident list all of them",
+        "the verdict of the demo, or its failure; with --incident, the result of the incident or the list of all",
         _VERDICT,
         _FAILED_DEMO,
-        listed("the incidents", thing("one", {"incident": text("its name"), **_INCIDENT})),
+        listed("the incidents", thing("an incident", {"incident": text("its name"), **_INCIDENT})),
         _PLAYED,
     ),
 }
 
 _ID = whole("the entry's number", 1)
-_STATE = word_of("what became of it", EntryState)
+_STATE = word_of("the state of the entry", EntryState)
 
 _ENTRY: dict[str, Schema] = {
     **{name: one for name, one in fields_of(QuarantineEntry).items() if name != "values"},
-    "position": text("where it was read"),
+    "position": text("the position at which it was read"),
 }
 
 _OUTCOMES = thing(
-    "what became of the entries",
+    "the results for the entries",
     {
         "entries": listed(
-            "as they were named",
+            "the entries, in the order given",
             thing(
                 "an entry",
                 {
                     "id": _ID,
                     "state": _STATE,
-                    "outcome": text("in words"),
-                    "sqlstate": text("why it was rejected again"),
+                    "outcome": text("the result, as text"),
+                    "sqlstate": text("the SQLSTATE of the new rejection, or empty"),
                 },
             ),
         )
@@ -288,20 +299,26 @@ _OUTCOMES = thing(
 )
 
 _OF_ROWS: dict[str, Schema] = {
-    "errors list": thing("entries without values", {"entries": listed("the newest first", thing("an entry", _ENTRY))}),
+    "errors list": thing(
+        "quarantined rows without their values",
+        {"entries": listed("the entries, the newest first", thing("an entry", _ENTRY))},
+    ),
     "errors show": thing(
-        "one entry",
-        {**_ENTRY, "values": by_name("the row as the source wrote it, by column", maybe(text("a value"), "NULL"))},
+        "one quarantined row",
+        {
+            **_ENTRY,
+            "values": by_name("the row as the source wrote it, by target column", maybe(text("a value"), "NULL")),
+        },
     ),
     "errors replay": _OUTCOMES,
     "errors discard": either(
-        "a dry run, or what was done",
+        "a dry run, or the results",
         thing(
             "a dry run",
             {
                 "executed": flag("false"),
-                "ids": listed("what would be discarded", _ID),
-                "how": text("the command that does it"),
+                "ids": listed("the entries that would be discarded", _ID),
+                "how": text("the command that discards them"),
             },
         ),
         _OUTCOMES,

@@ -1,6 +1,6 @@
-"""The vocabulary of the schemas: each function returns the schema of one kind of value, with its meaning and its unit.
+"""Building blocks of the schemas: each function returns the schema of one kind of value, with its meaning and unit.
 
-An object has all of its keys, and no others. Null means "not known" or "none", as its description states.
+An object has all of its keys, and no others. Null means "unknown" or "none", as the description states.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Schema = Mapping[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 UTC = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$"
-"""RFC 3339, in UTC, with Z."""
+"""The pattern of a time: RFC 3339, in UTC, with Z."""
 
 
 def text(about: str) -> Schema:
@@ -54,13 +54,13 @@ def moment(about: str) -> Schema:
 
 
 def maybe(schema: Schema, null: str = "") -> Schema:
-    """The same schema or null; `null` is the meaning of null if it is not "not known"."""
-    about = f"{schema['description']}; null: {null or 'not known'}" if "description" in schema else ""
+    """The same schema or null; `null` is the meaning of null, by default "unknown"."""
+    about = f"{schema['description']}; null: {null or 'unknown'}" if "description" in schema else ""
     if "enum" in schema:
         return {**schema, "enum": [*schema["enum"], None], "description": about}
     if isinstance(schema.get("type"), str):
         return {**schema, "type": [schema["type"], "null"], "description": about}
-    return {"anyOf": [schema, {"type": "null", "description": null or "not known"}]}
+    return {"anyOf": [schema, {"type": "null", "description": null or "unknown"}]}
 
 
 def listed(about: str, of: Schema) -> Schema:
@@ -95,8 +95,8 @@ def either(about: str, *of: Schema) -> Schema:
     return {"oneOf": list(of), "description": about}
 
 
-SQLSTATE = text("the server's SQLSTATE, or Slotkeeper's own word for what no server said")
-POSITION = maybe(text("a place of the binlog, as the dialect writes it"))
-TROUBLE = text(f"a name of trouble ({see('states')}), empty where there is none")
-SAFE = text("what is safe to do, empty where nothing needs to be done")
-REASON = text("why, for people; empty where there is nothing to say")
+SQLSTATE = text("the server's SQLSTATE, or Slotkeeper's own code if no server gave one")
+POSITION = maybe(text("a binlog position, in the source's format"))
+TROUBLE = text(f"the class of the problem ({see('states')}); empty if there is none")
+SAFE = text("the safe action; empty if no action is needed")
+REASON = text("the reason, as text; empty if there is none")

@@ -1,6 +1,6 @@
 """Schemas of records, built from their fields' types and the attribute docstring of each field: nothing is repeated.
 
-A field's text ends with "; null: MEANING" if null has a meaning other than "not known", and with "; each: MEANING" if
+A field's text ends with "; null: MEANING" if null has a meaning other than "unknown", and with "; each: MEANING" if
 the field holds several values that are not records.
 """
 
@@ -33,7 +33,7 @@ from slotkeeper.core.domain.field import SIGNED
 
 
 def record(kind: type, **apart: Schema) -> Schema:
-    """Return the schema of a record; `apart` has fields that exist only in JSON, or that differ there."""
+    """Return the schema of a record; `apart` contains fields that exist only in JSON or differ there."""
     return thing(about(kind), fields_of(kind, **apart))
 
 
@@ -101,7 +101,7 @@ def _scalar(hint: type, said: str, marks: tuple[object, ...]) -> Schema:
 
 
 def _plain(said: str) -> str:
-    """Return a text as a description starts: in lower case, except for an acronym.
+    """Return a text with its first letter in lower case, unless it starts with an acronym, and without its full stop.
 
     >>> _plain("The lanes that wait."), _plain("GTIDs that are done")
     ('the lanes that wait', 'GTIDs that are done')

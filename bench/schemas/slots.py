@@ -33,13 +33,13 @@ from slotkeeper.core.slots.status import KnownBy
 _SOURCE = text("the source's name")
 _TABLE = text("schema.table at the source")
 _SLOT = text("the slot's name")
-_OWNER = maybe(text("the configured job that owns it"), "no job of this configuration")
-_EXISTS = maybe(flag("whether the server has it"), "it cannot be told")
-_UNREAD = maybe(whole("rows that it has not read"), "they cannot be counted")
-_SEVERITY = maybe(word_of("how near it is to being cleared", Severity))
-_EXPIRES = maybe(moment("when its TTL clears it, unless confirmed"))
-_LEFT = maybe(whole("until then, seconds"))
-_WHICH = maybe(word_of("which of its two points lies further back", Behind))
+_OWNER = maybe(text("the configured job that owns it"), "no configured job")
+_EXISTS = maybe(flag("true if the slot exists at the server"))
+_UNREAD = maybe(whole("unread rows"), "they cannot be counted")
+_SEVERITY = maybe(word_of("how close the slot is to expiry", Severity))
+_EXPIRES = maybe(moment("when the slot expires unless it is confirmed"))
+_LEFT = maybe(whole("time left, seconds"))
+_WHICH = maybe(word_of("which of its two points is older", Behind))
 
 _DN = thing(
     "a slot on one DN",
@@ -47,14 +47,16 @@ _DN = thing(
         "shard": text("the DN's name"),
         "live": POSITION,
         "durable": POSITION,
-        "xmin": maybe(whole("the transaction id registered with it", None)),
+        "xmin": maybe(whole("the transaction ID registered with it", None)),
         "unread": _UNREAD,
-        "registered_at": maybe(moment("when it was registered last")),
-        "registered_by": maybe(word_of("whose time that is", KnownBy)),
+        "registered_at": maybe(moment("when it was last registered")),
+        "registered_by": maybe(
+            word_of("the origin of that time: the server, or the point that Slotkeeper registered", KnownBy)
+        ),
         "our_live": POSITION,
         "our_durable": POSITION,
         "behind": _WHICH,
-        "oldest_reader": maybe(flag("whether no other slot lies further back here"), "it cannot be told"),
+        "oldest_reader": maybe(flag("true if no other slot is further back on this DN")),
         "expires_at": _EXPIRES,
         "seconds_left": _LEFT,
         "severity": _SEVERITY,
@@ -62,77 +64,79 @@ _DN = thing(
 )
 QUERY = record(QuerySeen)
 _OWN_DN = thing(
-    "a DN of a source that keeps no positions: ours",
+    "a slot on one DN of a source that stores no positions; the position is that of the job's progress row",
     {"shard": text("the DN's name"), "position": POSITION, "unread": _UNREAD},
 )
 
 _BACK = thing(
-    "where it lies furthest back",
+    "the DN with the slot's lowest point",
     {"dn": text("the DN's name"), "behind": _WHICH, "point": POSITION},
     optional=["behind"],
 )
 
 _PURGE = thing(
-    "when a server that purges its binlog files by their age purges what the slot needs",
+    "when the server purges binlog files that the slot still needs",
     {
-        "after_seconds": maybe(whole("the age at which a file can be purged, 0 where none is")),
-        "setting": text("the server's variable that says so"),
-        "oldest_file": text("the oldest binlog file that the server has"),
+        "after_seconds": maybe(whole("the age at which a file can be purged, seconds; 0: no limit")),
+        "setting": text("the server's variable for that age"),
+        "oldest_file": text("the oldest binlog file at the server"),
         "needed_file": maybe(text("the oldest binlog file that the slot needs")),
-        "needed_is_there": maybe(flag("whether the server still has it")),
-        "purged_from": maybe(moment("from when on its age lets the server purge it"), "it is not purged, or unknown"),
+        "needed_is_there": maybe(flag("true if the server still has that file")),
+        "purged_from": maybe(moment("when the server can first purge that file"), "never, or unknown"),
         "seconds_left": _LEFT,
-        "gtids": maybe(text("the GTIDs that are done at the slot's position"), "the position names none"),
+        "gtids": maybe(text("the GTIDs executed at the slot's position"), "the position has none"),
     },
 )
 
 _ONE: dict[str, Schema] = {
     "slot": _SLOT,
     "job": _OWNER,
-    "external": flag("whether no job of this configuration owns it"),
+    "external": flag("true if no configured job owns the slot"),
     "exists": _EXISTS,
     "oldest_point": POSITION,
-    "registered_at": maybe(moment("the registration that is longest ago among its DNs")),
+    "registered_at": maybe(moment("the oldest registration among its DNs")),
     "unread": _UNREAD,
     "expires_at": _EXPIRES,
     "seconds_left": _LEFT,
     "severity": _SEVERITY,
     "furthest_back": maybe(_BACK),
-    "dns": listed("DN by DN", either("by what the source keeps", _DN, _OWN_DN)),
-    "purge": maybe(_PURGE, "its source does not purge by age"),
-    "query": maybe(QUERY, "none, or its store does not answer"),
+    "dns": listed(
+        "the slot on each DN", either("the form depends on whether the source stores positions", _DN, _OWN_DN)
+    ),
+    "purge": maybe(_PURGE, "the source does not purge files by age"),
+    "query": maybe(QUERY, "there is none, or the store of its rows does not answer"),
 }
 
 _RETAINED = thing(
-    "what the table keeps for its slots",
+    "what the server retains of the table's binlog for its slots",
     {
-        "ttl_seconds": maybe(whole("how long a slot may stay silent, seconds")),
-        "ttl_is_default": flag("whether that is the documented default"),
-        "ttl_by_record": flag("whether single records expire, not the slot"),
+        "ttl_seconds": maybe(whole("the TTL: how long a slot can remain without a registration, seconds")),
+        "ttl_is_default": flag("true if the table does not set it: the documented default"),
+        "ttl_by_record": flag("true if records expire by their age, not the slot"),
         "consume_timeout_seconds": maybe(whole("how long DDL waits for readers, seconds")),
-        "now": maybe(moment("the server's clock")),
-        "oldest_readers": by_name("by DN, the slot that lies furthest back", maybe(_SLOT)),
-        "untold": listed("what the server cannot tell", text("a sentence")),
+        "now": maybe(moment("the time by the server's clock")),
+        "oldest_readers": by_name("by DN, the slot that is furthest back", maybe(_SLOT)),
+        "untold": listed("values that the server does not report", text("a sentence")),
     },
 )
-_UNTOLD = listed("what the server cannot tell", text("a sentence"))
+_UNTOLD = listed("values that the server does not report", text("a sentence"))
 
 _VIEW = thing(
-    "a slot as it was seen",
+    "the observed slot",
     {
         "name": _SLOT,
         "job": _OWNER,
         "exists": _EXISTS,
         "shards": listed(
-            "DN by DN",
+            "the slot on each DN",
             thing(
                 "a DN",
                 {
                     "shard": text("the DN's name"),
                     "live": POSITION,
                     "durable": POSITION,
-                    "registered_at": maybe(moment("when it was registered last")),
-                    "xmin": maybe(whole("the transaction id registered with it", None)),
+                    "registered_at": maybe(moment("when it was last registered")),
+                    "xmin": maybe(whole("the transaction ID registered with it", None)),
                     "unread": _UNREAD,
                 },
             ),
@@ -140,18 +144,20 @@ _VIEW = thing(
     },
 )
 _TO_TYPE = thing(
-    "what has to be typed to do it, beside a reason",
+    "the confirmations required besides a reason",
     {
         "confirm": text("the slot's name"),
-        "confirm_table": maybe(text("the table's name"), "it is not asked for"),
-        "rows": maybe(text("how many rows are lost, or unknown"), "it is not asked for"),
+        "confirm_table": maybe(text("the table's name"), "not required"),
+        "rows": maybe(text("the number of lost rows to confirm, or the word unknown"), "not required"),
     },
 )
-_STATE = word_of(f"what the job is doing ({see('states')})", JobState)
+_STATE = word_of(f"the job's state ({see('states')})", JobState)
 _PLAN = thing(
-    "what it does",
+    "the effects of the command",
     {
-        "verb": word("what is done; abandon is a drop that waits for the TTL", "create", "register", "drop", "abandon"),
+        "verb": word(
+            "the operation; abandon: leave the slot to expire with its TTL", "create", "register", "drop", "abandon"
+        ),
         "source": _SOURCE,
         "table": _TABLE,
         "slot": _SLOT,
@@ -160,42 +166,44 @@ _PLAN = thing(
                 "the configured job that owns it",
                 {
                     "job": text("its name"),
-                    "state": maybe(_STATE, "it was never started here"),
-                    "lives": flag("whether a process of it lives here"),
-                    "elsewhere": flag("whether it may live elsewhere"),
-                    "positions": maybe(whole("its progress rows"), "its sink does not answer"),
-                    "query": text("the DataFrame query that has read it, and whether it lives; empty where none has"),
-                    "query_to_do": text("where one acts on that query; empty where there is none"),
+                    "state": maybe(_STATE, "never started on this host"),
+                    "lives": flag(
+                        "true if one of the job's processes runs on this host, or its DataFrame query is running"
+                    ),
+                    "elsewhere": flag("true if it may be running on another host or in another container"),
+                    "positions": maybe(whole("the number of its progress rows"), "the sink does not answer"),
+                    "query": text("why a DataFrame query prevents the operation; empty if no query has read the slot"),
+                    "query_to_do": text("what to do about that query; empty if there is none"),
                 },
             ),
-            "no job of this configuration",
+            "no configured job",
         ),
-        "highest": flag("whether the table's name has to be typed as well"),
+        "highest": flag("true if the user must type the table's name as well"),
         "before": _VIEW,
         "rows": maybe(whole("rows that can no longer be read"), "they cannot be counted"),
-        "effects": listed("what it means", text("a sentence")),
-        "sql": listed("what is sent", text("a statement")),
+        "effects": listed("the effects", text("a sentence")),
+        "sql": listed("the statements for the server", text("a statement")),
     },
 )
 _CHANGED = thing(
-    "a dry run, or what was done",
+    "a dry run, or the result",
     {
-        "executed": flag("whether anything was sent"),
+        "executed": flag("true if the operation was executed; false: a dry run"),
         "plan": _PLAN,
         "done": maybe(
             thing(
-                "what was seen afterwards",
+                "the observed result",
                 {
-                    "outcome": text("in words"),
-                    "result": by_name("by DN", text("in words")),
-                    "missed": listed("the DNs where it is not what was asked for", text("a DN's name")),
-                    "after": maybe(_VIEW, "not looked at"),
+                    "outcome": text("the result, as text"),
+                    "result": by_name("the result by DN", text("a description")),
+                    "missed": listed("the DNs without the requested result", text("a DN's name")),
+                    "after": maybe(_VIEW, "not checked"),
                 },
             ),
-            "it was a dry run",
+            "a dry run",
         ),
         "to_type": _TO_TYPE,
-        "undo": text("the way back, in words"),
+        "undo": text("how to undo it, as text"),
     },
 )
 
@@ -203,13 +211,15 @@ _PEEKED = thing(
     "one row of the binlog",
     {
         "dn": text("the DN's name"),
-        "position": text("its place, as the dialect writes it"),
-        "type": word("I insert, d delete, B before an update, U after it", "I", "d", "B", "U"),
-        "time": maybe(moment("when it was written"), "the table keeps no time"),
-        "pair": maybe(text("the place of the other half of the same change"), "it has none on this page"),
-        "key_only": flag("whether only the key is known, as in an old image without the other columns"),
-        "changed": maybe(listed("the columns whose values differ from the other half", text("a column"))),
-        "values": by_name("by column, as the server writes them; *** where masked", maybe(text("a value"), "NULL")),
+        "position": text("its position, in the source's format"),
+        "type": word("I: insert, d: delete, B: row before an update, U: row after an update", "I", "d", "B", "U"),
+        "time": maybe(moment("when it was written"), "the table has no binlog timestamps"),
+        "pair": maybe(text("the position of the other half of the same update"), "none on this page"),
+        "key_only": flag("true if only the key is known: an old image without values in the other columns"),
+        "changed": maybe(listed("the columns that the update changed", text("a column"))),
+        "values": by_name(
+            "the values by column, as the server writes them; *** if masked", maybe(text("a value"), "NULL")
+        ),
     },
 )
 _PAGE = thing(
@@ -217,69 +227,77 @@ _PAGE = thing(
     {
         "source": _SOURCE,
         "table": _TABLE,
-        "dn": text("the DN that was asked"),
+        "dn": text("the queried DN"),
         "dns": listed("all DNs", text("a DN's name")),
-        "from": maybe(text("the place after which rows were asked for"), "the newest ones"),
+        "from": maybe(text("the position after which rows were requested"), "the newest rows were requested"),
         "searched_to": POSITION,
         "latest": POSITION,
-        "whole": flag("whether the range was searched to its end"),
-        "next": maybe(text("where the next peek continues"), "there is nothing more"),
-        "masked": flag("whether values apart from the key are masked"),
+        "whole": flag("true if the range was searched to its end"),
+        "next": maybe(text("the position at which the next peek continues"), "there are no more rows"),
+        "masked": flag("true if all values except those of the key are masked"),
         "columns": listed(
             "the table's columns",
-            thing("a column", {"name": text("its name"), "type": text("its type"), "key": flag("part of the key")}),
+            thing(
+                "a column",
+                {"name": text("its name"), "type": text("its type"), "key": flag("true if it is part of the key")},
+            ),
         ),
-        "notes": listed("what is not as asked for", text("a sentence")),
-        "rows": listed("in the order of the stream", _PEEKED),
+        "notes": listed("deviations from the request", text("a sentence")),
+        "rows": listed("the rows, in binlog order", _PEEKED),
     },
 )
 
 _PREFLIGHT = thing(
-    "whether the table may be worked on now",
+    "whether maintenance of the table can start now",
     {
         "source": _SOURCE,
         "table": _TABLE,
-        "clear": flag("whether every action that was asked about may begin"),
+        "clear": flag("true if every requested action can start now"),
         "verdicts": thing(
-            "action by action",
+            "the verdicts by action",
             {
-                action.value: thing(action.value, {"answer": word_of("may it begin", MayBegin), "reason": text("why")})
+                action.value: thing(
+                    action.value,
+                    {"answer": word_of("whether it can start now", MayBegin), "reason": text("the reason")},
+                )
                 for action in Action
             },
         ),
-        "consumed": maybe(flag("whether all is read, by the server's word"), "it does not tell"),
-        "consumed_by_dn": by_name("the same by DN", maybe(flag("whether all is read there"), "it does not tell")),
+        "consumed": maybe(flag("true if the server reports that all records are consumed"), "not reported"),
+        "consumed_by_dn": by_name(
+            "the same by DN", maybe(flag("true if all records are consumed there"), "not reported")
+        ),
         "holders": listed(
-            "slots that hold something back",
+            "the slots that retain changes",
             thing(
                 "a slot on one DN",
                 {
                     "slot": _SLOT,
                     "job": _OWNER,
                     "shard": text("the DN's name"),
-                    "point": word_of("which of its two points", Behind),
+                    "point": word_of("which of its two points retains them", Behind),
                     "rows": _UNREAD,
                     "at": POSITION,
                 },
             ),
         ),
         "unread": _UNREAD,
-        "drain_seconds": maybe(number("how long the owning jobs need at their rate now, seconds")),
-        "drain": text("the same in words"),
-        "notes": listed("what else holds", text("a sentence")),
+        "drain_seconds": maybe(number("the time that the owning jobs need at their present rate, seconds")),
+        "drain": text("the same, as text"),
+        "notes": listed("notes", text("a sentence")),
     },
 )
 
 _OF_SLOTS: dict[str, Schema] = {
     "slots list": thing(
-        "the slots of tables",
+        "the slots by table",
         {
             "taken_out": listed(
-                "slots of tables that a job had and has no more, as long as the source keeps them",
+                "slots of tables that were removed from their jobs, as long as the source retains them",
                 thing("a slot", {"source": _SOURCE, "table": _TABLE, "slot": text("its name"), "job": text("the job")}),
             ),
             "tables": listed(
-                "each table that answered",
+                "the tables that could be queried",
                 thing(
                     "a table",
                     {
@@ -292,8 +310,8 @@ _OF_SLOTS: dict[str, Schema] = {
                 ),
             ),
             "errors": listed(
-                "each table that did not",
-                thing("a table", {"place": text("source and table"), "error": text("why, in the server's words")}),
+                "the tables that could not be queried",
+                thing("a table", {"place": text("source and table"), "error": text("the error")}),
             ),
         },
     ),
@@ -306,13 +324,13 @@ _OF_SLOTS: dict[str, Schema] = {
     "slots peek --jsonl": _PEEKED,
 }
 
-_KEPT = text("what is kept for the slot on this DN, as the dialect writes it")
+_KEPT = text("the points stored for the slot on this DN, in the source's format")
 
 _ROW = thing(
     "a progress row",
     {
         "key": thing(
-            "which lane",
+            "the lane",
             {
                 "source": text("the source's name"),
                 "source_table": text("schema.table at the source"),
@@ -323,134 +341,142 @@ _ROW = thing(
         "node_id": whole("the DN's number, often negative", None),
         "target": text("schema.table at the sink"),
         "position": POSITION,
-        "epoch": whole("its epoch"),
-        "changes": whole("events read, ever"),
-        "state": word_of("how far the lane has come", LaneState),
+        "epoch": whole("the epoch of the row"),
+        "changes": whole("total number of events read"),
+        "state": word_of("the progress of the lane", LaneState),
         "noted_start": POSITION,
         "noted_end": POSITION,
-        "channel": text("a hash of mapping, filter and key"),
-        "fingerprint": text("the server, table and columns that it was made for"),
-        "registered": maybe(_KEPT, "nothing was registered"),
-        "decided": {"type": "null", "description": "what a reset gives up is not decided again"},
-        "repeats": whole("rows that the sink may have got once more, ever"),
+        "channel": text("a hash of the column mapping, the filter and the key"),
+        "fingerprint": text("the server, table and columns for which it was created"),
+        "registered": maybe(_KEPT, "not registered yet"),
+        "decided": {
+            "type": "null",
+            "description": "always null: a reset abandons a decided range, and an undo does not restore it",
+        },
+        "repeats": whole("total number of rows that the sink may have received twice"),
     },
 )
 
 _COUNT = thing(
-    "changes of a range",
+    "the number of changes in a range",
     {
-        "kinds": listed("by kind", row("", word("kind of row", "I", "d", "B", "U"), whole("how many"))),
-        "whole": flag("false: at least this number"),
-        "oldest": maybe(text("where the first of them lies")),
-        "oldest_us": maybe(whole("its time, microseconds since 1970-01-01T00:00:00Z")),
-        "oldest_at": maybe(moment("the same")),
+        "kinds": listed(
+            "the numbers by kind", row("", word("kind of row", "I", "d", "B", "U"), whole("number of rows"))
+        ),
+        "whole": flag("false: the numbers are minimums"),
+        "oldest": maybe(text("the position of the first change")),
+        "oldest_us": maybe(whole("the time of the first change, microseconds since 1970-01-01T00:00:00Z")),
+        "oldest_at": maybe(moment("the same time")),
     },
 )
 
 _MOVE = thing(
-    "what is done to one lane",
+    "the effect on one lane",
     {
         "seen": thing(
-            "as it is", {"row": _ROW, "kept": _KEPT, "first": POSITION, "retained": POSITION, "latest": POSITION}
+            "the present state",
+            {"row": _ROW, "kept": _KEPT, "first": POSITION, "retained": POSITION, "latest": POSITION},
         ),
         "to": _ROW,
-        "points": maybe(_KEPT, "what is kept is left alone"),
+        "points": maybe(_KEPT, "the slot's points do not change"),
         "read_again": _COUNT,
         "skipped": _COUNT,
-        "effect": text("in words"),
+        "effect": text("the effect, as text"),
     },
 )
 
 _ROWS_OF = thing(
-    "rows of one end",
+    "the row count of one table",
     {
-        "number": maybe(whole("how many"), "it could not be asked"),
-        "at_least": flag("whether there may be more"),
-        "why": text("why it could not be asked, empty where it could"),
+        "number": maybe(whole("the number of rows"), "the table could not be queried"),
+        "at_least": flag("true if the number is a minimum"),
+        "why": text("why the table could not be queried; empty if it could"),
     },
 )
 
 _RESET_PLAN = thing(
-    "a plan; nothing is changed",
+    "a plan; nothing has been changed yet",
     {
-        "id": text("its name, a hash of what is in it"),
+        "id": text("its ID, a hash of its content"),
         "dialect": text("the source's kind"),
         "source": text("the source's name"),
         "table": text("schema.table at the source"),
         "slot": text("the slot's name"),
         "job": text("the job that owns it"),
         "goal": thing(
-            "what was asked for",
+            "the requested target",
             {
-                "kind": word_of("where to", TargetKind),
-                "points": listed("places as typed", row("", text("a DN's name, * for all"), text("a place"))),
+                "kind": word_of("the kind of target", TargetKind),
+                "points": listed("positions as typed", row("", text("a DN's name; *: all DNs"), text("a position"))),
                 "at": text("the time as typed, or empty"),
-                "backup": text("the backup's id, or empty"),
-                "dns": listed("only these DNs; empty: all", text("a DN's name")),
-                "on_existing": text("what the copy does with the target's rows; empty: as the job says"),
-                "text": text("in words"),
+                "backup": text("the ID of the backup, or empty"),
+                "dns": listed("the DNs to reset; empty: all", text("a DN's name")),
+                "on_existing": text("how the copy treats the target's existing rows; empty: the job's setting"),
+                "text": text("a description"),
             },
         ),
-        "fingerprint": text("the server, table and columns that it was made for"),
+        "fingerprint": text("the server, table and columns for which it was created"),
         "epoch": whole("the epoch of the progress rows"),
-        "moves": listed("lane by lane", _MOVE),
+        "moves": listed("the effects on each lane", _MOVE),
         "checks": listed(
-            "what must hold",
+            "the preconditions",
             thing(
                 "a precondition",
                 {
                     "name": text("its name"),
-                    "ok": maybe(flag("whether it holds"), "it is unknown, which is not a failure"),
-                    "sentence": text("why"),
+                    "ok": maybe(flag("true if it holds"), "unknown, which does not count as a failure"),
+                    "sentence": text("the reason"),
                 },
             ),
         ),
-        "sql": listed("what is sent to the source", text("a statement")),
-        "notes": listed("what else is to be known", text("a sentence")),
-        "made": moment("when it was made"),
-        "expires": moment("until when it can be carried out"),
+        "sql": listed("the statements for the source", text("a statement")),
+        "notes": listed("notes", text("a sentence")),
+        "made": moment("when the plan was made"),
+        "expires": moment("when the plan expires"),
         "rows": maybe(
             thing(
-                "what a copy makes of the target",
+                "the effect of a new copy on the target's rows",
                 {
                     "source": _ROWS_OF,
                     "target": _ROWS_OF,
-                    "way": text("what it does with the target's rows"),
-                    "cleared": flag("whether the slot has no point left while its table is the same"),
-                    "fate": word_of("what becomes of the number of its rows", Fate),
-                    "truncated": flag("whether the source was likely emptied"),
-                    "text": text("in words"),
+                    "way": text("how it treats the target's existing rows"),
+                    "cleared": flag("true if the slot has no point left although its table is the same"),
+                    "fate": word_of("the effect on the number of the target's rows", Fate),
+                    "truncated": flag("true if a TRUNCATE at the source is likely"),
+                    "text": text("a description"),
                 },
             ),
-            "nothing is copied",
+            "no copy",
         ),
-        "skipped": whole("changes that are passed without being applied"),
-        "at_stake": whole("the number that has to be typed, 0: none"),
-        "possible": flag("whether every precondition holds"),
+        "skipped": whole("changes that are skipped without being applied"),
+        "at_stake": whole("the number of skipped changes or lost rows, which the user must type; 0: none"),
+        "possible": flag("true if no precondition fails"),
         "to_type": thing(
-            "what has to be typed to carry it out, beside a reason",
+            "the confirmations required besides a reason",
             {
                 "confirm": text("the slot's name"),
-                "confirm_table": maybe(text("the table's name"), "it is not asked for"),
-                "rows": maybe(text("how many are lost"), "it is not asked for"),
+                "confirm_table": maybe(text("the table's name"), "not required"),
+                "rows": maybe(text("the value of at_stake"), "not required"),
             },
         ),
-        "undo": text("the way back, in words"),
+        "undo": text("how to undo it, as text"),
     },
 )
 
 _RESULT = thing(
-    "how a reset ended, with --execute or --resume",
+    "the result of a reset, with --execute or --resume",
     {
-        "reset": text("its id, which is the backup's"),
-        "outcome": word("how", DONE, ROLLED_BACK),
-        "sentence": text("in words"),
-        "lanes": by_name("what was seen, by DN", text("in words")),
-        "start": maybe(text("the command that starts the table beside the others"), "the job does not live"),
+        "reset": text("the ID of the reset and of its backup"),
+        "outcome": word("the result", DONE, ROLLED_BACK),
+        "sentence": text("a description of the result"),
+        "lanes": by_name("the observed state by DN", text("a description")),
+        "start": maybe(text("the command that starts the table while its job runs"), "the job is not running"),
     },
 )
 
-_RESET = either("a plan, or how it ended; --resume prints one line for each unfinished reset", _RESET_PLAN, _RESULT)
+_RESET = either(
+    "a plan, or the result of a reset; --resume prints one line for each unfinished reset", _RESET_PLAN, _RESULT
+)
 
 _OF_RESETS: dict[str, Schema] = {
     "slots reset": _RESET,
@@ -461,20 +487,20 @@ _OF_RESETS: dict[str, Schema] = {
             "table": text("schema.table at the source"),
             "slot": text("the slot's name"),
             "resets": listed(
-                "the newest first",
+                "the resets, the newest first",
                 thing(
                     "a reset",
                     {
-                        "backup": text("its id, which is the backup's"),
+                        "backup": text("the ID of the reset and of its backup"),
                         "job": text("the job"),
-                        "target": text("where it went, in words"),
-                        "plan": text("the plan that was carried out"),
-                        "step": text("how far it came: done, rolled back, or where it was left"),
-                        "who": text("who"),
-                        "reason": text("why"),
-                        "outcome": text("how it ended, in words; empty before that"),
-                        "begun_at": moment("when it began"),
-                        "ended_at": maybe(moment("when it ended"), "it has not"),
+                        "target": text("the target of the reset, as text"),
+                        "plan": text("the ID of the executed plan"),
+                        "step": text("the last step: done, rolled back, or the step at which it stopped"),
+                        "who": text("the user"),
+                        "reason": text("the reason, as typed"),
+                        "outcome": text("the result, as text; empty until it has ended"),
+                        "begun_at": moment("when it started"),
+                        "ended_at": maybe(moment("when it ended"), "it has not ended"),
                     },
                 ),
             ),
