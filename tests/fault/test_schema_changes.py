@@ -358,7 +358,8 @@ def test_a_mapped_column_that_is_gone_is_named(warehouse: Warehouse, make_mirror
     error = mirror.wait_error()
     assert isinstance(error, Trouble), repr(error)
     assert error.hint.startswith(
-        "columns names 'v', which the source table does not have (the source table has id, u, w, n); then `slotkeeper slots reset"
+        "columns names 'v', which the source table does not have (the source table has id, u, w, n);"
+        " then `slotkeeper slots reset"
     )
     assert not audit_of(mirror).lines
 

@@ -106,7 +106,7 @@ def test_the_schema_says_of_each_field_what_its_type_and_the_text_below_it_say()
     assert found["since"]["format"] == "date-time" and found["at"]["type"] == "string"
     assert found["ended"]["description"] == "until when (RFC 3339, UTC); null: it has not ended"
     assert (found["pid"]["minimum"], found["seconds"]["minimum"], "minimum" in found["code"]) == (1, 0, False)
-    assert found["code"] == {"type": ["integer", "null"], "description": "a code; null: not known"}
+    assert found["code"] == {"type": ["integer", "null"], "description": "a code; null: unknown"}
     assert found["word"]["enum"] == ["a", "b"]
     assert found["said"] == {"type": ["string", "null"], "description": "what was said; null: nothing"}
     assert found["names"]["items"] == {"type": "string", "description": "a name"}
