@@ -174,7 +174,7 @@ class DorisTarget:
 
 
 class PollingReader(threading.Thread):
-    """Polls a target for markers over MySQL's protocol; the number of a marker is its order number."""
+    """Polls a target for markers over the MySQL protocol; a marker's number is its order number."""
 
     def __init__(
         self, queries: MysqlQueries, marker: SeenMarkers, monotonic: Callable[[], float] = time.monotonic

@@ -105,7 +105,7 @@ class JobFacts:
     elsewhere: bool = False
     """Whether it was started on another host."""
     follows_on: bool = False
-    """Whether the fault does not affect the target, for example a crash that is over."""
+    """Whether the target is unaffected by the fault, for example after a crash from which the job has recovered."""
     only_quarantined: bool = False
     """Whether quarantined rows are the only problem."""
     only_tables: bool = False

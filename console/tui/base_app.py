@@ -120,7 +120,7 @@ def _collect_garbage() -> None:
 
 MESSAGE_SECONDS = 8.0
 MOST_KEYS = 500
-"""The maximum number of waiting keys, more than a field accepts. Keys pasted beyond it are dropped."""
+"""The maximum number of queued keys, more than a field accepts. Further pasted keys are dropped."""
 
 
 class Shell(PatchedApp):

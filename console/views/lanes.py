@@ -328,7 +328,7 @@ def _meanwhile(job: JobFacts) -> str:
 
 
 def proof(job: JobFacts, now: datetime) -> str:
-    """Return whether the target can be trusted: the last comparison, and quarantined rows separately."""
+    """Describe whether the target can be trusted, by its last comparison; quarantined rows are reported separately."""
     from slotkeeper.core.domain.row_counts import in_a_phrase, rows_quarantined
 
     if not job.quarantined:

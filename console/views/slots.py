@@ -218,7 +218,7 @@ def slot_level(one: SlotFacts, now: datetime) -> Level:
 
 
 def keeps_nothing(one: SlotFacts) -> bool:
-    """Return whether the source retains nothing for the slot and expires no records by age: nothing can expire."""
+    """Return whether nothing can expire: the source retains nothing for the slot and expires no records by age."""
     return by_age(one, False) and one.retained.left is None
 
 

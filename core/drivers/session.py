@@ -205,7 +205,7 @@ class Session:
         self.place = endpoint.place
         self.application_name = application_name
         self.generation = 0
-        """Increases with every new connection, which does not have the old connection's prepared state."""
+        """Incremented for every new connection: it does not have the prepared state of the old one."""
         self.parts: Mapping[str, pg.sql.Composable] = {}
         """Values for the placeholders in braces in every statement of `run`, by name."""
         self.transaction_ms = 0

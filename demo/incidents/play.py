@@ -1,4 +1,4 @@
-"""Plays an incident by its record: causes it, waits until it is shown, tries the rejected command, and fixes it."""
+"""Runs an incident from its record: causes it, waits for its symptom, tries the command to be rejected, resolves it."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 import unicodedata
@@ -223,6 +224,7 @@ class Terminal:
         self._answers = answers
         self.screen = Screen(*size, ambiguous=ambiguous)
         self.pieces: list[Piece] = []
+        self._settings = tempfile.TemporaryDirectory()  # the console stores each sort order that a test chooses
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
@@ -230,7 +232,7 @@ class Terminal:
         self.process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**kept, "TERM": "xterm-256color", **(env or {})},
+            env={**kept, "TERM": "xterm-256color", "XDG_CONFIG_HOME": self._settings.name, **(env or {})},
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -248,6 +250,7 @@ class Terminal:
         self.process.kill()
         self.process.wait()
         self.hang_up()
+        self._settings.cleanup()
 
     @property
     def content(self) -> bytes:

@@ -123,7 +123,7 @@ class Line(Drawn):
         self._is_high = False
 
     def say(self, text: Text, layout: bool = False) -> None:
-        """Show a text; `layout` if the widget is as high as its text."""
+        """Show a text; `layout`: the widget's height depends on its text."""
         now, self._is_high = self._now, layout
         if now is None or text != now or text.spans != now.spans or text.style != now.style:
             self._now = text

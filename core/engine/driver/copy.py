@@ -64,7 +64,7 @@ class _Task:
 class Snapshot:
     """Runs the copies of a start: copies the remaining chunks, then records the positions to catch up to.
 
-    The channels share the task capacity. Channels whose copy is complete wait, and their slots are kept alive.
+    The channels share the task capacity. Channels whose copy is complete wait while their slots are kept alive.
     """
 
     def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:

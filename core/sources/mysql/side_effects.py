@@ -176,7 +176,7 @@ class _Taken:
 
 
 class Bystanders:
-    """Judges one lane's statements. `newest` returns the end of the binlog, `statements` the statements of a range."""
+    """Checks one lane's statements. `newest` returns the end of the binlog, `statements` the statements of a range."""
 
     def __init__(
         self,
