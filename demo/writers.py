@@ -269,9 +269,14 @@ class Writer(Loop):
         if not gone(error) and not connection.closed:
             if pg.failure(error)[0] not in CONTENTION:
                 raise error
-            connection.rollback()
-            self._count(Outcome.CONTENDED, tally)
-            return
+            try:
+                connection.rollback()
+            except pg.DriverError as ended:  # the server can go away right after it has rejected a statement
+                if not gone(ended):
+                    raise
+            else:
+                self._count(Outcome.CONTENDED, tally)
+                return
         lost = self._line.session
         self._line.drop()
         known = self._line.outcome(self.name, self._tx, lost) if asked and lost is not None else False

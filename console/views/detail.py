@@ -28,6 +28,7 @@ LABELS = (
 WIDTH = 9
 """The width of a label in cells, and the indent of the lines below it."""
 _LABEL = re.compile(rf"(?:{'|'.join(LABELS)}) +| {{{WIDTH}}}(?=\S)")
+_THEN = re.compile(r"\bthen\b")
 _OF_COMMANDS = {
     "jobs start": "a g",
     "jobs resume": "a p",
@@ -79,13 +80,15 @@ def listed(label: str, texts: Iterable[str]) -> Lines:
 
 
 def keys_of(act: str) -> str:
-    """Return the keys that do the same as the first command of an action; "" if there are none.
+    """Return the keys that do the same as an action's first command; "" if there are none or another step is before it.
 
-    >>> keys_of("end it, then `slotkeeper jobs start a` (SK-2304)"), keys_of("wait"), keys_of("`slotkeeper doctor`")
+    >>> keys_of("start it: `slotkeeper jobs start a` (SK-2304)"), keys_of("wait"), keys_of("`slotkeeper doctor`")
     ('a g', '', '')
+    >>> keys_of("verify the target, then take a new snapshot; then `slotkeeper jobs start a`")
+    ''
     """
     found = _COMMAND.search(act)
-    if found is None:
+    if found is None or _THEN.search(act, 0, found.start()):
         return ""
     words = found[1]
     return _OF_COMMANDS.get(words, _OF_COMMANDS.get(words.split()[0], ""))
@@ -180,7 +183,7 @@ def impact(job: JobFacts) -> str:
     if job.state is JobState.PAUSED or not job.current or not lanes:
         return judged
     part = part_in(job)
-    locked = {wait.thing for wait in job.report.lock_waits} if job.report is not None else set()
+    locked = {wait.thing for wait in job.report.lock_waits} if job.report else set()
     waiting = [lane for lane in lanes if lane.retry or lane.error or lane.target in locked or is_stopped(lane)]
     if judged and not waiting:
         return judged
@@ -190,7 +193,8 @@ def impact(job: JobFacts) -> str:
     names = ", ".join(both_ends(safe(lane.name), 24) for lane in waiting[:3])
     more = f" and {len(waiting) - 3} more" if waiting[3:] else ""
     others = len(lanes) - len(waiting)
-    rest = f" {others} of {len(lanes)} {part}s continue." if others else f" None of {len(lanes)} {part}s continues."
+    none = f" None of {len(lanes)} {part}s continues." if lanes[1:] else ""
+    rest = f" {others} of {len(lanes)} {part}s continue." if others else none
     return f"{names}{more} {'wait' if waiting[1:] else 'waits'}; {job.unread}.{rest}"
 
 

@@ -237,13 +237,18 @@ class Wire:
 
     async def _ended(self) -> None:
         listening = self._server._server
-        if listening is not None:
-            listening.close()
-        await asyncio.sleep(0)  # the task of a newly accepted connection owns its socket only from its first step on
-        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        assert listening is not None
+        for one in listening.sockets:  # asyncio leaks a socket that it accepts right before its server is closed
+            self._loop.remove_reader(one.fileno())
+        while left := [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]:
+            await asyncio.sleep(0)  # the task of an accepted connection owns its socket only from its first step on
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+        listening.close()
+        for transport in list(self._loop._transports.values()):  # type: ignore[attr-defined]
+            transport.abort()  # close() would wait for a client that does not read
+        await asyncio.sleep(0)  # the loop closes an aborted transport's socket in its next step
 
     def _run(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)

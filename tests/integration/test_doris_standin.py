@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import socket
+import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pymysql
@@ -171,3 +175,17 @@ def test_it_tells_of_a_table_as_a_doris_does(doris: DorisStandin) -> None:
         assert "UNIQUE KEY(`id`)" in cursor.fetchall()[0][1]
         with pytest.raises(pymysql.MySQLError, match="Unknown table"):
             cursor.execute("DESC `mart`.`u`")
+
+
+def test_its_end_leaves_no_socket_of_a_connection_that_was_just_accepted() -> None:
+    gc.collect()
+    with warnings.catch_warnings(record=True) as left:
+        warnings.simplefilter("always", ResourceWarning)
+        for _ in range(20):
+            with DorisStandin(password=PASSWORD) as made, ExitStack() as lines:
+                for _ in range(3):
+                    lines.enter_context(socket.create_connection(("127.0.0.1", made.ports.query)))
+                made.close()
+            del made
+            gc.collect()
+    assert [str(one.message) for one in left if "unclosed" in str(one.message)] == []

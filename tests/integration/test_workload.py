@@ -246,6 +246,29 @@ def test_writers_go_on_after_the_source_crashed_and_the_ledger_still_agrees(tmp_
         postgres.discard(tmp_path / "crash")
 
 
+def _lives(cursor: pg.Cursor, pid: int) -> bool:
+    cursor.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", (pid,))
+    return bool(cursor.fetchall())
+
+
+def test_a_server_that_goes_away_after_it_rejected_a_statement_is_a_lost_transaction(
+    warehouse: Warehouse, seed: int
+) -> None:
+    prepare(warehouse, seed)
+    writer = Writer(warehouse.connect, seed, mix=QUICK)
+    connection = warehouse.connect(autocommit=False)
+    with connection.cursor() as cursor, pytest.raises(pg.DriverError) as rejected:
+        cursor.execute("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$")
+    other = warehouse.connect()
+    with other.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s)", (connection.info.backend_pid,))
+        until(lambda: not _lives(cursor, connection.info.backend_pid), 20, "its session to end")
+    other.close()
+    writer._failed(rejected.value, connection, {}, False)
+    connection.close()
+    assert (writer.stats.lost, writer.stats.contended) == (1, 0)
+
+
 def test_an_error_of_the_statement_itself_ends_the_writer_and_is_raised(warehouse: Warehouse, seed: int) -> None:
     prepare(warehouse, seed)
     connection = warehouse.connect()
