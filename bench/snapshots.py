@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -63,7 +63,7 @@ WHEN_ALL_IS_WELL = (
     Stop("09-audit", ("7",), ("[7 ", "slots create")),
     Stop("10-help", ("3", "?"), ("Help",), ("Escape",)),
     Stop("11-reset-target", ("3", "/", JOB, "Enter", "a", "r"), ("earliest", "skips nothing")),
-    Stop("12-reset-preview", ("Enter",), ("Enter continue",), ("Escape", "Escape", "Escape", "Escape")),
+    Stop("12-reset-preview", ("Enter",), ("Positions", "plan again"), ("Escape", "Escape", "Escape", "Escape")),
 )
 AT_THE_END = (
     Stop("14-overview-well", ("1",), ("[1 ", JOB)),
@@ -182,10 +182,13 @@ def _both(run: Demo, folder: Path) -> list[str]:
 
 @contextmanager
 def console_of(run: Demo, size: tuple[int, int], look: Look) -> Iterator[Tmux]:
-    """Yield a console of that size, on its first screen."""
+    """Yield a console of that size, on its first screen, with settings of its own: it stores its theme."""
     command = [sys.executable, "-m", "slotkeeper.console.__main__", "--config", str(run.config)]
     command += ["--ascii"] if look is Look.ASCII else []
-    with Tmux(["env", f"LOGNAME={USER}", *command], size, {"COLORTERM": "truecolor"}) as tmux:
+    with ExitStack() as ends:
+        own = ends.enter_context(tempfile.TemporaryDirectory())
+        environ = {"COLORTERM": "truecolor", "XDG_CONFIG_HOME": own}
+        tmux = ends.enter_context(Tmux(["env", f"LOGNAME={USER}", *command], size, environ))
         tmux.shows("1 Over", JOB)
         if look is Look.LIGHT:
             tmux.send("T")
