@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from datetime import datetime, timedelta, timezone
@@ -56,29 +57,31 @@ WHERE name = ? AND (file, offset) >= (?, ?) AND (file, offset) < (?, ?) ORDER BY
 
 
 class SqliteSession:
-    """One session at a file."""
+    """One session at a file. `close` waits for other threads: SQLite crashes if it is closed during a statement."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self._connection: sqlite3.Connection | None = None
+        self._lock = threading.RLock()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """One moment of the file; an error of SQLite is temporary."""
-        try:
-            if self._connection is None:
-                self._connection = connect(self.file)
-            self._connection.execute("BEGIN")
-        except sqlite3.Error as error:
-            raise Unreachable(f"sqlite: {error}", where="source") from error
-        connection = self._connection
-        try:
-            yield connection
-        except sqlite3.Error as error:
-            raise Unreachable(f"sqlite: {error}", where="source") from error
-        finally:
-            if connection.in_transaction:
-                connection.rollback()
+        with self._lock:
+            try:
+                if self._connection is None:
+                    self._connection = connect(self.file)
+                self._connection.execute("BEGIN")
+            except sqlite3.Error as error:
+                raise Unreachable(f"sqlite: {error}", where="source") from error
+            connection = self._connection
+            try:
+                yield connection
+            except sqlite3.Error as error:
+                raise Unreachable(f"sqlite: {error}", where="source") from error
+            finally:
+                if connection.in_transaction:
+                    connection.rollback()
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -92,9 +95,10 @@ class SqliteSession:
 
     def close(self) -> None:
         """End it; safe to call twice."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
 
 
 def identity(connection: sqlite3.Connection, table: str) -> TableIdentity:
