@@ -14,9 +14,9 @@ from slotkeeper.console.actions.record import Action, Said, Stage
 from slotkeeper.console.actions.verbs import JobVerb
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.detail import catching_up, labelled, long_work
-from slotkeeper.console.views.how_far import is_progress, newest
+from slotkeeper.console.views.how_far import is_progress, newest, steps
 from slotkeeper.console.views.lanes import copy_of
-from slotkeeper.core.domain.reset import DONE
+from slotkeeper.core.domain.reset import DONE, ResetStep
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
@@ -90,6 +90,19 @@ def how_far(key: str, said: Said, job: JobFacts | None, ascii_only: bool) -> Lin
     following = long_work(job, ascii_only)[-1:] if job is not None else []
     named = [(Level.REST, safe(found.what, 120))] if found.what != safe(key, 200) else []
     return [*named, (Level.BUSY, found.drawn(ascii_only)), *following]
+
+
+def reset_steps(said: Said, ascii_only: bool) -> Lines:
+    """Return the bar and the steps of a reset that is being executed, as reported by the command."""
+    found = newest(said.err)
+    names = [one.value for one in ResetStep]
+    step = found.what.rpartition(", ")[2] if found is not None else ""
+    if found is None or step not in names:
+        return []
+    return [
+        (Level.BUSY, labelled("Lanes", found.drawn(ascii_only))),
+        (Level.FINE, labelled("Steps", steps(names, names.index(step), ascii_only))),
+    ]
 
 
 def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, now: datetime) -> Lines:

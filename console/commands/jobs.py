@@ -20,7 +20,7 @@ from slotkeeper.console.cli.select import ConfirmJob, Job, Json, OneTable, Reaso
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain import elapsed
-from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
+from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, event_text, transition
 from slotkeeper.core.domain.last_known import past, state_text
 from slotkeeper.core.domain.remedy import first_act, for_job, until_started
 from slotkeeper.core.domain.remedy import start as start_of
@@ -168,8 +168,8 @@ def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDi
         rows = [[error.count, error.side, error.code, error.message] for error in errors]
         output.table(["count", "side", "code", "error"], rows, select.ascii_only(ctx))
     output.table(
-        ["at", "event", "text"],
-        [[output.second(e.at), e.event, e.text] for e in reversed(events)],
+        ["at", "event"],
+        [[output.second(e.at), event_text(e.event, e.text)] for e in reversed(events)],
         select.ascii_only(ctx),
     )
 

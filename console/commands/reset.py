@@ -18,6 +18,7 @@ import typer
 from slotkeeper.console.actions import preview
 from slotkeeper.console.cli import completion, context, diagnostics, output, select
 from slotkeeper.console.cli.select import ConfirmSlot, Json, Slot, Table
+from slotkeeper.console.views.how_far import HowFar
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.job import AS_THE_JOB, RESETTABLE, JobEvent, TableReport, WantedState, transition
@@ -30,6 +31,7 @@ from slotkeeper.core.domain.reset import (
     Goal,
     ResetEntry,
     ResetPlan,
+    ResetStep,
     TargetKind,
     backup_of,
     plan_values,
@@ -283,9 +285,25 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
                 lambda reset: record(store, Verified.void(job.name, SystemClock().utc(), reset)),
                 len(loaded.jobs[job.name].channels) == 1,
                 lambda present: _rate_of_last_copy(store, job.name, present),
+                _progress(job.slot),
             ) as reset_context,
         ):
             return act(reset_context)
+
+
+def _progress(slot: str) -> Callable[[ResetStep, int, int], None]:
+    """Report each step of a reset when it starts, and the lanes as they are moved."""
+    shown: dict[ResetStep, diagnostics.Progress] = {}
+
+    def at(step: ResetStep, done: int, total: int) -> None:
+        what = f"{slot}, {step.value}"
+        if step in shown:
+            shown[step].at(done, total)
+        else:
+            shown[step] = diagnostics.Progress(what, "lanes moved")
+            diagnostics.note(HowFar(what, done, total, "lanes moved").line)
+
+    return at
 
 
 def at_rest(store: Store, job: str, table: str) -> Check:

@@ -25,11 +25,11 @@ from slotkeeper.console.monitor.health import LEVELS, facts, said
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.jobs import part_in, what_is_safe, what_is_wrong, worst_dn
 from slotkeeper.console.views.lanes import worst_lane
-from slotkeeper.console.views.rows import age, beside, count, plain, rank
+from slotkeeper.console.views.rows import age, count, plain, rank
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job import JobState, event_text
 from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.judgement.judge import judge
@@ -134,8 +134,7 @@ def list_lines(job: JobFacts, events: Sequence[EventRow], now: datetime) -> list
         copied = f"copy    chunks {count(report.chunks_done)} of {count(report.chunks_total)}, rows {rows}"
     if events:
         one = events[0]
-        said = f": {text}" if (text := safe(beside(one.event, one.text), 200)) else ""
-        last = f"last    {one.at:%H:%M:%S} {safe(one.event, 40)}{said}"
+        last = f"last    {one.at:%H:%M:%S} {safe(event_text(one.event, one.text), 240)}"
     return [
         (job.level, f"{glyph}{safe(job.name, 60)}  {state}   {now:%H:%M:%S} UTC   {seen}"),
         (job.level, f"problem {what_is_wrong(job)}"),

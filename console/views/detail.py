@@ -28,21 +28,20 @@ LABELS = (
 WIDTH = 9
 """The width of a label in cells, and the indent of the lines below it."""
 _LABEL = re.compile(rf"(?:{'|'.join(LABELS)}) +| {{{WIDTH}}}(?=\S)")
-_THEN = re.compile(r"\bthen\b")
 _OF_COMMANDS = {
-    "jobs start": "a g",
-    "jobs resume": "a p",
-    "jobs stop": "a s",
-    "jobs restart": "a r",
-    "slots reset": "3 a",
-    "slots undo": "3 a u",
-    "errors list": "E",
-    "errors replay": "E",
-    "jobs show": "Enter",
-    "jobs logs": "Enter l",
-    "locks": "L",
+    "jobs start": "start [a g]",
+    "jobs resume": "resume [a p]",
+    "jobs stop": "stop [a s]",
+    "jobs restart": "restart [a r]",
+    "slots reset": "reset slot [3 a]",
+    "slots undo": "undo [3 a u]",
+    "errors list": "quarantine [4 Enter]",
+    "jobs show": "open [Enter]",
+    "jobs logs": "log [Enter l]",
+    "locks": "locks [L]",
+    "verify": "verify [a v]",
 }
-"""The keys, from a list of jobs, that do the same as a command."""
+"""The label and the keys, from a list of jobs, that do the same as a command."""
 _STEPS = {
     JobState.PENDING: "start",
     JobState.SNAPSHOT: "copy",
@@ -50,7 +49,7 @@ _STEPS = {
     JobState.RUNNING: "stream",
 }
 """The steps of a job until it streams; a streaming job has completed all of them."""
-_COMMAND = re.compile(r"`slotkeeper (?:--config \S+ )?(\w+(?: \w+)?)")
+_COMMAND = re.compile(r"`slotkeeper (?:--config \S+ )?(\w+(?: \w+)?)(?:(?! --table)[^`])*`")
 
 
 def split(words: str) -> tuple[str, str]:
@@ -79,19 +78,27 @@ def listed(label: str, texts: Iterable[str]) -> Lines:
     return [(Level.FINE, labelled("" if place else label, text)) for place, text in enumerate(texts)]
 
 
-def keys_of(act: str) -> str:
-    """Return the keys that do the same as an action's first command; "" if there are none or another step is before it.
+def with_keys(act: str) -> str:
+    """Return an action with label and keys in place of each command that has keys from a list of jobs.
 
-    >>> keys_of("start it: `slotkeeper jobs start a` (SK-2304)"), keys_of("wait"), keys_of("`slotkeeper doctor`")
-    ('a g', '', '')
-    >>> keys_of("verify the target, then take a new snapshot; then `slotkeeper jobs start a`")
-    ''
+    >>> with_keys("`slotkeeper slots reset t s --to latest` plans it; then `slotkeeper jobs start a` (SK-2304)")
+    'reset slot [3 a] plans it; then start [a g] (SK-2304)'
+    >>> with_keys("wait"), with_keys("see `slotkeeper doctor`")
+    ('wait', 'see `slotkeeper doctor`')
+    >>> with_keys("`slotkeeper jobs start a --table t`: the keys start the whole job")
+    '`slotkeeper jobs start a --table t`: the keys start the whole job'
     """
-    found = _COMMAND.search(act)
-    if found is None or _THEN.search(act, 0, found.start()):
-        return ""
-    words = found[1]
-    return _OF_COMMANDS.get(words, _OF_COMMANDS.get(words.split()[0], ""))
+
+    def key(found: re.Match[str]) -> str:
+        words = found[1]
+        return _OF_COMMANDS.get(words) or _OF_COMMANDS.get(words.split()[0], found[0])
+
+    return _COMMAND.sub(key, act)
+
+
+def command_of(job: JobFacts) -> str:
+    """Return the first command of a job's actions, or "" if they contain none."""
+    return next((found[0].strip("`") for act in acts(job) if (found := _COMMAND.search(act))), "")
 
 
 def lines_of(job: JobFacts, now: datetime, short: bool = False, ascii_only: bool = False) -> Lines:
@@ -144,15 +151,12 @@ def catching_up(job: JobFacts) -> HowFar | None:
 
 
 def action_lines(job: JobFacts) -> Lines:
-    """Return the actions with their keys, numbered if there are several; empty for a job without a problem."""
+    """Return the actions with keys for their commands, numbered if there are several; empty if there is no problem."""
     every = acts(job)
     if job.level not in FAULTS and every == ["nothing"]:
         return []
-    shown = []
-    for number, act in enumerate(every, 1):
-        key, first = keys_of(act), f"{number} " if every[1:] else ""
-        shown.append(f"{first}{act}" + (f" [{key}]" if key else ""))
-    return listed("Action", shown)
+    shown = [with_keys(act) for act in every]
+    return listed("Action", [f"{number} {act}" for number, act in enumerate(shown, 1)] if shown[1:] else shown)
 
 
 def status(job: JobFacts) -> str:

@@ -19,7 +19,7 @@ from slotkeeper.console.views.lanes import speed
 from slotkeeper.console.views.rows import UNKNOWN
 from slotkeeper.console.views.signs import LATE, Parts, heat, joined, lag_role
 from slotkeeper.core.domain.elapsed import elapsed
-from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.domain.job import JobEvent, event_text
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
@@ -176,7 +176,7 @@ def _graph(
     axis = "|" if shape.ascii_only else "\u2502"
     drawn = _rows(values, top, shape.rows, shape.ascii_only)
     roles = [role(value) or "busy" for value in values]
-    middle = shape.rows // 2 if shape.rows >= 4 else -1
+    middle = shape.rows // 2 if shape.rows >= 4 and shape.rows % 2 == 0 else -1  # else the figure would not be round
     limited = shape.rows - 1 - int(limit / top * shape.rows) if 0 < limit < top else -1
     found: list[Parts] = []
     for row, text in enumerate(drawn):
@@ -302,8 +302,8 @@ def mark_lines(happened: Iterable[Happened]) -> list[tuple[Level, str]]:
     return [
         (
             LETTERS[one.event][1],
-            f"{datetime.fromtimestamp(one.at, timezone.utc):%H:%M:%S}  {LETTERS[one.event][0]}  {one.event}"
-            + (f": {safe(one.text, 200)}" if one.text else ""),
+            f"{datetime.fromtimestamp(one.at, timezone.utc):%H:%M:%S}  {LETTERS[one.event][0]}  "
+            + safe(event_text(one.event, one.text), 260),
         )
         for one in reversed(list(_known(happened)))
     ]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
-from slotkeeper.console.views.rows import age, beside, both_ends, fit
-from slotkeeper.core.domain.job import JobState
+from slotkeeper.console.views.rows import age, both_ends, fit
+from slotkeeper.core.domain.job import JobState, event_text
 from slotkeeper.core.domain.text import safe
 
 LATELY = timedelta(minutes=10)
@@ -104,7 +104,6 @@ def _some(jobs: Sequence[JobFacts]) -> str:
 def event_lines(local: Local, most: int) -> list[str]:
     """Return the latest events, newest first."""
     return [
-        f"{one.at:%H:%M:%S}  {fit(safe(one.job, 24), 16)}  {safe(one.event, 20)}"
-        + (f": {text}" if (text := safe(beside(one.event, one.text), 120)) else "")
+        f"{one.at:%H:%M:%S}  {fit(safe(one.job, 24), 16)}  {safe(event_text(one.event, one.text), 140)}"
         for one in local.events[:most]
     ]

@@ -308,15 +308,6 @@ def plain(text: str, ascii_only: bool) -> str:
     return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
 
 
-def beside(event: str, text: str) -> str:
-    """Return an event's text without a repetition of its name, after which it is shown.
-
-    >>> beside("driver started", "driver started, pid 7"), beside("failed", "SLOT LOST"), beside("stopped", "stopped")
-    ('pid 7', 'SLOT LOST', '')
-    """
-    return text.removeprefix(event).lstrip(" ,:") if text.startswith(event) else text
-
-
 _UNTOLD = ("", "-", UNKNOWN)
 CALM_SECONDS = 3.0
 """Seconds after a key press in which rows do not move, so that the next key does not hit another row."""

@@ -68,6 +68,29 @@ class JobEvent(Enum):
     CANCELLED = "cancelled"
 
 
+_EVENTS = {
+    "driver began": "run started",
+    "copy began": "copy started",
+    "copy awaited": "waiting for a copy",
+    "run asked": "run requested",
+    "pause asked": "pause requested",
+    "stop asked": "stop requested",
+}
+"""The labels of events whose stored name is not their label."""
+
+
+def event_text(event: str, text: str) -> str:
+    """Return an event as shown: its label and its text, without a repetition of the event's name.
+
+    >>> event_text("driver started", "driver started, pid 7"), event_text("failed", "SLOT LOST")
+    ('driver started: pid 7', 'failed: SLOT LOST')
+    >>> event_text("stopped", "stopped"), event_text("pause asked", "by a command")
+    ('stopped', 'pause requested by a command')
+    """
+    label, more = _EVENTS.get(event, event), text.removeprefix(event).lstrip(" ,:")
+    return f"{label} {more}" if more == "by a command" else f"{label}: {more}" if more else label
+
+
 class WantedState(Enum):
     """The desired state of a job; stored in the state store, and applied by its driver within 10 s."""
 

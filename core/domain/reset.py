@@ -38,6 +38,16 @@ TTL_NEEDED = 600.0
 """Minimum seconds left of a slot's TTL, so that the slot does not expire between a reset and the next start."""
 
 
+class ResetStep(Enum):
+    """The steps of executing a reset, in order."""
+
+    BACKUP = "backup"
+    SESSIONS = "end older sessions"
+    ROWS = "write positions"
+    SLOT = "move slot"
+    CHECK = "check"
+
+
 class TargetKind(Enum):
     """The kind of position or state to which a slot is reset."""
 

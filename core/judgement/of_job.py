@@ -373,7 +373,7 @@ def _quarantined(seen: JobSeen) -> Iterator[Fault]:
     yield Fault(
         "rows_quarantined", Party.TABLE, "the target", severity,
         f"{rows_quarantined(number)}{when}{newest}", f"the target lacks them{stops}",
-        f"`slotkeeper errors list {name}` shows the rows (console: 4, Enter){THEN}fix what rejects them"
+        f"`slotkeeper errors list {name}` shows the rows{THEN}fix what rejects them"
         f" at the sink{THEN}`slotkeeper errors replay {name} --all --reason TEXT`",
         None, seen.view.name, value=str(number), limit="0" if limit is None else str(limit),
     )  # fmt: skip

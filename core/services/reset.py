@@ -13,7 +13,7 @@ from functools import partial
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain.reset import Check
+from slotkeeper.core.domain.reset import Check, ResetStep
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.domain.traits import refuse_shared
@@ -21,7 +21,7 @@ from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.services.audit import CopiedAudit, Tell
 from slotkeeper.core.services.audit import silent as silent_tell
 from slotkeeper.core.sinks import registry as sinks
-from slotkeeper.core.slots.reset_plan import Probe, ResetContext, silent
+from slotkeeper.core.slots.reset_plan import Probe, ResetContext, silent, unseen
 from slotkeeper.core.sources import registry
 from slotkeeper.core.state import observed
 from slotkeeper.core.state.audit import actor
@@ -71,11 +71,12 @@ def reset_context(
     void: Callable[[str], object] = silent,
     alone: bool = True,
     rate: Callable[[int | None], float | None] = lambda present: None,
+    progress: Callable[[ResetStep, int, int], None] = unseen,
 ) -> Iterator[ResetContext]:
     """Yield the context of a reset of a job's slot, with the lease held until the block ends.
 
     `tell` receives secondary failures, such as a failed copy of the audit; `alone`: the job has no other table than
-    that of its channel; `rate` returns the speed of its last copy.
+    that of its channel; `rate` returns the speed of its last copy, `progress` receives the steps of an execution.
     """
     why = sinks.open(job.sink_kind).no_reset
     if why:
@@ -118,4 +119,5 @@ def reset_context(
             steal=steal,
             apart=registry.open(job.source_kind).traits.apart,
             probe=probe,
+            progress=progress,
         )

@@ -30,6 +30,7 @@ from slotkeeper.core.domain.reset import (
     OpenReset,
     ResetEntry,
     ResetPlan,
+    ResetStep,
     SavedLane,
     Swap,
     backup_text,
@@ -64,7 +65,8 @@ def register(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> None:
     """
     late: list[SlotkeeperError] = []
     never: list[SlotkeeperError] = []
-    for move in sorted(plan.moves, key=lambda one: (not one.back, one.seen.row.key)):
+    for done, move in enumerate(sorted(plan.moves, key=lambda one: (not one.back, one.seen.row.key))):
+        ctx.progress(ResetStep.SLOT, done, len(plan.moves))
         if _points(move, way) is None:
             continue
         try:
@@ -217,6 +219,7 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     if outgrown:
         raise Refused(f"plan {plan.id} is stale: {outgrown}", "make a new plan: run without --execute")
     refuse([*plan.failed, left] if any(move.points for move in plan.moves) else plan.failed)
+    ctx.progress(ResetStep.BACKUP, 0, len(plan.moves))
     entry = back_up(ctx, plan, seen.identity, masked(order.reason))
     asked = {m.seen.row.key.shard: f"{_place_of(m.seen.row)} -> {_place_of(m.to)}" for m in plan.moves}
     counted = {"rows at the source": rows.source.text, "rows in the target": rows.target.text} if rows else {}
@@ -272,7 +275,9 @@ def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
     """Raise the epoch and write the rows; write nothing if an older epoch changed the rows after the plan read them."""
     before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
+        ctx.progress(ResetStep.SESSIONS, 0, len(plan.moves))
         epoch = take_over(ctx, entry)
+        ctx.progress(ResetStep.ROWS, 0, len(plan.moves))
         swap = Swap(before, after, ordered=Ordered(plan.id, plan.goal.on_existing).text)
         moved = ctx.resets.write(entry.id, WRITTEN, swap, epoch, undone=plan.goal.backup)
     except SlotkeeperError as error:
@@ -303,6 +308,7 @@ def finish(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int) ->
     """Register, read the status again, compare and recount; the rows are already written."""
     try:
         register(ctx, plan, epoch, Way.THERE)
+        ctx.progress(ResetStep.CHECK, len(plan.moves), len(plan.moves))
         seen = compare(ctx, plan, epoch, Way.THERE)
         ctx.probe("after_compare")
         recount(ctx, plan)

@@ -28,6 +28,7 @@ from slotkeeper.core.domain.reset import (
     LaneSeen,
     Move,
     ResetPlan,
+    ResetStep,
     TargetKind,
     backup_from,
     named,
@@ -84,6 +85,10 @@ def silent(point: str) -> None:
     """Do nothing: the probe used in production."""
 
 
+def unseen(step: ResetStep, done: int, total: int) -> None:
+    """Report no progress."""
+
+
 @dataclass
 class ResetContext:
     """The context of a reset; `positions` parses the source's positions.
@@ -96,6 +101,7 @@ class ResetContext:
     `size_target` returns the target's size in bytes, `read_target` names the sessions that read the target, and
     `copied_per_second` returns the rate of the job's last copy, given the number of rows in the target; each returns
     None if unknown. `apart`: positions of different shards cannot be compared. `alone`: the job has no other table.
+    `progress` receives the step that starts, with the number of lanes already moved and of lanes to move.
     """
 
     job: JobSpec
@@ -123,6 +129,7 @@ class ResetContext:
     steal: str = ""
     apart: bool = False
     probe: Probe = silent
+    progress: Callable[[ResetStep, int, int], None] = unseen
 
     @property
     def what(self) -> str:

@@ -26,7 +26,18 @@ from slotkeeper.core.domain.consent import Consent
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.position import NOTHING_KEPT, nothing_of
 from slotkeeper.core.domain.progress import STREAMING, LaneKey, LaneState, ProgressRow
-from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Check, Count, Goal, ResetEntry, ResetPlan, Swap, TargetKind
+from slotkeeper.core.domain.reset import (
+    DONE,
+    ROLLED_BACK,
+    Check,
+    Count,
+    Goal,
+    ResetEntry,
+    ResetPlan,
+    ResetStep,
+    Swap,
+    TargetKind,
+)
 from slotkeeper.core.domain.reset_checks import moved_from
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape
@@ -501,6 +512,18 @@ def test_whatever_resets_and_replays_came_before_running_means_equal_or_a_plan_h
         Story(world, draw, figures).play(draw.randint(2, 7))
     told(figures, seed)
     assert figures.refused["replay not started"]
+
+
+def test_a_reset_reports_its_steps_in_order_and_each_lane_that_it_moves(seed: int) -> None:
+    world, seen = World(random.Random(seed), 3), list[tuple[ResetStep, int, int]]()
+    world.change(9)
+    world.start(1)
+    made = world.plan(Goal(TargetKind.EARLIEST))
+    ctx = replace(world.context(), progress=lambda *at: seen.append(at))
+    reset_apply.execute(ctx, ResetOrder(made.id, "a test", "s", made.at_stake or None))
+    lanes = [(ResetStep.SLOT, done, 3) for done in range(3)]
+    before = [(step, 0, 3) for step in (ResetStep.BACKUP, ResetStep.SESSIONS, ResetStep.ROWS)]
+    assert seen == [*before, *lanes, (ResetStep.CHECK, 3, 3)]
 
 
 def told(figures: Figures, seed: int) -> None:

@@ -77,13 +77,13 @@ async def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_s
         await pilot.pause()
         text = screen(made.app)
         assert "the target: 3 rows in quarantine" in text
-        assert "Action `slotkeeper errors list orders_rt` shows the rows (console: 4, Enter)" in flowing(text)
+        assert "Action quarantine [4 Enter] shows the rows" in flowing(text)
         below = "tab", "G"  # of a panel that is shorter than its text
         await press(pilot, *(() if "Target " in text else below))
         assert "Target   mart.orders, never verified, except for 3 rows in quarantine" in screen(made.app)
         await press(pilot, *(() if "Target " in text else below[:1]))
     await press(pilot, "enter")
-    assert "`slotkeeper errors list orders_rt` shows the rows" in flowing(screen(made.app))
+    assert "quarantine [4 Enter] shows the rows" in flowing(screen(made.app))
     assert quarantines.asked == []
 
 

@@ -42,7 +42,7 @@ def test_what_is_wrong_and_what_to_do_is_on_the_first_screen(
         await press(pilot, "1", "r", "g")
         shown = lines(made.app)
         text = "\n".join(shown)
-        assert " Problem  SLOT LOST: the point of dn_1 is gone" in text and " Action   `slotkeeper slots" in text
+        assert " Problem  SLOT LOST: the point of dn_1 is gone" in text and " Action   reset slot [3 a]" in text
         assert "SLOT LOST: the point" in shown[1 + (size[0] >= 80)], "the verdict"
         assert ("[1 Overview] 2 Jobs" in text) is (size[0] >= 80)
         assert all(len(line) == size[0] for line in shown) and len(shown) == size[1]

@@ -16,8 +16,8 @@ from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, Level
 from slotkeeper.console.tui.boxes import Box, padded
 from slotkeeper.console.tui.screens.base import USUAL_ROWS, Lines, is_small
 from slotkeeper.console.tui.screens.below import GraphBelow, parts_of
-from slotkeeper.console.tui.screens.table import BESIDE, MOST_GRAPH, THREE, TableScreen
-from slotkeeper.console.views.detail import action_lines, dn_bars, labelled, lines_of, long_work
+from slotkeeper.console.tui.screens.table import BESIDE, DOT, MOST_GRAPH, THREE, TableScreen
+from slotkeeper.console.views.detail import action_lines, command_of, dn_bars, labelled, lines_of, long_work
 from slotkeeper.console.views.jobs import (
     JOB_COLUMNS,
     PROCESS_COLUMNS,
@@ -56,6 +56,7 @@ from slotkeeper.core.domain.text import safe
 if TYPE_CHECKING:
     from slotkeeper.core.domain.fault import Fault
 
+COPIES_COMMAND = "y command"
 LEAST_LINES = 8
 ROOMY = 8
 """Lines of a panel that shows a problem and its action without scrolling."""
@@ -169,7 +170,14 @@ class _OfJobs(_LeadsToLocks):
     def edge(self, key: str | None) -> tuple[str, str]:
         job = self.console.shown.job(key) if key else None
         arrow = " -> " if self.console.ascii_only else " \u2192 "
-        return (arrow.join(safe(one, 40) for one in job.tables if one) if job is not None else ""), self.role_of(job)
+        route = arrow.join(safe(one, 40) for one in job.tables if one) if job is not None else ""
+        copies = COPIES_COMMAND if job is not None and command_of(job) else ""
+        return DOT[self.console.ascii_only].join(filter(None, (copies, route))), self.role_of(job)
+
+    def copied(self, row: Row) -> str:
+        """Return the command of the job's action, or the text of the row if no command resolves its problem."""
+        job = self.console.shown.job(row.key)
+        return (command_of(job) if job is not None else "") or super().copied(row)
 
     def drawn(self, key: str | None, width: int, rows: int) -> list[Text]:
         """Return a bar for each DN, unless the DNs have a column of their own."""
@@ -339,6 +347,11 @@ class JobScreen(_LeadsToLocks):
 
     def row_meant(self) -> dict[str, str]:
         return {**super().row_meant(), "DN": self.table.cursor_key or ""}
+
+    def copied(self, row: Row) -> str:
+        """Return the command of the job's action, or the text of the row if no command resolves its problem."""
+        job = self.console.shown.job(self.job)
+        return (command_of(job) if job is not None else "") or super().copied(row)
 
     def about(self) -> str:
         job = self.console.shown.job(self.job)

@@ -68,7 +68,7 @@ class TableScreen(Filtered):
         Binding("c", "columns", "columns", id="columns", tooltip="choose the visible columns, also for the next start"),
         Binding("space", "mark", "mark", id="mark", key_display="space", tooltip="mark or unmark the row"),
         Binding("u", "unmark", "unmark", id="unmark", tooltip="all rows"),
-        Binding("y", "copy", "copy", id="copy", tooltip="the row"),
+        Binding("y", "copy", "copy", id="copy", tooltip="the command of the action, or the row"),
         Binding("Y", "copy_json", "copy JSON", id="copy-json", tooltip="the marked rows, or this row"),
         Binding("e", "export", "export", id="export", tooltip="the listed rows as CSV and JSON"),
         Binding("a", "act", "actions", id="act", tooltip="for the marked rows, or this row"),

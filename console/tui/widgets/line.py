@@ -103,13 +103,21 @@ def _runs(old: list[Cell], new: list[Cell]) -> list[tuple[int, int]]:
     new += [blank] * (length - len(new))
     runs: list[tuple[int, int]] = []
     for column in range(length):
-        if old[column] == new[column]:
+        if old[column] == new[column] or (old[column][0] == " " == new[column][0] and _blank(old, new, column)):
             continue
         if runs and column - runs[-1][1] <= GAP:
             runs[-1] = runs[-1][0], column + 1
         else:
             runs.append((column, column + 1))
     return runs
+
+
+def _blank(old: list[Cell], new: list[Cell], column: int) -> bool:
+    """Return whether two blanks look the same: their text color is not visible."""
+    before, now = old[column][1] or Style.null(), new[column][1] or Style.null()
+    if before.underline or before.reverse or before.strike or now.underline or now.reverse or now.strike:
+        return False
+    return before.bgcolor == now.bgcolor
 
 
 class Line(Drawn):

@@ -9,7 +9,7 @@ import pytest
 
 from slotkeeper.console.monitor.rates import Sample, Track
 from slotkeeper.console.monitor.snapshot import JobFacts, LanePace, Level
-from slotkeeper.console.views.detail import dn_bars, keys_of, lines_of, long_work
+from slotkeeper.console.views.detail import command_of, dn_bars, lines_of, long_work, with_keys
 from slotkeeper.console.views.jobs import dn_signs, job_rows
 from slotkeeper.core.domain.fault import Fault, Party, Severity
 from slotkeeper.core.domain.job import JobState
@@ -51,10 +51,11 @@ def test_of_several_acts_each_has_its_number_and_its_keys() -> None:
     one = job(level=Level.CRITICAL, wrong="ended", safe=first.do, faults=(first, second))
     acts = [words for _, words in lines_of(one, NOW) if words.startswith(("Action", "   "))]
     assert acts == [
-        "Action   1 `slotkeeper jobs start a` (SK-2) [a g]",
-        "         2 `slotkeeper errors list a` (SK-3) [E]",
+        "Action   1 start [a g] (SK-2)",
+        "         2 quarantine [4 Enter] (SK-3)",
     ]
-    assert keys_of("`slotkeeper --config /srv/c.toml jobs stop a`") == "a s"
+    assert command_of(one) == "slotkeeper jobs start a"
+    assert with_keys("`slotkeeper --config /srv/c.toml jobs stop a`") == "stop [a s]"
 
 
 def test_without_a_problem_it_says_what_the_job_does() -> None:

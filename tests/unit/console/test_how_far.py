@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from slotkeeper.console.actions.outcome import complaint, how_far
+from slotkeeper.console.actions.outcome import complaint, how_far, reset_steps
 from slotkeeper.console.actions.record import Said
 from slotkeeper.console.actions.runner import SHOWN_BYTES
 from slotkeeper.console.cli.diagnostics import AT_LEAST, Progress
@@ -85,3 +85,13 @@ def test_entries_that_are_replayed_have_a_bar_with_their_pace() -> None:
     err = "slotkeeper: orders_rt: 30 of 120 entries replayed, 6 entries/s, 15s left\n"
     ((_, text),) = how_far("orders_rt", Said("", err), None, ascii_only=True)
     assert text == "[###.........]  25 %  30 of 120 entries replayed, 6 entries/s, 15s left"
+
+
+def test_a_running_reset_shows_its_lanes_as_a_bar_and_its_steps() -> None:
+    line = HowFar("orders_rt, move slot", 3, 12, "lanes moved").line
+    drawn = [text for _, text in reset_steps(Said("", f"slotkeeper: {line}\n"), ascii_only=True)]
+    assert drawn == [
+        "Lanes    [###.........]  25 %  3 of 12 lanes moved",
+        "Steps    ok backup   ok end older sessions   ok write positions   ~ move slot   - check",
+    ]
+    assert reset_steps(Said("", "slotkeeper: orders_rt: 3 of 12 rows compared\n"), ascii_only=True) == []

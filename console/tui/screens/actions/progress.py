@@ -20,6 +20,7 @@ from slotkeeper.console.actions.outcome import (
     how_far,
     job_lines,
     outcome_lines,
+    reset_steps,
     slot_lines,
     took,
     verdict,
@@ -198,6 +199,8 @@ class SlotProgress(Cancelled):
     def lines(self) -> outcome.Lines:
         """Return the result, then the next step if it is still pending, then the lanes."""
         ended, *lanes = self.gathered(slot_lines)
+        if not self.over:
+            return [ended, *reset_steps(self.runs.said(self.ids[0]), self.console.ascii_only), *lanes]
         if not self._reset:
             return [ended, *lanes]
         if not self._rests:
