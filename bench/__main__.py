@@ -1,6 +1,7 @@
-"""`python -m bench`: Slotkeeper and its peers on the same changes in one run; then the cost of a user's own job.
+"""`python -m bench`: measures Slotkeeper and its peers on the same changes in one run, then the cost of a user's own
+job.
 
-`bench/README.md` describes what the timings include and exclude, and the peers.
+`bench/README.md` describes the peers and what the timings include and exclude.
 """
 
 from __future__ import annotations
@@ -32,24 +33,32 @@ def _options() -> argparse.Namespace:
     names = [peer.name for peer in all_peers()]
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--rows", type=int, default=300_000, help="rows of the table before the first round")
-    parser.add_argument("--changes", type=int, default=350_000, help="4/7 inserts, 2/7 updates, 1/7 deletes a round")
+    parser.add_argument(
+        "--changes", type=int, default=350_000, help="changes per round: 4/7 inserts, 2/7 updates, 1/7 deletes"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runner", choices=("spark", "local"), default="spark")
     parser.add_argument("--repeat", type=int, default=3, help="rounds")
-    parser.add_argument("--peers", default=",".join(names), help=f"which of {', '.join(names)}; none: an empty text")
-    parser.add_argument("--no-live", action="store_true", help="without freshness, idling, starts and memory")
-    parser.add_argument("--no-mysql", action="store_true", help="without a job from MariaDB beside its replica")
     parser.add_argument(
-        "--seconds", type=float, default=20.0, help="how long each freshness and the idling is measured"
+        "--peers", default=",".join(names), help=f"peers to run, from {', '.join(names)}; an empty string: none"
     )
-    parser.add_argument("--keep", action="store_true", help="keep the result: for --check, and as the README's picture")
-    parser.add_argument("--check", action="store_true", help="compare with the kept result; 1 where a ratio fell")
+    parser.add_argument("--no-live", action="store_true", help="skip freshness, idle costs, starts and memory")
+    parser.add_argument(
+        "--no-mysql", action="store_true", help="skip the comparison of a job from MariaDB with a replica"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="duration of each freshness measurement and of the idle one"
+    )
+    parser.add_argument("--keep", action="store_true", help="store the result for --check and for the README's chart")
+    parser.add_argument(
+        "--check", action="store_true", help="compare with the stored result; exit with 1 if a ratio fell"
+    )
     options = parser.parse_args()
     chosen = options.peers.split(",") if options.peers else []
     if unknown := sorted(set(chosen) - set(names)):
-        parser.error(f"--peers: {unknown[0]} is none of {', '.join(names)}")
+        parser.error(f"--peers: unknown peer {unknown[0]} (known: {', '.join(names)})")
     if options.check and not report.KEPT.exists():
-        parser.error(f"--check: no result is kept in {report.KEPT}; `make bench ARGS=--keep` makes one")
+        parser.error(f"--check: no stored result in {report.KEPT}; create one with `make bench ARGS=--keep`")
     options.peers = [peer for peer in all_peers() if peer.name in chosen]
     return options
 
@@ -58,7 +67,7 @@ def main() -> int:
     """Run the benchmark, print its results, and write the result file."""
     options = _options()
     began, machine = time.monotonic(), report.machine()
-    say("two servers, their databases, the first rows")
+    say("preparing two servers, their databases and the initial rows")
     rig = Rig(Sizes(options.rows, options.changes, options.repeat, options.seed))
     try:
         runner, start_seconds = open_runner(options.runner, rig)
@@ -87,13 +96,13 @@ def _live(values: dict[str, Any], options: argparse.Namespace) -> list[Figure]:
         values["not_run"]["a user's own job"] = f"{type(why).__name__}: {why}"
         return []
     except BaseException:
-        say(f"the rounds alone are in {report.write(values | {'figures': []})}")
+        say(f"the results of the rounds are in {report.write(values | {'figures': []})}")
         raise
 
 
 def _from_mariadb() -> dict[str, Any]:
     """Compare a job from MariaDB with MariaDB's own replica, if MariaDB is installed on this host."""
-    say("a job from MariaDB beside MariaDB's own replica")
+    say("a job from MariaDB, compared with MariaDB's own replica")
     try:
         return mysql_job.compared(MYSQL_ROWS, 1)
     except ConfigError as error:

@@ -18,14 +18,14 @@ FILE = Path(__file__).parents[1] / "docs" / "pictures" / "speed.svg"
 README = Path(__file__).parents[1] / "README.md"
 MARK = "<!-- speed -->\n"
 """The image line that is inserted into the README after `MARK`."""
-LINK = "![How many times as fast as each other way](docs/pictures/speed.svg)\n"
-TITLE = "Times as fast as the other: same changes, same run"
+LINK = "![Throughput of Slotkeeper relative to each peer](docs/pictures/speed.svg)\n"
+TITLE = "Throughput relative to each peer: same changes, same run"
 WIDTH, LEFT, ROW, TOP, END = 860, 16, 44, 76, 40
 INK, PALE, BAR, BEHIND = "#24292f", "#8c959f", "#2f6f9f", "#b0703c"
 
 
 def drawn(values: Mapping[str, Any]) -> str:
-    """Return the SVG of a result: one bar for each ratio for which more is better."""
+    """Return the SVG of a result: one bar for each ratio for which a higher value is better."""
     ratios = [one for one in values["ratios"] if one["better"] == "more"]
     most = max([*(max(one["rounds"]) for one in ratios), 2.0])
     least = min([*(min(one["rounds"]) for one in ratios), 0.5])
@@ -46,7 +46,7 @@ def drawn(values: Mapping[str, Any]) -> str:
     for number, one in enumerate(ratios):
         lines += _bar(one, TOP + ROW * number, x)
     bottom = TOP + ROW * len(ratios) + 6
-    lines.append(f'<text x="{x(1):.1f}" y="{bottom + 16}" text-anchor="middle">1 (as fast)</text>')
+    lines.append(f'<text x="{x(1):.1f}" y="{bottom + 16}" text-anchor="middle">1 (equal)</text>')
     return "\n".join([*lines, "</svg>", ""])
 
 
@@ -67,9 +67,9 @@ def _bar(one: Mapping[str, Any], y: int, x: Any) -> list[str]:
 def _where(values: Mapping[str, Any]) -> tuple[str, str]:
     machine, options = values["machine"], values["options"]
     return (
-        f"{machine['cpus']} cores for everyone, PostgreSQL {machine['postgresql']},"
-        f" {options['changes']:,} changes a round,",
-        f"median of {options['repeat']} rounds; the thin line is their spread",
+        f"{machine['cpus']} cores in total, PostgreSQL {machine['postgresql']},"
+        f" {options['changes']:,} changes per round,",
+        f"median of {options['repeat']} rounds; the thin line is their range",
     )
 
 

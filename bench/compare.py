@@ -34,7 +34,8 @@ class Fallen:
 
 
 def fallen(new: Mapping[str, Any], old: Mapping[str, Any], by: float = FIFTH) -> tuple[list[Fallen], list[str]]:
-    """Return the ratios that are worse by more than that share, and the labels of those in only one of the results.
+    """Return the ratios that are worse by more than the share `by`, and the labels of ratios in only one of the
+    results.
 
     >>> one = {"name": "a", "label": "A", "ratio": 1.0, "better": "more"}
     >>> fallen({"ratios": [{**one, "ratio": 0.7}]}, {"ratios": [one]})
@@ -54,9 +55,9 @@ def fallen(new: Mapping[str, Any], old: Mapping[str, Any], by: float = FIFTH) ->
 
 
 def against_kept(new: Mapping[str, Any]) -> int:
-    """Print the ratios that fell from the stored result; return 1 if any did, 0 if none did or no result is stored."""
+    """Print the ratios that fell below the stored result; return 1 if any did, 0 if none did or no result is stored."""
     if not report.KEPT.exists():
-        print(f"no result is kept: {report.KEPT}; `python -m bench --keep` makes one")
+        print(f"no stored result: {report.KEPT}; create one with `python -m bench --keep`")
         return 0
     return said(new, json.loads(report.KEPT.read_text(encoding="utf-8")))
 
@@ -65,7 +66,7 @@ def said(new: Mapping[str, Any], old: Mapping[str, Any]) -> int:
     """Print the ratios that fell; return 1 if there are any."""
     worse, lonely = fallen(new, old)
     for label in lonely:
-        print(f"in one of the two results only: {label}")
+        print(f"only in one of the two results: {label}")
     for one in worse:
         print(f"fell by more than a fifth: {one.line}")
     if not worse:

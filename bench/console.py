@@ -42,7 +42,7 @@ class Rounds:
     ends: list[dict[str, float]] = field(default_factory=list)
 
     def round(self, folder: Path, number: int, seconds: float, keys: int) -> None:
-        """Measure one round: alternating starts, keys and idling of both programs, many rows, and exits."""
+        """Measure one round: alternating starts, keys and idle time of both programs, many rows, and exits."""
         first = names(JOBS)[0]
         with Writer.start(folder / f"jobs-{number}", JOBS, DNS) as writer:
             if number == 0:
@@ -96,7 +96,7 @@ def bars(rounds: Rounds) -> list[Bar]:
             "%",
             "job detail",
         ),
-        *(Bar(f"gone after {how}", max(one[how] for one in rounds.ends), most, "s", "most") for how, most in _ENDS),
+        *(Bar(f"exited after {how}", max(one[how] for one in rounds.ends), most, "s", "most") for how, most in _ENDS),
     ]
 
 
@@ -104,11 +104,11 @@ def _start_bars(rounds: Rounds) -> list[Bar]:
     ours, empty = (min(one.seconds for one in rounds.paints[who]) for who in ("ours", "empty"))
     cpu, empty_cpu = (sum(one.cpu for one in rounds.paints[who]) for who in ("ours", "empty"))
     starts = len(rounds.paints["ours"])
-    basis = f"least of {starts}: {ours:.3f} s by {empty:.3f} s"
-    each = f"mean of {starts}: {cpu / starts:.3f} s by {empty_cpu / starts:.3f} s"
+    basis = f"minimum of {starts}: {ours:.3f} s to {empty:.3f} s"
+    each = f"mean of {starts}: {cpu / starts:.3f} s to {empty_cpu / starts:.3f} s"
     return [
-        Bar("first paint by an empty Textual app's", ours / empty, 1.6, "x", basis),
-        Bar("CPU time until then by an empty app's", cpu / empty_cpu, None, "x", each),
+        Bar("first paint, relative to an empty Textual app", ours / empty, 1.6, "x", basis),
+        Bar("CPU time until then, relative to an empty app", cpu / empty_cpu, None, "x", each),
         Bar("first rows on the screen", min(one.first_data for one in rounds.seen), None, "s", "from the start"),
     ]
 
@@ -119,10 +119,10 @@ _ENDS = (("SIGTERM", 1.0), ("SIGHUP", 1.0), ("terminal closed", 6.0))
 def _key_bars(what: str, keys: Keys, floor: Keys, most: float) -> list[Bar]:
     p50, p95 = keys.percentile(0.5) * 1000, keys.percentile(0.95) * 1000
     ratio = p95 / (floor.percentile(0.95) * 1000)
-    basis = f"{p95:.1f} ms by {floor.percentile(0.95) * 1000:.1f} ms, {len(keys.seconds)} keys"
+    basis = f"{p95:.1f} ms to {floor.percentile(0.95) * 1000:.1f} ms, {len(keys.seconds)} keys"
     return [
         Bar(f"{what} to first byte, p50", p50, None, "ms", f"empty app {floor.percentile(0.5) * 1000:.1f} ms"),
-        Bar(f"{what} to first byte, p95 by empty app's", ratio, most, "x", basis),
+        Bar(f"{what} to first byte, p95 to empty app's", ratio, most, "x", basis),
     ]
 
 
@@ -161,11 +161,13 @@ def vars_of(used: Used) -> dict[str, float]:
 def main() -> int:
     """Run the benchmark, print its results, and write the files."""
     parser = argparse.ArgumentParser(prog="python -m bench.console", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=30.0, help="how long idling is measured, each round")
+    parser.add_argument("--seconds", type=float, default=30.0, help="duration of the idle measurement in each round")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--keys", type=int, default=100, help="cursor moves a round; half as many switches")
-    parser.add_argument("--alone", action="store_true", help="without pg_activity and dolphie")
-    parser.add_argument("--check", action="store_true", help="end with 1 where a bar is not met")
+    parser.add_argument(
+        "--keys", type=int, default=100, help="cursor moves per round; there are half as many screen switches"
+    )
+    parser.add_argument("--alone", action="store_true", help="skip pg_activity and dolphie")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a limit is exceeded")
     options = parser.parse_args()
     of_machine = machine()
     rounds, folder = Rounds(), Path(tempfile.mkdtemp(prefix="slotkeeper-bench-"))
@@ -180,7 +182,7 @@ def main() -> int:
     for line in report.beside_lines(beside):
         print(line)
     missed = [one.name for one in found if one.met is False]
-    print(f"NOT MET: {', '.join(missed)}" if missed else "every bar is met")
+    print(f"NOT MET: {', '.join(missed)}" if missed else "every limit is met")
     for path in report.write(found, beside, of_machine, vars(options), _raw(rounds)):
         print(f"written: {path}")
     return 1 if missed and options.check else 0

@@ -30,7 +30,7 @@ _ANSWERS = {b"\x1bP+q": b"\x1bP0+r\x1b\\", b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": 
 
 
 class NotRun(Exception):
-    """The program cannot run on this host; the message states the reason."""
+    """Raised if the program cannot run on this host; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _version(program: Path, name: str) -> str:
 def _measured(
     name: str, program: Path, command: Sequence[str], env: Mapping[str, str], word: str, seconds: float
 ) -> Beside:
-    """Measure the program's first frame that contains `word`, then its idling at its default refresh interval."""
+    """Measure the program's first frame that contains `word`, then its idle costs at its default refresh interval."""
     with Terminal(command, SIZE, env, _ANSWERS) as terminal:
         terminal.until(lambda: word in plain(terminal.content), repr(word))
         paint = terminal.pieces[-1].at - terminal.began

@@ -1,7 +1,7 @@
-"""The data over which the console is measured: a state store with running jobs whose DNs all change every two seconds.
+"""The data with which the console is measured: a state store with running jobs whose DNs all change every two seconds.
 
-`python -m bench.console_fill FOLDER --jobs 12 --dns 24 --every 2` is the writer, a separate process as supervisors
-are. It records its own process as every job's supervisor and driver, so the jobs count as running while it runs.
+`python -m bench.console_fill FOLDER --jobs 12 --dns 24 --every 2` is the writer, a separate process like a supervisor.
+It records its own process as every job's supervisor and driver, so the jobs count as running while it runs.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def begin(store: Store, jobs: list[str]) -> None:
 
 
 def write(store: Store, jobs: list[str], dns: int, turn: int) -> None:
-    """Write the reports of one moment: every lane has advanced since the previous one."""
+    """Write the reports of one moment: every lane has advanced since the previous reports."""
     for number, job in enumerate(jobs):
         lanes = tuple(_lane(dn, turn, number) for dn in range(dns))
         report = JobReport(
@@ -135,7 +135,7 @@ def write(store: Store, jobs: list[str], dns: int, turn: int) -> None:
             environment="BENCH",
         )
         if not store.put_report(report):
-            raise RuntimeError(f"{job}: the store did not take the report")
+            raise RuntimeError(f"{job}: the store did not accept the report")
 
 
 def _lane(dn: int, turn: int, job: int) -> LaneReport:

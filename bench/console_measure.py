@@ -1,4 +1,4 @@
-"""The costs of one program on a terminal: time to the first frame, idling, response to a key, memory, time to exit."""
+"""The costs of one program on a terminal: time to first frame, idle costs, response to a key, memory, time to exit."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from tests.support.terminal import Terminal, Used, console
 SIZE = (100, 30)
 WORD = "Overview"
 SETTINGS = {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "30", "TEXTUAL_SMOOTH_SCROLL": "0"}
-"""The settings that `slotkeeper.console.tui.terminal` makes for the console, for the empty app."""
+"""The settings that `slotkeeper.console.tui.terminal` applies to the console, for the empty app."""
 BYTECODE = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / ".cache" / "bench-console" / "bytecode")}
-"""Variables with which all programs use stored bytecode, as from the second start after an installation, whatever the
-caller's environment sets.
-"""
+"""Variables that make all programs use stored bytecode, as on any start after the first, regardless of the caller's
+environment."""
 QUIET = 0.12
 PAUSED = 15.0
-"""Seconds. While paused, the console reads the store once in ten seconds, and the system counts CPU in steps of 10 ms.
-"""
+"""Seconds. While paused, the console reads the store once every ten seconds, and the system counts CPU in steps of 10
+ms."""
 EMPTY = [sys.executable, str(Path(__file__).with_name("console_empty.py"))]
 EMPTY_TABLE = [*EMPTY, "--table"]
 SCREENS = ("2", "3", "4", "5", "6", "7", "1")
@@ -75,7 +74,7 @@ class Keys:
     counts: list[int] = field(default_factory=list)
 
     def press(self, terminal: Terminal, key: str, quiet: float = QUIET / 2) -> None:
-        """Press a key when the terminal is quiet, and wait until it is quiet again."""
+        """Press a key once the terminal is quiet, and wait until it is quiet again."""
         terminal.quiet(QUIET)
         before = terminal.count
         self.seconds.append(terminal.first(key))
@@ -98,13 +97,13 @@ def together(several: Iterable[Keys]) -> Keys:
 
 
 def moves_in_turns(config: Path, job: str, number: int) -> tuple[Keys, Keys]:
-    """Measure cursor moves of the console and the empty app, alternating per key: other load affects both."""
+    """Measure cursor moves of the console and the empty app, alternating per key so that other load affects both."""
     ours, floor = Keys(), Keys()
     with open_terminal(console(config)) as terminal, open_terminal(EMPTY_TABLE) as empty:
         terminal.shows(WORD, job)
         empty.shows(WORD, "cell 0 7")
         terminal.during(3.0)
-        terminal.send("g")  # rows are reordered until a key is pressed: a move beyond the last row moves nothing
+        terminal.send("g")  # rows are reordered until a key is pressed; a cursor in the last row cannot move further
         terminal.quiet(QUIET)
         both = ((ours, terminal), (floor, empty))
         for each in range(number):
@@ -128,7 +127,7 @@ class Seen:
 
 
 def measure(config: Path, job: str, seconds: float, keys: int) -> Seen:
-    """Measure a console over a changing store: idle, keys, paused, end."""
+    """Measure a console on a changing store: idle, keys, paused, exit."""
     with open_terminal(console(config)) as terminal:
         terminal.shows(WORD, job)
         first_data = terminal.pieces[-1].at - terminal.began
@@ -156,7 +155,7 @@ def measure(config: Path, job: str, seconds: float, keys: int) -> Seen:
 
 @dataclass
 class Floor:
-    """The costs of Textual itself: idling and memory with one word, keys with two screens of one table each."""
+    """The costs of Textual itself: idle costs and memory with one word, keys with two screens of one table each."""
 
     idle: Used
     rss: int
@@ -191,7 +190,7 @@ def many_rows(config: Path, seconds: float) -> Used:
 
 
 def ends(config: Path, job: str) -> dict[str, float]:
-    """Return the seconds until the console has exited, by what ended it."""
+    """Return the seconds until the console has exited, by the cause of the exit."""
     found = {}
     for name in ("SIGTERM", "SIGHUP"):
         with open_terminal(console(config)) as terminal:

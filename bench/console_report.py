@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[1] / "reports" / "console.md"
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One figure. `most` is its limit, None if the figure has none; `value` is None if it was not measured."""
+    """One figure. `most` is its limit, or None; `value` is None if it was not measured."""
 
     name: str
     value: float | None

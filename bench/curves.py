@@ -56,7 +56,7 @@ class Shape:
 
 
 def shapes(most: int) -> Iterator[Shape]:
-    """Yield all points; backlogs have up to `most` changes."""
+    """Yield all points; the largest backlog has `most` changes."""
     for changes in (100_000, 1_000_000, 10_000_000):
         if changes <= most:
             yield Shape("backlog, changes", f"{changes:,}", changes=changes)
@@ -143,7 +143,7 @@ class Curves:
                 cursor.execute(_filled(_ROWS, table, 1, max(1, updates + deletes), shape.width))
 
     def _change(self, table: str, shape: Shape) -> int:
-        """Make one channel's changes in turns of one transaction per verb; return the number of events (an update has
+        """Make one channel's changes in rounds of one transaction per verb; return the number of events (an update has
         two).
         """
         inserts, updates, deletes = shape.counts()
@@ -196,7 +196,7 @@ def flatness(points: Sequence[Point]) -> list[str]:
     found = []
     for curve in dict.fromkeys(point.shape.curve for point in points):
         costs = [point.all_us for point in points if point.shape.curve == curve]
-        found.append(f"{curve}: the dearest change costs {max(costs) / min(costs):.2f} x the cheapest")
+        found.append(f"{curve}: the most expensive change costs {max(costs) / min(costs):.2f} x the cheapest")
     return found
 
 
@@ -204,7 +204,7 @@ def main() -> int:
     """Run the measurements, print the table, and write the result file."""
     parser = argparse.ArgumentParser(prog="python -m bench.curves", description=__doc__)
     parser.add_argument(
-        "--most", type=int, default=1_000_000, help="changes of the largest backlog; 10000000 takes long"
+        "--most", type=int, default=1_000_000, help="number of changes in the largest backlog; 10000000 takes long"
     )
     parser.add_argument("--only", default="", help="a part of a curve's name")
     parser.add_argument("--runner", choices=("spark", "local"), default="spark")
@@ -223,7 +223,7 @@ def main() -> int:
     finally:
         curves.close()
     cpu = "".join(f"{party:>9}" for party in (*report.PARTIES, "all"))
-    print(f"{'curve':<18}{'at':<26}{cpu}{'seconds':>9}{'changes/s':>12}   (CPU us a change)")
+    print(f"{'curve':<18}{'at':<26}{cpu}{'seconds':>9}{'changes/s':>12}   (CPU us per change)")
     print("\n".join([*(point.line() for point in points), *flatness(points)]))
     values: dict[str, Any] = {"options": vars(options), "machine": before, "points": [asdict(one) for one in points]}
     print(f"written: {report.write(json.loads(json.dumps(values)), 'curves-')}")

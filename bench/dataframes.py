@@ -38,7 +38,7 @@ WANTED = {READER: 0.5, BOTH: 0.3}
 """Minimum rates, as shares of the lane's rate in the same round."""
 WRITTEN = "mart.written"
 AS_A_USER = {"spark.driver.extraJavaOptions": ""}
-"""Restores the JVM's default settings, in place of those with which tests start the JVM quickly."""
+"""Restores the JVM's default settings in place of the tests' settings for a quick JVM start."""
 
 
 class Servers:
@@ -63,7 +63,7 @@ class Servers:
 
 
 class Round:
-    """One round in its own database at the sink."""
+    """One round, in its own database on the sink."""
 
     def __init__(self, place: Servers, spark: Any, sizes: Sizes, number: int, points: int) -> None:
         self.place, self.spark, self.sizes, self.number, self.points = place, spark, sizes, number, points
@@ -119,7 +119,7 @@ class Round:
         return self.job.catch_up(events) - self.job.start_seconds
 
     def _query(self, who: str, events: int) -> float:
-        """Return Spark's seconds of the batches that had rows: planning, tasks, Spark's logs, and Slotkeeper's
+        """Return the seconds that Spark reports for batches with rows: planning, tasks, Spark's logs, and Slotkeeper's
         confirmations.
         """
         options = {"config": str(self.config), "job": who, "points_per_trigger": str(self.points)}
@@ -142,7 +142,7 @@ class Round:
         for table in (TARGET, WRITTEN):
             found = run(self.place.sink, self.database, asked.format(table))
             if found != there:
-                raise SystemExit(f"{table} has {found}, the source {there}")
+                raise SystemExit(f"{table} has {found}, the source has {there}")
 
     def _drop(self) -> None:
         for who in (READER, BOTH):
@@ -159,9 +159,11 @@ def _installed(folder: Path) -> None:
 def _options(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.dataframes", description=__doc__)
     parser.add_argument("--rows", type=int, default=300_000, help="rows of the table before the first round")
-    parser.add_argument("--changes", type=int, default=800_000, help="4/7 inserts, 2/7 updates, 1/7 deletes a round")
-    parser.add_argument("--points", type=int, default=120, help="sync points of a batch; one is a transaction")
-    parser.add_argument("--rounds", type=int, default=3, help="besides a first one, which is shown apart")
+    parser.add_argument(
+        "--changes", type=int, default=800_000, help="changes per round: 4/7 inserts, 2/7 updates, 1/7 deletes"
+    )
+    parser.add_argument("--points", type=int, default=120, help="sync points per batch; each is one transaction")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds after the first, which is reported separately")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args(words)
 

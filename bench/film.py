@@ -1,7 +1,7 @@
 """The animation of README.md: the console names a lock and the session that holds it; a slot is reset and the reset
 undone.
 
-The recording is of a real run: the screens are those that the console has drawn; only their durations are set here.
+It is recorded from a real run: the screens are as the console drew them; only their durations are set here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ASKED = re.compile(r"type (\d+) to confirm")
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Keys, by tmux's names; words to type; texts to wait for; seconds for which the result is shown."""
+    """Keys, with tmux's names; words to type; strings to wait for; seconds for which the result is shown."""
 
     keys: tuple[str, ...] = ()
     words: str = ""

@@ -43,7 +43,7 @@ def made() -> dict[Path, str]:
 
 
 def stale(pages: Mapping[Path, str]) -> list[Path]:
-    """Return the pages whose files differ from these texts, and schemas of commands that no longer exist."""
+    """Return the pages whose files differ from this text, and schemas of commands that no longer exist."""
     differing = [path for path, text in pages.items() if not path.exists() or path.read_text("utf-8") != text]
     return sorted([*differing, *(path for path in SCHEMAS.iterdir() if path not in pages)])
 

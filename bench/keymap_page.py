@@ -91,7 +91,7 @@ def _lineage(kind: type) -> list[type]:
 
 
 def _names_of(kind: type) -> list[str]:
-    """Return the names of a class's screens; for a base class, the names of the screens derived from it."""
+    """Return the names of a class's screens; for a base class, those of the screens derived from it."""
     kinds: list[type] = kind.__subclasses__()
     below = [name for one in kinds for name in _names_of(one)]
     return sorted(set(below)) or [

@@ -1,6 +1,7 @@
-"""The cost of a user's own job on the product's path: supervisor, driver, JVM, and workers, over two embedded servers.
+"""The cost of a user's own job with all of its processes: supervisor, driver, JVM, and workers, between two embedded
+servers.
 
-Freshness is the time from the return of COMMIT at the source to the first read at the sink that shows the row (20
+Freshness is the time from the return of COMMIT on the source to the first read of the sink that shows the row (20
 markers per second, a read every 10 ms); the writer is a separate process. CPU time is as accounted by the system.
 """
 
@@ -42,7 +43,7 @@ WARM = 3
 """Number of warm starts, whose median is reported."""
 MIB = 1024.0 * 1024.0
 SERVERS = frozenset({"source server", "sink server"})
-"""The parties whose CPU is not counted as the job's."""
+"""The parties whose CPU is not part of the job's."""
 
 
 def figures(seconds: float, seed: int, say: Callable[[str], None]) -> list[Figure]:
@@ -119,9 +120,7 @@ class LiveJob:
         return back
 
     def _started(self, kind: str) -> tuple[float, float]:
-        """Return the seconds of one start, and the CPU seconds of the job's processes, all of which this start
-        created.
-        """
+        """Return the seconds of one start, and the CPU seconds of the job's processes, all created by this start."""
         self._insert()
         before = sum(self.demo.applied().values())
         with closing(self._sink()) as connection, connection.cursor() as cursor:
@@ -175,7 +174,7 @@ class LiveJob:
             Figure(f"idle: CPU of {name}", share, "%", 2.0 if name == "driver" else None)
             for name, share in shares.items()
         ]
-        return [*found, Figure("idle: CPU of the job in all, its sessions' included", sum(shares.values()), "%", 4.0)]
+        return [*found, Figure("idle: CPU of the whole job, with its server sessions", sum(shares.values()), "%", 4.0)]
 
     def memory(self) -> list[Figure]:
         """Return the memory by process as its proportional set size (PSS), and the total."""
@@ -183,7 +182,7 @@ class LiveJob:
         for name, one in self._processes():
             shares[name] = shares.get(name, 0.0) + one.memory_full_info().pss / MIB
         found = [Figure(f"memory of the {name}, PSS", share, "MiB") for name, share in shares.items()]
-        return [*found, Figure("memory of the job in all, PSS", sum(shares.values()), "MiB")]
+        return [*found, Figure("memory of the whole job, PSS", sum(shares.values()), "MiB")]
 
     # -- freshness
 
@@ -218,16 +217,14 @@ class LiveJob:
             Figure(f"freshness {name}: p99", _known(latency.p99), "ms", WANTED.get((rate, "p99"))),
             Figure(f"CPU {name}: the job's processes", 100 * job / taken, "%"),
             Figure(f"CPU {name}: the sink", 100 * spent["sink server"] / taken, "%"),
-            Figure(
-                f"CPU {name}: the source, the writer's sessions included", 100 * spent["source server"] / taken, "%"
-            ),
+            Figure(f"CPU {name}: the source, with the writer's sessions", 100 * spent["source server"] / taken, "%"),
             Figure(f"writer {name}: behind its rate at the end", behind[0], "s"),
         ]
 
     @contextmanager
     def _written(self, rate: int, per_transaction: int) -> Iterator[list[float]]:
-        """Run the writer during the block; afterwards the list holds the seconds by which it was behind its
-        rate at its end.
+        """Run the writer during the block; afterwards the list holds the seconds by which the writer was behind its
+        rate at the end.
         """
         assert self.demo.warehouse is not None
         self._writes += 1
@@ -292,7 +289,7 @@ class LiveJob:
 
 
 def _known(found: float | None) -> float:
-    """Return the figure, or infinity if there is none, so that a missing figure never passes for a good one."""
+    """Return the figure, or infinity if it is missing, so that a missing figure never meets a limit."""
     return math.inf if found is None else found
 
 

@@ -1,4 +1,4 @@
-"""Print every message with its code, as in `docs/messages.md`: `python -m bench.messages`."""
+"""`python -m bench.messages`: prints every message with its code, as in `docs/messages.md`."""
 
 from __future__ import annotations
 

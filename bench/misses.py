@@ -1,10 +1,10 @@
 """`python -m bench.misses`: the sink's cost of an optimistic step that misses, compared with one that hits and a
 general one.
 
-The steps are generated, without a source: the rounds' mix of events over `orders`, with one event that fails each
-check in turn, and a hot key; the steps that hit also include mixes with more updates. Costs are CPU seconds of the
-session's own process at the sink, and of that process and the worker together; other load on the host changes them
-little. A lane that always misses is one sink's lane over many steps, including the pauses it makes between attempts.
+The steps are generated, without a source: the rounds' mix of events over `orders`, with one event that fails each check
+in turn, and a hot key; the steps that hit also include mixes with more updates. Costs are CPU seconds of the session's
+own process on the sink, and of that process and the worker together; other load on the host changes them little. A lane
+that always misses is one sink's lane over many steps, including its pauses between attempts.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ HITS = (
     Kind("hit", "hits"),
     Kind("hit", "hits: 80 % updates", mix="UUUUUI" * 4 + "d"),
     Kind("hit", "hits: 95 % updates", mix="U" * 19 + "I"),
-    Kind("b", "hits: an update of a row that is not there"),
+    Kind("b", "hits: an update of a missing row"),
 )
 """Steps that hit: the savings of each mix show whether an attempt pays. The product tries the first and the
 last kind.
@@ -67,15 +67,15 @@ last kind.
 KINDS = (
     Kind("a", "misses (a): a changed key"),
     Kind("hot", "misses (b): all updates of one key", hot=True),
-    Kind("c", "misses (c): an insert of a row that is there, of middling key"),
-    Kind("c, last", "misses (c): the same, of the highest key"),
+    Kind("c", "misses (c): an insert of an existing row with a middle key"),
+    Kind("c, last", "misses (c): the same with the highest key"),
     Kind("d", "misses (d): a delete of a row that it inserted"),
 )
 
 ALWAYS = tuple(kind for kind in KINDS if kind.name in ("hot", "d"))
 """Kinds that a lane can have permanently: a hot key, and rows that live shorter than a step."""
 LONGER = 3
-"""Factor by which the measurement of a lane that always misses has more steps than the others."""
+"""Factor by which a lane that always misses is measured over more steps than the others."""
 
 
 THERE = {"c": 499, "c, last": 998}
@@ -91,7 +91,7 @@ def customer(key: int) -> int:
 
 @dataclass
 class Feeder:
-    """Makes steps, each of new inserts, updates of rows in turn, and deletes of rows that no step has touched."""
+    """Makes steps, each from new inserts, updates of rows in turn, and deletes of rows that no step has touched."""
 
     changes: int
     loaded: int
@@ -138,7 +138,7 @@ class Feeder:
 
 
 class Sinks:
-    """A server with a loaded target, and sinks over it; `close` removes everything."""
+    """A server with a loaded target, and sinks that write to it; `close` removes everything."""
 
     def __init__(self, rows: int) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="slotkeeper-bench-"))
@@ -188,7 +188,7 @@ class Sinks:
 
 @dataclass
 class Cost:
-    """CPU seconds of steps, of the session at the sink and of the worker, and the outcomes of the steps."""
+    """CPU seconds of steps, by the session on the sink and by the worker, and the outcomes of the steps."""
 
     sink: float = 0.0
     worker: float = 0.0
@@ -196,7 +196,7 @@ class Cost:
 
     @contextmanager
     def of(self, sink: PostgresSink) -> Iterator[None]:
-        """Add the CPU spent during the block by a sink that was not used before."""
+        """Add the CPU spent during the block by a sink that was not used before the block."""
         session, worker = _cpu(sink), time.process_time()
         yield
         self.sink += _cpu(sink) - session
@@ -227,7 +227,7 @@ def _lane(sinks: Sinks, feeder: Feeder, kind: Kind, steps: int, optimistic: bool
 
 
 def _cpu(sink: PostgresSink) -> float:
-    """Return the exact CPU seconds of the session's own process at the server (proc(5): schedstat, first number, in
+    """Return the exact CPU seconds of the session's own process on the server (proc(5): schedstat, first number, in
     ns).
 
     The server's other work (vacuum, checkpoints) is left out, because it falls into the time of any step at random.
@@ -237,14 +237,14 @@ def _cpu(sink: PostgresSink) -> float:
 
 
 def measure(sinks: Sinks, feeder: Feeder, steps: int, rounds: int, hits: bool) -> dict[str, dict[str, Any]]:
-    """Return, by kind, the rounds' ratios of a tried step to a general one of the same events, without and
-    with the worker.
+    """Return, by kind, each round's ratio of a tried step to a general step with the same events, without and with the
+    worker.
     """
     found: dict[str, dict[str, Any]] = {}
     for _ in range(rounds):
         for name, one, cost in [
             *((kind.label, kind, _cost) for kind in (*HITS, *(() if hits else KINDS))),
-            *((f"a lane whose every step {kind.label}", kind, _lane) for kind in (() if hits else ALWAYS)),
+            *((f"a lane in which every step {kind.label}", kind, _lane) for kind in (() if hits else ALWAYS)),
         ]:
             general = cost(sinks, feeder, one, steps, False)
             tried = cost(sinks, feeder, one, steps, True)
@@ -262,15 +262,15 @@ def main() -> int:
     """Run the measurements, print the table, and write the result file."""
     parser = argparse.ArgumentParser(prog="python -m bench.misses", description=__doc__)
     parser.add_argument(
-        "--changes", type=int, default=17_500, help="of a step; by default 4/7 inserts, 2/7 updates, 1/7 deletes"
+        "--changes", type=int, default=17_500, help="changes per step; by default 4/7 inserts, 2/7 updates, 1/7 deletes"
     )
-    parser.add_argument("--steps", type=int, default=4, help="of each kind in a round")
+    parser.add_argument("--steps", type=int, default=4, help="steps of each kind per round")
     parser.add_argument("--repeat", type=int, default=3, help="rounds")
-    parser.add_argument("--hits", action="store_true", help="steps that hit alone")
+    parser.add_argument("--hits", action="store_true", help="measure only steps that hit")
     options = parser.parse_args()
     kinds = len(HITS) if options.hits else len(HITS) + len(KINDS) + LONGER * len(ALWAYS)
     in_all = options.repeat * options.steps * 2 * kinds * (options.changes // 7 + 1)
-    routing.SHARE = 1_000_000  # every kind is tried, to show why the product does not try some of them
+    routing.SHARE = 1_000_000  # every kind is tried, to show why the product skips some of them
     sinks = Sinks(2 * in_all)
     before = report.machine()
     try:

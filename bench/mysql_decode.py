@@ -1,10 +1,10 @@
-"""`python -m bench.mysql_decode`: Slotkeeper's decoder of a MySQL binlog against mysql-replication's, on the same
+"""`python -m bench.mysql_decode`: compares Slotkeeper's decoder of a MySQL binlog with mysql-replication's, on the same
 binlog.
 
 A separate MariaDB gets a table of eight columns of mixed types, a share of whose values are NULL. Each side reads the
 whole binlog over its own connection and creates every value of every row; the order of the sides alternates. Wall and
-CPU seconds of this process are measured; the ratio is the median of the pairs' ratios. `bench/README.md` describes
-what the timings include and exclude.
+CPU seconds of this process are measured; the ratio is the median of the pairs' ratios. `bench/README.md` describes what
+the timings include and exclude.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _SECONDS = 60.0
 
 
 def fill(session: my.Session, rows: int, nulls: float) -> None:
-    """Fill the table in transactions of a thousand rows; that share of the values is NULL, chosen by the row's
-    number.
+    """Fill the table in transactions of a thousand rows; `nulls` is the share of NULL values, which the row's number
+    determines.
     """
     definition = ", ".join(f"{name} {kind}" for name, kind, _ in _COLUMNS)
     session.rows(f"CREATE DATABASE {SCHEMA}")
@@ -104,12 +104,12 @@ def timed(read: Callable[[], int], rows: int) -> tuple[float, float]:
     count = read()
     taken = time.perf_counter() - wall, time.process_time() - cpu
     if count != rows:
-        raise RuntimeError(f"{count} rows came, {rows} were written")
+        raise RuntimeError(f"{count} rows read, {rows} written")
     return taken
 
 
 def measure(endpoint: Endpoint, rows: int, nulls: float, repeat: int) -> dict[str, Any]:
-    """Measure pairs of readings of one binlog; the order of the sides alternates."""
+    """Measure pairs of readings of one binlog, alternating the order of the sides."""
     session = my.connect(endpoint, "", "slotkeeper/bench", _SECONDS)
     file, offset = session.rows("SHOW MASTER STATUS")[0][:2]
     gtids = str(session.rows("SELECT @@gtid_binlog_pos")[0][0] or "")
@@ -123,7 +123,7 @@ def measure(endpoint: Endpoint, rows: int, nulls: float, repeat: int) -> dict[st
         taken = {side: timed(sides[side], rows) for side in order}
         pairs.append(taken)
         rates = {side: round(rows / cpu) for side, (_, cpu) in taken.items()}
-        sys.stderr.write(f"bench: pair {number + 1}: rows a second of CPU: {rates}\n")
+        sys.stderr.write(f"bench: pair {number + 1}: rows per second of CPU: {rates}\n")
     ratios = [pair["theirs"][1] / pair["ours"][1] for pair in pairs]
     return {
         "rows": rows,

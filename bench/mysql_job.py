@@ -1,9 +1,10 @@
-"""`python -m bench.mysql_job`: a job from MariaDB into PostgreSQL against MariaDB's own replica, on the same binlog.
+"""`python -m bench.mysql_job`: compares a job from MariaDB into PostgreSQL with MariaDB's own replica, on the same
+binlog.
 
 It starts three servers on this host: a source, its replica, and a PostgreSQL. Rows are written while neither side
-applies them; then each side in turn applies all of them alone, timed from its start until the last row is visible
-there. The job uses the local runner, so neither timing includes Spark's own start. `bench/README.md` describes what
-the timings include and exclude.
+applies them; then each side in turn applies all of them while the other is stopped, timed from its start until the last
+row is visible there. The job uses the local runner, so neither timing includes Spark's own start. `bench/README.md`
+describes what the timings include and exclude.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def mirrored(job: JobSpec, sink: Server, rows: int, target: str = TARGET, second
 
 
 def measure(source: MariaServer, replica: MariaServer, sink: Server, rows: int, repeat: int) -> dict[str, Any]:
-    """Measure rounds of the same rows; the order of the sides alternates."""
+    """Measure rounds of the same rows, alternating the order of the sides."""
     first, second = (my.connect(endpoint(one, "b"), "", "slotkeeper/bench", _SECONDS) for one in (source, replica))
     fill(first, 0, 0.2)
     follow = "CHANGE MASTER TO MASTER_HOST='{}', MASTER_PORT={}, MASTER_USER='{}', MASTER_USE_GTID=slave_pos"
@@ -186,7 +187,9 @@ def insert(session: my.Session, begin: int, end: int) -> None:
 
 @contextmanager
 def sides(folder: Path, servers: int) -> Iterator[tuple[list[MariaServer], Server]]:
-    """Yield MariaDB servers, each with its own server id, and a PostgreSQL; raises ConfigError without MariaDB."""
+    """Yield MariaDB servers, each with its own server id, and a PostgreSQL; raises ConfigError if MariaDB is not
+    installed.
+    """
     mariadb.find_programs()
     made: list[MariaServer] = []
     sink = postgres.start(folder / "sink", "sink", {"shared_buffers": "256MB"})
@@ -201,7 +204,7 @@ def sides(folder: Path, servers: int) -> Iterator[tuple[list[MariaServer], Serve
 
 
 def compared(rows: int, repeat: int) -> dict[str, Any]:
-    """Compare the job and the replica over the same rows; raises ConfigError without MariaDB."""
+    """Compare the job and the replica over the same rows; raises ConfigError if MariaDB is not installed."""
     with tempfile.TemporaryDirectory(prefix="slotkeeper-bench-") as folder, sides(Path(folder), 2) as (servers, sink):
         with closing(sink.connect("postgres")) as connection, connection.cursor() as cursor:
             cursor.execute("CREATE DATABASE mart")

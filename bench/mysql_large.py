@@ -30,7 +30,7 @@ from slotkeeper.demo.postgres import Server
 SCHEMA, TABLE, TARGET = "bench", "bench.large", "mart.large"
 MIB = 1 << 20
 WIDE, A_TRANSACTION = 4_000, 1_000
-"""Characters per row of the small transactions, and rows per transaction."""
+"""Characters per row in the small transactions, and rows per transaction."""
 _EVERY = 0.2
 _SECONDS = 3600.0
 
@@ -63,7 +63,9 @@ def written(session: my.Session) -> int:
 
 
 def fill(session: my.Session, huge: int, size: int) -> int:
-    """Write one transaction of `huge` rows, then others until the binlog has grown by `size` bytes; return the rows."""
+    """Write one transaction of `huge` rows, then others until the binlog has grown by `size` bytes; return the number
+    of rows.
+    """
     begun = written(session)
     insert = f"INSERT INTO {TABLE} SELECT seq, seq, repeat('x', {{}}) FROM {SCHEMA}.seq_{{}}_to_{{}}"
     session.rows(insert.format(200, 1, huge))
@@ -109,7 +111,7 @@ def measure(source: MariaServer, sink: Server, huge: int, size: int) -> dict[str
 def main() -> int:
     """Run the benchmark and print JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench.mysql_large", description=__doc__)
-    parser.add_argument("--huge", type=int, default=500_000, help="rows of the one transaction")
+    parser.add_argument("--huge", type=int, default=500_000, help="rows in the huge transaction")
     parser.add_argument("--mib", type=int, default=2_048, help="MiB of binlog")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="slotkeeper-bench-") as folder, sides(Path(folder), 1) as (servers, sink):

@@ -51,7 +51,9 @@ class Place(Protocol):
 
 @dataclass
 class Heard:
-    """The times of the job's events, and its retries; implements `slotkeeper.core.engine.driver.context.Narrator`."""
+    """The times of the job's events, and the job's retries; implements
+    `slotkeeper.core.engine.driver.context.Narrator`.
+    """
 
     at: dict[JobEvent, float] = field(default_factory=dict)
     retries: list[str] = field(default_factory=list)
@@ -141,9 +143,7 @@ def open_runner(kind: str, place: Place) -> tuple[TaskRunner, float]:
 
 
 def warm(runner: TaskRunner, place: Place) -> None:
-    """Have every worker running: Spark ends workers that had no task for a minute, which does not occur in a
-    busy job.
-    """
+    """Keep every worker running: Spark ends workers without a task for a minute, which does not occur in a busy job."""
     spec = job_of(place, "warm")
     warming = [runner.submit(stream_task.close_kept, spec, f"warm-{n}") for n in range(runner.capacity)]
     for one in warming:
@@ -151,7 +151,7 @@ def warm(runner: TaskRunner, place: Place) -> None:
 
 
 class OurJob:
-    """One job over a warehouse and a sink database, by default of the orders; each start is one run of its driver."""
+    """One job over a warehouse and a sink database, by default for the orders; each start is one run of its driver."""
 
     def __init__(self, place: Place, database: str, runner: TaskRunner, spec: JobSpec | None = None) -> None:
         self.place = place
@@ -165,9 +165,7 @@ class OurJob:
         self._thread: threading.Thread | None = None
 
     def copy(self) -> float:
-        """Start for the first time: create the slot, copy, and end when caught up; return the seconds of the
-        copy alone.
-        """
+        """Start for the first time: create the slot, copy, and end when caught up; return the copy's seconds."""
         self._start()
         self._join()
         return self.heard.at[JobEvent.COPY_DONE] - self.heard.at[JobEvent.COPY_BEGAN]
@@ -241,8 +239,8 @@ class OurJob:
 
 
 def job_of(place: Place, database: str, *tables: str) -> JobSpec:
-    """Return the job with the settings of `config.example.toml` and the demo's shorter sleeps: of the orders, or of
-    these tables, each into a target of the same name.
+    """Return the job with the settings of `config.example.toml` and the demo's shorter sleeps, for the orders or for
+    these tables, each with a target of the same name.
     """
     channels = [ChannelSpec(table, table, create_target=True) for table in tables]
     return JobSpec(

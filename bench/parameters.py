@@ -125,7 +125,7 @@ _HOLOGRES = (
 
 
 def _more() -> Mapping[str, tuple[str, ...]]:
-    """Return the texts that follow a table of the page, by the table's title."""
+    """Return the paragraphs that follow a table of the page, by the table's title."""
     return {
         "[sinks.X]": (
             _DORIS

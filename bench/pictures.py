@@ -29,9 +29,8 @@ _BRIGHT = [(98, 98, 98), (255, 135, 135), (175, 215, 135), (255, 215, 135), (135
 _THEME = TerminalTheme(
     (18, 18, 18), (198, 198, 198), [*_PLAIN, (198, 198, 198)], [*_BRIGHT, (135, 215, 215), (255, 255, 255)]
 )
-"""Black, and eight colors, normal and bright; the console itself uses those of the 256 colors that every
-terminal has.
-"""
+"""Black, and eight colors, normal and bright; the console itself uses those of the 256 colors that every terminal
+supports."""
 
 
 _CONSOLE = Console(color_system="truecolor", force_terminal=True)
@@ -55,7 +54,7 @@ def wrong(text: str, size: tuple[int, int]) -> list[str]:
     raw = {c for c in text.replace("\n", "") if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cn")}
     found += [f"control characters: {sorted(map(ascii, raw))}"] if raw else []
     if " read-only " not in lines[0] and " WRITE " not in lines[0]:
-        found.append("the first row does not say whether it only reads")
+        found.append("the first row does not show whether the console is read-only")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Profiles of a run: CPU by group of processes, statements by both servers' statistics, one step of a job by parts.
+"""Profiles of a run: CPU by group of processes, statements from both servers' statistics, one step of a job by parts.
 
 No timing includes any of this except the servers' `pg_stat_statements`, which is loaded for both sides.
 """
@@ -68,8 +68,8 @@ def server_cpu(server: Server) -> float:
 
 
 def by_party(spent: dict[str, float], programs: float | None = None) -> dict[str, float]:
-    """Return the CPU by party as in the tables; `programs` is the CPU that a peer's programs report, None: that of
-    ended child processes.
+    """Return the CPU by party as in the tables; `programs` is the CPU that a peer's programs report, or None for that
+    of ended child processes.
     """
     own = spent["ended"] if programs is None else programs
     return {"source": spent["source server"], "sink": spent["sink server"], "programs": own}
@@ -104,7 +104,7 @@ def top_statements(server: Server, database: str) -> list[dict[str, Any]]:
 
 
 def steps(recorder: Recorder) -> dict[str, Any]:
-    """Return sums over all tasks: lanes run concurrently, so the sum of seconds exceeds the wall-clock time."""
+    """Return sums over all tasks; lanes run concurrently, so the sum of seconds exceeds the wall-clock time."""
     lanes = recorder.lanes
     count = sum(one.steps for one in lanes)
     return {

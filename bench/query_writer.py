@@ -104,7 +104,7 @@ class Rounds:
         self.rates: dict[str, list[float]] = {"writer": [], "noop": [], "copy": []}
 
     def round(self, number: int) -> None:
-        """Run one round; at its end, all tables must have the same rows."""
+        """Run one round, after which all tables must have the same rows."""
         ours, theirs = f"mart.ours_{number}", f"mart.theirs_{number}"
         for table in (ours, theirs):
             self._asked(f"CREATE TABLE {table} ({_TABLE})")
@@ -133,8 +133,8 @@ class Rounds:
 def main(words: list[str]) -> None:
     """Run the benchmark, and print one JSON object."""
     parser = argparse.ArgumentParser(prog="python -m bench.query_writer", description=__doc__)
-    parser.add_argument("--rows", type=int, default=100_000, help="rows of a batch")
-    parser.add_argument("--batches", type=int, default=5, help="batches of a round; the first is not counted")
+    parser.add_argument("--rows", type=int, default=100_000, help="rows per batch")
+    parser.add_argument("--batches", type=int, default=5, help="batches per round; the first is not counted")
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as name:

@@ -49,7 +49,7 @@ class Side:
         return [rows / seconds for rows, seconds in zip(self.rows, self.seconds, strict=True)]
 
     def per_row(self, *parties: str) -> list[float]:
-        """Return the microseconds of CPU per row of these parties together, per round."""
+        """Return the microseconds of CPU that these parties together use per row, for each round."""
         return [
             sum(cpu[party] for party in parties) / rows * 1e6 for rows, cpu in zip(self.rows, self.cpu, strict=True)
         ]
@@ -88,7 +88,7 @@ class Ratio:
 
     @property
     def met(self) -> bool | None:
-        """Whether the ratio meets `wanted`; None without `wanted`."""
+        """Whether the ratio meets `wanted`; None if `wanted` is None."""
         if self.wanted is None:
             return None
         return self.ratio >= self.wanted if self.more else self.ratio <= self.wanted
@@ -124,7 +124,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Whether the figure meets `wanted`; None without `wanted`."""
+        """Whether the figure meets `wanted`; None if `wanted` is None."""
         return None if self.wanted is None else self.value <= self.wanted
 
     def values(self) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def table(ratios: Iterable[Ratio], sides: Iterable[Side], figures: Iterable[Figu
     head = f"{'ratio':<58}{'median':>8}   {f'of {rounds} rounds':<16}{'wanted':<10}"
     cpu = "".join(f"{party:>9}" for party in PARTIES)
     lines = [head, *(one.line() for one in ratios), ""]
-    lines += [f"{'medians':<46}{'rows/s':>12}{cpu}   (CPU us a row)", *(one.line() for one in sides), ""]
+    lines += [f"{'medians':<46}{'rows/s':>12}{cpu}   (CPU us per row)", *(one.line() for one in sides), ""]
     return "\n".join([*lines, *(one.line() for one in figures)])
 
 
@@ -176,7 +176,8 @@ def profile_text(found: Mapping[str, Any]) -> str:
     """Return the profile as text for standard output."""
     steps, cpu = found["steps"], found["cpu_seconds"]
     lines = [
-        f"our catch-up of the last round: {steps['steps']} steps of {steps['events_per_step']:,} events on average",
+        f"Slotkeeper's catch-up in the last round: {steps['steps']} steps,"
+        f" {steps['events_per_step']:,} events per step on average",
         f"  from the job's start to its first task {found['start_seconds']} s",
         f"  lanes' seconds: read and stage {steps['read_seconds']}, recheck to commit {steps['write_seconds']}",
         "  CPU seconds: " + ", ".join(f"{group} {value}" for group, value in cpu.items()),
@@ -186,7 +187,7 @@ def profile_text(found: Mapping[str, Any]) -> str:
             share = f"{one['share']:>6.0%} {one['seconds']:>8.3f} s {one['calls']:>5} x"
             lines.append(f"  {place:<7}{share} {one['statement']}")
     parts = ", ".join(f"{part} {seconds * 1000:.0f}" for part, seconds in found["one_step"]["seconds"].items())
-    return "\n".join([*lines, f"  one step of {found['one_step']['events']:,} events alone (ms): {parts}"])
+    return "\n".join([*lines, f"  one step of {found['one_step']['events']:,} events without other load (ms): {parts}"])
 
 
 def write(values: Mapping[str, Any], name: str = "") -> Path:

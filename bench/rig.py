@@ -34,11 +34,10 @@ SETTINGS = {
 WAREHOUSE, PUBLISHER = "warehouse", "publisher"
 TARGET = "mart.orders"
 MARKERS = (-7, -8)
-"""The customers of the rows that end a round's changes at the publisher, one in each half of the filtered publications:
-after they have arrived, all earlier changes have arrived too.
-"""
+"""The customers of the rows that end a round's changes in the publisher, one in each half of the filtered publications:
+once these rows have arrived, all earlier changes have arrived, too."""
 PUBLICATIONS = ("bench", "bench_even", "bench_odd")
-"""The whole table, and its halves by a filter on the key."""
+"""The whole table, and its halves as selected by a filter on the key."""
 RESERVED = "bench_peers"
 """The slot for which the stand-in retains a round's changes for the peers, which read them after Slotkeeper."""
 PER_TRANSACTION = 4_000
@@ -144,7 +143,7 @@ class Rig:
         return ours, base
 
     def copy_of(self, base: str, name: str) -> str:
-        """Create a database with the same files as another, to which no session can be connected."""
+        """Create a database with the same files as another, which must have no open sessions."""
         run(self.sink, "postgres", f"CREATE DATABASE {name} TEMPLATE {base} STRATEGY file_copy")
         return name
 
@@ -164,9 +163,7 @@ class Rig:
         self.checkpoint()
 
     def reserve(self) -> None:
-        """Confirm the current position for the peers' slot: the stand-in retains changes from here until the
-        next call.
-        """
+        """Confirm the current position for the peers' slot; the stand-in retains changes from then to the next call."""
         run(self.source, WAREHOUSE, f"SELECT pgxc_register_full_sync_point('{TABLE}', '{RESERVED}')")
 
     def spans(self) -> list[Span]:
@@ -181,11 +178,11 @@ class Rig:
             run(server, "postgres", "CHECKPOINT")
 
     def change_warehouse(self, round_: int) -> int:
-        """Make one round's changes at the stand-in; return the number of events that the generator counted."""
+        """Make one round's changes in the stand-in; return the number of events that the generator counted."""
         return sum(events.total for events in self._change(self.warehouse.connect, round_).values())
 
     def change_publisher(self, round_: int) -> None:
-        """Make the same changes at the publisher, and insert the markers."""
+        """Make the same changes in the publisher, and insert the markers."""
         self._change(self.publisher.connect, round_)
         rows = ", ".join(f"({cust}, {round_})" for cust in MARKERS)
         run(self.source, PUBLISHER, f"INSERT INTO {TABLE} (cust, order_no) VALUES {rows}")

@@ -1,6 +1,6 @@
-"""The rounds: the same changes through Slotkeeper, the peers, and the sink alone, in one run.
+"""Runs the rounds: Slotkeeper, the peers, and the sink by itself process the same changes in one run.
 
-In a round, Slotkeeper copies, then COPY | COPY copies, or the reverse; changes are recorded for both; then every
+In a round, Slotkeeper and COPY | COPY copy the table one after the other; changes are recorded for both; then every
 participant catches up, in an order that rotates by one each round, each into a table with the same files.
 """
 
@@ -25,22 +25,22 @@ from slotkeeper.demo.orders import TABLE
 
 OURS, OUR_COPY, COPY, ALONE_1, ALONE_2 = "stream", "snapshot", "copy_to_copy", "sink_alone_1", "sink_alone_2"
 _LABELS = {
-    OURS: "ours, stream",
-    OUR_COPY: "ours, snapshot",
+    OURS: "Slotkeeper, stream",
+    OUR_COPY: "Slotkeeper, snapshot",
     COPY: "psql COPY | COPY",
-    ALONE_1: "our sink alone, one session",
-    ALONE_2: "our sink alone, two sessions",
+    ALONE_1: "Slotkeeper's sink only, one session",
+    ALONE_2: "Slotkeeper's sink only, two sessions",
 }
 NOT_RUN = 500
-"""Maximum characters of the reason why a peer was not run."""
+"""Maximum length, in characters, of the reason why a peer was not run."""
 BOUND = {
-    PLAIN.name: "both cores: ours needs as much CPU as one walsender and one apply worker, in more processes",
-    STRONGEST.name: "both cores: two apply workers fill them, at less CPU of the source than reading a binlog",
+    PLAIN.name: "both cores: Slotkeeper uses as much CPU as one walsender and one apply worker, in more processes",
+    STRONGEST.name: "both cores: two apply workers use them fully, with less CPU in the source than reading a binlog",
     "merge_pipes": "the sink's CPU; the pipes have no fence and no recheck",
-    "execute_values": "one process of Python, which parses and spells every value",
-    "vendor_demo": "one statement and one answer a row",
-    "debezium": "one JVM that makes JSON of each event, and Python that reads it",
-    COPY: "the sink's COPY: both do the same there, ours by several chunks at once",
+    "execute_values": "one Python process, which parses and formats every value",
+    "vendor_demo": "one statement and one response per row",
+    "debezium": "one JVM that converts each event to JSON, and Python that reads it",
+    COPY: "the sink's COPY: the same work for both; Slotkeeper copies several chunks at once",
     "sink_alone": "the sink's index inserts and its WAL",
 }
 """The limiting factor of each ratio."""
@@ -110,7 +110,7 @@ class Rounds:
             self._without(peer, why)
 
     def _without(self, peer: Peer, why: Exception) -> None:
-        """Continue without a peer, whatever its error: the rounds of the others remain valid."""
+        """Continue without a peer after any error: the rounds of the others remain valid."""
         self.peers.remove(peer)
         del self.sides[peer.name]
         said = str(why) if isinstance(why, NotHere) else f"{type(why).__name__}: {why}"
@@ -203,12 +203,19 @@ class Rounds:
             servers, everyone = ("source", "sink"), ("source", "sink", "programs")
             found += [
                 cheaper(
-                    "cpu_of_servers", "CPU of both servers a change, ours / plain logical's", ours, plain, servers, 1.0
+                    "cpu_of_servers",
+                    "CPU per change of both servers, vs logical replication",
+                    ours,
+                    plain,
+                    servers,
+                    1.0,
                 ),
                 cheaper(
-                    "cpu_of_sink", "CPU of the sink a change, ours / plain logical's", ours, plain, ("sink",), None
+                    "cpu_of_sink", "CPU per change of the sink, vs logical replication", ours, plain, ("sink",), None
                 ),
-                cheaper("cpu_of_all", "CPU of everyone a change, ours / plain logical's", ours, plain, everyone, None),
+                cheaper(
+                    "cpu_of_all", "CPU per change of all processes, vs logical replication", ours, plain, everyone, None
+                ),
             ]
             for name, wanted in ((ALONE_1, None), (ALONE_2, 1.5)):
                 label = f"{sides[name].label} / an apply worker"

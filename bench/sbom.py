@@ -1,8 +1,8 @@
 """The SBOM of this installation (CycloneDX 1.6, JSON) and the licenses of the packages that Slotkeeper installs.
 
-It is read from the metadata of the installed distributions, and for Spark's jars from their `pom.properties`. The
+It is created from the metadata of the installed distributions and, for Spark's jars, from their `pom.properties`. The
 fields are those of the CycloneDX 1.6 JSON reference; https://cyclonedx.org/docs/1.6/json/.
-`docs/adr/0074-supply-chain.md` gives the reason why no library writes it.
+`docs/adr/0074-supply-chain.md` explains why no library writes it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _POM = re.compile(r"META-INF/maven/[^/]+/([^/]+)/pom\.properties")
 
 
 def canonical(name: str) -> str:
-    """Return a distribution's name as indexes compare it.
+    """Return a distribution's name in the form in which package indexes compare names.
 
     >>> canonical("Typing_Extensions")
     'typing-extensions'
@@ -81,7 +81,7 @@ def licence(distribution: metadata.Distribution) -> str:
     declared += [line.rpartition(" :: ")[2] for line in said.get_all("Classifier") or () if line.startswith("License")]
     known = [SPDX[text] for text in declared if text in SPDX]
     if not known:
-        raise LookupError(f"{said['Name']}: unknown licence {declared}")
+        raise LookupError(f"{said['Name']}: unknown license {declared}")
     return known[0]
 
 
@@ -125,7 +125,7 @@ def _ref(name: str) -> str:
 
 
 def bill(spark_jars: Path) -> dict[str, Any]:
-    """Return the whole document; it is the same for the same installation at any time."""
+    """Return the whole document, which depends only on the installation."""
     required, everything = closure(), closure(EXTRAS)
     shipped = jars(spark_jars)
     own = metadata.distribution(PROJECT)

@@ -1,5 +1,5 @@
-"""The sink alone: a round's steps are read in advance, then staged and committed by one or two sessions without other
-load. It shows the throughput for a user whose sink has its own host.
+"""The sink by itself: a round's steps are read in advance, then one or two sessions stage and commit them without other
+load. The result shows the throughput for a user whose sink has its own host.
 
 It is compared with logical replication's apply worker on the same changes, which does not wait for another process
 either: its publisher decodes faster than one worker applies.
@@ -54,7 +54,7 @@ class Steps:
 
 @contextmanager
 def read(rig: Rig, spans: Sequence[Span]) -> Iterator[Steps]:
-    """Read a round's changes as a worker does: one step per lane, as in a backlog."""
+    """Read a round's changes as a worker does: one step per lane, as after a backlog."""
     spec = job_of(rig, "alone")
     source = worker.open_source(spec, "alone")
     assert isinstance(source, DwsSource)
@@ -74,7 +74,7 @@ def read(rig: Rig, spans: Sequence[Span]) -> Iterator[Steps]:
 
 
 def apply(rig: Rig, database: str, found: Steps, sessions: int) -> float:
-    """Apply all steps to `ods.orders` of that database with `sessions` sessions; return the seconds."""
+    """Apply all steps to `ods.orders` in that database with `sessions` sessions; return the seconds."""
     spec = replace(job_of(rig, database), channels=(ChannelSpec(TABLE, TABLE),))
     epoch = begun(spec, [(step.lane, step.after) for step in found.steps])
     left: SimpleQueue[Step] = SimpleQueue()

@@ -1,9 +1,9 @@
 """`python -m bench.snapshots`: takes the pictures of the console under `docs/pictures`, from a real run in tmux.
 
 The demo's servers, its job and its writers run; a second slot is created, the job is paused and resumed, and a DN fails
-for a while. Meanwhile every screen of the console is opened at every size, and at the usual size also in a light theme
-and in ASCII. At the end an animation is recorded: a lock is named, a slot is reset, and the reset is undone. Every
-picture is checked before it is stored, and everything that was started is stopped.
+temporarily. Meanwhile every screen of the console is opened at every size, and at the usual size also in a light theme
+and in ASCII. At the end, an animation is recorded: the console names a lock, and a slot is reset and the reset undone.
+Every picture is checked before it is stored, and everything that was started is stopped.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ USER = "dba"
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A picture: its name, the keys that open the screen, the texts to wait for, and the keys that return."""
+    """A picture: its name, the keys that open the screen, the strings to wait for, and the keys that return."""
 
     name: str
     keys: tuple[str, ...]
@@ -132,7 +132,7 @@ def names_of(run: Demo) -> dict[str, str]:
 
 
 def _prepare(run: Demo) -> None:
-    """Start a job, create a second slot, and add entries to the audit."""
+    """Start a job, create a second slot, and add audit entries."""
     run.prepare()
     run.start_job()
     run.start_writers()
@@ -182,7 +182,7 @@ def _both(run: Demo, folder: Path) -> list[str]:
 
 @contextmanager
 def console_of(run: Demo, size: tuple[int, int], look: Look) -> Iterator[Tmux]:
-    """Yield a console of that size, on its first screen, with settings of its own: it stores its theme."""
+    """Yield a console of that size, on its first screen, with its own settings, because it stores its theme."""
     command = [sys.executable, "-m", "slotkeeper.console.__main__", "--config", str(run.config)]
     command += ["--ascii"] if look is Look.ASCII else []
     with ExitStack() as ends:
@@ -215,7 +215,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=40_000, help="rows in the demo's table")
     options = parser.parse_args()
     if shutil.which("tmux") is None:
-        say("tmux is needed for the pictures and is not installed")
+        say("the pictures require tmux, which is not installed")
         return 2
     signal.signal(signal.SIGTERM, _interrupted)
     run = Demo(DemoOptions(rows=options.rows, rate=200.0, seconds=3_600.0), say)

@@ -43,7 +43,7 @@ class Tmux:
         subprocess.run([*self._tmux, "kill-server"], check=False, capture_output=True)
 
     def send(self, *keys: str) -> None:
-        """Press keys by tmux's names for them."""
+        """Press keys, given by tmux's names for them."""
         self._run("send-keys", *keys)
 
     def text(self) -> str:
@@ -55,12 +55,12 @@ class Tmux:
         return self._run("capture-pane", "-p", "-e", "-N")
 
     def shows(self, *texts: str, seconds: float = SOON) -> None:
-        """Wait until all of these texts are shown."""
+        """Wait until all of these strings are shown."""
         self._wait(lambda shown: all(text in shown for text in texts), " and ".join(map(repr, texts)), seconds)
 
     def still(self, seconds: float = 10.0) -> None:
-        """Wait until only the first row (its clock) changes between two captures; return without error after
-        `seconds`.
+        """Wait until only the first row, which contains the clock, changes between two captures; return without error
+        after `seconds`.
         """
         deadline, last = time.monotonic() + seconds, ""
         while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""A program: writes to a stand-in at a rate, in transactions of a fixed size: inserts, updates and deletes in turn.
+"""A program that writes inserts, updates and deletes in turn to a stand-in, at a rate, in transactions of a fixed size.
 
 It is a separate process, so that its cost is not counted as the benchmark's; it ends when its standard input is closed.
 Each statement is a transaction. The ledger is written once, at the end.
@@ -29,7 +29,7 @@ def main() -> int:
     behind its rate.
     """
     parser = argparse.ArgumentParser(prog="python -m bench.writer", description=__doc__)
-    parser.add_argument("folder", type=Path, help="the server's, as slotkeeper.demo.postgres.attach wants it")
+    parser.add_argument("folder", type=Path, help="the server's folder, for slotkeeper.demo.postgres.attach")
     parser.add_argument("--rate", type=float, required=True, help="rows a second")
     parser.add_argument("--per-transaction", type=int, required=True)
     parser.add_argument("--first", type=int, default=BULK_FIRST)

@@ -1,4 +1,4 @@
-"""Entry point: run the command line, and turn every error into a message and an exit code."""
+"""The entry point: run the command line, and turn every error into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ try:
     from slotkeeper.console.cli.context import COMPLETING, UNJUDGED, VALUED, bare, judges
     from slotkeeper.console.tui import startup
     from slotkeeper.core.config.load import default_state_dir
-except KeyboardInterrupt:  # Ctrl-C before `main` runs: the interpreter would print a traceback
+except KeyboardInterrupt:  # Ctrl-C before `main` runs would make the interpreter print a traceback
     sys.exit(INTERRUPTED)
 
 
@@ -74,7 +74,7 @@ def _run(args: Sequence[str]) -> int:
 
 
 def _unwritten(error: Exception) -> int:
-    """Return the exit code if the output cannot be written, for example on a full disk; 0 if it can."""
+    """Return the exit code if the output cannot be written, for example on a full disk; 0 if it can be written."""
     from slotkeeper.console.cli.output import Unwritten
 
     try:
@@ -91,7 +91,7 @@ def _unwritten(error: Exception) -> int:
 def _let_go_of_stdout() -> None:
     """Redirect stdout to `/dev/null`, so that buffered output raises nothing when the interpreter exits.
 
-    Called when the reader has closed the pipe or the disk is full.
+    This is called when the reader has closed the pipe or the disk is full.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

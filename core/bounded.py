@@ -1,4 +1,4 @@
-"""Read files and the output of programs with a size limit, so that neither is held in memory without a bound."""
+"""Read files and the output of programs with a size limit, so that their use of memory is bounded."""
 
 from __future__ import annotations
 

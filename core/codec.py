@@ -1,4 +1,4 @@
-"""The codec of all records: converts frozen dataclasses to and from JSON and plain values, and reads their field texts.
+"""The codec of all records: converts frozen dataclasses to and from JSON and plain values, and reads their docstrings.
 
 A record defines each field once: name, type, default, and a docstring below it with its meaning and unit. JSON, stored
 columns and schemas are generated from these. An unknown key is ignored and a missing key gets its default, so that

@@ -13,9 +13,9 @@ MASK = "***"
 LEAST = 3
 """Minimum length of a part of a secret that is masked at the ends of a piece; many pieces end in shorter parts."""
 STRIDE, PIECE = 32, 8
-"""Of a long spelling, the pieces of 8 characters that start at its first 32 positions are known. Wherever a text
-contains the spelling, one of these pieces starts at a multiple of 32, so only these positions of the text are compared,
-instead of searching for each spelling."""
+"""Of a long spelling, the pieces of 8 characters that start at its first 32 positions are known. Wherever text contains
+the spelling, one of these pieces starts at a multiple of 32, so only these positions are compared, instead of searching
+for each spelling."""
 
 
 class Known:

@@ -1,13 +1,13 @@
 """Decide whether to retry after a failure. Pure: the caller passes the history and a random number.
 
 There are two levels. The *quick* series has the limits that the vendor's connector documents; after it, transient
-causes are retried according to `[jobs.X.retry]`, with backoff and jitter, by default without end.
+causes are retried according to `[jobs.X.retry]`, with backoff and jitter, by default indefinitely.
 
 | kind | decision |
 | --- | --- |
 | TRANSIENT, CONTENTION | quick series of the failed side, then long waits until `give_up_after` (default: never) |
 | UNKNOWN | the same waits, ten tries in all, then Stop |
-| ACCESS | two tries in all, the second after a long wait, then Stop: never lock an account |
+| ACCESS | two tries in all, the second after a long wait, then Stop, so that no account is locked |
 | LOGIN | waits that double up to a minute, without end; at a job's first start two tries in all, then Stop |
 | OVERSIZE | Halve at once, down to one sync point; Stop if that fails |
 | TOPOLOGY, OPERATOR, CONFIG, DATA, DEFECT | Stop |
@@ -23,9 +23,9 @@ The vendor's client retries only five classes; they map to these kinds:
 | too many connections | CONTENTION |
 | lock failure | CONTENTION |
 
-Source side, quick: `binlog_max_retry_times` retries, waiting `binlog_retry_interval` x attempt + Random(100) ms.
-Sink side, quick: `max_flush_retry_times` tries in total, waiting 1 s x n.
-Except for its jitter, a wait never becomes shorter until a success resets the history.
+The quick series of the source has `binlog_max_retry_times` retries, with waits of `binlog_retry_interval` x attempt +
+Random(100) ms. That of the sink has `max_flush_retry_times` tries in total, with waits of 1 s x n. Apart from its
+jitter, a wait never becomes shorter until a success resets the history.
 """
 
 from __future__ import annotations

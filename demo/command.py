@@ -1,7 +1,7 @@
 """`slotkeeper demo`: runs everything on this host, without a warehouse, and ends with a verdict.
 
-While it runs, it shows the console; six lines if the terminal is too small for the console; or lines on stderr without
-a terminal. The result goes to stdout.
+While running, it shows the console, or six lines if the terminal is too small for the console, or log lines on stderr
+without a terminal. It prints the result to stdout.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _master(text: str) -> str:
 
 
 def _spark(master: str, secret: Path | None) -> dict[str, str]:
-    """Return the job's table for Spark; a standalone cluster requires a secret, and a secret a standalone cluster."""
+    """Return the job's Spark settings; a standalone cluster and a secret file must be given together."""
     standalone = Master.parse(master).kind is MasterKind.STANDALONE
     if standalone != (secret is not None):
         raise typer.BadParameter("--spark-secret-file and --spark-master spark://host:port require each other")
@@ -210,7 +210,7 @@ def demo(
 
 
 def _refuse(source: str, read_by: str, sink: str, keep: bool, chosen: Incident | None) -> dict[str, object]:
-    """Reject options that exclude each other; return the binlog options of the source."""
+    """Reject conflicting options; return the binlog options of the source."""
     its = demo_sources.KINDS[source]
     if read_by != READ_BY[0] and not its.has_read_by:
         raise ConfigError(
@@ -236,7 +236,7 @@ def _refuse(source: str, read_by: str, sink: str, keep: bool, chosen: Incident |
 
 
 def _play(end: End, options: DemoOptions, chosen: Incident, headless: bool) -> dict[str, object]:
-    """Run the demo with an incident; `ok` is whether the incident went as the runbook describes."""
+    """Run the demo with an incident; `ok` reports whether the incident went as described in the runbook."""
     made = replace(options, sink_options=chosen.options, small_disk=chosen.small_disk)
 
     def play(run: Demo) -> dict[str, object]:
@@ -252,7 +252,7 @@ def _play(end: End, options: DemoOptions, chosen: Incident, headless: bool) -> d
 
 
 def _watch(run: Demo, turn: Callable[[], None], note: Sequence[str]) -> None:
-    """Show the job: in the console if the terminal is large enough for it, else in lines."""
+    """Show the job in the console if the terminal is large enough, otherwise in lines."""
     if view_here() is not View.CONSOLE:
         incident_command.follow_in_lines(run, turn)
         return
@@ -264,7 +264,7 @@ def _watch(run: Demo, turn: Callable[[], None], note: Sequence[str]) -> None:
 
 
 def _compare(end: End, options: DemoOptions, headless: bool, keep: bool) -> dict[str, object]:
-    """Run the ordinary demo; `ok` is whether both tables are equal at its end."""
+    """Run the ordinary demo; `ok` reports whether both tables are equal at the end."""
 
     def compare(run: Demo) -> dict[str, object]:
         began = time.monotonic()
@@ -278,7 +278,7 @@ def _compare(end: End, options: DemoOptions, headless: bool, keep: bool) -> dict
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    for each in (signal.SIGTERM, signal.SIGHUP):  # a process and its group can both be signaled, as by timeout(1)
+    for each in (signal.SIGTERM, signal.SIGHUP):  # timeout(1), for example, signals both a process and its group
         signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt
 
@@ -328,9 +328,7 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
 
 @contextmanager
 def _console(run: Demo, note: Sequence[str] = (LEAVES,)) -> Iterator[subprocess.Popen[bytes]]:
-    """Open the console on the job, as a user would, with a note; the console is closed at the end of the block
-    if still open.
-    """
+    """Open the console for the job, as a user would, with a note; close it at the end of the block if still open."""
     command = [sys.executable, "-P", "-m", "slotkeeper.console", "--config", str(run.config)]
     console = subprocess.Popen(command, env={**handover.environment(), context.NOTE: "\n".join(note)})
     try:
@@ -346,7 +344,7 @@ def _console(run: Demo, note: Sequence[str] = (LEAVES,)) -> Iterator[subprocess.
 
 
 class _Clock:
-    """Displays the job while it runs, and measures it."""
+    """Displays the running job, and measures it."""
 
     def __init__(self, run: Demo) -> None:
         self._run = run
@@ -366,7 +364,7 @@ class _Clock:
             self.writing_seconds = time.monotonic() - self._began
 
     def measure_until(self, ended: Callable[[], bool]) -> None:
-        """Measure until `ended` without output: the console draws, and shows a failed job."""
+        """Measure until `ended` returns true, without output: the console shows the job and its failure."""
         pause = threading.Event()
         try:
             while not ended():
@@ -385,7 +383,7 @@ class _Clock:
             time.sleep(0.1)
 
     def _seen(self, view: JobStatus) -> float:
-        """Start the markers once the job runs; return the elapsed seconds."""
+        """Start the markers once the job is running; return the elapsed seconds."""
         if view.state is JobState.RUNNING:
             self._run.start_markers()
         return time.monotonic() - self._began

@@ -36,8 +36,8 @@ class End:
     def carry_out(
         self, make: Callable[[], Demo], act: Callable[[Demo], dict[str, object]], keep: bool
     ) -> dict[str, object]:
-        """Create a demo, run `act`, and end the demo unless it is kept; its folder remains if `act` fails or
-        returns not `ok`.
+        """Create a demo, run `act`, and end the demo unless it is kept. Its folder remains if `act` fails or its result
+        is not `ok`.
         """
         demo = self.demo = make()
         with running.noted(demo.folder, os.environ):
@@ -61,7 +61,7 @@ class End:
         return {**found, "log": self.log}
 
     def _close(self) -> None:
-        """End everything but keep the folder; an error meanwhile must not hide the reason why the demo ends."""
+        """Stop everything but keep the folder; an error here must not hide why the demo ended."""
         assert self.demo is not None
         try:
             self.demo.close(keeps=True)
@@ -80,7 +80,7 @@ class End:
     def failure(self, error: Exception) -> Exception:
         """Return the error as one sentence that names the remaining files; a defect is returned unchanged.
 
-        The error's own hint is dropped if a job was started: that job is no longer running.
+        The error's own hint is dropped if a job was started, because that job is no longer running.
         """
         if isinstance(error, SlotkeeperError) and error.kind is not ErrorKind.DEFECT:
             hint = "" if self.demo is not None and self.demo.store is not None else error.hint

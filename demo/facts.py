@@ -1,6 +1,7 @@
 """The stand-in's answers about itself and its tables, for tests of rejections; the answers of DWS differ.
 
-First the contents of the catalogs, which do not change the stand-in's behavior, then the visibility between sessions.
+The first functions change the contents of catalogs but not the stand-in's behavior; the others change which other
+sessions a session sees.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def redact(warehouse: Warehouse, table: str, enable: bool = True) -> None:
 
 
 def without(warehouse: Warehouse, function: str) -> None:
-    """Drop a binlog function, as on a kernel without a function of this name."""
+    """Drop a binlog function, to simulate a kernel without it."""
     _run(
         warehouse,
         "DO $$ DECLARE f regprocedure; BEGIN FOR f IN SELECT oid FROM pg_proc WHERE proname = "
@@ -70,16 +71,14 @@ def snapshots_apart(warehouse: Warehouse, apart: bool = True) -> None:
 
 
 def status_takes_no_number(warehouse: Warehouse) -> None:
-    """Make a status query use no transaction number: an idle cluster's xmin then advances only if a session
-    requests one.
+    """Make status queries use no transaction ID: the xmin of an idle cluster then advances only if a session requests
+    an ID.
     """
     _run(warehouse, "UPDATE dws.sight SET status_idle = true")
 
 
 def sees_statistics(warehouse: Warehouse, granted: bool = True) -> None:
-    """Grant the ordinary login the preset role for statistics, or revoke it: the server has one login and one
-    such role.
-    """
+    """Grant the preset role for statistics to the server's only ordinary login, or revoke it."""
     _run(warehouse, f"GRANT {STATISTICS} TO {USER}" if granted else f"REVOKE {STATISTICS} FROM {USER}")
 
 

@@ -1,4 +1,4 @@
-"""`slotkeeper demo --incident NAME`: the demo with an incident; headless, it also detects and fixes the incident."""
+"""`slotkeeper demo --incident NAME`: runs the demo with an incident; with --headless, also detects and fixes it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def way_out(incident: Incident, world: World) -> list[str]:
     found = []
     for number, step in enumerate(incident.cure, 1):
         here = f" (here: {step.here(world)})" if isinstance(step, Manual) else ""
-        where = "at the sink: " if isinstance(step, AtSink) else ""
+        where = "in the sink: " if isinstance(step, AtSink) else ""
         found.append(f"{number}: {where}{step.text}{here}")
     return found
 
@@ -94,7 +94,7 @@ def say_made(made: Made) -> None:
 
 @dataclass(slots=True)
 class Rehearsal:
-    """One incident played from start to end; `why` has the errors of failed parts, earlier results remain."""
+    """One incident, run from start to end; `why` contains the errors of failed parts, and earlier results remain."""
 
     incident: Incident
     world: World
@@ -105,8 +105,8 @@ class Rehearsal:
     why: list[str] = field(default_factory=list)
 
     def play(self, quiet: Callable[[], None]) -> None:
-        """Cause the incident, wait until it is shown, try the rejected command, and fix it; `quiet` stops the writers
-        before the fix.
+        """Cause the incident, wait until it is reported, try the command that is rejected, and fix the incident;
+        `quiet` stops the writers before the fix.
         """
         self.made = play.make(self.world, self.incident)
         say_made(self.made)
@@ -139,7 +139,7 @@ class Rehearsal:
 
     @property
     def fine(self) -> bool:
-        """Whether the whole incident went as the runbook describes."""
+        """Whether the whole incident went as described in the runbook."""
         return self.shown is not None and self.refused and self.cured
 
     def values(self) -> dict[str, object]:
@@ -157,7 +157,7 @@ class Rehearsal:
 
 
 def play_headless(run: Demo, incident: Incident) -> Rehearsal:
-    """Play the whole incident without a console."""
+    """Run the whole incident without a console."""
     wait_running(run)
     world = run.world()
     rehearsal = Rehearsal(incident, world)

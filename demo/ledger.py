@@ -105,7 +105,9 @@ def last_tx(connection: pg.Connection, writer: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A server session, with its start so that a later session can check whether it is still open (pids are reused)."""
+    """A server session with its start time, so that a later session can check whether it is still open (pids are
+    reused).
+    """
 
     pid: int
     started: datetime

@@ -67,7 +67,7 @@ def totals(session: my.Session) -> Events:
 
 
 class MariaLoop(threading.Thread):
-    """A thread over one session, which reopens a lost session until it is stopped."""
+    """A thread with one session, which it reopens if it is lost, until the thread is stopped."""
 
     def __init__(self, connect: Connect, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -78,7 +78,7 @@ class MariaLoop(threading.Thread):
         self.error: BaseException | None = None
 
     def stop(self) -> None:
-        """Request the thread to end after its current turn; safe to call twice, and before start."""
+        """Ask the thread to end after its current turn; safe to call twice, and before start."""
         self._ended.set()
 
     def finish(self, seconds: float = 30.0) -> None:
@@ -132,7 +132,7 @@ class MariaLoop(threading.Thread):
 
 
 class MariaWriter(MariaLoop):
-    """One writer: seeded; its new orders have their own number range, apart from the loaded ones."""
+    """One writer: seeded; its new orders have their own number range, separate from the loaded ones."""
 
     def __init__(self, connect: Connect, seed: int, number: int, rows: int, bucket: TokenBucket) -> None:
         super().__init__(connect, f"writer-{number}")

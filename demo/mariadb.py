@@ -1,5 +1,6 @@
-"""A real MariaDB server for the demo and the tests: start, stop, restart; loopback TCP only, identified by its process
-id.
+"""Starts, stops and restarts a real MariaDB server for the demo and the tests.
+
+The server listens only on loopback TCP and is identified by its process id.
 
 The programs are the system's own (Debian: package mariadb-server). A server's folder has `data`, `files`, `temporary`,
 `server.cnf` and `server.log`. The system's configuration is not read (`--defaults-file`), and the system's service is
@@ -45,7 +46,8 @@ _LOGINS = (
     f"CREATE USER {SUPERUSER}@'{HOST}' IDENTIFIED BY '{{password}}'",
     f"GRANT ALL ON *.* TO {SUPERUSER}@'{HOST}' WITH GRANT OPTION",
 )
-"""Replace the superusers without a password that `mariadb-install-db` creates with one over TCP with a password."""
+"""Replace the superusers without a password, which `mariadb-install-db` creates, with one that logs in over TCP with a
+password."""
 INSTALL_HINT = "install it (Debian, Ubuntu: apt-get install mariadb-server)"
 
 SETTINGS: Mapping[str, str] = {
@@ -105,7 +107,7 @@ class MariaServer:
 
     @property
     def files_dir(self) -> Path:
-        """The empty folder, the only one to which the server's file statements have access."""
+        """The empty folder that is the only one accessible to the server's file statements."""
         return self.place / "files"
 
     @property
@@ -285,7 +287,7 @@ def _install(server: MariaServer) -> None:
     given = (f"--defaults-file={empty}", f"--datadir={server.data_dir}")
     how = ("--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
     _ran(server, [server.programs.install, *given, *how], "")
-    # a bootstrap listens on no port, and reads its statements from its input: the password is not in an argument
+    # a bootstrap opens no port, and reads its statements from its input, so the password is not in an argument
     statements = "".join(f"{each};\n" for each in _LOGINS).format(password=password)
     _ran(server, [server.programs.server, *given, "--bootstrap", "--log-warnings=0"], statements)
 
@@ -322,6 +324,6 @@ def running_pid(folder: Path) -> int:
 
 
 def _environment(server: MariaServer) -> dict[str, str]:
-    """Return the server's environment with its own TMPDIR: root's TMPDIR may be closed to the server's user."""
+    """Return the server's environment with its own TMPDIR: root's TMPDIR may be inaccessible to the server's user."""
     kept = {name: value for name, value in handover.environment().items() if not name.startswith(("MYSQL", "LC_"))}
     return {**kept, "LC_ALL": "C", "TMPDIR": str(server.temporary_dir)}

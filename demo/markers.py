@@ -1,4 +1,4 @@
-"""Marker rows: they measure the time from the return of a change's COMMIT to the first read at the sink that shows it.
+"""Marker rows: they measure the time from the return of a change's COMMIT to the first read of the sink that shows it.
 
 Markers are orders of negative customers, so they are separate from the workload's rows but take the same path on every
 DN. Writer and reader read the same monotonic clock, so both must be in one operating-system process.
@@ -34,7 +34,7 @@ def marker_key(number: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """The latency of the sampled markers, in milliseconds; None while none was seen. `waiting` counts those
+    """The latency of the sampled markers, in milliseconds; None until a marker is seen. `waiting` counts the markers
     not seen yet.
     """
 
@@ -68,7 +68,9 @@ class SeenMarkers(Protocol):
 
 
 class Sightings:
-    """Records which markers were committed and when, and the time until each was seen; for threads at both ends."""
+    """Records which markers were committed and when, and the time until each was seen; the writing and the reading
+    thread share it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -145,7 +147,7 @@ class Marker(Loop, Sightings):
 
 
 class MarkerReader(Loop):
-    """Polls `target` (`schema.table`) at the sink for markers that were committed at the source."""
+    """Polls `target` (`schema.table`) in the sink for markers that were committed in the source."""
 
     def __init__(
         self,
@@ -163,7 +165,7 @@ class MarkerReader(Loop):
         ).format(pg.sql.Identifier(*target.split(".", 1)))
 
     def work(self) -> None:
-        """Query the markers that were not seen yet, repeatedly."""
+        """Repeatedly query the markers that have not been seen yet."""
         while not self._stop_asked.is_set():
             wanted = self._sightings.unseen()
             if wanted:

@@ -26,7 +26,7 @@ COLUMNS = (
     ("attrs", "jsonb"),
 )
 DDL_COLUMNS = ", ".join(
-    f"{name} {kind}{' NOT NULL' if name in KEY else ''}"  # a key column is never NULL, at source and sink
+    f"{name} {kind}{' NOT NULL' if name in KEY else ''}"  # a key column is never NULL, in the source or the sink
     for name, kind in COLUMNS
 )
 CUSTS = 1_000
@@ -113,7 +113,7 @@ class Statements:
         return self._run(cursor, f"INSERT INTO {TABLE} AS o ({_NAMES}) {_UNNEST}", "'i'", _arrays(orders))
 
     def upsert(self, cursor: pg.Cursor, orders: Sequence[Order]) -> Tally:
-        """Insert or overwrite orders; xmax 0 identifies a new row, any other xmax is the lock on the old row."""
+        """Insert or overwrite orders; xmax 0 identifies a new row; any other xmax is the lock on the old row."""
         verb = f"INSERT INTO {TABLE} AS o ({_NAMES}) {_UNNEST} ON CONFLICT (cust, order_no) DO UPDATE SET {_SET}"
         return self._run(cursor, verb, "CASE WHEN o.xmax = 0 THEN 'i' ELSE 'u' END", _arrays(orders))
 
@@ -127,8 +127,8 @@ class Statements:
         return self._run(cursor, f"DELETE FROM {TABLE} AS o WHERE {_BY_KEY}", "'d'", _columns(keys))
 
     def change_keys(self, cursor: pg.Cursor, keys: Keys, numbers: Sequence[int]) -> Tally:
-        """Give the rows of `keys` that exist new order numbers, in the same order; the customer stays (it
-        determines the DN).
+        """Give the rows of `keys` that exist new order numbers, in the same order; the customer, which determines the
+        DN, stays.
         """
         verb = (
             f"UPDATE {TABLE} AS o SET order_no = m.new FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) "
@@ -155,7 +155,8 @@ class Statements:
         return self._run(cursor, verb, "'d'", {"first": first, "last": first + rows - 1})
 
     def _run(self, cursor: pg.Cursor, verb: str, kind: str, values: object) -> Tally:
-        # The server counts: one small row per DN and kind is returned, however many rows were changed.
+        # The server counts the rows and returns one small row per DN and kind, regardless of the number of changed
+        # rows.
         dn = self.dn.replace("%", "%%")
         cursor.execute(
             f"WITH done AS ({verb} RETURNING {dn} AS dn, {kind} AS kind) "

@@ -1,4 +1,4 @@
-"""Runs a program to its end as long as it makes progress: a busy host can need minutes for the work of a second.
+"""Runs a program to its end as long as it makes progress: a busy host can need minutes for one second of work.
 
 `slotkeeper.core.domain.elapsed` defines the limit.
 """

@@ -34,7 +34,7 @@ def everybody_may_enter(folder: Path) -> bool:
 def place_for(folder: Path) -> Path:
     """Return the folder for the files of `folder`'s server: `folder`, or for root a new folder owned by an unused id.
 
-    Only the owner can enter it. The note is written first, so that a demo that is killed meanwhile leaves no unknown
+    Only the owner can enter it. The note is written first, so that a demo killed at this point leaves no unknown
     folder. Raises ConfigError if root cannot create such a folder.
     """
     if not must_drop():
@@ -54,9 +54,10 @@ def place_for(folder: Path) -> Path:
 
 
 def noted_place(folder: Path) -> Path:
-    """Return the folder in which `place_for` put the server of `folder`; `folder` itself without a note.
+    """Return the folder in which `place_for` put the server of `folder`; `folder` itself if there is no note.
 
-    A note truncated by a full disk is ignored: its path would be deleted, and an empty path is the current folder.
+    A note truncated by a full disk is ignored, because its path would be deleted, and an empty path means the current
+    folder.
     """
     try:
         place = Path((folder / _NOTE).read_text("utf-8").strip())
@@ -94,7 +95,7 @@ def reachable_binaries(binaries: Binaries) -> Binaries:
         package = fresh / "package"
         package.mkdir()
         for folder in (fresh, package):
-            folder.chmod(0o755)  # whatever the umask: another user runs the files in there
+            folder.chmod(0o755)  # regardless of the umask: another user runs the files in this folder
         # the libraries are found relative to the programs: keep both names next to each other
         shutil.copytree(install, package / install.name, symlinks=True)
         libraries = install.parent.with_name(install.parent.name + ".libs")
@@ -110,7 +111,7 @@ def reachable_binaries(binaries: Binaries) -> Binaries:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether `folder` exists and only this user can have written it (its name is predictable)."""
+    """Whether `folder`, whose name is predictable, exists and only this user can have written it."""
     try:
         facts = folder.lstat()
     except OSError:
@@ -140,8 +141,7 @@ def _open_temporary_folder() -> Path:
 def remove(folder: Path) -> None:
     """Delete a folder with its contents; a missing folder is not an error.
 
-    A process left over from the program that started it, such as an initdb, can still write there: it ends when its
-    files are deleted.
+    A process whose parent was killed, such as an initdb, can still write there: it ends when its files are deleted.
     """
     end = time.monotonic() + _REMOVAL_SECONDS
     shutil.rmtree(folder, ignore_errors=True)

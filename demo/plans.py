@@ -17,7 +17,7 @@ from itertools import count
 from slotkeeper.demo.orders import CUSTS, Order
 
 HOT_KEYS = 300
-"""The number of first orders, which every writer changes often: there writers conflict, wait and deadlock."""
+"""The number of first orders, which every writer changes often, so that writers conflict, wait and deadlock there."""
 
 NEW_NUMBERS = 1_000_000_000_000
 """Writer w takes new order numbers from (w + 1) times this number on, so that two writers never use the same one."""
@@ -32,7 +32,7 @@ STATUSES = ("new", "paid", "sent", "returned")
 
 
 RECENT = 200
-"""The number of latest new keys that a writer keeps changing: short-lived keys are the hardest test of the order."""
+"""The number of latest new keys that a writer keeps changing: short-lived keys are the hardest test of ordering."""
 
 
 class Verb(Enum):
@@ -63,7 +63,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One transaction; the writer waits `delay_s` before its end, `repeatable` selects REPEATABLE READ."""
+    """One transaction; the writer waits `delay_s` before ending it; `repeatable` selects REPEATABLE READ."""
 
     steps: tuple[Step, ...]
     rolled_back: bool

@@ -1,4 +1,4 @@
-"""Real PostgreSQL servers for the demo and the tests: start, stop, restart, attach; loopback TCP and scram only.
+"""Starts, stops, restarts and finds real PostgreSQL servers for the demo and the tests; loopback TCP and scram only.
 
 A server has one folder: `server.json` (its creation parameters), `superuser.password` (0600), `data`, `server.log`. No
 server listens on a Unix socket, so long folder names work. Servers survive the process that started them; `attach`
@@ -91,8 +91,7 @@ class Server:
         return self.pid != 0
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stop the server and wait until its process has exited; after a minute with SIGQUIT, after another with
-        SIGKILL.
+        """Stop the server and wait until its process has exited; send SIGQUIT after one minute, SIGKILL after two.
 
         Does nothing if the server is not running. `fast` ends sessions, `smart` waits for them, `immediate` is a crash:
         the next start recovers. Raises Unreachable if the process does not exit.
@@ -118,7 +117,8 @@ class Server:
 def start(folder: Path, name: str, settings: Mapping[str, str] | None = None) -> Server:
     """Start the server of `folder`, creating it first in a new folder; return one that is already running.
 
-    `settings` override `SETTINGS`. Raises ConfigError with a hint without binaries, or if the server does not start.
+    `settings` override `SETTINGS`. Raises ConfigError with a hint if there are no binaries or the server does not
+    start.
     """
     attached = attach(folder)
     if attached:
@@ -142,7 +142,7 @@ def start(folder: Path, name: str, settings: Mapping[str, str] | None = None) ->
 
 
 def attach(folder: Path) -> Server | None:
-    """Return the running server of `folder`, whichever process started it; None if there is none."""
+    """Return the running server of `folder`, regardless of which process started it; None if there is none."""
     if not (folder / "server.json").exists():
         return None
     card = _read_card(folder)
@@ -154,7 +154,7 @@ def attach(folder: Path) -> Server | None:
 
 
 def discard(folder: Path) -> None:
-    """Stop the server of `folder` in immediate mode and delete all of its files, also those outside of `folder`."""
+    """Stop the server of `folder` in immediate mode and delete all of its files, including those outside `folder`."""
     server = attach(folder)
     if server:
         server.stop("immediate")
@@ -163,7 +163,7 @@ def discard(folder: Path) -> None:
 
 
 class _PortTaken(Exception):
-    """Another process took the port between its selection and the bind."""
+    """Raised if another process took the port between its selection and the bind."""
 
 
 def _server(folder: Path, card: _Card, port: int) -> Server:
@@ -211,9 +211,9 @@ def write_secret(file: Path, secret: str) -> None:
 
 
 def _initdb(binaries: Binaries, place: Path, password: str) -> None:
-    """Create the data folder. initdb looks up the name of its user, which the server's own user does not have: it runs
-    as `nobody` in that user's group, whose members alone can enter `place` meanwhile (a process of another group
-    cannot trace it either: ptrace(2), "Ptrace access mode checking").
+    """Create the data folder. initdb looks up the name of its user, which the server's own user does not have, so it
+    runs as `nobody` in that user's group. Meanwhile only members of that group can enter `place`; a process of another
+    group cannot trace initdb either (ptrace(2), "Ptrace access mode checking").
     """
     password_file, data_dir, owner = place / "initdb.password", place / "data", placement.owner_of(place)
     write_secret(password_file, password)

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from slotkeeper.core.state.rows import EventRow
 
 _WORDS = {
-    "rows_source": ("rows at the source", ""),
+    "rows_source": ("rows in the source", ""),
     "rows_sink": ("rows in the sink", ""),
-    "changes_written": ("changes written at the source", ""),
+    "changes_written": ("changes written to the source", ""),
     "changes_applied": ("changes applied in the sink", ""),
     "changes_by_kind.insert": ("  rows inserted", ""),
     "changes_by_kind.update": ("  rows updated", ""),
     "changes_by_kind.delete": ("  rows deleted", ""),
     "changes_by_kind.key_change": ("  rows whose key changed", ""),
     "duplicates": ("applied more than once", ""),
-    "missing": ("missing in the sink", ""),
+    "missing": ("missing from the sink", ""),
     "different": ("rows that differ", ""),
     "dns": ("data nodes", ""),
     "snapshot_rows": ("rows in the snapshot", ""),
@@ -106,7 +106,7 @@ def _shown(value: object) -> str:
 
 
 def copy_rate(events: Iterable[EventRow], rows: int) -> float | None:
-    """Return the rows per second of a copy, measured between the job's events of its start and end; `events` are newest
+    """Return a copy's rows per second, measured between the job's events for its start and end; `events` are newest
     first.
     """
     at = {one.event: one.at for one in reversed(list(events))}

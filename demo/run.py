@@ -1,4 +1,4 @@
-"""The demo: an embedded warehouse (a stand-in for DWS) and a sink server, one real job, writers, and the verdict.
+"""Runs the demo: an embedded warehouse (a stand-in for DWS), a sink server, one real job, writers, and a verdict.
 
 The job is started by the same supervisor as a user's job.
 """
@@ -147,10 +147,10 @@ class Marking(SeenMarkers, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """Options of a demo; `rate`: changes per second, `seconds`: how long writers write.
+    """Options of a demo; `rate`: changes per second; `seconds`: run time of the writers.
 
-    `spark`: the job's Spark settings, its master and those of a standalone cluster. `sink_options` and `binlog_options`
-    override the demo's own. `small_disk`: the state folder is on its own disk.
+    `spark`: the job's Spark settings, including the master and the settings of a standalone cluster. `sink_options` and
+    `binlog_options` override the demo's own. `small_disk`: the state folder is on its own disk.
     """
 
     rows: int = ROWS
@@ -174,7 +174,7 @@ def configuration(
     """Return the text of the demo's configuration for these two servers.
 
     `source` is the stand-in's endpoint, or the configuration table of another kind of source, and `named` its name
-    there. `sink` is a PostgreSQL's endpoint, or the configuration tables of another kind of sink.
+    there. `sink` is the endpoint of a PostgreSQL server, or the configuration tables of another kind of sink.
     """
     sink_options = {"auto_flush_batch_size": 10_000, **options.sink_options}
     return _CONFIG.format(
@@ -198,7 +198,7 @@ def _keys(values: Mapping[str, object]) -> str:
 
 
 class Demo:
-    """One demo; `close` ends everything that it started, whatever its state."""
+    """One demo; `close` stops everything that it started, in any state."""
 
     note = "stand-in for the DWS binlog functions, not GaussDB(DWS)"
     """The source's description."""
@@ -213,7 +213,7 @@ class Demo:
     has_read_by = False
     """Whether the source's changes can be read in several ways."""
     one_lane = False
-    """Whether its source has one stream, whatever the number of DNs."""
+    """Whether the source has one stream, regardless of the number of DNs."""
 
     def __init__(self, options: DemoOptions, say: Callable[[str], None]) -> None:
         self.options = options
@@ -230,7 +230,7 @@ class Demo:
         self._janitor: _Janitor | None = None
         self.marker: Marking | None = None
         self.target = demo_sinks.KINDS[options.sink]()
-        """The target's sink; `sink` is the server of the progress rows, which can be the same."""
+        """The target's sink; `sink` is the server that stores the progress rows, which can be the same."""
         self.warehouse: Standin | None = None
         self.sink: Server | None = None
         self.loaded: Loaded | None = None
@@ -330,7 +330,7 @@ class Demo:
     # -- running -----------------------------------------------------------------------------------------------------
 
     def start_job(self) -> None:
-        """Start the job through its supervisor; wait until recording has started, while the job makes progress."""
+        """Start the job through its supervisor; as long as the job makes progress, wait until recording has started."""
         self._say("starting the job: supervisor, Spark driver, JVM")
         began = self._clock.monotonic()
         self._started(lambda: control.has_begun(self.view()))
@@ -338,7 +338,7 @@ class Demo:
         self.wait_for(lambda: self.recording() == self.options.dns)
 
     def go_on(self) -> None:
-        """Start a job that a user has stopped, and wait until the start is over."""
+        """Start a job that a user has stopped, and wait until the start has finished."""
         self._started(lambda: control.has_begun(self.view()))
 
     def _started(self, reached: Callable[[], bool]) -> None:
@@ -384,7 +384,7 @@ class Demo:
             self.marker.finish()
 
     def quiet_writers(self, seconds: float = 5.0) -> None:
-        """Stop the writers; one that waits for a lock ends once it has the lock."""
+        """Stop the writers; a writer that waits for a lock ends once it has the lock."""
         if self._writers is not None:
             for writer in self._writers.writers:
                 writer.stop()
@@ -398,7 +398,7 @@ class Demo:
         return observe(self.store, JOB)
 
     def written(self) -> int:
-        """Return the number of rows changed at the source so far."""
+        """Return the number of rows changed in the source so far."""
         return self._writers.changes if self._writers is not None else 0
 
     def latency(self) -> Latency | None:
@@ -406,7 +406,7 @@ class Demo:
         return self.marker.latency() if self.marker is not None else None
 
     def caught_up(self) -> bool:
-        """Whether the copy is done, and every lane has applied as many events as the ledger has."""
+        """Whether the copy is done, and every lane has applied as many events as the ledger contains."""
         return self.view().state is JobState.RUNNING and self.applied() == self.ledger()
 
     def wait_for(
@@ -414,8 +414,8 @@ class Demo:
     ) -> None:
         """Wait for a condition while the job makes progress, and show it.
 
-        `moved`: another value that changes with progress; then a heartbeat alone does not count as progress. Raises the
-        error of a failed job, or Unreachable after ten minutes without progress.
+        `moved`: another value that changes with progress; if it is given, a heartbeat alone does not count as progress.
+        Raises the error of a failed job, or Unreachable after ten minutes without progress.
         """
         waiting, pause = Waiting(self._say), threading.Event()
         while not condition():
@@ -425,7 +425,7 @@ class Demo:
             pause.wait(0.1)
 
     def wait_caught_up(self) -> None:
-        """Wait until everything is applied, as long as the applied part grows."""
+        """Wait until everything is applied, as long as the number of applied events grows."""
         what = "every change to be applied"
         self.wait_for(self.caught_up, lambda: (tuple(self.applied().items()), self.view().state), what)
 
@@ -436,12 +436,12 @@ class Demo:
             raise Refused(_COMMAND.sub("", f"the job is {view.state.value}: {view.reason}"))
 
     def sessions(self) -> list[str]:
-        """Return the commands that open a superuser session at each server."""
+        """Return the commands that open a superuser session on each server."""
         warehouse, _ = self._known()
         return [_psql(warehouse.server, warehouse.database), *self.sink_sessions()]
 
     def sink_sessions(self) -> list[str]:
-        """Return the commands that open a superuser session at the sink."""
+        """Return the commands that open a superuser session on the sink."""
         return [_psql(self._sink(), SINK_DATABASE)]
 
     def log_file(self) -> Path | None:
@@ -524,7 +524,8 @@ class Demo:
             self.store.close()
 
     def close(self, keeps: bool = False) -> None:
-        """End writers, job and servers, and delete all files; never raises for a process that has already exited.
+        """Stop the writers, the job and the servers, and delete all files; never raises for a process that has already
+        exited.
 
         `keeps`: configuration, state and logs remain, the servers' data do not.
         """
@@ -560,7 +561,7 @@ class Demo:
         return found
 
     def end_source(self) -> None:
-        """End a source that is not one of the PostgreSQL servers."""
+        """Stop a source that is not one of the PostgreSQL servers."""
 
     def _quiet_threads(self) -> None:
         if self._janitor is not None:
@@ -595,5 +596,5 @@ class _Janitor(threading.Thread):
                 continue  # the server is restarting: the next round purges
 
     def stop(self) -> None:
-        """Request the end; safe to call twice."""
+        """Ask the thread to end; safe to call twice."""
         self._stop_asked.set()

@@ -1,6 +1,6 @@
-"""The demos of this user that have not been ended: their folders and processes, and how to end them.
+"""Finds the demos of this user that have not ended, with their folders and processes, and ends them.
 
-A demo writes a note into the state folder that is used without a configuration; the note remains if the demo is killed
+A demo writes a note into the default state folder; the note remains if the demo is killed
 or kept. Processes are identified by the recorded identity, or by a server's own pid file, never by name.
 """
 
@@ -123,7 +123,7 @@ def end(note: Note) -> None:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Raise Refused unless the folder looks like a demo's: a note is a file that another program can have written."""
+    """Raise Refused unless the folder looks like a demo's, because another program may have written the note."""
     found = folder.lstat()
     if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and folder.name.startswith(PREFIX):
         return

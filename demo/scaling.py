@@ -23,7 +23,7 @@ def add_dn(
 ) -> int:
     """Add a DN and redistribute the rows over all DNs; return the sync point at which the rows moved.
 
-    `points`: the new DN has the points of every registered slot, at that sync point; else it has none. `wait` False
+    `points`: whether the new DN has the points of every registered slot, at that sync point, or none. `wait` False
     contradicts the DWS documentation: rows move past unread changes. Raises Refused if the wait timed out.
     """
     with warehouse.control() as cursor:

@@ -1,7 +1,7 @@
 """The demo's sinks by the value of `--sink`: the configuration of each, and how the demo reads it.
 
-Each has its progress rows in the embedded PostgreSQL; Doris is a stand-in that identifies itself as one. The sinks do
-not depend on the demo's source.
+The progress rows of every sink are in the embedded PostgreSQL; Doris is a stand-in that identifies itself as one. The
+sinks do not depend on the demo's source.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TARGET = "mart.orders"
 SINK = "mart"
 """The name of the demo's sink in its configuration, for any kind."""
 STORE = "rows"
-"""The name of the PostgreSQL that stores the progress rows of a sink without such rows."""
+"""The name of the PostgreSQL server that stores the progress rows of a sink that cannot store them itself."""
 
 _POSTGRES = """\
 [sinks.{name}]
@@ -64,7 +64,7 @@ def postgres_table(name: str, at: Endpoint) -> str:
 
 
 class Reader(Protocol):
-    """A thread that reports the markers that it reads at the sink."""
+    """A thread that reports the markers that it reads in the sink."""
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
@@ -72,7 +72,7 @@ class Reader(Protocol):
 
 
 class DemoSink(Protocol):
-    """A server as target; `note` describes it, `cannot_prove` lists what a run over it does not prove."""
+    """A server as target; `note` describes it, `cannot_prove` lists what a run against it does not prove."""
 
     note: str
     cannot_prove: Sequence[str]
@@ -89,10 +89,10 @@ class DemoSink(Protocol):
         """Compare the source's table with the target, row by row."""
 
     def reader(self, marker: SeenMarkers) -> Reader:
-        """Return a thread that reports markers at the target; not started."""
+        """Return a thread that reports markers in the target; not started."""
 
     def close(self) -> None:
-        """End the sink; safe to call twice, and before `prepare`."""
+        """Stop the sink; safe to call twice, and before `prepare`."""
 
 
 class PostgresTarget:
@@ -200,7 +200,7 @@ class PollingReader(threading.Thread):
         self._queries.close()
 
     def stop(self) -> None:
-        """Request the end; safe to call twice."""
+        """Ask the thread to end; safe to call twice."""
         self._stop_asked.set()
 
 

@@ -50,7 +50,7 @@ environment = "DEMO"
 
 
 class HologresDemo(Demo):
-    """A demo whose source is a stand-in for Hologres, read by SQL or by stream."""
+    """A demo whose source is a stand-in for Hologres, read with SQL or as a stream."""
 
     dialect = "hologres"
     begun = "position <> ''"
@@ -64,7 +64,7 @@ class HologresDemo(Demo):
         return f"stand-in for Hologres (read by {way}), not Hologres"
 
     def make_source(self) -> None:
-        """Create the source's table and load its rows; turn on its binlog after that."""
+        """Create the source's table and load its rows; then turn on its binlog."""
         made = self.warehouse = Hologres.install(self._servers[0], self.options.dns)
         self._opened.callback(made.close)
         self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} shards")
@@ -82,7 +82,7 @@ class HologresDemo(Demo):
 
 
 class HologresSlotDemo(HologresDemo):
-    """The same demo with a version before 2.1, whose server stores the position of a slot."""
+    """The same demo with a version before 2.1, whose server stores a slot's position."""
 
     dialect = "hologres_slot"
 
@@ -152,7 +152,7 @@ class MariaDemo(Demo):
         return self._maria
 
     def incident_source(self) -> MariaServer:
-        """Return the source of an incident of a MySQL source."""
+        """Return the source for an incident of a MySQL source."""
         return self._server()
 
     def written_down(self, sink: str) -> str:
@@ -184,7 +184,7 @@ class MariaDemo(Demo):
             yield tables.table
 
     def sessions(self) -> list[str]:
-        """Return the commands that open a superuser session at each server."""
+        """Return the commands that open a superuser session on each server."""
         server = self._server()
         client = f"mariadb --defaults-extra-file={server.client_file} -h {mariadb.HOST} -P {server.port} --skip-ssl"
         return [f"{SOURCE}: {client}", *self.sink_sessions()]

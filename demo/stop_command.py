@@ -22,7 +22,7 @@ def stop() -> None:
             diagnostics.note(f"stopping the demo in {note.folder}{exited}")
             running.end(note)
             output.line(f"stopped the demo in {note.folder}, its job and its two servers")
-        except SlotkeeperError as error:  # the other demos are still ended
+        except SlotkeeperError as error:  # continue with the other demos
             failed.append(error)
     if not found:
         output.line(NONE)

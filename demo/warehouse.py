@@ -1,4 +1,4 @@
-"""The stand-in for DWS in one database of an embedded server: install, create tables, set switches, cause faults.
+"""Installs the stand-in for DWS in a database of an embedded server, creates tables, sets switches, and causes faults.
 
 `SELECT dws.label()` identifies it as a stand-in, and `docs/delivery.md` lists what it cannot prove. The SQL is in
 `standin/`, numbered in the order of installation.
@@ -158,7 +158,7 @@ class Warehouse:
         self._set_control("down", name)
 
     def dn_hanging(self, name: str | None) -> None:
-        """Make calls at this DN wait until released (None) or until their statement_timeout; writers continue."""
+        """Make calls on this DN wait until released (None) or until their statement_timeout; writers continue."""
         self._set_control("hang", name)
 
     def node_elsewhere(self, name: str, answers: bool = False) -> None:
@@ -173,8 +173,8 @@ class Warehouse:
         self._set_control("partial", name, times)
 
     def note_readings(self, on: bool = True) -> None:
-        """Make the changes function materialize the whole requested range, whatever its caller's LIMIT, and
-        record it.
+        """Make the changes function materialize the whole requested range, regardless of its caller's LIMIT, and record
+        it.
         """
         with self.control() as cursor:
             cursor.execute("DELETE FROM dws.reading")
@@ -183,7 +183,7 @@ class Warehouse:
             cursor.execute("SELECT dws.build_reader(rel) FROM dws.tab")
 
     def readings(self) -> tuple[int, int, int]:
-        """Return, since `note_readings`: calls of the changes function, most points between its bounds, most
+        """Return three figures since `note_readings`: calls of the changes function, most points between bounds, most
         rows at once.
         """
         ((calls, widest, rows),) = self._rows("SELECT calls, widest, most_rows FROM dws.reading")
@@ -209,7 +209,7 @@ class Warehouse:
             cursor.execute("SELECT dws.purge_transactions()")
 
     def expire(self, table: str, slot: str) -> None:
-        """Let the TTL of a slot of `table` expire now: the next call of any kind clears its points."""
+        """Make the TTL of a slot of `table` expire now: the next call of any kind clears its points."""
         with self.control() as cursor:
             cursor.execute(
                 "UPDATE dws.slot s SET sync_timestamp = clock_timestamp() - (t.ttl_s + 1) * interval '1 second' "
@@ -218,7 +218,7 @@ class Warehouse:
             )
 
     def seed_order_fault(self, naive: bool) -> None:
-        """Seed a fault for tests of the tests: sync points in the order of writing, which loses rows."""
+        """Seed a fault that the tests must detect: sync points in the order of writing, which loses rows."""
         with self.control() as cursor:
             cursor.execute("SELECT dws.order_points(%s)", (naive,))
 

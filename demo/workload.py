@@ -126,7 +126,7 @@ def _bulk_one(statements: Statements, cursor: pg.Cursor, verb: str, first: int, 
 
 
 def _book(cursor: pg.Cursor, writer: str, tally: Tally) -> None:
-    """Record the changes under the transaction's own number: bulk changes keep no counter between calls."""
+    """Record the changes under the transaction's own number, because bulk changes keep no counter between calls."""
     cursor.execute("SELECT txid_current()")
     ledger.write(cursor, writer, int(cursor.fetchall()[0][0]), tally)
 

@@ -77,7 +77,7 @@ class WriterStats:
 
 
 class Line:
-    """One session at the source, which is reopened when it is lost, until `stop` is set."""
+    """One session on the source, which is reopened when it is lost, until `stop` is set."""
 
     def __init__(self, connect: Connect, stop: threading.Event) -> None:
         self._connect = connect
@@ -135,7 +135,7 @@ def gone(error: pg.DriverError) -> bool:
 
 
 class Loop(threading.Thread):
-    """A thread that works over one session until it is stopped; `finish` raises an error that ended the thread
+    """A thread that works with one session until it is stopped; `finish` raises an error that ended the thread
     early.
     """
 
@@ -147,7 +147,7 @@ class Loop(threading.Thread):
         self.error: BaseException | None = None
 
     def stop(self) -> None:
-        """Request the thread to end after its current work; safe to call twice, and before start."""
+        """Ask the thread to end after its current work; safe to call twice, and before start."""
         self._stop_asked.set()
 
     def finish(self, seconds: float = 30.0) -> None:
@@ -225,7 +225,7 @@ class Writer(Loop):
         return True
 
     def _ready(self) -> pg.Connection | None:
-        """Return a session after the initial queries; wait if the server goes away meanwhile. None once stopped."""
+        """Return a session after the initial queries, or None once stopped; wait if the server goes away in between."""
         while True:
             connection = self._line.open()
             if connection is None or self._statements is not None:

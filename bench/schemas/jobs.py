@@ -112,7 +112,7 @@ _OF_LOCKS: dict[str, Schema] = {
         "the result of ending a session",
         {
             "server": text("sink or source, and its name in the configuration"),
-            "pid": {"type": "integer", "description": "its pid at the server"},
+            "pid": {"type": "integer", "description": "its pid on the server"},
             "began": text("when it started, to the microsecond (RFC 3339, UTC)"),
             "user": maybe(text("its login"), "hidden from this login"),
             "application": maybe(text("its application name"), "hidden from this login"),
@@ -139,7 +139,7 @@ _SEEN: dict[str, Schema] = {
     "tables": listed("the tables of a running job with several tables", record(TableReport)),
     "queries": listed(
         "the DataFrame queries that read its slots, if the job was never started on this host",
-        thing("a query", {"table": text("schema.table at the source"), **fields_of(QuerySeen)}),
+        thing("a query", {"table": text("schema.table in the source"), **fields_of(QuerySeen)}),
     ),
 }
 _JOB_SEEN = thing("a job, as seen from this host", _SEEN)
@@ -147,9 +147,9 @@ _TABLE_SEEN = thing(
     "one table of a job, if --table is given",
     {
         "job": _JOB,
-        "table": text("schema.table at the source"),
+        "table": text("schema.table in the source"),
         "state": _STATE,
-        "target": text("schema.table at the sink"),
+        "target": text("schema.table in the sink"),
         "reason": REASON,
         "trouble": TROUBLE,
         "safe": SAFE,
@@ -179,8 +179,8 @@ _KEYS = thing(
     },
 )
 _FIGURES: dict[str, Schema] = {
-    "rows_source": whole("rows at the source"),
-    "rows_sink": whole("rows at the sink"),
+    "rows_source": whole("rows in the source"),
+    "rows_sink": whole("rows in the sink"),
     "ranges": whole("the number of compared key ranges"),
     "missing": _KEYS,
     "extra": _KEYS,
@@ -202,8 +202,8 @@ _COMPARED: dict[str, Schema] = {
 _CHANNEL = thing(
     "one table of the job and its target",
     {
-        "from": text("schema.table at the source"),
-        "into": text("schema.table at the sink"),
+        "from": text("schema.table in the source"),
+        "into": text("schema.table in the sink"),
         "verdict": _VERDICT,
         "equal": flag("true if the verdict is equal"),
         **_FIGURES,
@@ -244,7 +244,9 @@ _STATUS = thing(
 )
 
 _OF_JOBS: dict[str, Schema] = {
-    "jobs list": listed("the jobs that were started on this host, then the configured jobs that never were", _LISTED),
+    "jobs list": listed(
+        "the jobs that were started on this host, followed by configured jobs that were never started here", _LISTED
+    ),
     "jobs show": thing(
         "one job with its driver's last report, or with the reports of the DataFrame queries that read its slots",
         {
@@ -264,7 +266,7 @@ _OF_JOBS: dict[str, Schema] = {
         "the result of a requested retry",
         {
             "job": _JOB,
-            "table": maybe(text("schema.table at the source"), "the whole job"),
+            "table": maybe(text("schema.table in the source"), "the whole job"),
             "answered": flag("true if the command waited for the job, and the job answered"),
             "tried": listed("lanes, or a start, a copy or a driver, that are retried now", text("a lane")),
             "polled": listed("lanes whose source is polled now", text("a lane")),

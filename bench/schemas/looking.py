@@ -86,23 +86,23 @@ _VERDICT = thing(
         "why": maybe(text("the differences, in one sentence"), "the tables are equal"),
         "log": _LOG_OF_DEMO,
         "verified": flag("true if both tables are equal and every change was applied exactly once"),
-        "rows_source": whole("rows at the source"),
-        "rows_sink": whole("rows at the sink"),
+        "rows_source": whole("rows in the source"),
+        "rows_sink": whole("rows in the sink"),
         "changes_written": whole("events that the writers recorded"),
         "changes_applied": whole("events according to the sink's progress rows"),
         "changes_by_kind": thing(
-            "rows changed at the source, by kind of change",
+            "rows changed in the source, by kind of change",
             {name: whole("rows") for name in ("insert", "update", "delete", "key_change")},
         ),
-        "duplicates": whole("events applied more than once, and extra rows at the sink"),
-        "missing": whole("events not applied, and rows missing at the sink"),
+        "duplicates": whole("events applied more than once, and extra rows in the sink"),
+        "missing": whole("events not applied, and rows missing from the sink"),
         "different": whole("rows with different values"),
         "dns": whole("data nodes"),
         "snapshot_rows": whole("rows in the source table before the job started"),
         "snapshot_rows_per_s": maybe(number("rows copied per second"), "the copy had not finished"),
         "stream_rows_per_s": number("events applied per second while the writers were running"),
         "latency_ms": thing(
-            "time from a commit at the source until it is visible at the sink",
+            "time from a commit in the source until it is visible in the sink",
             {name: maybe(number("milliseconds")) for name in ("p50", "p99")},
         ),
         "spark": thing(
@@ -134,7 +134,7 @@ _INCIDENT: dict[str, Schema] = {
 _PLAYED = thing(
     "the result of a rehearsed incident",
     {
-        "ok": flag("true if the whole incident went as the runbook describes"),
+        "ok": flag("true if the whole incident went as described in the runbook"),
         "log": _LOG_OF_DEMO,
         "incident": text("its name"),
         "t0": maybe(moment("when it started"), "it did not start"),
@@ -177,7 +177,7 @@ _OF_LOOKING: dict[str, Schema] = {
             "accepted": whole("lines without a hash that `audit accept` has recorded"),
             "damaged": listed("lines that cannot be parsed", text("file and line number")),
             "sinks": listed(
-                "the comparison with the hashes stored at each sink",
+                "the comparison with the hashes stored in each sink",
                 thing(
                     "a sink",
                     {
@@ -234,7 +234,7 @@ _OF_LOOKING: dict[str, Schema] = {
     "config check": thing(
         "the result of checking the configuration",
         {
-            "ok": flag("true if no job is rejected"),
+            "ok": flag("true if every job is valid"),
             "path": text("the path of the configuration file"),
             "sources": listed("the names of the sources", text("a name")),
             "sinks": listed("the names of the sinks", text("a name")),

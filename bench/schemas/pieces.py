@@ -24,7 +24,7 @@ def text(about: str) -> Schema:
 
 
 def word(about: str, *values: str | None) -> Schema:
-    """One of these strings; None among them is null."""
+    """One of these strings; None among them represents null."""
     return {"enum": list(values), "description": about}
 
 

@@ -101,7 +101,7 @@ def _scalar(hint: type, said: str, marks: tuple[object, ...]) -> Schema:
 
 
 def _plain(said: str) -> str:
-    """Return a text with its first letter in lower case, unless it starts with an acronym, and without its full stop.
+    """Return text with its first letter in lower case, unless it starts with an acronym, and without its full stop.
 
     >>> _plain("The lanes that wait."), _plain("GTIDs that are done")
     ('the lanes that wait', 'GTIDs that are done')

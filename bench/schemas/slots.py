@@ -31,10 +31,10 @@ from slotkeeper.core.slots.preflight import Action, MayBegin
 from slotkeeper.core.slots.status import KnownBy
 
 _SOURCE = text("the source's name")
-_TABLE = text("schema.table at the source")
+_TABLE = text("schema.table in the source")
 _SLOT = text("the slot's name")
 _OWNER = maybe(text("the configured job that owns it"), "no configured job")
-_EXISTS = maybe(flag("true if the slot exists at the server"))
+_EXISTS = maybe(flag("true if the slot exists on the server"))
 _UNREAD = maybe(whole("unread rows"), "they cannot be counted")
 _SEVERITY = maybe(word_of("how close the slot is to expiry", Severity))
 _EXPIRES = maybe(moment("when the slot expires unless it is confirmed"))
@@ -79,7 +79,7 @@ _PURGE = thing(
     {
         "after_seconds": maybe(whole("the age at which a file can be purged, seconds; 0: no limit")),
         "setting": text("the server's variable for that age"),
-        "oldest_file": text("the oldest binlog file at the server"),
+        "oldest_file": text("the oldest binlog file on the server"),
         "needed_file": maybe(text("the oldest binlog file that the slot needs")),
         "needed_is_there": maybe(flag("true if the server still has that file")),
         "purged_from": maybe(moment("when the server can first purge that file"), "never, or unknown"),
@@ -112,7 +112,7 @@ _RETAINED = thing(
     {
         "ttl_seconds": maybe(whole("the TTL: how long a slot can remain without a registration, seconds")),
         "ttl_is_default": flag("true if the table does not set it: the documented default"),
-        "ttl_by_record": flag("true if records expire by their age, not the slot"),
+        "ttl_by_record": flag("true if records, not the slot, expire by age"),
         "consume_timeout_seconds": maybe(whole("how long DDL waits for readers, seconds")),
         "now": maybe(moment("the time by the server's clock")),
         "oldest_readers": by_name("by DN, the slot that is furthest back", maybe(_SLOT)),
@@ -333,13 +333,13 @@ _ROW = thing(
             "the lane",
             {
                 "source": text("the source's name"),
-                "source_table": text("schema.table at the source"),
+                "source_table": text("schema.table in the source"),
                 "slot": text("the slot's name"),
                 "shard": text("the DN's name"),
             },
         ),
         "node_id": whole("the DN's number, often negative", None),
-        "target": text("schema.table at the sink"),
+        "target": text("schema.table in the sink"),
         "position": POSITION,
         "epoch": whole("the epoch of the row"),
         "changes": whole("total number of events read"),
@@ -400,7 +400,7 @@ _RESET_PLAN = thing(
         "id": text("its ID, a hash of its content"),
         "dialect": text("the source's kind"),
         "source": text("the source's name"),
-        "table": text("schema.table at the source"),
+        "table": text("schema.table in the source"),
         "slot": text("the slot's name"),
         "job": text("the job that owns it"),
         "goal": thing(
@@ -442,7 +442,7 @@ _RESET_PLAN = thing(
                     "way": text("how it treats the target's existing rows"),
                     "cleared": flag("true if the slot has no point left although its table is the same"),
                     "fate": word_of("the effect on the number of the target's rows", Fate),
-                    "truncated": flag("true if a TRUNCATE at the source is likely"),
+                    "truncated": flag("true if a TRUNCATE in the source is likely"),
                     "text": text("a description"),
                 },
             ),
@@ -484,7 +484,7 @@ _OF_RESETS: dict[str, Schema] = {
     "slots history": thing(
         "the resets of a slot",
         {
-            "table": text("schema.table at the source"),
+            "table": text("schema.table in the source"),
             "slot": text("the slot's name"),
             "resets": listed(
                 "the resets, the newest first",

@@ -1,7 +1,7 @@
-"""Run one command for the console in a session of its own, and record how it ended.
+"""Run one command for the console in its own session, and record how it ended.
 
 `python -m slotkeeper.console.actions.child FOLDER ID WORD...`: the command survives if the console is killed or its
-connection drops. This process's stdout and stderr are the files that store the command's output. The command is
+connection drops. The stdout and stderr of this process are the files that store the command's output. The command is
 started before anything else is imported, because a user is waiting for its result.
 """
 
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _note(folder: str, id: str, pid: int | None, code: int | None = None) -> None:
-    """Record the processes of this child and of its command; at the end, record the time and the exit code."""
+    """Record the processes of this child and its command; at the end, record the time and the exit code."""
     from slotkeeper.console.actions.runner import Records
     from slotkeeper.core.clock import SystemClock
     from slotkeeper.core.errors import SlotkeeperError

@@ -1,7 +1,7 @@
 """The confirmations and the command line of an action: as arguments for a child process, or as text to copy. Pure.
 
-Typed text is passed as `--name=value`, so that it is never parsed as an option. The core decides: the dry run of a
-slot command reports the confirmations it requires (`to_type`), and `slotkeeper.core.slots.change` and
+Typed text is passed as `--name=value`, so that it is never parsed as an option. The core decides which confirmations
+are required: the dry run of a slot command reports them (`to_type`), and `slotkeeper.core.slots.change` and
 `slotkeeper.core.slots.reset_apply` check them again.
 """
 
@@ -20,8 +20,8 @@ from slotkeeper.core.domain.text import safe
 class Part(Enum):
     """A field to be typed. The values are the labels of the fields.
 
-    `option` passes the text to a command, and `placeholder` replaces it until it is typed. The number of jobs and a
-    pid are not passed to any command. One table of a job does not have to be typed.
+    `option` passes the text to a command, and `placeholder` stands in for the text until it is typed. The number of
+    jobs and a pid are not passed to any command. The name of a job's table does not have to be typed.
     """
 
     REASON = "Reason", "--reason", "REASON"
@@ -61,7 +61,7 @@ class Want:
 
 
 def slot_wants(to_type: Mapping[str, object]) -> tuple[Want, ...]:
-    """Return the confirmations that the dry run of a slot command requires, in the order of typing.
+    """Return the confirmations that the dry run of a slot command requires, in typing order.
 
     >>> [want.part.value for want in slot_wants({"confirm": "s", "confirm_table": None, "rows": "7"})]
     ['Reason', 'Name', 'Rows']
@@ -77,7 +77,8 @@ def slot_wants(to_type: Mapping[str, object]) -> tuple[Want, ...]:
 def job_wants(jobs: Sequence[str], final: bool = False) -> tuple[Want, ...]:
     """Return the confirmations for a command on jobs.
 
-    One job needs a key only, several need their number, and a final command needs a reason and the job's name.
+    One job requires only a key, several jobs require their number, and a final command requires a reason and the job's
+    name.
 
     >>> job_wants(["a"]), [want.answer for want in job_wants(["a", "b"])], len(job_wants(["a"], final=True))
     ((), ['2'], 2)
@@ -95,7 +96,7 @@ def consent_wants(job: str) -> tuple[Want, ...]:
 def entry_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
     """Return the confirmations for a command on quarantined rows.
 
-    A replay needs a key only. A discard needs a reason, the job's name and the number of entries.
+    A replay requires only a key. A discard requires a reason, the job's name and the number of entries.
 
     >>> entry_wants("a", 3), [want.answer for want in entry_wants("a", 3, final=True)]
     ((), ['', 'a', '3'])
@@ -114,14 +115,14 @@ def session_wants(pid: int) -> tuple[Want, ...]:
 def session_words(origin: Origin, server: tuple[str, str], pid: int, began: float, reason: str) -> tuple[str, ...]:
     """Return the arguments of the command that ends a session.
 
-    `began` identifies the session if its pid is reused. `server` is "sink" or "source", and its name.
+    `began` identifies the session if its pid is reused. `server` is "sink" or "source", followed by the server's name.
     """
     said = (f"--began={moment(began)}", f"--{server[0]}={server[1]}", f"--reason={reason}")
     return (*origin.shared, "locks", "end", "--json", *said, str(pid))
 
 
 def missing(wants: Sequence[Want], typed: Mapping[Part, str]) -> list[Want]:
-    """Return the confirmations that are not typed correctly yet."""
+    """Return the confirmations that have not been typed correctly yet."""
     return [want for want in wants if not want.met(typed.get(want.part, ""))]
 
 
@@ -142,7 +143,7 @@ PROGRAM = "slotkeeper"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The configuration file of the console; without one, its state folder."""
+    """The console's configuration file or, if there is none, its state folder."""
 
     config: str = ""
     state_dir: str = ""
@@ -164,7 +165,7 @@ class Place:
 
     @property
     def text(self) -> str:
-        """The slot as the screens show it."""
+        """The slot as displayed on screens."""
         return f"{self.table}/{self.slot}"
 
 
@@ -197,7 +198,7 @@ ON_EXISTING = ("", "replace", "merge")
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """A slot command: its verb and slot, for a reset its destination, for an undo its backup."""
+    """A slot command: its verb and slot, the destination of a reset, and the backup of an undo."""
 
     verb: SlotVerb
     place: Place
@@ -256,7 +257,7 @@ def slot_words(origin: Origin, doing: Doing, typed: Typed | None = None) -> tupl
 
 
 def with_placeholders(wants: Sequence[Want], typed: Mapping[Part, str]) -> dict[Part, str]:
-    """Return the typed text of each correct confirmation, and a placeholder for each of the others."""
+    """Return the typed text of each correct confirmation, and a placeholder for every other confirmation."""
     return {
         want.part: typed[want.part] if want.met(typed.get(want.part, "")) else want.part.placeholder
         for want in wants
@@ -265,7 +266,7 @@ def with_placeholders(wants: Sequence[Want], typed: Mapping[Part, str]) -> dict[
 
 
 def shell_text(words: Sequence[str]) -> str:
-    """Return the command line as a user types it into a shell, without `--json`.
+    """Return the command line as a user would type it into a shell, without `--json`.
 
     >>> shell_text(["jobs", "cancel", "--json", "--reason=no more", "orders_rt"])
     "slotkeeper jobs cancel --reason='no more' orders_rt"
@@ -279,5 +280,5 @@ def _quoted(word: str) -> str:
 
 
 def _names(*names: str) -> tuple[str, ...]:
-    """Return the names, after `--` if one of them starts with a dash."""
+    """Return the names, preceded by `--` if one of them starts with a dash."""
     return ("--", *names) if any(name.startswith("-") for name in names) else names

@@ -1,4 +1,4 @@
-"""The menus for jobs, slots and quarantined rows: actions with keys, and why some are unavailable. Pure."""
+"""The menus for jobs, slots and quarantined rows: actions with their keys, or why they are unavailable. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slotkeeper.core.errors import TroubleName
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a menu. `why_not` is the reason if it is unavailable; `warns` is a warning about an available one."""
+    """One line of a menu. `why_not` is the reason if it is unavailable; `warns` is a warning if it is available."""
 
     key: str
     what: str
@@ -109,7 +109,7 @@ NO_POSITION = "the copy has not started: no position to move"
 _ONLY_COPY = frozenset(
     one.value for one in (TroubleName.TARGET_CHANGED, TroubleName.SCHEMA_CHANGED, TroubleName.TOPOLOGY_CHANGED)
 )
-"""The failures after which a snapshot is safe, whatever has changed in between."""
+"""The failures after which a snapshot is always safe, whatever has changed in the meantime."""
 
 
 def reset_targets(lost: bool, job: JobFacts | None) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""The result of an action: requested and observed state, per DN, and the next step; never just "success". Pure.
+"""The result of an action: requested and observed state per DN, and the next step; never just "success". Pure.
 
 All command output is passed through `safe()` here.
 """
@@ -83,7 +83,7 @@ def complaint(err: str) -> tuple[str, str]:
 
 
 def how_far(key: str, said: Said, job: JobFacts | None, ascii_only: bool) -> Lines:
-    """Return the progress bar of a long action: as reported by the command, otherwise that of its job's copy."""
+    """Return the progress bar of a long action, as reported by the command, or else for the copy of its job."""
     found = newest(said.err) or (copy_of(job) or catching_up(job) if job is not None else None)
     if found is None:
         return []
@@ -106,9 +106,9 @@ def reset_steps(said: Said, ascii_only: bool) -> Lines:
 
 
 def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, now: datetime) -> Lines:
-    """Compare the requested with the observed state of one job.
+    """Compare the requested state of a job with its observed state.
 
-    The observed state comes from the command once it has ended; until then from the store.
+    The observed state comes from the store until the command has ended, then from the command.
     """
     name, wanted = safe(action.record.key, 60), verb.does.requested
     found = parsed(said.out)
@@ -140,7 +140,7 @@ def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, n
 
 
 def slot_lines(action: Action, said: Said, now: datetime) -> Lines:
-    """Describe how a slot command ended, per DN as the command observed it afterwards.
+    """Describe how a slot command ended, with the state of each DN as the command observed it afterwards.
 
     The answers of a preflight are shown as soon as they are written, because no change follows them.
     """
@@ -175,12 +175,12 @@ def way_back(said: Said) -> str:
 
 
 def starts_alone(said: Said) -> bool:
-    """Return whether the reset was of one table of a running job, which starts the table again automatically."""
+    """Return whether the reset was for one table of a running job, which starts the table again automatically."""
     return bool((parsed(said.out) or {}).get("start"))
 
 
 def verified_lines(action: Action, said: Said, now: datetime) -> Lines:
-    """Describe a comparison, table by table: row counts at source and sink, and the first keys that differ."""
+    """Describe a comparison, table by table: row counts in source and sink, and the first keys that differ."""
     level, text = verdict(action, said, now)
     found = parsed(said.out) or {}
     if not action.over or "verdict" not in found:
@@ -196,7 +196,7 @@ def _verdict_level(verdict: object) -> Level:
 
 
 def _compared(one: Mapping[str, Any], table: str) -> Lines:
-    rows = f"{one['rows_source']:,} rows at the source, {one['rows_sink']:,} at the sink"
+    rows = f"{one['rows_source']:,} rows in the source, {one['rows_sink']:,} in the sink"
     lines: Lines = [(_verdict_level(one["verdict"]), f"{table}{rows}, {one['seconds']:.1f} s")]
     for kind in _KINDS:
         keys = one[kind]["keys"][:_NAMED]
@@ -208,7 +208,7 @@ def _compared(one: Mapping[str, Any], table: str) -> Lines:
 
 
 def outcome_lines(action: Action, said: Said, now: datetime) -> Lines:
-    """Describe how a command on quarantined rows ended: rows that are still rejected first, then the others."""
+    """Describe how a command on quarantined rows ended: first the rows that are still rejected, then the others."""
     level, text = verdict(action, said, now)
     if not action.over or action.stage is Stage.GONE:
         return [(level, text)]
@@ -251,7 +251,7 @@ def _summed(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _verdicts(found: Mapping[str, Any]) -> Lines:
-    """Return the answers of a preflight, what a drain would require, and its notes."""
+    """Return the answers of a preflight, the requirements of a drain, and the notes."""
     levels = {"yes": Level.FINE, "no": Level.WARNING}
     lines: Lines = [
         (

@@ -1,6 +1,6 @@
-"""A user's own commands and contexts, as declared in `console.toml`, and the reason for each part that is not used.
+"""A user's own commands and contexts, as declared in `console.toml`, with a reason for each part that is not used.
 
-The file runs programs, so only its owner can have access to it (`slotkeeper.core.ownership.read_private`). An
+Because the file runs programs, only its owner may have access to it (`slotkeeper.core.ownership.read_private`). An
 argument list runs without a shell. The values of a row are passed in the environment and never in an argument.
 """
 
@@ -20,7 +20,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import SlotkeeperError
 
 FILE = "console.toml"
-"""Repeated in `slotkeeper.console.tui.services`, because the first frame is drawn before this module is loaded."""
+"""Also defined in `slotkeeper.console.tui.services`, because the first frame is drawn before this module is loaded."""
 MOST = 65_536
 MOST_COMMANDS, MOST_WORDS, MOST_WORD = 50, 50, 4_096
 ROW = ("JOB", "TABLE", "SLOT", "DN")
@@ -33,7 +33,7 @@ _TERMINALS = {"ctrl+c", "ctrl+h", "ctrl+i", "ctrl+j", "ctrl+m", "ctrl+q", "ctrl+
 
 @dataclass(frozen=True, slots=True)
 class OwnCommand:
-    """A command of the user: a name, a key ("" if none) and an argument list."""
+    """A user's own command: a name, a key ("" if there is none) and an argument list."""
 
     name: str
     key: str
@@ -52,7 +52,7 @@ class OwnCommand:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A configuration, or a state folder without one, that another console can open."""
+    """A configuration, or a state folder without a configuration, that another console can open."""
 
     name: str
     config: Path | None = None
@@ -68,7 +68,7 @@ class Own:
     faults: tuple[str, ...] = ()
 
     def command(self, name: str) -> OwnCommand | None:
-        """Return the command with that name; None if there is none."""
+        """Return the command with that name; None if there is no such command."""
         return next((one for one in self.commands if one.name == name), None)
 
 
@@ -80,7 +80,7 @@ class _Reading:
 
 
 def read(path: Path, taken: Mapping[str, str] | None = None) -> Own:
-    """Read a file; empty if it does not exist. `taken` maps each key of the console to its action."""
+    """Read a file; the result is empty if it does not exist. `taken` maps each key of the console to its action."""
     try:
         raw = ownership.read_private(path, FILE, MOST + 1)
     except (FileNotFoundError, NotADirectoryError):
@@ -100,7 +100,7 @@ def read_text(raw: bytes, taken: Mapping[str, str]) -> Own:
         found = tomllib.loads(raw.decode("utf-8"))
     except RecursionError:
         return Own(faults=(f"not used: {FILE} is nested too deeply",))
-    except ValueError as error:  # from TOML, or from decoding UTF-8
+    except ValueError as error:  # from parsing TOML or decoding UTF-8
         return Own(faults=(f"not used: {FILE}: {safe(error, 120)}",))
     reading = _Reading()
     reading.faults += [f"{FILE}: unknown key {safe(key, 40)}" for key in found if key not in ("command", "contexts")]

@@ -1,9 +1,10 @@
-"""Run one own command for the console: without a shell, in a session of its own, with two lines in the audit.
+"""Run one of the user's own commands for the console: without a shell, in its own session, with two audit lines.
 
-`python -m slotkeeper.console.actions.own_child FOLDER FILE NAME MARK REASON KEY=VALUE...`. The file is read again by
-the same rules. If the argument list does not match MARK, the hash of the list that was shown, it does not run. The
-program's output is passed on up to a limit, so that it cannot fill the disk. SIGINT or SIGTERM ends the program and
-the processes it started in its session: first with SIGTERM, after some seconds with SIGKILL.
+`python -m slotkeeper.console.actions.own_child FOLDER FILE NAME MARK REASON KEY=VALUE...`. The file is read again
+according to the same rules. If the argument list does not match MARK, the hash of the list that was shown, the command
+does not run. The program's output is passed on up to a limit, so that it cannot fill the disk. After SIGINT or SIGTERM,
+the program and the processes that it started in its session are ended, first with SIGTERM and after a few seconds with
+SIGKILL.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from slotkeeper.core.state.folder import StateFolder
 ACTION = "own command"
 REFUSED, INTERRUPTED, NOT_STARTED = 3, 130, 127
 MOST_WRITTEN = 300_000
-"""Bytes of a program's output that are retained."""
+"""The maximum number of bytes of a program's output to retain."""
 GRACE_SECONDS = 5.0
 _TWICE = 2
 QUIET_SECONDS = 0.5
-"""Seconds for which output is still read after the program has ended: a process it started can hold its output open."""
+"""Seconds for which output is still read after the program has ended, because its child processes can hold it open."""
 
 
 _signals: list[int] = []
-"""Signals received. They are checked at points where the program can be ended, never during a write to the audit."""
+"""Signals received. They are checked when the program can be ended, never during a write to the audit."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,7 +81,7 @@ def program_of(word: str, path: str) -> str:
 
 
 def environment(row: Mapping[str, str]) -> dict[str, str]:
-    """Return the console's environment without secrets of a configuration, with the row's values added or replaced."""
+    """Return the console's environment without secrets from a configuration, with the row's values set."""
     return {**handover.environment(), **{key: row.get(key, "") for key in ROW}}
 
 
@@ -132,7 +133,7 @@ def _passed_on(child: subprocess.Popen[bytes]) -> int:
 
 
 def _is_over(child: subprocess.Popen[bytes]) -> bool:
-    """Return whether the program has ended. The kernel does not reuse its pid until its status is read."""
+    """Return whether the program has ended. The kernel does not reuse its pid until the exit status is read."""
     return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 

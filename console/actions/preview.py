@@ -1,4 +1,4 @@
-"""A plan and its lines, the same in the shell and on screens: per DN from, to and rows; then effects, checks and SQL.
+"""A plan and its lines, identical in the shell and on screens: from, to and rows per DN, then effects, checks and SQL.
 
 Pure. All output of a child process is passed through `safe()` here.
 """
@@ -38,7 +38,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class LaneLine:
-    """One DN. Its `number` of rows are `lost` to the reader, or read again."""
+    """One DN. Its `number` of rows is lost to the reader if `lost`, otherwise read again."""
 
     dn: str
     before: str
@@ -49,7 +49,7 @@ class LaneLine:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Its table cells, in the order of `HEADS`."""
+        """The DN's table cells, in the order of `HEADS`."""
         return self.dn, self.before, self.after, self.number, self.oldest
 
 
@@ -64,7 +64,7 @@ class CheckLine:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A plan as shown. `plan` is "" and `expires` None if the command makes a new plan when it executes."""
+    """A plan as displayed. `plan` is "" and `expires` None if the command makes a new plan when it executes."""
 
     title: str
     what: str
@@ -83,11 +83,11 @@ class Preview:
     plan: str = ""
     expires: datetime | None = None
     warns: bool = False
-    """Whether its first effect is a loss."""
+    """Whether the plan's first effect is a loss."""
     columns: tuple[str, ...] = ()
     """The columns of source and target, if a copy will use them or they have changed."""
     copies: str = ""
-    """The rows and time of the copy at the next start; "" if the reset requires no copy."""
+    """The number of rows and the duration of the copy at the next start; "" if the reset requires no copy."""
 
     @property
     def failed(self) -> list[CheckLine]:
@@ -96,7 +96,7 @@ class Preview:
 
     @property
     def takes_no_copy(self) -> bool:
-        """Whether a snapshot's target has rows, and neither reset nor configuration says how to treat them."""
+        """Whether a snapshot's target has rows, but neither reset nor configuration specifies how to treat them."""
         return any(one.name == TAKES_COPY for one in self.failed)
 
     def expired(self, now: datetime) -> bool:
@@ -104,9 +104,9 @@ class Preview:
         return self.expires is not None and now >= self.expires
 
     def sections(self, full: bool) -> list[Section]:
-        """Return the sections of the plan besides its lanes. The short form omits the SQL and the checks' findings.
+        """Return the sections of the plan except its lanes. The short form omits the SQL and the checks' findings.
 
-        If a check fails, the effects of the plan are not shown: they would suggest that it can be executed.
+        If a check fails, the plan's effects are not shown, because they would suggest that it can be executed.
         """
         checks = tuple((_LEVELS[one.ok], PASSED[one.ok], _sentence(one)) for one in self.checks)
         passed = sum(one.ok is True for one in self.checks)
@@ -158,7 +158,7 @@ def _sentence(one: CheckLine) -> str:
 
 
 def _labelled(label: str, texts: Sequence[str], first: Level = Level.FINE) -> list[tuple[Level, str, str]]:
-    """Return the texts under one label, which only the first line shows."""
+    """Return the texts under one label, which is shown only on the first line."""
     return [(Level.FINE if place else first, "" if place else label, each) for place, each in enumerate(texts)]
 
 
@@ -203,12 +203,12 @@ def _safer(plan: ResetPlan, skips: bool) -> str:
 
 
 def _fewer(plan: ResetPlan) -> bool:
-    """Return whether the source has fewer rows than the target by a number that the plan warns of."""
+    """Return whether the source has so few rows compared with the target that the plan warns about it."""
     return plan.at_stake > 0 or (plan.rows is not None and plan.rows.truncated)
 
 
 def _worst_first(move: Move) -> tuple[int, int]:
-    """Sort by the number of skipped rows, then by the rows read again; otherwise in the order of the plan."""
+    """Return the sort key: most skipped rows first, then most rows read again, then the order of the plan."""
     return -move.skipped.total, -move.read_again.total
 
 
@@ -216,7 +216,7 @@ def _move(move: Move) -> LaneLine:
     count, word = (move.skipped, "skipped") if move.skips else (move.read_again, "again")
     number = f"{'' if count.whole else '>= '}{count.total:,} {word}" if count.total or not count.whole else "0"
     if move.to.position is None or move.seen.lost:
-        number = "-"  # a copy is not counted by lane, and rows of a lost slot are not counted
+        number = "-"  # a copy has no counts by lane, and rows of a lost slot are not counted
     oldest = UNKNOWN if count.oldest is None and count.total else str(count.oldest or "-")
     if count.oldest_us:
         oldest = f"{datetime.fromtimestamp(count.oldest_us / 1_000_000, timezone.utc):%m-%d %H:%M:%SZ}"
@@ -296,7 +296,7 @@ def _said(text: object) -> str:
 
 
 def valid(plan: Preview, now: datetime) -> str:
-    """Return the plan's id and its remaining validity."""
+    """Return the plan's id and how long it remains valid."""
     if plan.expires is None:
         return "planned again at execution"
     left = (plan.expires - now).total_seconds()
@@ -310,7 +310,7 @@ def ending(place: Place) -> Preview:
         what=f"{safe(place.slot, 120)} of {safe(place.table, 200)} on {safe(place.source, 80)}",
         owner="its job cannot start until this is done",
         lanes=(),
-        effects=("finishes the reset where its rows were written, otherwise rolls it back",),
+        effects=("finishes the reset if its rows were written, otherwise rolls it back",),
         impact=("uses the plan and the backup from the start of the reset",),
         undo="unchanged: with the backup of that reset",
         safer="none: a reset must not stay incomplete",

@@ -1,6 +1,6 @@
-"""A started action, as values and as text: its user, command, processes, progress and result. Pure.
+"""A started action as values and as text: its user, command, processes, progress and result. Pure.
 
-A damaged text counts as no record.
+Damaged text is treated as if there were no record.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.report import Identity
 
 TO_BEGIN = timedelta(seconds=60)
-"""The time a child process has to record that it is running."""
+"""The time within which a child process must record that it is running."""
 ID = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 """The format of an id: a timestamp and a random suffix."""
 
@@ -34,7 +34,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One action: `argv` as typed (without secrets), `key` the object it acts on, `listed` false for a dry run.
+    """One action: `argv` is as typed (without secrets), `key` is its object, `listed` is false for a dry run.
 
     `child` waits for the command and records its end; `command` is the command's process.
     """
@@ -51,11 +51,11 @@ class Record:
     ended_at: datetime | None = None
     code: int | None = None
     own: bool = False
-    """Whether this is an own command: `argv` is the whole argument list, not a Slotkeeper command."""
+    """Whether this is one of the user's own commands, so that `argv` is its argument list, not a Slotkeeper command."""
 
     @property
     def text(self) -> str:
-        """The command line as a user types it."""
+        """The command line as a user would type it."""
         return shlex.join(self.argv) if self.own else shell_text(self.argv)
 
 
@@ -81,7 +81,7 @@ class Said:
 
 
 def stage_of(record: Record, alive: Callable[[Identity | None], bool], now: datetime) -> Stage:
-    """Return the stage of an action, from its record and from whether its processes are running."""
+    """Return the stage of an action, based on its record and on whether its processes are running."""
     if record.ended_at is not None:
         return Stage.ENDED
     if alive(record.child) or alive(record.command):
@@ -98,7 +98,7 @@ def record_text(record: Record) -> str:
 
 
 def record_from(text: str) -> Record | None:
-    """Return the record in a text; None if it is damaged."""
+    """Parse a record; return None if the text is damaged."""
     try:
         record = codec.record_from(Record, text)
         codec.aware(record.started_at, record.ended_at)

@@ -1,8 +1,8 @@
-"""Start commands as detached child processes, and read the state of running and ended ones.
+"""Start commands as detached child processes, and read the state of running and ended commands.
 
-A child process has a session of its own and records its own end, so neither a dropped connection nor the end of the
-console affects it: the next console shows it. Its record is a file in the state folder, written before anything
-starts and again at the end. A damaged file is ignored. Commands run as argument lists, without a shell.
+A child process runs in its own session and records its own end, so that neither a dropped connection nor the end of the
+console affects it, and the next console shows it. Its record is a file in the state folder, written before the process
+starts and again at its end. A damaged file is ignored. Commands run as argument lists, without a shell.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from slotkeeper.core.state.folder import StateFolder
 KIND = "actions"
 KEPT, KEPT_FOR, DRY_KEPT_FOR = 100, timedelta(days=7), timedelta(hours=1)
 SHOWN_BYTES = 400_000
-"""Enough for a plan of a hundred DNs; longer output is truncated."""
+"""The maximum output to show: enough for a plan with a hundred DNs. Longer output is truncated."""
 
 
 class Records:
@@ -90,8 +90,8 @@ OWN = (*PYTHON, "slotkeeper.console.actions.own_child")
 class Order:
     """A command to start: `words` are the arguments after `slotkeeper`, `key` is the object it acts on.
 
-    For an own command, `words` are the arguments after `program`, and `shown` is the argument list that finally
-    runs.
+    For a user's own command, `words` are the arguments after `program`, and `shown` is the argument list that is
+    finally run.
     """
 
     words: tuple[str, ...]
@@ -103,7 +103,7 @@ class Order:
 
 
 class Runner:
-    """Starts commands over one state folder, and reads their results."""
+    """Starts commands that use one state folder, and reads their results."""
 
     def __init__(self, folder: Path, clock: Clock, command: Sequence[str] = COMMAND) -> None:
         self._folder = folder
@@ -164,7 +164,7 @@ class Runner:
         return found
 
     def cancel(self, id: str) -> bool:
-        """Interrupt a command, as Ctrl-C does; False if its process has exited or is not on this host."""
+        """Interrupt a command, as Ctrl-C does; return False if its process has exited or is not on this host."""
         found = self.find(id)
         command = found.record.command if found is not None and not found.over else None
         return command is not None and processes.interrupt(command)
@@ -185,7 +185,7 @@ class Runner:
     def _stage(self, record: Record) -> Stage:
         found = stage_of(record, processes.alive, self._clock.utc())
         if found is Stage.BEGINNING and self._children.get(record.id) == 0:
-            return Stage.GONE  # the child of this console exited and recorded nothing
+            return Stage.GONE  # the child process of this console exited without a record
         return found
 
     def _reap(self) -> None:
@@ -216,7 +216,7 @@ class Runner:
 
 def _spawn(words: Sequence[str], out: int, err: int) -> int:
     """Start a detached child process in its own session, writing to these descriptors, and return its pid."""
-    defaults = [signal.SIGPIPE, signal.SIGINT]  # a shell may have set SIGINT to be ignored, and `cancel` sends it
+    defaults = [signal.SIGPIPE, signal.SIGINT]  # a shell may have set SIGINT to be ignored, but `cancel` sends it
     files = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
         (os.POSIX_SPAWN_DUP2, out, 1),

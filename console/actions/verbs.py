@@ -1,6 +1,6 @@
-"""Every verb, declared once: shell command, menu line, action of the `:` prompt, confirmation and outcome.
+"""All verbs, each declared once: shell command, menu line, `:` command, confirmation and outcome.
 
-To add a job verb that takes only a wait and a reason, add a member here and the function of the same name in
+To add a job verb that takes only a wait and a reason, add a member here and a function with the same name in
 `slotkeeper.core.launch.control`. Pure.
 """
 
@@ -39,11 +39,12 @@ class OfJob(NamedTuple):
     typed: str = ""
     """Its description at the `:` prompt; "" if it cannot be typed there."""
     means: str = ""
-    """The text of its confirmation; "" if it changes nothing and starts at once."""
+    """The text of its confirmation; "" if it changes nothing and starts immediately."""
     why_not: Callable[[JobState, bool], str] = lambda state, lives: ""
-    """The reason why a job in that state, with or without a process on this host, does not allow it; "" if it does."""
+    """The reason why the verb is not available for a job in a state, with or without a process on this host; "" if it
+    is."""
     before_first_start: str = NEVER_STARTED
-    """The reason for a job that was never started."""
+    """The reason why it is not available for a job that was never started."""
     anywhere: bool = False
     """Whether it is available for a job that may run on another host."""
     configured: bool = False
@@ -53,13 +54,13 @@ class OfJob(NamedTuple):
     final: bool = False
     """Whether it cannot be undone, so that a reason and the job's name must be typed."""
     copies: bool = False
-    """Whether a copy may follow, whose progress is shown."""
+    """Whether a copy may follow, so that its progress is shown."""
     command: tuple[str, ...] = ("jobs",)
     """The arguments before its name in the shell."""
     help: str = ""
     """Its `--help` text in the shell, if the verb takes only a wait and a reason."""
     reached: Callable[[JobStatus], bool] = lambda view: True
-    """Whether its effect is visible, for a shell that waits for it."""
+    """Whether its effect is visible, for a shell command that waits for the effect."""
 
 
 def _refused(state: JobState, event: JobEvent) -> str:
@@ -120,7 +121,7 @@ class JobVerb(Enum):
         bound="pause or resume",
         label="pause: its process keeps running and applies nothing",
         typed="its process keeps running and applies nothing",
-        means="its process keeps running and applies nothing; unread changes may expire at the source",
+        means="its process keeps running and applies nothing; unread changes may expire in the source",
         requested="PAUSED",
         why_not=lambda state, lives: (
             f"the job is {state.value}: no process"
@@ -208,7 +209,7 @@ class JobVerb(Enum):
 
 
 def why_not(verb: JobVerb, job: JobFacts, configured: Collection[str]) -> str:
-    """Return the reason why a verb is not available for a job now; "" if it is."""
+    """Return the reason why a verb is currently not available for a job; "" if it is available."""
     from slotkeeper.console.views.queries import refusal  # the shell declares its commands without the views
 
     does = verb.does
@@ -267,7 +268,7 @@ class SlotVerb(Enum):
 class OfEntry(NamedTuple):
     """A verb of quarantined rows: name, key, text in the menu, text of the confirmation, and whether it is final.
 
-    The key `every` applies it to all quarantined entries of the job.
+    The key `every` applies the verb to all quarantined entries of the job.
     """
 
     name: str

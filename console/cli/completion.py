@@ -23,9 +23,9 @@ from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.state.sqlite import Store
 
 FILES = "a file"
-"""The help of an offer that makes the shell complete file names."""
+"""The help text of a completion that makes the shell complete file names."""
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=|-]*")
-"""Words that need no quotes in any shell. Other names are not offered: an object's name could contain a command."""
+"""Words that need no quotes in any shell. Other names are not offered, because a name could contain a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Offer:
 
 
 def offers(root: Any, names: Callable[[], Iterable[tuple[str, str]]], words: Sequence[str]) -> list[Offer]:
-    """Return the completions of the last of `words`, which may be "", given the words before it.
+    """Return the completions for the last of `words`, which may be "", given the words before it.
 
-    `root` is the program's top-level command. `names` are its commands with their help, so that listing them imports
-    none. Raises the parser's errors for wrong words.
+    `root` is the program's top-level command. `names` returns its commands with their help, so that listing them
+    imports no command. Raises the parser's errors for invalid words.
     """
     typed = [str(Path(word).expanduser()) if word.startswith("~/") else word for word in words[:-1]]
     last, before = words[-1], ""
@@ -63,7 +63,7 @@ def _offers(root: Any, names: Callable[[], Iterable[tuple[str, str]]], typed: li
             return []
         command, typed = found, rest
     option = _valued(command, typed[-1]) if typed else None
-    parsed = typed[:-1] if option is not None else typed  # an option without its value ends the parsing of later words
+    parsed = typed[:-1] if option is not None else typed  # an option without a value stops the parsing of later words
     context = command.make_context(command.name or "", list(parsed), parent=context, resilient_parsing=True)
     awaited = option or next((one for one in command.params if _open(one, context)), None)
     if awaited is not None and not (last.startswith("-") and awaited is not option):
@@ -103,7 +103,7 @@ def _open(parameter: Any, context: Any) -> bool:
 
 
 def files(incomplete: str) -> list[tuple[str, str]]:
-    """Return the offer that makes the shell complete file names."""
+    """Return the completion that makes the shell complete file names."""
     return [(incomplete, FILES)]
 
 
@@ -115,7 +115,7 @@ def jobs(ctx: typer.Context) -> list[str]:
 
 
 def tables_read(ctx: typer.Context) -> list[str]:
-    """Return the tables that configured jobs read: those of the typed job, if one was typed."""
+    """Return the tables that configured jobs read, or only those of the typed job if one was typed."""
     loaded, job = _loaded(ctx), ctx.params.get("job")
     found = {table for _, table in tables(loaded)} if loaded else set[str]()
     if loaded and job:
@@ -124,7 +124,7 @@ def tables_read(ctx: typer.Context) -> list[str]:
 
 
 def slots(ctx: typer.Context) -> list[str]:
-    """Return the slots of configured jobs and those seen on this host; of the typed table only, if one was typed."""
+    """Return the slots of configured jobs and those seen on this host, only of the typed table if one was typed."""
     from slotkeeper.core.state import observed
 
     loaded, table = _loaded(ctx), ctx.params.get("table")

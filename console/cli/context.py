@@ -1,4 +1,4 @@
-"""The part of the command line that all commands share: their common options, and commands to be pasted.
+"""The part of the command line that all commands share: common options, and commands for users to paste.
 
 This module does not load Typer, because the console opens without it.
 """
@@ -24,10 +24,10 @@ FLAGS = ("--ascii", "--mono", "--read-only")
 NOTE = "SLOTKEEPER_NOTE"
 """The variable with the reasons why the console was opened, one per line, for the Overview screen."""
 COMPLETING = "_SLOTKEEPER_COMPLETE"
-"""Set by a shell that completes a command line; the arguments are the words typed (`slotkeeper completion`)."""
+"""Set by a shell that completes a command line; the arguments are the typed words (`slotkeeper completion`)."""
 BY_CODE = "--exit-code"
 UNJUDGED = 3
-"""The exit code "unknown" of a monitoring plugin."""
+"""The exit code of a monitoring plugin for "unknown"."""
 _NO_OPTIONS: Mapping[str, object] = {}
 
 
@@ -53,7 +53,7 @@ def of(ctx: typer.Context) -> Invocation:
 
 
 def bare(args: Sequence[str]) -> Invocation | None:
-    """Return the invocation of a command line that has shared options only; None for any other, which needs a parser.
+    """Return the invocation of a command line with shared options only; None for any other line, which needs a parser.
 
     >>> [bare(args) is None for args in ([], ["--mono", "--config=c"], ["--config"], ["--help"], ["status"])]
     [False, False, True, True, True]
@@ -74,7 +74,7 @@ def bare(args: Sequence[str]) -> Invocation | None:
 
 
 def option(args: Sequence[str], name: str) -> str:
-    """Return the value of an option on an unparsed command line; "" if it is not given."""
+    """Return the value of an option on an unparsed command line; "" if the option is not given."""
     for place, word in enumerate(args):
         if word == "--":
             break
@@ -86,7 +86,7 @@ def option(args: Sequence[str], name: str) -> str:
 
 
 def judges(args: Sequence[str]) -> bool:
-    """Return whether a monitoring system reads the exit code; any error before a verdict then exits with UNJUDGED.
+    """Return whether a monitoring system reads the exit code, so that any error before a verdict exits with UNJUDGED.
 
     This includes a wrong command line (Monitoring Plugins Development Guidelines, "Plugin Return Codes").
 
@@ -124,15 +124,16 @@ class _Given:
 
 
 def config_given(config: str) -> None:
-    """Add `--config` with this file to every command that this process prints; "" for none.
+    """Add `--config` with this file to every command that this process prints; "" adds nothing.
 
-    Another shell does not have this command line's --config: it uses `$SLOTKEEPER_CONFIG` or the default file.
+    This is needed because another shell uses `$SLOTKEEPER_CONFIG` or the default file, not this command line's
+    --config.
     """
     _Given.config = config
 
 
 def pasteable(text: str) -> str:
-    """Return a text with its commands completed so that the user of this process can paste them."""
+    """Return a text with its commands completed, so that the user of this process can paste them."""
     return with_config(text, _Given.config)
 
 

@@ -27,7 +27,7 @@ from slotkeeper.core.redaction import masked
 
 _LIMIT = 2_000
 _TYPED = 20_000
-"""The limit of hints, which are typed: a truncated command is useless."""
+"""The maximum length of hints. It is high, because a truncated command cannot be typed."""
 LOG_BYTES = 1 << 20
 """The size at which the log of defects is rotated; one older file is retained."""
 
@@ -71,7 +71,7 @@ def report(error: BaseException, log: Path) -> ExitCode:
 
 
 def usage(message: str, hint: str = "") -> ExitCode:
-    """Report a wrong command line on stderr and return the exit code."""
+    """Report an invalid command line on stderr and return the exit code."""
     _say(message, hint)
     return ExitCode.USAGE
 
@@ -130,7 +130,7 @@ def _appending(log: Path) -> int:
 
 
 FIRST, AGAIN, AT_LEAST = 1.0, 1.0, 24.0
-"""Seconds before the first line, between two lines if another hundredth is done, and between two lines at most."""
+"""Seconds before the first line, between lines if another percent is done, and between any two lines at most."""
 _MONOTONIC = SystemClock().monotonic
 
 

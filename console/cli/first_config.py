@@ -1,6 +1,6 @@
-"""The first configuration: its text from the user's answers, target names that no other job writes, and its new file.
+"""The first configuration: its text from the user's answers, target names that no other job uses, and its file.
 
-All other keys have their defaults; `config.example.toml` lists them. Jobs of other users or other hosts are not
+All other keys have their defaults; `config.example.toml` lists them. Jobs of other users or on other hosts are not
 visible here.
 """
 
@@ -25,7 +25,7 @@ from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.state.sqlite import Store
 
 NAMES = {"source": "warehouse", "sink": "mart"}
-"""The names of the two servers in the file."""
+"""The names of the two servers in the configuration file."""
 FORM = "user@host:port/database"
 BARE_FORM = "user@host:port"
 """The form for a source whose login covers all databases of a server."""
@@ -58,7 +58,7 @@ _HEAD = """\
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The address of a server, and the login."""
+    """The address of a server and the login."""
 
     host: str
     port: int
@@ -80,7 +80,7 @@ class Server:
 
 
 def form_of(kind: str) -> str:
-    """Return the form in which the address of such a server is typed.
+    """Return the form in which the address of this kind of server is typed.
 
     >>> form_of("dws"), form_of("mysql")
     ('user@host:port/database', 'user@host:port')
@@ -145,17 +145,17 @@ def _server(kind: str, what: str, server: Server) -> str:
 
 
 def _quoted(value: str) -> str:
-    """Return a TOML basic string: identical to JSON's, except that DEL is escaped."""
+    """Return a TOML basic string, which is identical to a JSON string except that DEL is escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 _UNREADABLE = (SlotkeeperError, OSError, ValueError)
-"""The errors that are ignored: a broken configuration, and a path that the system rejects or this user cannot read."""
+"""The ignored errors: a broken configuration, and a path that the system rejects or this user cannot read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A job that writes a target, and its configuration file."""
+    """A job that writes to a target, and the job's configuration file."""
 
     job: str
     config: Path
@@ -172,7 +172,7 @@ class Known:
     """Whether all configurations were read in time."""
 
     def targets(self, sink: Place) -> dict[str, Writer]:
-        """Return, by target, the jobs that write to this sink."""
+        """Return the jobs that write to this sink, by target."""
         found: dict[str, Writer] = {}
         for loaded in self.loads:
             for job in loaded.jobs.values():
@@ -182,7 +182,7 @@ class Known:
         return found
 
     def names(self, source: Place) -> dict[str, Writer]:
-        """Return, by name, the jobs with that job or slot name at this source. A new slot has its job's name."""
+        """Return all jobs by name, and this source's jobs also by slot name: a new slot gets its job's name."""
         found = {name: Writer(name, config) for name, config in self.jobs.items()}
         for loaded in self.loads:
             for name in loaded.jobs:
@@ -194,14 +194,14 @@ class Known:
 
 
 READING_SECONDS = 10.0
-"""Time limit for reading configurations: a folder can hold thousands, and a network folder may not respond."""
+"""The time limit for reading configurations, because a folder can hold thousands and a network folder may hang."""
 
 
 def known(env: Mapping[str, str], path: Path, seconds: float = READING_SECONDS) -> Known:
     """Return the jobs of the default configuration, of those in the folder of `path`, and of recorded jobs.
 
-    Configurations that cannot be read, or are not read within `seconds`, are ignored: they must not block a first
-    job.
+    Configurations that cannot be read, or are not read within `seconds`, are ignored, because they must not block a
+    first job.
     """
     loads, jobs = list[Loaded](), dict[str, Path]()
     reading = threading.Thread(target=_read, args=(env, path, loads, jobs), name="slotkeeper-known", daemon=True)
@@ -211,7 +211,7 @@ def known(env: Mapping[str, str], path: Path, seconds: float = READING_SECONDS) 
 
 
 def _read(env: Mapping[str, str], path: Path, loads: list[Loaded], jobs: dict[str, Path]) -> None:
-    """Add to `loads` and `jobs` one by one. Other files in the folder of `path` come last."""
+    """Add configurations to `loads` and jobs to `jobs` one by one. Other files in the folder of `path` come last."""
     pending: list[Path] = []
     for place in (partial(find, None, env), partial(default_path, env)):
         with suppress(*_UNREADABLE):
@@ -260,7 +260,7 @@ def _recorded(folder: Path) -> dict[str, Path]:
 
 
 def _same(one: Endpoint, other: Place) -> bool:
-    """Return whether both are the same database, judged by host name, port and database name."""
+    """Return whether both are the same database, based on host name, port and database name."""
     hosts = one.host.lower() == other.host.lower() or (loopback(one.host) and loopback(other.host))
     return hosts and (one.port, one.database) == (other.port, other.database)
 

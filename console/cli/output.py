@@ -1,8 +1,8 @@
 """The only writer of stdout: lines, tables that fit the terminal, times, JSON and JSON lines.
 
-Every cell is passed through `safe()`. JSON is ASCII without control bytes. Known secrets are masked in both. None
-means unknown: "-" in a table, null in JSON. Times for users are UTC followed by the local time; times for programs
-are UTC.
+Every cell is passed through `safe()`. JSON is ASCII without control bytes. Known secrets are masked in both. None means
+unknown and is written as "-" in a table and null in JSON. Times for users are in UTC followed by the local time; times
+for programs are in UTC.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def raw(text: str) -> None:
 
 
 def stored(text: bytes) -> None:
-    """Write one stored line as it is, with other bytes escaped."""
+    """Write one stored line unchanged, except that other bytes are escaped."""
     _write(safe(text, 4 * len(text) + 4) + "\n")
 
 
@@ -91,7 +91,7 @@ def table(
 
 
 def second(moment: datetime | None) -> str | None:
-    """Return a time to the second, for users: UTC, and the local time beside it."""
+    """Return a time to the second for users: UTC, followed by the local time."""
     return None if moment is None else both(moment)
 
 
@@ -108,7 +108,7 @@ def as_jsonl(values: Iterable[object]) -> None:
 
 
 def json_text(value: object) -> str:
-    """Return JSON in ASCII without control bytes; times as RFC 3339 in UTC, NaN and infinities as null."""
+    """Return JSON in ASCII without control bytes; times are in RFC 3339 format in UTC; NaN and infinities are null."""
     text = json.dumps(_plain(value), ensure_ascii=True, allow_nan=False)
     return text.replace("\x7f", "\\u007f")  # the only control character that json does not escape
 
@@ -116,7 +116,7 @@ def json_text(value: object) -> str:
 def table_lines(
     headers: Sequence[str], rows: Iterable[Sequence[object]], ascii_only: bool, width: int, spare: Sequence[str] = ()
 ) -> list[str]:
-    """Return the lines of a table. Above `width`, omit the `spare` columns, then truncate the widest ones.
+    """Return the lines of a table. If it exceeds `width`, omit the `spare` columns, then truncate the widest columns.
 
     >>> table_lines(["job", "lag"], [["orders", 12], ["x", None]], True, 80)
     ['job     lag', '------  ---', 'orders   12', 'x         -']
@@ -163,7 +163,7 @@ def _numeric(values: list[object]) -> bool:
 
 
 def _fit(rows: list[list[str]], width: int) -> list[int]:
-    """Return column widths whose sum fits. No column becomes narrower than `_NARROWEST`."""
+    """Return column widths that fit in total. No column becomes narrower than `_NARROWEST`."""
     widths = [max(_columns(row[i]) for row in rows) for i in range(len(rows[0]))]
     room = width - len(_GAP) * (len(widths) - 1)
     while sum(widths) > room and max(widths) > _NARROWEST:
@@ -173,7 +173,7 @@ def _fit(rows: list[list[str]], width: int) -> list[int]:
 
 
 def _columns(text: str) -> int:
-    """Return the number of terminal columns of a text: two for a wide character, none for a combining one."""
+    """Return the width of a text in terminal columns: two for a wide character, none for a combining character."""
     return sum(map(_advance, text))
 
 
@@ -191,7 +191,7 @@ def _pad(text: str, width: int, right: bool) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """Return the beginning of a text and two dots, in `width` columns."""
+    """Truncate a text to `width` columns, ending with two dots."""
     kept, taken = "", 0
     for character in text:
         taken += _advance(character)

@@ -1,7 +1,7 @@
 """The parts of the configuration that a command line selects: a job, a table, the state folder.
 
-Errors name alternatives. Arguments and options that several commands share are defined here, with their help; others
-are defined with their command. Loads no database driver.
+Errors name alternatives. Arguments and options shared by several commands are defined here, with their help; others are
+defined with their command. This module loads no database driver.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OneJob = Annotated[
 Source = Annotated[
     str,
     typer.Option(
-        "--source", metavar="NAME", help="the table's source, if several have it", autocompletion=completion.sources
+        "--source", metavar="NAME", help="the table's source, if not unique", autocompletion=completion.sources
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON instead of text")]
@@ -50,7 +50,7 @@ Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="reason, f
 
 
 def _named(ctx: typer.Context, param: typer.CallbackParam, value: str) -> str:
-    """Return the table. Raises ConfigError if an empty one was typed, for example from an unset variable."""
+    """Return the table. Raises ConfigError if an empty name was given, for example from an unset variable."""
     source = ctx.get_parameter_source(param.name or "")
     if source is not None and source.name == "COMMANDLINE" and not value.strip():
         raise ConfigError(
@@ -74,7 +74,7 @@ ConfirmSlot = Annotated[str, typer.Option("--confirm", metavar="SLOT", help="the
 
 
 def job_of(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
-    """Return the configuration and one of its jobs. Raises ConfigError: the job's own, or one with the nearest name."""
+    """Return the configuration and one of its jobs. Raises the job's own ConfigError, or one naming a known job."""
     loaded = context.of(ctx).load()
     if name in loaded.jobs:
         return loaded, loaded.jobs[name]
@@ -86,10 +86,9 @@ def job_of(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
 
 
 def starting(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
-    """Do the same as `job_of` for a job that is to start, and write warnings about its connections to stderr.
+    """Do the same as `job_of` for a job that will be started, and write warnings about its connections to stderr.
 
-    Raises ConfigError also if a password's file or variable cannot be read, which its driver would discover only
-    later.
+    Also raises ConfigError if a password's file or variable cannot be read, which the driver would detect only later.
     """
     loaded, job = job_of(ctx, name)
     for warning in job_warnings(job):
@@ -113,7 +112,7 @@ def refused(loaded: Loaded | None) -> dict[str, str]:
 
 
 def tell_refused(loaded: Loaded | None) -> dict[str, str]:
-    """Return the same jobs, after writing a warning for each to stderr."""
+    """Return the same jobs as `refused`, after writing a warning for each job to stderr."""
     found = refused(loaded)
     for name, sentence in found.items():
         diagnostics.warn(f"job {name} is rejected: {sentence}")
@@ -161,9 +160,10 @@ def place(loaded: Loaded, source: str, table: str) -> tuple[str, str]:
 
 
 def milliseconds(text: str, low: int = 0, high: int = values.DAY) -> int:
-    """Return a typed duration ("500ms", "10m") in milliseconds. A number without a unit is rejected, except 0.
+    """Parse a typed duration ("500ms", "10m") and return it in milliseconds. A number without a unit is rejected,
+    except 0.
 
-    A configuration documents the unit of each key; on a command line users mean seconds.
+    A configuration documents the unit of each key, but on a command line, users would mean seconds.
     """
     bare = text.strip()
     if bare.replace(".", "", 1).isdecimal() and float(bare):
@@ -175,12 +175,12 @@ def milliseconds(text: str, low: int = 0, high: int = values.DAY) -> int:
 
 
 def seconds(text: str, low: int = 0, high: int = values.DAY) -> float:
-    """Return a typed duration in seconds."""
+    """Parse a typed duration and return it in seconds."""
     return milliseconds(text, low, high) / 1000
 
 
 def moment(text: str) -> datetime:
-    """Return a typed time, which must include its offset from UTC."""
+    """Parse a typed time, which must include its offset from UTC."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:

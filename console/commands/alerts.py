@@ -1,6 +1,6 @@
-"""`slotkeeper alerts list|ack|unack|silence|test`: the alerts that are sent without a console, and users' answers.
+"""`slotkeeper alerts list|ack|unack|silence|test`: the alerts that are sent without a console, and users' responses.
 
-Acknowledgements and silences made here apply on the console's Alerts screen too, and vice versa.
+Acknowledgements and silences made here also apply on the console's Alerts screen, and vice versa.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="reason, stor
 
 
 def _seconds(text: str) -> float:
-    """Return a typed duration in seconds, at most four weeks."""
+    """Parse a typed duration of at most four weeks and return it in seconds."""
     return select.seconds(text, 1_000, 4 * values.WEEK)
 
 
@@ -47,7 +47,7 @@ class Shown:
     fault: Fault
     firing: Firing | None
     ack: Ack | None
-    """The acknowledgement or silence that covers it now."""
+    """The acknowledgement or silence that currently covers it."""
 
 
 @app.callback()
@@ -57,7 +57,7 @@ def alerts() -> None:
 
 @app.command("list")
 def list_alerts(ctx: typer.Context, as_json: OneJson = False, state_dir: StateDir = None) -> None:
-    """List current alerts, the worst first, with their notifications and acknowledgements; queries no server."""
+    """List current alerts with their notifications and acknowledgements, worst first; queries no server."""
     found, now = _found(ctx, state_dir)
     if as_json:
         output.as_json({"alerts": [_values(one, now) for one in found]})
@@ -79,7 +79,7 @@ def ack(ctx: typer.Context, which: Which, reason: Why = "", state_dir: StateDir 
 
 @app.command()
 def unack(ctx: typer.Context, which: Which, state_dir: StateDir = None) -> None:
-    """Remove the acknowledgement or silence of an alert: it is sent again."""
+    """Remove the acknowledgement or silence of an alert, so that it is sent again."""
     now = SystemClock().utc()
 
     def take_back(file: AckFile, keys: tuple[str, ...]) -> None:
@@ -98,7 +98,7 @@ def silence(
     reason: Why = "",
     state_dir: StateDir = None,
 ) -> None:
-    """Silence an alert for a time, also if it ends and returns; one that still fires then is sent again."""
+    """Silence an alert for a time, even if it ends and returns; if it still fires afterwards, it is sent again."""
     now = SystemClock().utc()
     until = now + timedelta(seconds=seconds)
     one = _change(ctx, which, state_dir, lambda file, keys: file.put(keys[0], _said(now, until, reason)))
@@ -138,7 +138,7 @@ def _found(ctx: typer.Context, state_dir: StateDir) -> tuple[list[Shown], dateti
 def _change(
     ctx: typer.Context, which: str, state_dir: StateDir, change: Callable[[AckFile, tuple[str, ...]], object]
 ) -> Shown:
-    """Change the acknowledgement of the named alert. Raises Refused if there is none.
+    """Change the acknowledgement of the named alert. Raises Refused if there is no such alert.
 
     The position in the list does not identify an alert, because the list can change at any time.
     """

@@ -1,4 +1,4 @@
-"""`slotkeeper audit`: who changed which slot or job, why, and with which result; and whether the audit is unaltered."""
+"""`slotkeeper audit`: who changed which slot or job, why, and with what result, and whether the audit is unaltered."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def audit() -> None:
 @app.command("list")
 def list_lines(
     ctx: typer.Context,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="number of lines, the newest first")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="number of lines, newest first")] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of text, with the result per DN")] = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -50,7 +50,7 @@ def export(
     since: Annotated[str, typer.Option("--since", metavar="TIME", help="only lines from this time on (RFC 3339)")] = "",
     state_dir: StateDir = None,
 ) -> None:
-    """Print every line as stored, the oldest first: one JSON object per line, for journald, syslog or a file."""
+    """Print every line as stored, oldest first: one JSON object per line, for journald, syslog or a file."""
     start = select.moment(since) if since else None
     audit = Audit(StateFolder.looked_at(select.state_of(ctx, state_dir)[1]))
     found = audit.stored()
@@ -63,7 +63,7 @@ def export(
 
 @app.command()
 def accept(ctx: typer.Context, reason: Reason = "", state_dir: StateDir = None) -> None:
-    """Accept lines of an earlier version, which have no hash, as they are now; compare them with a backup first.
+    """Accept lines without a hash, from an earlier version, as they are now; compare them with a backup first.
 
     Refused if the audit differs in any other way, or if a sink does not answer.
     """

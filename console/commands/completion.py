@@ -1,7 +1,7 @@
-"""`slotkeeper completion SHELL`: the script that makes a shell complete Slotkeeper's command lines.
+"""`slotkeeper completion SHELL`: the script with which a shell completes Slotkeeper command lines.
 
-Each script passes on the words as typed and reads one offer per line, `word<TAB>help`. A line without a word makes
-the shell complete file names. No output is evaluated as code.
+Each script passes on the words as typed and reads one completion per line, `word<TAB>help`. If a line has no word, the
+shell completes file names. No output is evaluated as code.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def check(ctx: typer.Context, as_json: OneJson = False) -> None:
     """Read the configuration and report whether it is valid; connects to no server."""
     loaded = context.of(ctx).load()
     StateFolder.existing(loaded.state_dir)
-    # warn of passwords too plain to mask in a server's messages; password commands are not run
+    # warn about passwords that are too simple to mask in server messages; password commands are not run
     places = {f"sources.{name}": entry.endpoint.password for name, entry in loaded.sources.items()}
     places |= {f"sinks.{name}": entry.endpoint.password for name, entry in loaded.sinks.items()}
     places |= {f"jobs.{name}.spark": job.spark.secret for name, job in loaded.jobs.items()}
@@ -74,7 +74,7 @@ def show(
 
 
 def _refuse(loaded: Loaded) -> None:
-    """Write the error of every rejected job and exit with the code of a wrong configuration, if there are any."""
+    """Write the error of every rejected job and, if there are any, exit with the code for an invalid configuration."""
     codes = [diagnostics.usage(str(error), error.hint) for error in loaded.refused.values()]
     if codes:
         raise typer.Exit(int(codes[0]))

@@ -1,7 +1,7 @@
 """`slotkeeper docs`: list the installed documentation pages, and open one.
 
-The pages are `docs/*.md` of the checkout and the example units. `console/docs` is a link to the checkout's folder,
-so that a wheel includes them as package data. On a terminal a page is rendered and shown in the pager; otherwise its
+The pages are `docs/*.md` of the checkout and the example units. `console/docs` is a link to the checkout's folder, so
+that a wheel includes the pages as package data. On a terminal, a page is rendered and shown in the pager; otherwise its
 Markdown is printed unchanged.
 """
 
@@ -34,7 +34,7 @@ _FENCE = re.compile(r"^\s*(```|~~~)")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page: `name` as typed; `text` starts at `section` (an anchor), or is the whole page if `section` is empty."""
+    """One page: `name` is as typed; `text` starts at the anchor `section`, or is the whole page if that is empty."""
 
     name: str
     title: str
@@ -48,7 +48,7 @@ class Page:
 
 
 def names() -> list[str]:
-    """Return the names that `slotkeeper docs` opens, in the order of its list."""
+    """Return the names that `slotkeeper docs` can open, in the order in which it lists them."""
     return list(_files())
 
 
@@ -115,7 +115,7 @@ app = typer.Typer(help="Read the documentation.", add_completion=False)
 
 _PAGER = "less"
 _WIDEST = 100
-"""Maximum columns of text, however wide the terminal is."""
+"""The maximum number of columns for text, regardless of the terminal's width."""
 
 
 @app.command()
@@ -153,12 +153,12 @@ def _open(page: Page, invocation: context.Invocation) -> None:
         return
     text = _rendered(page, colour=not invocation.mono, ascii_only=invocation.ascii_only)
     env = handover.environment()
-    env.setdefault("LESS", "FRX")  # a page that fits one screen is not paged; colors pass through
+    env.setdefault("LESS", "FRX")  # a page that fits on one screen is not paged; colors pass through
     try:
         pager = subprocess.Popen(words, stdin=subprocess.PIPE, env=env)
     except OSError as error:
         what = f"cannot start the pager {words[0]}: {error.strerror or error}"
-        raise ConfigError(what, "use another one: PAGER=less slotkeeper docs PAGE") from error
+        raise ConfigError(what, "use another pager: PAGER=less slotkeeper docs PAGE") from error
     with pager:
         rest: bytes | None = text.encode()
         while pager.poll() is None:

@@ -1,6 +1,7 @@
 """`slotkeeper doctor`: check that this host and each server meet the needs of the configured jobs. Changes nothing.
 
-On this host: Java and Spark, memory, the state folder, logind. A separate process checks the Python that runs Spark.
+The checks on this host cover Java, Spark, memory, the state folder and logind. A separate process checks the Python
+interpreter that runs Spark.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from slotkeeper.core.slots.change import Consent
 from slotkeeper.core.state.faults import FREE_IT, REMOUNT, NoRoom, full, read_only
 from slotkeeper.core.state.folder import StateFolder
 
-app = typer.Typer(help="Check what jobs need on this host and at the servers.", add_completion=False)
+app = typer.Typer(help="Check the requirements of jobs on this host and the servers.", add_completion=False)
 
 _ASK_JAVA = (
     "import json\n"
@@ -58,10 +59,10 @@ _ASK_JAVA = (
 _JAVA_SECONDS = 60.0
 _HOST = "this host"
 _MOST_BYTES = 1024 * 1024
-"""The limit for an answer about Java and for a file of logind, each of which has some hundred bytes."""
+"""The size limit for Java's answer and for a logind file, each of which is usually a few hundred bytes."""
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _BESIDE_HEAP = 300 << 20
-"""Memory of a JVM outside its heap, with the worker of one slot: measured 250 to 320 MB in total with a small heap."""
+"""Memory of a JVM outside its heap, including one worker; 250 to 320 MB were measured in total with a small heap."""
 _PER_TASK = 80 << 20
 _MASTER_SECONDS = 5.0
 _WORKERS = f"its workers need Python with {WORKERS_NEED}, and each password_file, password_env or password_command"
@@ -125,7 +126,7 @@ def doctor(
 
 
 def everywhere(loaded: Loaded, seconds: float = looking.SECONDS) -> Iterator[Finding]:
-    """Return the findings on this host and at each server, checked concurrently. A late answer is a finding, too."""
+    """Return the findings for this host and each server, checked concurrently. A late answer is also a finding."""
     looking.passwords([one.endpoint for one in loaded.sources.values()])
     looking.passwords([one.endpoint for one in loaded.sinks.values()])
     lists: dict[str, list[Finding]] = {}
@@ -160,7 +161,7 @@ def _check_source(loaded: Loaded, source: SourceEntry, seen: list[Finding]) -> l
 
 
 def last_probe(source: str, kept: Mapping[str, object] | None) -> Iterator[Finding]:
-    """Return the finding of the last probe of a source, if there was one."""
+    """Return the finding of the last probe of a source, if the source was probed."""
     if kept is None:
         return
     right = kept.get("reader_right") is True
@@ -218,14 +219,14 @@ def _ask_java() -> Mapping[str, str]:
 
 
 def java_finding(answer: Mapping[str, str]) -> Finding:
-    """Return the Java that Spark would use, or the reason why there is none."""
+    """Report the Java that Spark would use, or the reason why there is none."""
     if "error" in answer:
         return Finding("java", Level.FAIL, answer["error"])
     return Finding("java", Level.OK, f"{answer['version']} in {answer['home']} (found by {answer['origin']})")
 
 
 def memory(jobs: Mapping[str, JobSpec], available: int) -> Iterator[Finding]:
-    """Return the memory needed by each job's driver, and whether all jobs together fit into the available memory."""
+    """Report the memory that each job's driver needs, and whether all jobs together fit into the available memory."""
     needs = {name: needed_bytes(job) for name, job in jobs.items()}
     for name, job in jobs.items():
         text = f"driver heap {job.spark.driver_memory}, {job.spark.master}: about {needs[name] >> 20} MiB in total"
@@ -241,7 +242,7 @@ def memory(jobs: Mapping[str, JobSpec], available: int) -> Iterator[Finding]:
 def masters(jobs: Mapping[str, JobSpec]) -> Iterator[Finding]:
     """Check whether a standalone cluster's master accepts connections, and submissions without the secret.
 
-    Whether it accepts the secret, and a REST server on another port, are only checked at a job's start.
+    Only the start of a job checks whether the master accepts the secret, and whether a REST server uses another port.
     """
     asked: dict[str, list[str]] = {}
     for name, job in jobs.items():
@@ -271,7 +272,7 @@ def _no_answer(host: str, port: int) -> str:
 def needed_bytes(job: JobSpec) -> int:
     """Estimate a job's memory: heap, JVM memory outside it, and a Python worker per task slot on this host.
 
-    The workers of a local cluster are JVMs of their own.
+    The workers of a local cluster are separate JVMs.
     """
     spelled = re.fullmatch(r"(\d+)([kmgt]?)b?", job.spark.driver_memory.lower())
     heap = int(spelled[1]) * _UNITS.get(spelled[2], 1) if spelled else 1 << 30
@@ -298,7 +299,7 @@ def state_folder(path: Path) -> Finding:
 
 
 def kills_left_processes(root: Path) -> bool:
-    """Return whether logind ends a user's processes at logout (KillUserProcesses; the last setting wins)."""
+    """Return whether logind kills a user's processes at logout (KillUserProcesses; the last setting wins)."""
     files: list[Path] = []
     for place in _LOGIND:
         path = root / place
@@ -324,12 +325,11 @@ def logind_text() -> str:
     )
 
 
-# -- behavior of a cluster that its vendor does not document
-# ----------------------------------------------------------
+# -- behavior of a cluster that its vendor does not document ----------------------------------------------------------
 
 
 def _probe(loaded: Loaded, found: ProbePlan, given: Consent, as_json: bool, ascii_only: bool) -> None:
-    """Ask for consent if the source is PROD, probe, and print the result. Exit 1 for a wrong answer or a table left."""
+    """Ask for consent if the source is PROD, probe, and print the result. Exit 1: wrong answer or leftover table."""
     for one in found.others:
         diagnostics.warn(f"found {one.table} ({one.why}); if no other probe is running: {one.cure}")
     if found.prod and not given.execute:
@@ -376,7 +376,7 @@ def _show_plan(found: ProbePlan, asked: int, ascii_only: bool) -> None:
     for effect in (
         "creates two scratch tables with a slot each, writes to them, and alters, empties and drops them",
         f"runs {asked} checks on them; no other table or slot is changed",
-        "each confirmation may move the cluster's sync point by one, like those of a job",
+        "each confirmation may move the cluster's sync point by one, like a job's confirmations",
     ):
         output.paragraph("effect", effect, ascii_only)
     for each in found.statements:

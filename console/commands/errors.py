@@ -27,7 +27,7 @@ app = typer.Typer(help="Rows that a target rejected: list, replay, discard.")
 _ALL = "all"
 _QUARANTINED = EntryState.QUARANTINED.value
 _SPARE = ("kind", "position", "where", "lane")
-"""Columns that the list omits on a narrow terminal; `errors show` has them."""
+"""Columns that the list omits on a narrow terminal; `errors show` prints them."""
 _STATES = [*(state.value for state in EntryState), _ALL]
 
 Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="IDs of entries")]
@@ -50,10 +50,10 @@ def list_entries(
         str, typer.Option("--state", metavar="|".join(_STATES), help="only entries in this state")
     ] = _QUARANTINED,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=10_000, help="maximum number of entries, the newest first")
+        int, typer.Option("--limit", min=1, max=10_000, help="maximum number of entries, newest first")
     ] = 100,
     before: Annotated[
-        int | None, typer.Option("--before", metavar="ID", help="only entries older than this one")
+        int | None, typer.Option("--before", metavar="ID", help="only entries older than this ID")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -86,7 +86,7 @@ def list_entries(
 def _everywhere(
     jobs: Sequence[JobSpec], states: tuple[EntryState, ...], before: int | None, limit: int
 ) -> tuple[list[QuarantineEntry], list[SlotkeeperError]]:
-    """Return the entries of all stores, queried concurrently, and the errors of stores that failed."""
+    """Return the entries of all stores, queried concurrently, and the errors of failed stores."""
     looking.passwords(one.store_at[0] for one in jobs)
     lanes: dict[str, list[tuple[str, Callable[[], list[QuarantineEntry]]]]] = {}
     for one in jobs:
@@ -132,7 +132,8 @@ def replay(
 ) -> None:
     """Apply quarantined rows to the target once it can hold them: exit 0 all are resolved, 1 some are still rejected.
 
-    The job can keep running. A row whose key has changed since is not written: its entry is already resolved.
+    The job can keep running. If a row's key has changed since, the row is not written, because its entry is already
+    resolved.
     """
     loaded, spec = select.job_of(ctx, job)
     wanted = _chosen(spec, ids or [], every)

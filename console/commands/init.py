@@ -1,4 +1,4 @@
-"""`slotkeeper init`: set up a first job: a few questions, a configuration, its check, and the start.
+"""`slotkeeper init`: set up a first job: ask a few questions, write and check a configuration, and start the job.
 
 Every answer can also be given as an option, for scripts.
 """
@@ -53,7 +53,7 @@ This creates your first job, which keeps a sink table equal to a source table.
   Writes   {path}
            and, next to it, a file for each password that you type
   Checks   both servers; this changes nothing there
-  Changes  nothing at a server until you start the job. The job then creates
+  Changes  nothing on a server until you start the job. The job then creates
            its target and progress tables, and a slot if the source has slots
   Leave    with Ctrl-C at any question; nothing that you typed is stored
 """
@@ -169,7 +169,7 @@ def _go_on(ctx: typer.Context, job: str, start: bool | None) -> bool:
     if start:
         try:
             jobs.start(ctx, job)
-        except Busy as error:  # a server does not answer, or the start makes no progress: the console shows which
+        except Busy as error:  # a server does not answer or the start makes no progress; the console shows which
             diagnostics.warn(f"not started yet: {diagnostics.with_hint(error)}")
             return False
     else:
@@ -179,7 +179,7 @@ def _go_on(ctx: typer.Context, job: str, start: bool | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The questions about a server. Typed passwords are written into `folder` after the last question."""
+    """The questions about a server. Typed passwords are written to `folder` after the last question."""
 
     folder: Path
     typed: dict[Path, str] = field(default_factory=dict)
@@ -239,9 +239,9 @@ def _unseen(question: str) -> str:
 def _answer(
     question: str, option: str, given: str, default: str | None = None, among: Iterable[str] | None = None
 ) -> str:
-    """Return the given value, otherwise the typed answer; one of `among` if it is given.
+    """Return the given value, otherwise the typed answer, which must be in `among` if that is given.
 
-    Raises ConfigError if no terminal is available for the question, and for an option that is not in `among`.
+    Raises ConfigError if no terminal is available for the question, or if the option's value is not in `among`.
     """
     while True:
         if not given and not default and not sys.stdin.isatty():
@@ -254,7 +254,7 @@ def _answer(
 
 
 def _name_of(table: str) -> str:
-    """Return a job's name derived from a table's, short enough that a number can be appended.
+    """Return a job name derived from a table name, short enough to append a number.
 
     >>> _name_of("Order Items"), _name_of("2026"), _name_of("\u8ba2\u5355")
     ('order_items', 'job_2026', 'job')
@@ -277,7 +277,7 @@ def _readable(question: str, option: str, given: str, read: values.Reader, defau
 def _free(
     question: str, option: str, given: str, read: values.Reader, proposed: str, taken: Mapping[str, Writer], has: str
 ) -> str:
-    """Return an answer that is valid in a configuration and not used by another job; nor is the proposed default."""
+    """Return a valid answer that no other job uses; the proposed default is not used by another job either."""
     while True:
         found = _readable(question, option, given, read, free(proposed, taken))
         if found not in taken:
@@ -308,7 +308,7 @@ def _file(shared: context.Invocation) -> Path:
 
 
 def _refuse_existing(path: Path) -> None:
-    """Reject an existing file, and a folder that cannot store a configuration, before the first question."""
+    """Reject an existing file, or a folder that cannot store a configuration, before the first question."""
     if os.path.lexists(path):
         raise ConfigError(
             f"configuration {path}: already exists", "add a job to it, or choose another file with `--config FILE`"
@@ -326,7 +326,7 @@ def _refuse_existing(path: Path) -> None:
 
 
 def _refuse_sink(kind: str) -> None:
-    """Reject an unknown kind, and a kind that needs a second sink, which the written file does not have."""
+    """Reject an unknown kind, or a kind that needs a second sink, which the written file does not have."""
     if kind not in sinks.KINDS:
         raise ConfigError(f"unknown kind {safe(kind, 80)!r} (known: {', '.join(_kinds())})", "--sink-kind KIND")
     if kind not in _kinds():
@@ -349,7 +349,7 @@ def _unwritable(path: Path, error: OSError) -> ConfigError:
 
 
 def _allowed(path: Path) -> bool:
-    """Check both servers and print the failed checks and the warnings. Return whether no check failed."""
+    """Check both servers, and print failed checks and warnings. Return False if any check failed."""
     loaded = load_usable(path, os.environ)
     found: list[Finding] = []
     for source in loaded.sources.values():
@@ -361,7 +361,7 @@ def _allowed(path: Path) -> bool:
             output.line(f"{one.level.value:<7}  {one.place}: {one.text}")
     failed = [one for one in found if one.level is Level.FAIL]
     if failed:
-        hint = "fix them at the server or in the file, then run: `slotkeeper doctor`"
+        hint = "fix them on the server or in the file, then run: `slotkeeper doctor`"
         diagnostics.note(f"{len(failed)} of {len(found)} checks failed; {hint}")
         return False
     output.line(f"both servers passed all {len(found)} checks")

@@ -1,4 +1,4 @@
-"""DataFrame queries in the list of jobs: shown as jobs that run elsewhere. Actions on them are refused.
+"""DataFrame queries in the list of jobs. They are shown as jobs that run elsewhere, and actions on them are refused.
 
 Only a configured job that was never started on this host can be a query. Its store is queried for at most three
 seconds.
@@ -30,9 +30,9 @@ SILENT = "never started here; its store did not answer, or was not checked for D
 
 
 def of(loaded: Loaded, names: Iterable[str], silent: set[str] | None = None, unasked: bool = True) -> dict[str, OfJob]:
-    """Return the queries by job, for jobs that have some. `silent` collects jobs whose store did not answer in time.
+    """Return the queries by job, for jobs with queries. `silent` collects jobs whose store did not answer in time.
 
-    `unasked`: the user did not request queries, so no password command is run.
+    `unasked` means that the user did not request queries, so that no password command is run.
     """
     from slotkeeper.core.services import slot_commands  # its drivers are loaded only if there is a job to query
 
@@ -52,7 +52,7 @@ def here(loaded: Loaded | None, store: Store, job: str, silent: set[str] | None 
 
 
 def shown(loaded: Loaded | None, store: Store, job: str) -> OfJob:
-    """Return the queries of the one job the user named. Raises Unreachable if its store does not answer."""
+    """Return the queries of the job that the user named. Raises Unreachable if its store does not answer."""
     silent: set[str] = set()
     read = here(loaded, store, job, silent, unasked=False)
     if silent:
@@ -95,7 +95,7 @@ def as_values(read: OfJob) -> dict[str, object]:
 
 
 def show(ctx: typer.Context, job: str, read: OfJob, listed: Mapping[str, object], as_json: bool) -> None:
-    """Print `jobs show` for such a job. `listed` is its entry in `jobs list`."""
+    """Print the output of `jobs show` for a job with queries. `listed` is its entry in `jobs list`."""
     if as_json:
         output.as_json({**listed, "verified": None, "report": None, "errors": (), "events": ()})
         return

@@ -1,7 +1,7 @@
-"""The verbs of `slotkeeper jobs` on a job or one table (`--table`), audited: change of state, retry, drain.
+"""The verbs of `slotkeeper jobs` for a job or one table (`--table`): state changes, retry, drain. All are audited.
 
-Unlike a change of a slot, a job is started and stopped even if the audit cannot be written: a full disk must not
-keep it running.
+Unlike slot changes, jobs are started and stopped even if the audit cannot be written, because a full disk must not keep
+a job running.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _Seen = TypeVar("_Seen", JobStatus, TableReport, tuple[TryAnswer, ...])
 
 
 def noted(store: Store, action: str, job: str, reason: str, act: Callable[[], JobStatus]) -> JobStatus:
-    """Write the intent to the audit, act, then write the result. An error is written and raised."""
+    """Write the intent to the audit, act, then write the result. An error is also written, and then raised."""
     row = store.job(job)
     line = intent(action, f"job {job}", reason, {"state": row.state.value if row else "never started"})
     return _noted(store, line, act, lambda view: view.state.value)
@@ -85,7 +85,7 @@ def _noted(store: Store, line: AuditLine, act: Callable[[], _Seen], state_of: Ca
 
 
 def consent(store: Store, job: str, table: str, name: str, reason: str) -> None:
-    """Store the consent to the copies that a job or table awaits; audited. Raises Refused for a wrong name."""
+    """Store the consent to the copies that a job or table awaits, and audit it. Raises Refused for a wrong name."""
     if name != job:
         raise Refused(f"`{safe(name, 80)}` is not `{job}`", f"--confirm {typed(job)}")
     if not reason.strip():
@@ -93,7 +93,7 @@ def consent(store: Store, job: str, table: str, name: str, reason: str) -> None:
     known = StoredConsents(store.folder, job)
     asked = [one for one in known.known() if table in ("", one.table)]
     if not asked:
-        diagnostics.note(f"{job}: no copy that awaits consent is known here; the driver asks when it needs consent")
+        diagnostics.note(f"{job}: no copy is known here to await consent; the driver asks when it needs consent")
     for one in asked:
         line = intent("copy consent", f"job {job} table {one.table}", reason, {"replaces": one.replaces})
         audit = Audit(store.folder)
@@ -125,7 +125,7 @@ def steer(
     reason: str,
     as_json: bool,
 ) -> None:
-    """Change the desired state of one table of a running job, wait for the effect and print it in one line."""
+    """Change the desired state of one table of a running job, wait for the effect, and print it in one line."""
     if loaded is not None and job in loaded.jobs:
         refuse_whole(loaded.jobs[job])
     with Store.open(folder) as store:
@@ -155,13 +155,13 @@ def refuse_whole(spec: JobSpec) -> None:
 
 
 def refuse_take_over(take_over: bool) -> None:
-    """Raise Refused: the job's running driver starts a single table, and takes over no session."""
+    """Raise Refused, because a single table is started by the job's running driver, which takes over no session."""
     if take_over:
         raise Refused("--take-over applies only to a whole job", "omit --table or --take-over")
 
 
 def narrowed(spec: JobSpec, table: str) -> JobSpec:
-    """Return the job with this table only. Raises Refused with the known tables if it has no such, or no other one."""
+    """Return the job with this table only. Raises Refused, naming the tables, if it is unknown or the only table."""
     if len(spec.channels) == 1:
         refuse_one_table(spec.name)
     known = [channel.source_table for channel in spec.channels]
@@ -171,13 +171,13 @@ def narrowed(spec: JobSpec, table: str) -> JobSpec:
 
 
 def off(view: JobStatus | None, table: str) -> str:
-    """Return the state of a table that stopped while its job runs, so that its lanes never catch up; else ""."""
+    """Return the state of a table that has stopped while its job runs, so its lanes never catch up; otherwise ""."""
     found = amiss(view.report.tables) if view is not None and view.reported and view.report else []
     return next((one.state for one in found if one.source_table == table), "")
 
 
 def tell_apart(store: Store, spec: JobSpec) -> None:
-    """Report the tables that a start of the whole job leaves stopped or paused, because of their own desired state."""
+    """Report the tables that stay stopped or paused when the whole job starts, because of their own desired state."""
     asked = steering.wanted(store, spec.name)
     known = [channel.source_table for channel in spec.channels]
     for wanted, word, verb in _STAYS:
@@ -189,9 +189,10 @@ def tell_apart(store: Store, spec: JobSpec) -> None:
 
 
 def tell_taken_out(store: Store, spec: JobSpec) -> None:
-    """Report the tables that the job had in its last run and no longer has: a user must decide about their slots.
+    """Report the tables removed from the job since its last run, because a user must decide about their slots.
 
-    No job registers such a slot any longer, and the source retains its table's changes until its TTL ends.
+    Such a slot is no longer registered by any job, and the source retains the table's changes until the slot's TTL
+    ends.
     """
     row = store.job(spec.name)
     report = row.report if row is not None else None
@@ -211,7 +212,7 @@ def to_do_first(view: JobStatus) -> str:
 
 
 def show(view: JobStatus, ascii_only: bool) -> None:
-    """Print the states of the tables of a running job, with the next action on each stopped one."""
+    """Print the table states of a running job, with the next action for each stopped table."""
     found = view.living_tables
     if not found:
         return
@@ -245,7 +246,7 @@ def retried(ctx: typer.Context, store: Store, job: str, table: str, wait: float,
 POLL_SECONDS = 0.5
 _PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
 _STREAMING = (JobState.RUNNING, JobState.CATCHING_UP, JobState.PENDING)
-"""States in which draining can be waited for. A job that was just resumed is PENDING, and streams soon."""
+"""The states in which waiting for a drain is possible. A job that was just resumed is PENDING and streams soon."""
 NOT_KNOWN = "?"
 
 
@@ -287,7 +288,7 @@ def drain(ctx: typer.Context, loaded: Loaded, spec: JobSpec, wait: float, as_jso
 
 
 def _left(loaded: Loaded, spec: JobSpec) -> _Left:
-    # `jobs list` must load no database driver
+    # `jobs list` must not load a database driver
     from slotkeeper.core.services import slot_commands
     from slotkeeper.core.slots.preflight import left_by_shard
 
@@ -340,7 +341,7 @@ def _quiet_seconds(view: JobStatus, now: datetime) -> float | None:
 
 
 def _streaming(store: Store, job: str, exit_code: bool = False) -> JobStatus:
-    """Return the status of a streaming job. Raises Refused, or exits with 1 during the wait, if it does not stream."""
+    """Return the status of a streaming job. If it does not stream, raises Refused, or exits with 1 during the wait."""
     view = observe(store, job)
     if view.state in _STREAMING and view.lives:
         return view

@@ -1,4 +1,4 @@
-"""`slotkeeper jobs`: list and control jobs from any shell of the user who owns them."""
+"""`slotkeeper jobs`: list and control jobs from any shell of their owner."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from slotkeeper.core.state.sqlite import Store
 
 
 def _when_used(name: str) -> ModuleType:
-    """Return a module that is executed at the first use of an attribute, so that `jobs list` does not load the verbs.
+    """Return a module that is executed when an attribute is first used, so that `jobs list` does not load the verbs.
 
     Raises ImportError if the module does not exist. Source: Python documentation, importlib, "Implementing lazy
     imports".
@@ -87,12 +87,12 @@ StartWait = Annotated[
         help="longest wait (default: while the start makes progress); 0: do not wait",
     ),
 ]
-TakeOver = Annotated[bool, typer.Option("--take-over", help="end sessions of an earlier start, also on another host")]
+TakeOver = Annotated[bool, typer.Option("--take-over", help="end sessions of an earlier start, even on another host")]
 DrainWait = Annotated[float, typer.Option("--wait", parser=select.seconds, metavar="TIME", help="longest wait")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="for scripts: the same as --wait 0")]
 _WAIT = "30s"
 START_SECONDS = 30.0
-"""How long to wait for a start whose job copies, or whose driver reports the reason for its wait."""
+"""The time in seconds to wait for a start if the job copies or its driver reports why it waits."""
 _DRAIN_WAIT = "10m"
 
 
@@ -188,12 +188,12 @@ def start(
 ) -> None:
     """Start a job in the background, and wait until it runs or fails; it survives a lost connection.
 
-    A job that is AWAITS COPY replaces the target's rows only with a consent: that of the reset, which holds for 24
-    hours, or --confirm JOB with --reason TEXT.
+    A job in AWAITS COPY replaces the target's rows only with consent: either the consent given at the reset, which is
+    valid for 24 hours, or --confirm JOB with --reason TEXT.
 
-    The wait ends after ten minutes without progress, and after 30 s with a job that copies or that reports what it
-    waits for. A copy that has not ended by then is fine: `jobs show` has its progress. Tables that were stopped or
-    paused alone stay so; --table starts one again beside the others.
+    The wait ends after ten minutes without progress, or after 30 s if the job copies or reports what it waits for. The
+    copy then continues, and `jobs show` shows its progress. Tables that were stopped or paused separately stay so;
+    --table starts one of them while the others run.
     """
     loaded, spec = select.starting(ctx, job)
     wait = 0.0 if no_wait else wait
@@ -216,7 +216,7 @@ def start(
 
 
 def _warn_of_its_end(store: Store, job: str) -> None:
-    """Warn of the action that a FAILED job requires: without it the job starts, and soon fails again."""
+    """Warn about the action that a FAILED job requires, because without it the job starts but soon fails again."""
     row = store.job(job)
     act = first_act(until_started(row.safe, job)) if row is not None and row.state is JobState.FAILED else ""
     if row is not None and act:
@@ -292,9 +292,9 @@ def retry(
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
-    """Retry at once each step that waits for its next retry, and poll at once each lane that waits for its next poll.
+    """Immediately retry every step that waits for a retry, and poll every lane that waits for its next poll.
 
-    The retry counts like any other. A rejected login still waits its time: it has one retry left.
+    The retry counts like any other. A rejected login still waits for its scheduled retry, because only one is left.
     """
     loaded, folder = _place(ctx, state_dir)
     if table and loaded is not None and job in loaded.jobs:
@@ -312,8 +312,8 @@ def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, s
 
     Then the command of [alerts] reports the faults of every job, as running supervisors do.
 
-    Paused, stopped, failed and cancelled jobs stay as they are, and so do those in AWAITS COPY, with a warning: no
-    service consents to a copy that replaces rows. Exit code 1: a job could not be started.
+    Paused, stopped, failed and cancelled jobs stay as they are. Jobs in AWAITS COPY also stay as they are, with a
+    warning, because a service cannot consent to a copy that replaces rows. Exit code 1: a job could not be started.
     """
     from slotkeeper.core.launch.alerting import Alerting
     from slotkeeper.core.launch.control import Ensured, ensure, restarted
@@ -377,7 +377,7 @@ def cancel(
     state_dir: StateDir = None,
 ) -> None:
     """End a job permanently: it can never be started again under this name. Its slot and its rows stay as they are."""
-    # `jobs list` must load no database driver
+    # `jobs list` must not load a database driver
     from slotkeeper.core.launch.launch import START_LOCK
     from slotkeeper.core.services.audit import audited
     from slotkeeper.core.slots.change import Done
@@ -426,10 +426,9 @@ def drain(
     wait: DrainWait = _DRAIN_WAIT,  # type: ignore[assignment]
     as_json: Json = False,
 ) -> None:
-    """Wait until all changes of the job's tables are read, then report it: the moment for VACUUM FULL or scaling out.
+    """Wait until all changes of the job's tables are read, then report that VACUUM FULL or scaling out can start.
 
-    The job continues to run and to register. Exit code 0: drained; 1: not within the time, with the unread rows per
-    DN.
+    The job continues to run and to register. Exit code 0: drained; 1: not drained in time, with the unread rows per DN.
     """
     loaded, spec = select.job_of(ctx, job)
     job_verbs.drain(ctx, loaded, spec, wait, as_json)
@@ -445,7 +444,7 @@ def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, P
 
 
 def _start_patience(job: str, wait: float | None) -> control.Patience:
-    """Return how long to wait: the typed time, otherwise as long as the start makes progress."""
+    """Return how long to wait: for the typed time, or as long as the start makes progress."""
     stalled = elapsed.STALLED_SECONDS if wait is None else 0.0
     seconds = START_SECONDS if wait is None else wait
     return control.Patience(seconds, _note, stalled, lambda text: diagnostics.note(f"{job}: {text}"))
@@ -490,7 +489,7 @@ def _show_head(ctx: typer.Context, view: JobStatus, limits: Limits) -> None:
 
 
 def _reported(view: JobStatus, limits: Limits) -> str | None:
-    """Return when its driver last reported, and for a running driver how long ago if a report is overdue."""
+    """Return when the job's driver last reported and, if a running driver is overdue, how long ago that was."""
     at = output.second(view.reported_at)
     if view.reported_at is None or not view.driver_alive or not view.reported:
         return at
@@ -501,7 +500,7 @@ def _reported(view: JobStatus, limits: Limits) -> str | None:
 
 
 def _last_known(view: JobStatus) -> str:
-    """Return the age of the last known state of its lanes."""
+    """Return the age of the last known state of a job's lanes."""
     old = None if view.reported_at is None else elapsed.elapsed(view.reported_at, SystemClock().utc())
     return "last known" if old is None else f"last known {in_words(old)} ago"
 

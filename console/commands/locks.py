@@ -1,7 +1,7 @@
-"""`slotkeeper locks [JOB]`: waits for locks at the sinks, and for slots and sessions of jobs at the sources.
+"""`slotkeeper locks [JOB]`: waits for locks in the sinks, and for slots and sessions of jobs in the sources.
 
-Queries the servers themselves, each for at most a few seconds; takes no lock. `locks end PID` ends one session that
-blocks a job's.
+The command queries the servers directly, each for at most a few seconds, and takes no lock. `locks end PID` ends one
+session that blocks a job's session.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ Began = Annotated[str, typer.Option("--began", metavar="TIME", help="when the se
 
 @app.command("list")
 def list_locks(ctx: typer.Context, job: OneJob = "", as_json: OneJson = False) -> None:
-    """List sessions of jobs that wait for a lock at the sinks, and sessions that wait for jobs at the sources.
+    """List job sessions that wait for locks in the sinks, and sessions that wait for jobs in the sources.
 
-    Changes nothing. 0: every server answered; 5: one did not.
+    Changes nothing. 0: every server answered; 5: a server did not answer.
     """
     loaded = select.job_of(ctx, job)[0] if job else context.of(ctx).load()
     if not job:
@@ -103,9 +103,9 @@ def end(
     reason: Reason = "",
     as_json: OneJson = False,
 ) -> None:
-    """End a session that blocks a session of a job: the one with that pid and start time, no other.
+    """End a session that blocks a job's session. Its pid and start time must match.
 
-    0: it has ended; 1: it is still there after the request; 3: it was not ended.
+    0: the session has ended; 1: it still exists after the request; 3: the request was refused.
     """
     from slotkeeper.core.services import ending  # `locks list` needs no audit
 
@@ -167,7 +167,7 @@ def _print(one: LocksSeen, now: float, ascii_only: bool) -> None:
 
 
 def _print_source(one: LocksSeen, now: float, ascii_only: bool) -> None:
-    """Print the waits at a source, or why they are unknown: not every login can see all sessions."""
+    """Print the waits in a source, or why they are unknown, because not every login can see all sessions."""
     if not one.source_waits:
         output.line(f"{one.server}: {one.untold or one.hidden or NONE_WAITS_AT_SOURCE}", ascii_only)
         return

@@ -1,8 +1,7 @@
 """The root of the command line: shared options, and command groups that are imported only when used.
 
 To add a command: write `console/commands/<name>.py` with `app: typer.Typer`, and add it to COMMANDS. Commands raise
-SlotkeeperError, write through `slotkeeper.console.cli.output`, and use `raise typer.Exit(code)` for another exit
-code.
+SlotkeeperError, write through `slotkeeper.console.cli.output`, and use `raise typer.Exit(code)` for other exit codes.
 """
 
 from __future__ import annotations
@@ -92,30 +91,30 @@ COMMANDS: dict[str, Entry] = {
 
 _OPTIONS = """\
 Options: --config FILE  the configuration     --ascii  plain ASCII only
-         --read-only    change nothing        --mono   no colours, like NO_COLOR
+         --read-only    change nothing        --mono   no colors, like NO_COLOR
          --version      show it and exit      --help   help, also of commands
 """
 """All options of the root command, for its help."""
 
 if TYPE_CHECKING:
-    _Command = Any  # the class of typer's commands is in a private module
+    _Command = Any  # Typer's command class is in a private module
 else:
     _Command = object
 
 
 class LazyGroup(typer.core.TyperGroup):
-    """The root group. It has the commands' names, and imports a command when it is called."""
+    """The root group. It knows the names of all commands, and imports a command when it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands whose modules exist, in the order of the registry."""
         return [name for name in COMMANDS if importlib.util.find_spec(COMMANDS[name].module)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> _Command:
-        """Import and return the command; None if there is none with that name."""
+        """Import and return the command; None if there is no command with that name."""
         return load_command(cmd_name) if cmd_name in self.list_commands(ctx) else None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help from the registry, short enough for a small terminal. Imports no command."""
+        """Write the help from the registry, short enough for a small terminal, without importing any command."""
         self.format_usage(ctx, formatter)
         formatter.write(f"  {self.help}\n\n")
         names = self.list_commands(ctx)
@@ -127,7 +126,7 @@ class LazyGroup(typer.core.TyperGroup):
         formatter.write(f"\n{_OPTIONS}")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the arguments name. The error for an unknown name suggests the nearest one."""
+        """Return the command named by the arguments. The error for an unknown name suggests the nearest one."""
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
             near = get_close_matches(args[0], known, n=1)
@@ -136,7 +135,7 @@ class LazyGroup(typer.core.TyperGroup):
 
 
 def load_command(name: str) -> _Command:
-    """Import a command of the registry and return it in the form that Typer runs."""
+    """Import a command from the registry and return it in the form that Typer runs."""
     entry = COMMANDS[name]
     app: typer.Typer = importlib.import_module(entry.module).app
     app.rich_markup_mode = None  # brackets in help texts and in data are not markup
@@ -192,7 +191,7 @@ def root(
         Path | None, typer.Option("--config", help="configuration file", metavar="FILE", autocompletion=_files)
     ] = None,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="plain ASCII only")] = False,
-    mono: Annotated[bool, typer.Option("--mono", help="no colours; NO_COLOR does the same")] = False,
+    mono: Annotated[bool, typer.Option("--mono", help="no colors; NO_COLOR does the same")] = False,
     read_only: Annotated[bool, typer.Option("--read-only", help="the console changes nothing")] = False,
     asked: Annotated[
         bool, typer.Option("--version", help="show the version and exit", callback=_version, is_eager=True)
@@ -208,7 +207,7 @@ def root(
 
 
 def _print_status(ctx: typer.Context, shared: Invocation) -> None:
-    """Print the output of `status`, and why no screen is drawn. Raises ConfigError without a configuration."""
+    """Print the output of `status`, and why no screen is drawn. Raises ConfigError if there is no configuration."""
     why = startup.no_screen()
     try:
         find(shared.config, shared.env)
@@ -222,11 +221,11 @@ def _print_status(ctx: typer.Context, shared: Invocation) -> None:
 
 
 _CONVERTER = getattr(typer.core.TyperOption, "get_runtime_param", None)
-"""None in other versions of Typer, which are not changed."""
+"""None in other versions of Typer, which are not patched."""
 
 
 class _Converter:
-    """Creates Typer's converter only for a value to convert. Like Typer's, `coerce` leaves None unchanged."""
+    """Creates Typer's converter only if there is a value to convert. Like Typer's, `coerce` leaves None unchanged."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         if value is None and not param.multiple and param.nargs != -1:
@@ -238,8 +237,8 @@ class _Converter:
 def _convert_what_was_typed() -> None:
     """Patch Typer so that parameters without a value need no conversion; safe to call again.
 
-    Typer 0.29 makes a pydantic adapter for every parameter except flags, also for one without a value, and for each
-    `--help` (`build_runtime_param` in its _coercion.py): loading pydantic takes longer than `jobs list`.
+    Typer 0.29 creates a pydantic adapter for every parameter except flags, even without a value, and for each `--help`
+    (`build_runtime_param` in its _coercion.py). This matters because loading pydantic takes longer than `jobs list`.
     """
     if _CONVERTER is not None:
         for kind in (typer.core.TyperOption, typer.core.TyperArgument):
@@ -253,9 +252,9 @@ def main_command() -> _Command:
 
 
 def complete(words: Sequence[str]) -> int:
-    """Print completions for a command line of these words. The last word can be empty or incomplete.
+    """Print completions for a command line that consists of these words. The last word can be empty or incomplete.
 
-    Prints one offer per line and nothing else: any other output would appear in the user's prompt.
+    Print one completion per line and nothing else, because any other output would appear in the user's prompt.
     """
     from slotkeeper.console.cli import completion
 
@@ -271,7 +270,7 @@ def complete(words: Sequence[str]) -> int:
 
 
 def completed(words: Sequence[str]) -> list[str]:
-    """Return the words as the parser expects them, the last one unchanged.
+    """Return the words as the parser expects them, with the last word unchanged.
 
     bash splits a command line at "=" (COMP_WORDBREAKS).
 
@@ -286,7 +285,7 @@ def completed(words: Sequence[str]) -> list[str]:
 def warn_of_resets(args: Sequence[str]) -> None:
     """Write a line to stderr for each reset that a crash left unfinished in the state folder of this command line.
 
-    Fast: it only lists one local folder.
+    This is fast, because it only lists one local folder.
     """
     folder = _folder(args)
     if folder is None or not any((folder / MARKS).glob("*")):
@@ -300,7 +299,7 @@ def warn_of_resets(args: Sequence[str]) -> None:
 
 
 def _folder(args: Sequence[str]) -> Path | None:
-    """Return the command's state folder; None if its configuration cannot be read, which the command reports itself."""
+    """Return the command's state folder; None if its configuration is unreadable, as the command itself reports."""
     given = context.option(args, "--state-dir")
     if given:
         return Path(given)
@@ -326,7 +325,7 @@ def run(args: Sequence[str]) -> int:
 
 
 def _what_there_is(error: typer.TyperException) -> str:
-    """Return a hint to the help of the misused command, as far as it was recognized; with its verbs if none was typed.
+    """Return a hint that names the help of the misused command, if recognized, and its verbs if none was typed.
 
     >>> _what_there_is(typer.TyperException("no"))
     'slotkeeper --help lists the commands'

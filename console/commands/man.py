@@ -1,6 +1,6 @@
 """`slotkeeper man`: the manual page in roff, generated from the commands, their help, exit codes and environment.
 
-Shown in the pager on a terminal. It uses the macros of man(7) that groff_man(7) and mandoc share.
+The page is shown in the pager on a terminal. It uses only man(7) macros that groff_man(7) and mandoc share.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ENVIRONMENT = {
     CONFIG_VARIABLE: "The configuration file, unless --config names one.",
     "XDG_CONFIG_HOME, XDG_STATE_HOME": "Default locations of the configuration and of the state folder.",
     "SLOTKEEPER__SECTION__KEY": "One value of the configuration, such as SLOTKEEPER__JOBS__ORDERS_RT__START.",
-    "NO_COLOR": "Any value turns colours off.",
+    "NO_COLOR": "Any value turns colors off.",
     "PAGER": "The pager for slotkeeper docs on a terminal; default: less.",
     "TZ": "The time zone of the local times shown next to UTC.",
 }
@@ -116,7 +116,7 @@ def _paragraphs(text: str | None) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    r"""Return text in which roff finds no escape and no request, with hyphens that can be pasted into a shell.
+    r"""Escape text so that roff finds no escape or request in it, with hyphens that can be pasted into a shell.
 
     >>> escaped(".B --a\\b"), escaped("'s")
     ('\\&.B \\-\\-a\\eb', "\\&'s")

@@ -1,6 +1,6 @@
 """`slotkeeper slots peek`: rows of one DN's binlog, read-only. The command group is defined in `slots`.
 
-The query names no slot at the source, so it creates none and moves no point. Values of a PROD source are masked,
+The query names no slot in the source, so it creates no slot and moves no point. Values of a PROD source are masked,
 except the key, unless --unmask is given, which is recorded in the audit.
 """
 
@@ -77,7 +77,7 @@ def peek(
     as_json: Json = False,
     as_jsonl: Jsonl = False,
 ) -> None:
-    """Show rows of one DN's binlog: from the job's position, or the last ones. Creates nothing and moves nothing."""
+    """Show rows of one DN's binlog: from the job's position, or the last rows. Creates nothing and moves nothing."""
     given = sum([bool(slot), bool(start), bool(time), newest])
     if given > 1:
         raise ConfigError("--slot, --from, --time and --newest are mutually exclusive", "use only one of them")
@@ -85,7 +85,7 @@ def peek(
     place = select.place(loaded, source, table)
     slot = slot or ("" if given else own_slot(loaded, *place))
     if not types or set(types) - set(TYPES):
-        raise ConfigError(f"{types!r} are not row types", f"use some of {TYPES} (d is delete, B before update)")
+        raise ConfigError(f"{types!r} are not row types", f"use any of {TYPES} (d is delete, B before update)")
     kinds = () if set(types) == set(TYPES) else tuple(sorted(set(types)))
     pairs = [text.partition("=") for text in key or ()]
     for name, equals, value in pairs:
@@ -133,7 +133,7 @@ def page_values(page: Page) -> dict[str, Any]:
 
 
 def row_values(page: Page, one: Shown) -> dict[str, Any]:
-    """Return a row as JSON values: `changed` is null if unknown, and values absent from an old image are omitted."""
+    """Return a row as JSON values: `changed` is null if unknown, and values that an old image lacks are omitted."""
     row, key = one.row, page.identity.key
     named = {column.name: value for column, value in zip(page.identity.columns, row.values, strict=True)}
     hidden = page.masked

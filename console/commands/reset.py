@@ -56,7 +56,7 @@ from slotkeeper.core.state.sqlite import Store
 
 
 class Existing(Enum):
-    """The action of a copy on a target that has rows."""
+    """How a copy treats existing rows in the target."""
 
     REPLACE = "replace"
     MERGE = "merge"
@@ -64,7 +64,7 @@ class Existing(Enum):
 
 LOCK_SECONDS = 5.0
 EVENTS = 200
-"""The number of events that are searched for the last copy."""
+"""The number of events to search for the last copy."""
 BY_RESET = (
     "starts the copy within 24 h; after that, consent with `slotkeeper jobs start JOB --confirm JOB --reason TEXT`"
 )
@@ -76,7 +76,7 @@ UNDO_COPY = f"{_UNDO} until the copy starts"
 To = Annotated[TargetKind | None, typer.Option("--to", help="destination of the reset")]
 Points = Annotated[
     list[str] | None,
-    typer.Option("--point", metavar="DN=PLACE", help="with --to point: position of a DN, or one for all"),
+    typer.Option("--point", metavar="DN=PLACE", help="with --to point: position of a DN, or of all DNs"),
 ]
 Time = Annotated[str, typer.Option("--time", metavar="TIME", help="with --to time: RFC 3339 with UTC offset")]
 Backup = Annotated[
@@ -99,9 +99,7 @@ OnExisting = Annotated[
     Existing | None,
     typer.Option("--on-existing", help="with --to snapshot: how the next copy treats rows in the target"),
 ]
-Steal = Annotated[
-    str, typer.Option("--steal", metavar="LEASE", help="end the session of the lease's holder, given by its run")
-]
+Steal = Annotated[str, typer.Option("--steal", metavar="LEASE", help="end the session of the run that holds the lease")]
 Resume = Annotated[bool, typer.Option("--resume", help="finish or roll back an unfinished reset")]
 
 
@@ -215,7 +213,7 @@ def _resume(ctx: typer.Context, loaded: Loaded, table: str, slot: str, steal: st
     left = marks(loaded.state_dir)
     found = [(table, slot)] if table and slot else [(mark.table, mark.slot) for mark in left]
     if not found:
-        raise Refused("no reset is unfinished here", "for one started on another host: --resume TABLE SLOT")
+        raise Refused("no reset is unfinished here", "for a reset started on another host: --resume TABLE SLOT")
     for its_table, its_slot in found:
         job = reset_service.job_of(loaded, its_table, its_slot)
         _tell(_on(loaded, job, reset_apply.resume, steal), start_alone(loaded, job), as_json, select.ascii_only(ctx))
@@ -230,7 +228,7 @@ def _goal(
     dns: tuple[str, ...],
     on_existing: Existing | None,
 ) -> Goal:
-    """Return the goal that the options name. Raises ConfigError if they do not fit together."""
+    """Return the goal that the options specify. Raises ConfigError if the options conflict."""
     if to is None:
         raise ConfigError("--to is missing", f"one of {', '.join(kind.value for kind in TargetKind)}")
     for kind, given, name in (
@@ -255,7 +253,7 @@ def _point(job: JobSpec, text: str) -> tuple[str, str]:
 
 
 def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
-    """Return the job of a backup: from the local file, otherwise by querying the sinks."""
+    """Return the job of a backup, from the local file or, if there is none, by querying the sinks."""
     with Store.open(loaded.state_dir) as store:
         text = ResetFiles(store.folder).load(BACKUPS, backup)
     if text is not None:
@@ -307,10 +305,10 @@ def _progress(slot: str) -> Callable[[ResetStep, int, int], None]:
 
 
 def at_rest(store: Store, job: str, table: str) -> Check:
-    """Check that the job's state allows a reset and it has no process, or that its driver reports this table stopped.
+    """Check that the job's state allows a reset and no process runs, or that its driver reports this table as stopped.
 
-    A job that never ran is not running either. A job that has ended is checked after its processes have exited. A
-    table whose pause has been requested stops only for a moment.
+    A job that never ran counts as not running. A job that has ended is checked after its processes have exited. A table
+    for which a pause was requested does not count as stopped, because it stops only briefly.
     """
     name = "job not running"
     if store.job(job) is None:
@@ -340,7 +338,8 @@ def at_rest(store: Store, job: str, table: str) -> Check:
 def _rate_of_last_copy(store: Store, job: str, present: int | None) -> float | None:
     """Return the rows per second of the job's last completed copy; None if unknown.
 
-    The rows are those that its driver reported or, if a later run reported no copy, those in the target now.
+    The row count is the one that its driver reported or, if a later run reported no copy, the number of rows now in the
+    target.
     """
     row = store.job(job)
     ends: dict[str, float] = {}
@@ -360,7 +359,7 @@ def of_living(view: JobStatus, table: str) -> TableReport | None:
 
 
 def _record(store: Store, job: str, text: str, awaits: bool) -> None:
-    """Record the reset, and that a copy is required. A job that continues with its other tables keeps its state."""
+    """Record the reset, and that a copy is required. A job that continues with its other tables stays in its state."""
     row = store.job(job)
     if row is None:
         return
@@ -371,7 +370,7 @@ def _record(store: Store, job: str, text: str, awaits: bool) -> None:
 
 
 def start_alone(loaded: Loaded, job: JobSpec) -> str:
-    """Return the command that starts a reset table while its job runs; "" if the job does not run."""
+    """Return the command that starts a table after its reset while its job runs; "" if the job does not run."""
     with Store.open(loaded.state_dir) as store:
         known = store.job(job.name) is not None
         beside = known and of_living(observe(store, job.name), job.channel.source_table) is not None
@@ -411,12 +410,12 @@ def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
 
 
 def to_type(plan: ResetPlan) -> dict[str, str | None]:
-    """Return the confirmations that `slotkeeper.core.slots.reset_apply` requires besides a reason, null for others."""
+    """Return the confirmations that `slotkeeper.core.slots.reset_apply` requires besides a reason; null for others."""
     return {"confirm": plan.slot, "confirm_table": None, "rows": str(plan.at_stake) if plan.at_stake else None}
 
 
 def undo_of(plan: ResetPlan) -> str:
-    """Describe what an undo restores, and until when it is possible."""
+    """Describe what an undo restores, and how long it is possible."""
     return UNDO_COPY if plan.rows else UNDO_BACK if any(move.back for move in plan.moves) else UNDO
 
 

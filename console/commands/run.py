@@ -1,7 +1,7 @@
 """`slotkeeper run`: one job in the foreground, for systemd and containers.
 
-This process is the job's supervisor. It starts the driver, restarts it after a crash, turns SIGTERM and SIGINT into
-a graceful stop, and copies the driver's log to stderr. Other shells control the job like any other.
+This process is the job's supervisor. It starts the driver, restarts it after a crash, turns SIGTERM and SIGINT into a
+graceful stop, and copies the driver's log to stderr. Other shells control the job like any other job.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from slotkeeper.core.state.sqlite import Store
 app = typer.Typer(help="Run one job in the foreground.", add_completion=False)
 
 LAUNCH = Launch()
-"""The launch of the driver; tests replace it by a driver without Spark."""
+"""The launch of the driver; tests replace it with a driver without Spark."""
 
 _FOLLOW_SECONDS = 0.25
 _MOST_BYTES = 1024 * 1024
-"""The number of bytes of the log that are read at a time."""
+"""The maximum number of log bytes read at a time."""
 
 
 @app.command()
@@ -45,7 +45,7 @@ def run(
     ctx: typer.Context,
     job: Job,
     until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="end when all changes at the source are applied")
+        bool, typer.Option("--until-caught-up", help="end after all changes in the source are applied")
     ] = False,
     wait: Annotated[
         int | None,
@@ -78,7 +78,7 @@ def run(
 
 
 def exit_code(driver: int | None, view: JobStatus) -> diagnostics.ExitCode:
-    """Return the exit code of a foreground run, from its driver's last exit code and the job's final state."""
+    """Return the exit code of a foreground run, based on the driver's last exit code and the job's final state."""
     if driver == verdict.CONFIGURATION:
         return diagnostics.ExitCode.USAGE
     if driver == verdict.SUPERSEDED or view.trouble or view.state is JobState.AWAITS_COPY:
@@ -90,7 +90,7 @@ def exit_code(driver: int | None, view: JobStatus) -> diagnostics.ExitCode:
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Restore the signal handlers that the supervisor replaces."""
+    """Restore the signal handlers that the supervisor replaced."""
     kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)}
     try:
         yield
@@ -101,7 +101,7 @@ def _signals_kept() -> Iterator[None]:
 
 @contextmanager
 def _followed(log: Path) -> Iterator[None]:
-    """Copy new lines of the job's log to stderr: a container has no other log."""
+    """Copy new lines of the job's log to stderr, because a container has no other log."""
     done = threading.Event()
     follower = threading.Thread(target=_follow, args=(log, _size(log), done), name="follow", daemon=True)
     follower.start()
@@ -120,7 +120,7 @@ def _follow(log: Path, offset: int, done: threading.Event) -> None:
 
 
 def _shown(log: Path, offset: int, last: bool) -> int:
-    """Show complete lines from `offset`, the `last` time also a partial one; return the new offset. Reads in pieces."""
+    """Show complete lines from `offset` on; if `last`, also a partial one. Return the new offset. Reads in pieces."""
     size = _size(log)
     if size < offset:  # the log was truncated because it was too long
         offset = 0
@@ -129,12 +129,12 @@ def _shown(log: Path, offset: int, last: bool) -> int:
             with os.fdopen(opened_alone(log), "rb") as reading:
                 reading.seek(offset)
                 added = reading.read(min(size - offset, _MOST_BYTES))
-        except (OSError, StateError):  # it was moved, or another user owns it: the job continues
+        except (OSError, StateError):  # the log was moved or another user owns it; the job continues
             break
         ends = last and offset + len(added) >= size
         whole = len(added) if ends else added.rfind(b"\n") + 1
         if not whole and len(added) == _MOST_BYTES:
-            whole = _MOST_BYTES  # a line longer than one read continues in the next
+            whole = _MOST_BYTES  # a line longer than one read continues in the next read
         if not whole:
             break
         offset += whole

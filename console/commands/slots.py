@@ -1,6 +1,6 @@
 """`slotkeeper slots`: the slots of a table, their positions, owners and remaining TTL; preflight, create and drop.
 
-Listing slots creates none: it uses only calls that read. The verbs are dry runs unless executed with consent.
+Listing slots creates no slot, because it uses only read calls. The verbs are dry runs unless executed with consent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from slotkeeper.core.state.sqlite import Store
 app = typer.Typer(help="Show the slots of source tables, and change them.")
 
 RATE_SECONDS = 3.0
-"""How long to wait for a job's next report, to calculate its rate. A job reports about every second."""
+"""How long to wait for a job's next report to calculate its rate. A job reports about once per second."""
 LOCK_SECONDS = 5.0
 _UNDO = {
     "create": "`slotkeeper slots drop`, which loses the changes retained until then",
@@ -43,7 +43,7 @@ _UNDO = {
     "drop": "none: the changes it retained are lost; a new snapshot restores the rows",
     "abandon": "confirm the slot before its TTL ends",
 }
-"""How to undo each verb, as text."""
+"""A description of how to undo each verb."""
 
 OnlySource = Annotated[
     str, typer.Option("--source", metavar="NAME", help="only this source", autocompletion=completion.sources)
@@ -72,13 +72,15 @@ def list_slots(
     table: Annotated[
         str,
         typer.Argument(
-            metavar="[TABLE]", help="schema.table; default: every configured one", autocompletion=completion.tables_read
+            metavar="[TABLE]",
+            help="schema.table; default: all configured tables",
+            autocompletion=completion.tables_read,
         ),
     ] = "",
     source: OnlySource = "",
     as_json: Json = False,
 ) -> None:
-    """List the slots of one source table, or of every table that a job reads; creates none."""
+    """List the slots of one source table, or of every table that a job reads; creates no slot."""
     loaded = context.of(ctx).load()
     select.tell_refused(loaded)
     found, failed, left, read = _everywhere(loaded, source, table)
@@ -182,7 +184,7 @@ def _left_behind(loaded: Loaded, source: str, table: str) -> list[dict[str, str]
 
 
 def _times(retained: SlotRetained, part: str) -> tuple[list[str], list[list[object]]]:
-    """Return headers and rows: when the slot was registered and when it expires, by DN."""
+    """Return headers and rows with the times of the slot's registration and expiry, by DN."""
     rows: list[list[object]] = [
         [
             h.shard,
@@ -197,7 +199,7 @@ def _times(retained: SlotRetained, part: str) -> tuple[list[str], list[list[obje
 
 
 def _places(one: SlotView, retained: SlotRetained, table: TableRetained) -> tuple[list[str], list[list[object]]]:
-    """Return headers and rows by DN: the source's record of the slot, otherwise the job's own position."""
+    """Return headers and rows by DN, with the position recorded by the source or, if none, the job's own."""
     registered = [SlotOnShard(seen.shard, seen.live, seen.durable) for seen in retained.shards]
     shards, marks, part = one.shards or registered, table.words.marks, table.words.part.lower()
     place = marks[0] if marks else "position"
@@ -249,7 +251,7 @@ def _goes(left: TimeLeft | None) -> list[object]:
 
 
 def _own_slots(each: Polled) -> tuple[list[str], list[list[object]]]:
-    """Return headers and rows of slots at a source that retains nothing for them: the oldest position of each job."""
+    """Return headers and rows for slots of a source that retains nothing for them, with each job's oldest position."""
     rows: list[list[object]] = []
     for slot in each.slots.slots:
         retained = each.retained.slot(slot.name)
@@ -264,7 +266,7 @@ def _own_slots(each: Polled) -> tuple[list[str], list[list[object]]]:
 
 
 def _notes(name: str, retained: SlotRetained, table: TableRetained) -> list[str]:
-    """Describe which point retains the binlog, on which DN, and where another slot is further behind."""
+    """Describe which point retains the binlog, on which DN, and the slots that are further behind on other DNs."""
     said = []
     back = retained.furthest_back
     if back is not None and back.behind is not None:
@@ -277,7 +279,7 @@ def _notes(name: str, retained: SlotRetained, table: TableRetained) -> list[str]
     if mine:
         said.append(f"{name} is the oldest reader of {', '.join(mine)}")
     others = {table.oldest_reader(one.shard) for one in retained.shards if one.oldest is False}
-    said += [f"slot {other} retains more than this one" for other in sorted(filter(None, others))]
+    said += [f"slot {other} retains more than this slot" for other in sorted(filter(None, others))]
     return said
 
 
@@ -324,7 +326,7 @@ def _slot(slot: SlotView, table: TableRetained, query: QuerySeen | None) -> dict
     shards = {one.shard: one for one in slot.shards}
     keeps = bool(table.words.marks)
     seen = [(shards.get(name, SlotOnShard(name)), by_shard.get(name)) for name in sorted({*shards, *by_shard})]
-    dns: list[dict[str, object]] = [  # a source that retains nothing: the position is the job's own progress row
+    dns: list[dict[str, object]] = [  # if a source retains nothing, the position is in the job's progress row
         _dn(one, kept) if keeps else {"shard": one.shard, "position": kept.live if kept else None, "unread": one.unread}
         for one, kept in seen
     ]
@@ -394,7 +396,7 @@ peek.add_to(app)  # here, because the help lists commands in this order
 
 @app.command()
 def preflight(ctx: typer.Context, table: Table, source: Source = "", wanted: For = None, as_json: Json = False) -> None:
-    """Check whether VACUUM FULL, scaling out or ALTER can start now. 0: yes; 3: something blocks it; 5: unreachable."""
+    """Check whether VACUUM FULL, scaling out or ALTER can start now. 0: yes; 3: blocked; 5: a server is unreachable."""
     loaded = context.of(ctx).load()
     place = select.place(loaded, source, table)
     looking.passwords([loaded.sources[place[0]].endpoint])
@@ -484,7 +486,7 @@ _losing(
 
 
 def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -> Owner | None:
-    """Return the configured job of a slot, with the state known on this host; None for an external slot."""
+    """Return the configured job of a slot, with its state as known on this host; None for an external slot."""
     job = owners(loaded, source, table).get(slot)
     if job is None:
         return None
@@ -527,7 +529,7 @@ def _run(ctx: typer.Context, verb: SlotVerb, asked: tuple[str, str, str], consen
 
 
 def to_type(plan: ChangePlan) -> dict[str, str | None]:
-    """Return the confirmations that `slots.change` requires besides a reason; null if not required."""
+    """Return the confirmations that `slots.change` requires in addition to a reason; null if not required."""
     table = plan.table if plan.highest else None
     return {"confirm": plan.slot, "confirm_table": table, "rows": plan.rows_to_type or None}
 
@@ -574,7 +576,7 @@ def _rates(loaded: Loaded, jobs: Sequence[str]) -> list[Rate]:
 def rate_of(
     store: Store, job: str, seconds: float = RATE_SECONDS, pause: Callable[[float], None] = time.sleep
 ) -> Rate | None:
-    """Return the apply rate of a job, from its newest report and the next; None if it does not run or report."""
+    """Return the apply rate of a job, from its newest and its next report; None if it does not run or report."""
     if store.job(job) is None:
         return None
     first = observe(store, job)

@@ -1,8 +1,7 @@
-"""`slotkeeper status`: one line per job, from the state store only, for users and for monitoring.
+"""`slotkeeper status`: print one line per job, from the state store only, for users and for monitoring.
 
-Queries no server. With --exit-code the exit codes are those of monitoring plugins: 0 ok, 1 warning, 2 critical, 3
-for anything that prevents a verdict. If this command is not reached or fails, `slotkeeper.console.__main__` returns
-3.
+Queries no server. With --exit-code the exit codes are those of monitoring plugins: 0 ok, 1 warning, 2 critical, 3 for
+anything that prevents a verdict. If this command is not reached or fails, `slotkeeper.console.__main__` returns 3.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def status(
 
 
 def worst(levels: Iterable[Level]) -> Level:
-    """Return the worst level; FINE without jobs.
+    """Return the worst level; FINE if there are no jobs.
 
     >>> worst([Level.FINE, Level.UNKNOWN, Level.WARNING])
     <Level.WARNING: '!'>
@@ -81,7 +80,7 @@ def worst(levels: Iterable[Level]) -> Level:
 
 
 def _word(level: Level) -> str:
-    """Return the level as monitoring plugins name it."""
+    """Return the level's name in monitoring plugins."""
     return level.name.lower() if level in EXIT_CODES else "ok"
 
 

@@ -1,4 +1,4 @@
-"""`slotkeeper verify`: compare a job's source tables with their targets, and by key where they differ.
+"""`slotkeeper verify`: compare a job's source tables with their targets; where they differ, compare them by key.
 
 The result is recorded in the state store.
 """
@@ -38,7 +38,8 @@ def verify(ctx: typer.Context, job: Job, table: OneTable = "", as_json: OneJson 
     """Compare sources and targets of a job: exit 0 equal, 4 different (keys named), 1 could not be settled.
 
     A table that differs only by quarantined rows is not equal: exit 4, with those keys listed separately. --table
-    compares one table only, which proves nothing about the others: the result is recorded only if the table differs.
+    compares only one table. Because this proves nothing about the other tables, the result is recorded only if the
+    table differs.
     """
     loaded, spec = select.job_of(ctx, job)
     if table:
@@ -67,8 +68,8 @@ def verify(ctx: typer.Context, job: Job, table: OneTable = "", as_json: OneJson 
             every = [found for _, found in parts]
             apart = sum(_differences(one) > 0 for one in every)
             rows = (
-                f"{sum(one.rows_source for one in every)} rows at the source,"
-                f" {sum(one.rows_sink for one in every)} at the sink"
+                f"{sum(one.rows_source for one in every)} rows in the source,"
+                f" {sum(one.rows_sink for one in every)} in the sink"
             )
             output.line(f"{job}: {verdict}: {apart} of {len(every)} tables differ; {rows}", select.ascii_only(ctx))
     if verdict in ("different", APART):
@@ -129,7 +130,7 @@ def _print(ctx: typer.Context, spec: JobSpec, found: Comparison) -> None:
     ascii_only = select.ascii_only(ctx)
     place = f"{spec.source.name} {spec.channel.source_table} and {spec.sink.name} {spec.channel.target}"
     output.line(f"{spec.name}: {_verdict(found)}: {place}", ascii_only)
-    counts = f"{found.rows_source} rows at the source, {found.rows_sink} at the sink{_in_flight(found)}"
+    counts = f"{found.rows_source} rows in the source, {found.rows_sink} in the sink{_in_flight(found)}"
     output.line(f"  {counts}, {found.ranges} ranges, {found.seconds:.1f} s", ascii_only)
     for kind in _KINDS:
         rows: Found = getattr(found, kind)
@@ -142,7 +143,9 @@ def _print(ctx: typer.Context, spec: JobSpec, found: Comparison) -> None:
 
 
 def _in_flight(found: Comparison) -> str:
-    """Explain different row counts of equal tables: they were read at different times, and differing rows again.
+    """Explain why equal tables have different row counts: they were read at different times.
+
+    Differing rows were read again.
 
     >>> from slotkeeper.core.verify.compare import Found
     >>> _in_flight(Comparison(2952, 2950, 1, *[Found()] * 5, (), 0.1))

@@ -1,7 +1,7 @@
-"""`slotkeeper watch JOB`: six live lines below the prompt, which stay in the scrollback at the end.
+"""`slotkeeper watch JOB`: show six live lines below the prompt, which stay in the scrollback at the end.
 
-They show the state, the problem, the action, the lag, the copy, and the last event. Rich redraws the lines by moving
-the cursor up; no text is parsed as markup.
+They show the state, the problem, the action, the lag, the copy, and the last event. Rich moves the cursor up to redraw
+the lines; no text is parsed as markup.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Lines:
         self._clock = SystemClock()
 
     def of(self, view: JobStatus) -> list[tuple[Level, str]]:
-        """Return the current lines, with the same faults of the job and this host as in `status` and the console."""
+        """Return the current lines, with the same faults of the job and this host as `status` and the console show."""
         now = self._clock.utc()
         faults = judge(gather(self._store, self._loaded, now))
         found = facts(view, faults, now)
@@ -105,7 +105,7 @@ class _Lines:
         return list_lines(found, self._store.events(self._job, 1), now)
 
     def drawn(self, view: JobStatus, width: int) -> Group:
-        """Return the lines, truncated to the terminal's width: a wrapped line could not be redrawn."""
+        """Return the lines, truncated to the terminal's width, because a wrapped line could not be redrawn."""
         lines = []
         for level, words in self.of(view):
             shown = plain(words, self._ascii)
@@ -119,11 +119,11 @@ LINES = 6
 
 
 def list_lines(job: JobFacts, events: Sequence[EventRow], now: datetime) -> list[tuple[Level, str]]:
-    """Return the six lines of a job; also if little is known about it."""
+    """Return the six lines of a job, even if little is known about it."""
     state = job.state.value if job.state else "never started"
     seen = "nothing reported yet" if job.reported_at is None else f"report {age(job.reported_at, now)} old"
     glyph = "" if job.level is Level.FINE else f"{job.level.value} "
-    report, copied, last = job.report, "copy    none in this run", "last    nothing happened yet"
+    report, copied, last = job.report, "copy    none in this run", "last    no event yet"
     lanes = "?" if report is None or not report.lanes else str(len(report.lanes))
     applied = count(report.changes) if report else "?"
     unit = f" {report.unit}" if report and report.unit else ""

@@ -31,12 +31,12 @@ _AS_SEEN = (
 )  # fmt: skip
 """Fields with the same name and meaning in `JobFacts` and `JobStatus`."""
 _BESIDE = ("rows_quarantined", "crash_loop", "clocks_differ", "not_verified", "slot_ttl", "source_blocked")
-"""Rules of faults that do not stop a running driver from applying: none of them makes a target untrusted."""
+"""Rules for faults that do not stop a running driver from applying changes, so that the target can be trusted."""
 _MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 
 def facts(view: JobStatus, faults: Iterable[Fault], now: datetime) -> JobFacts:
-    """Return the job as the screens show it, with its own faults out of `faults`."""
+    """Return the job as displayed on screens, with those of `faults` that belong to it."""
     mine = tuple(one for one in faults if one.job == view.name)
     severity = worst(mine)
     calm = Level.BUSY if view.state in _MOVING else Level.FINE if view.state.has_process else Level.REST
@@ -72,14 +72,14 @@ def facts(view: JobStatus, faults: Iterable[Fault], now: datetime) -> JobFacts:
 
 
 def _report(view: JobStatus, now: datetime) -> JobReport | None:
-    """Return its last report, marked as past if none of its processes is running."""
+    """Return the job's last report, marked as past if none of its processes is running."""
     if view.report is None or not view.last_known:
         return view.report
     return past(view.report, (elapsed(view.reported_at, now) if view.reported_at else None) or 0.0)
 
 
 def said(faults: Sequence[Fault], now: datetime) -> str:
-    """Return all faults in one text, the worst first."""
+    """Return all faults as one text, worst first."""
     return "; ".join(one.said(now).removeprefix(f"job {one.job}: ") for one in faults)
 
 
@@ -104,7 +104,7 @@ def _behind(report: JobReport | None) -> int | None:
 
 
 def sights(tables: Iterable[TableSeen]) -> list[SlotSeen]:
-    """Return the slots of these tables as drivers record them, without tables whose source did not answer."""
+    """Return the slots of these tables in the form that drivers record, except tables whose source did not answer."""
     from slotkeeper.core.slots.status import sights as of_table  # not needed by `jobs list`
 
     return [

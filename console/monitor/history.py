@@ -1,4 +1,4 @@
-"""The recorded history: the console's contents at an earlier time, steps between recorded times, and graphs.
+"""The recorded history: the console's content at an earlier time, steps between recorded times, and graphs.
 
 Supervisors record frames (`slotkeeper.core.launch.supervisor`). Every process that sees slots records them
 (`slotkeeper.core.state.observed`).
@@ -34,7 +34,7 @@ from slotkeeper.core.state.sqlite import Store
 LOG_NOT_RECORDED = "the log is not recorded in the history; press R to leave the history"
 STEP, LONGEST_STEP = 5.0, 300.0
 PLAY_SECONDS = 1.0
-"""Seconds for which playback shows each frame."""
+"""The time in seconds for which playback shows each frame."""
 STOPPED_SECONDS = 0.3
 SILENT_SECONDS = 15.0
 _NOTHING = "not recorded before this time"
@@ -45,7 +45,7 @@ _FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")
 
 
 def parse_moment(text: str, now: datetime) -> datetime:
-    """Parse a user's time in the past, in UTC. Raises ValueError with a sentence for anything else.
+    """Parse a typed time in the past, in UTC. Raises ValueError with a full-sentence message for any other text.
 
     >>> now = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
     >>> [f"{parse_moment(said, now):%d %H:%M:%S}" for said in ("02:28", "02:40", "-15m", "2026-11-20 02:28:01")]
@@ -70,7 +70,7 @@ def parse_moment(text: str, now: datetime) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Playback:
-    """The time shown, the size of the next step in seconds, and when the last key was pressed (monotonic clock)."""
+    """The time shown, the size of the next step in seconds, and the time of the last key press (monotonic clock)."""
 
     at: datetime
     step: float = STEP
@@ -86,7 +86,7 @@ class Playback:
 
     @property
     def wanted(self) -> datetime:
-        """The time that the step leads to, recorded or not."""
+        """The target time of the step, whether recorded or not."""
         return self.at + timedelta(seconds=self.step * self.direction)
 
     def play(self) -> Playback:
@@ -94,10 +94,10 @@ class Playback:
         return replace(self, playing=not self.playing, step=STEP, direction=1)
 
     def landed(self, before: float | None, after: float | None) -> Playback:
-        """Return the state at the recorded time next to the step's end.
+        """Return the state at the recorded time that is next to the step's end.
 
-        `before` is the last recorded time up to it, `after` the first one beyond it. A step crosses a gap in the
-        records; at either end of the history the time does not change.
+        `before` is the last recorded time up to the step's end, and `after` the first recorded time beyond it. A step
+        crosses gaps in the records; at either end of the history, the time does not change.
         """
         here = self.at.timestamp()
         if self.direction < 0:
@@ -131,7 +131,7 @@ class Past:
         return None if before is None else Playback(datetime.fromtimestamp(before, timezone.utc))
 
     def go(self, playback: Playback, text: str) -> Playback:
-        """Handle `:at TEXT`. Raises ValueError with a sentence if it is not a time in the past."""
+        """Handle `:at TEXT`. Raises ValueError with a full-sentence message if TEXT is not a time in the past."""
         return replace(playback, at=parse_moment(text, self._clock.utc()), playing=False, direction=0, step=STEP)
 
     def stepped(self, playback: Playback) -> Playback:
@@ -198,7 +198,7 @@ def _facts(frame: Frame, at: datetime) -> JobFacts:
 
 
 def _error(row: ErrorRow, at: datetime) -> ErrorRow:
-    """Return an error as known at that time. Its count then is not recorded, so the count is at least one."""
+    """Return an error as known at that time. Its count at that time is not recorded, so it is shown as at least one."""
     if row.last_at <= at:
         return row
     later = f"{row.message} (at least once by this time, {row.count} times until {row.last_at:%m-%d %H:%M:%S})"
@@ -206,7 +206,7 @@ def _error(row: ErrorRow, at: datetime) -> ErrorRow:
 
 
 SILENT = timedelta(minutes=10)
-"""Rows are a minute apart: after this gap no process was there to record the slot."""
+"""Rows are recorded every minute, so after a gap of this length no process was recording the slot."""
 _KEEPING = SlotWords(marks=("live", "durable"))
 REMEMBERED = "the history records each slot once a minute as a whole, without its DNs"
 
@@ -216,7 +216,8 @@ def tables_of(
 ) -> dict[tuple[str, str], TableSeen]:
     """Return the slots by source and table, as recorded by then. Sources of `positionless` jobs store no positions.
 
-    One row per minute is recorded for each slot. Its separate DNs, and whose binlog it retains, are not recorded.
+    One row per minute is recorded for each slot. Its individual DNs, and the DNs on which it retains binlog, are not
+    recorded.
     """
     by_table: dict[tuple[str, str], list[SlotSeen]] = {}
     for one in found:
@@ -257,14 +258,14 @@ def _retained(one: SlotSeen, seen: datetime) -> SlotRetained:
 
 
 _KEPT = 4
-"""The number of cached time ranges: one job's at two lengths, and those of its neighbors."""
+"""The maximum number of cached time ranges: two lengths for one job, and the ranges of neighboring jobs."""
 
 
 class SeriesReader:
     """The graphs of one state store; used by one thread. Raises errors of `slotkeeper.core.errors`.
 
-    Samples are cached, so that each reading loads only new frames. The store is opened for each reading, once per
-    point, because an open connection uses memory all the time.
+    Samples are cached, so that each read loads only new frames. The store is opened for each read, once per point,
+    because an open connection uses memory permanently.
     """
 
     def __init__(self, folder: Path, clock: Clock) -> None:
@@ -273,7 +274,7 @@ class SeriesReader:
         self._samples: dict[tuple[str, float], tuple[float, list[Sample]]] = {}
 
     def read(self, wanted: Wanted) -> JobSeries:
-        """Return the graphs of a time range of a job."""
+        """Return a job's graphs for a time range."""
         first = datetime.fromtimestamp(wanted.first * wanted.every, timezone.utc)
         begin = first - timedelta(seconds=max(GAP_SECONDS, 2.5 * wanted.every))
         with Store.open(self._folder, clock=self._clock) as store:
@@ -283,7 +284,7 @@ class SeriesReader:
         return series_of(wanted, samples, events)
 
     def _followed(self, metrics: Metrics, wanted: Wanted, first: datetime) -> list[Sample]:
-        """Return the samples of the time range: the cached ones and the new ones."""
+        """Return the samples of the time range: cached and new samples."""
         key, begin, last = (wanted.job, wanted.every), first.timestamp(), wanted.last.timestamp()
         since, kept = self._samples.pop(key, (begin, []))
         if since > begin or (kept and kept[-1].at > last):

@@ -18,7 +18,7 @@ _LONGEST = 2_000
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line and its number since the first reading."""
+    """A line and its number since the first read."""
 
     number: int
     text: str
@@ -36,7 +36,7 @@ class Tail:
         self._number = 0
         self._skip = False
         self._inside = False
-        """Whether the next line continues one whose beginning is already in `lines`."""
+        """Whether the next line continues a line whose beginning is already in `lines`."""
 
     @property
     def last(self) -> int:
@@ -72,7 +72,7 @@ class Tail:
         pieces = [self._inside and not n for n in range(len(whole))]
         if whole:
             self._inside = False
-        if len(self._rest) > _LONGEST:  # a line without an end must not fill the memory
+        if len(self._rest) > _LONGEST:  # a line without an end must not exhaust memory
             whole, self._rest = [*whole, self._rest], b""
             pieces, self._inside = [*pieces, True], True
         if self._skip and whole:

@@ -1,9 +1,9 @@
-"""The background threads of the console: one reads the state store every two seconds, and one per source polls slots.
+"""The console's background threads: one reads the state store every two seconds, and one per source polls slots.
 
-Slots are polled only while a screen shows them: one light query per source every two seconds, over one session that
-is closed a minute after the screen is left. Polling uses only calls that read, and creates no slot. An error becomes
-a sentence beside the last values, never an exception. The threads are daemons: a source that does not answer must
-not keep the console from exiting.
+Slots are polled only while a screen shows them, with one light query per source every two seconds, over one session
+that is closed a minute after the user leaves the screen. Polling uses only read calls and creates no slot. An error is
+shown as a sentence next to the last values and never raised. The threads are daemons, because a source that does not
+answer must not keep the console from exiting.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EVERY = 2.0
 RESTING = 10.0
 """Seconds between two reads of the store while the screen is frozen."""
 LINGER = 60.0
-"""Seconds for which a source's session stays open after slots were last shown."""
+"""The time in seconds for which a source's session stays open after slots were last shown."""
 _SLOWEST = 30.0
 
 
@@ -56,7 +56,7 @@ class Reads(Protocol):
     """The reader of the state store."""
 
     def local(self, job: str = "") -> Local:
-        """Return the contents of the store; with errors and log of `job` if it is given."""
+        """Return the contents of the store, including the errors and log of `job` if it is given."""
 
     def remember(self, found: list[SlotSeen]) -> None:
         """Record the observed slots, for every console on this host."""
@@ -90,7 +90,7 @@ class Collector:
             ).start()
 
     def want(self, job: str, slots: bool) -> None:
-        """Choose the job whose errors and log are read, and whether slots are polled, from the next reading on."""
+        """Choose the job whose errors and log are read, and whether slots are polled, from the next read on."""
         self._job = job
         if slots:
             self._slots.set()
@@ -98,16 +98,16 @@ class Collector:
             self._slots.clear()
 
     def now(self) -> None:
-        """Read at once instead of after the interval."""
+        """Read immediately instead of after the interval."""
         self._hurry.set()
 
     def set_every(self, seconds: float) -> None:
-        """Set the interval between readings, from now on."""
+        """Set the interval between reads, from now on."""
         self._every = seconds
         self._hurry.set()
 
     def rest(self, resting: bool) -> None:
-        """Read every `RESTING` seconds from the next reading on; the end of a rest reads at once."""
+        """Read every `RESTING` seconds from the next read on; when resting ends, read immediately."""
         self._resting = resting
         if not resting:
             self._hurry.set()
@@ -152,7 +152,7 @@ class Watched(Protocol):
         """Send one query."""
 
     def close(self) -> None:
-        """End its session; a later turn opens another one."""
+        """End the source's session; a later turn opens another session."""
 
 
 OpenPoller = Callable[["Loaded", str, "Clock"], Watched]
@@ -166,7 +166,7 @@ def opened(loaded: Loaded, source: str, clock: Clock) -> Watched:
 
 
 class SlotPoller:
-    """Polls the sources of one configuration; each source is used by one thread."""
+    """Polls the sources of one configuration; each source is polled by one thread."""
 
     def __init__(self, loaded: Loaded | None, clock: Clock, open_poller: OpenPoller = opened) -> None:
         self._loaded = loaded
@@ -182,7 +182,7 @@ class SlotPoller:
         return tables(self._loaded) if self._loaded else []
 
     def turn(self, source: str) -> list[TableSeen]:
-        """Send one query to a source; return its tables with new values, or after an error all with the last ones."""
+        """Send one query to a source; return tables with new values or, after an error, all with the last values."""
         mine = [table for its, table in self.places if its == source]
         if self._loaded is None or not mine:
             return []
@@ -199,7 +199,7 @@ class SlotPoller:
         return [self._keep(source, turn.table, turn, turn.error)]
 
     def close(self, source: str) -> None:
-        """End the session at the source."""
+        """Close the session in the source."""
         if source in self._watches:
             self._watches[source].close()
 

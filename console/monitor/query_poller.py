@@ -1,7 +1,7 @@
-"""Queries stores in the background for DataFrame queries that read slots of configured jobs, and so run elsewhere.
+"""Queries stores to find DataFrame queries that read slots of configured jobs and therefore run elsewhere.
 
-Only jobs that were never started on this host can be such queries; without one, no store is queried. One query runs
-at a time, in a thread of its own, so that a store that does not answer delays nothing.
+Only jobs that were never started on this host can be such queries; if there is no such job, no store is queried. One
+query runs at a time, in a separate thread, so that a store that does not answer delays nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.ttl import in_words
 
 EVERY, RESTING = 10.0, 30.0
-"""Seconds between two queries: after a DataFrame query was found, and after none was found."""
+"""Seconds between two queries: after a DataFrame query was found, and after no query was found."""
 OLD = 60.0
 """Seconds without an answer from the store after which it is unknown whether a query runs."""
 Found = Mapping[tuple[str, str], QuerySeen]
@@ -54,7 +54,7 @@ class QueryPoller:
         self._seen: Mapping[str, _OfJob] = {}
 
     def among(self, jobs: Sequence[JobFacts]) -> list[JobFacts]:
-        """Return the jobs, with those shown as queries that the newest answer reports; query the stores if due."""
+        """Return the jobs, showing as queries those that the newest answer reports. Query the stores if due."""
         seen, now = self._seen, self._clock.utc()
         self._turn(jobs)
         return [
@@ -94,7 +94,7 @@ def may_be_query(job: JobFacts) -> bool:
 
 
 def as_query(job: JobFacts, read: Mapping[str, QuerySeen], at: datetime, now: datetime) -> JobFacts:
-    """Return a job whose slots are read by queries: it runs elsewhere as long as one of them is running."""
+    """Return a job whose slots are read by queries. The job runs elsewhere as long as one of the queries is running."""
     old = elapsed(at, now)
     silent = f"its store has not answered for {in_words(old)}; " if old is not None and old > OLD else ""
     lives = any(one.lives for one in read.values())

@@ -1,6 +1,6 @@
 """Rates of jobs and DNs, calculated from successive frames. Pure.
 
-None means unknown: with fewer than two samples, across a restart, if a counter fell, and if the last sample is old.
+None means unknown: with fewer than two samples, across a restart, if a counter decreased, or if the last sample is old.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from slotkeeper.core.domain.report import JobReport
 
 CELLS, CELL_SECONDS = 8, 75.0
-"""A sparkline covers ten minutes."""
+"""The number of cells of a sparkline and their length in seconds; together they cover ten minutes."""
 _RATE_WINDOW, _TREND_WINDOW = 15.0, 60.0
 OLD_SECONDS = 15.0
 _GAP_SECONDS = 45.0
@@ -25,7 +25,7 @@ _BUSIEST = 0.70
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One lane at one time: its events so far, and its own and the latest position as numbers.
+    """One lane at one time: its events so far, its position, and the latest position, as numbers.
 
     Counters with different `phase` cannot be compared.
     """
@@ -65,7 +65,7 @@ class Track:
         """The position at which the lane was last caught up."""
 
     def see(self, sample: Sample) -> None:
-        """Add the next sample. A sample that does not continue the last one starts over."""
+        """Add the next sample. A sample that does not continue the last sample starts a new track."""
         last = self._near[-1] if self._near else None
         if last is not None and sample.at <= last.at:
             return
@@ -121,7 +121,7 @@ class Track:
         return (last.point - self._level) / waited if waited > 0 else 1.0
 
     def eta(self, now: float) -> float | None:
-        """Return the seconds until the lane has caught up, at its current rate; None if it does not come closer."""
+        """Return the seconds until the lane has caught up, at its current rate; None if it makes no progress."""
         if not self._near or now - self._near[-1].at > OLD_SECONDS:
             return None
         first, last = self._near[0], self._near[-1]
@@ -135,7 +135,7 @@ class Track:
 
 
 class JobTracks:
-    """The samples of a job and of its lanes, and how its lanes spent their time."""
+    """The samples of a job and its lanes, and how the lanes spent their time."""
 
     def __init__(self) -> None:
         self.whole = Track()
@@ -143,7 +143,7 @@ class JobTracks:
         self._spent: deque[_Spent] = deque()
 
     def see(self, at: float, report: JobReport) -> None:
-        """Add the report of a frame taken at that time."""
+        """Add the report of a frame recorded at that time."""
         copying = not report.lanes
         phase = f"{report.run}/{'copy' if copying else 'stream'}"
         self.whole.see(Sample(at, phase, report.snapshot_rows if copying else report.changes))
@@ -154,7 +154,7 @@ class JobTracks:
         self._spend(at, report)
 
     def busy(self) -> Busy | None:
-        """Return how lanes spent their time in the last minute; None if they did nothing or it is unknown."""
+        """Return how lanes spent their time in the last minute; None if they did nothing or this is unknown."""
         if len(self._spent) < 2:
             return None
         first, last = self._spent[0], self._spent[-1]

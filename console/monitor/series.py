@@ -1,6 +1,6 @@
 """Lag and rate of a job and of its lanes over a time range, one value per point, calculated from frames. Pure.
 
-None means unknown: before the first frame, across a restart, if a counter fell, and where nothing was recorded.
+None means unknown: before the first frame, across a restart, if a counter decreased, or where nothing was recorded.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from slotkeeper.core.state.rows import EventRow
 
 FRAME_SECONDS = 5.0
-"""The interval at which a supervisor records frames. A point is never shorter."""
+"""The interval at which a supervisor records frames. A point never covers less time."""
 GAP_SECONDS = 20.0
-"""Seconds without a frame after which values are unknown, unless points are longer."""
+"""The time in seconds without a frame after which values are unknown, unless points are longer."""
 WHOLE = ""
-"""The key of the whole job: the lag of the DN that lags most, and the sum of the rates."""
+"""The key of the whole job, with the highest lag of its DNs and the sum of their rates."""
 BEGAN, ENDED = "fault began", "fault ended"
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The time range: `points` values that end at `last`."""
+    """A time range with `points` values that ends at `last`."""
 
     job: str
     last: datetime
@@ -41,7 +41,7 @@ class Wanted:
 
     @property
     def number(self) -> int:
-        """The number of the last point since 1970. While it is the same, the graph does not change."""
+        """The number of the last point since 1970. While the number is the same, the graph does not change."""
         return int(self.last.timestamp() // self.every)
 
     @property
@@ -85,7 +85,7 @@ class JobSeries:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The values of a frame for graphs. Counters, by lane and under `WHOLE`, are comparable within one `phase`."""
+    """The values of a frame for graphs. Counters, by lane and under `WHOLE`, are comparable only within one `phase`."""
 
     at: float
     phase: str
@@ -95,7 +95,7 @@ class Sample:
 
 
 def sample_of(frame: Frame) -> Sample:
-    """Return the sample of a frame. Values not reported in its run are unknown."""
+    """Return the sample of a frame. Values that were not reported in the frame's run are unknown."""
     view, report = frame.view, frame.view.report
     if report is None or not view.reported or view.state not in _KNOWN:
         return Sample(frame.at.timestamp(), "", {}, {}, {})
@@ -110,11 +110,11 @@ def sample_of(frame: Frame) -> Sample:
 
 
 _KNOWN = frozenset(JobState) - {*RESETTABLE, JobState.CANCELLED, JobState.DEAD}
-"""A job in another state applies nothing, so its last report is outdated."""
+"""The states in which a report is current. A job in any other state applies nothing, so its last report is outdated."""
 
 
 def series_of(wanted: Wanted, samples: Sequence[Sample], events: Iterable[EventRow]) -> JobSeries:
-    """Return the values of a time range. `samples` are in chronological order and can start before it."""
+    """Return the values of a time range. `samples` are in chronological order and can start earlier."""
     first, number = wanted.first, wanted.number - wanted.first + 1
     names = [WHOLE, *dict.fromkeys(name for one in samples for name in one.lags if name != WHOLE)]
     lags: dict[str, list[float | None]] = {name: [None] * number for name in names}
@@ -160,7 +160,7 @@ def _put(values: list[float | None], place: int, value: float | None) -> None:
 
 
 def _faults(samples: Sequence[Sample]) -> list[Happened]:
-    """Return the faults reported by drivers: their start as reported, and their end at the first frame without them."""
+    """Return the faults reported by drivers: each starts as reported, and ends at the first frame without it."""
     found: list[Happened] = []
     open_now: dict[tuple[str, str], tuple[float, str]] = {}
     for one in samples:

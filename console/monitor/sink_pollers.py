@@ -1,6 +1,6 @@
-"""Queries sinks in the background: the number of quarantined rows and, while its screen is shown, the lock waits.
+"""Queries sinks in the background for quarantined-row counts and, while the locks screen is shown, for lock waits.
 
-A sink that does not answer delays nothing, and is not queried again until it does. Drivers are loaded at the first
+A sink that does not answer delays nothing, and is not queried again until it does. Drivers are loaded on the first
 query.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slotkeeper.core.services.looking import LocksSeen, ServerLocks
 
 QUARANTINE_EVERY = 10.0
-"""Seconds between two queries to one sink; QUARANTINE_LEAST if a user requested the query."""
+"""Seconds between two queries to one sink; QUARANTINE_LEAST applies if a user requested the query."""
 QUARANTINE_LEAST = 2.0
 _SLOWEST = 60.0
 ACTION = "errors show"
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class SinkPolled(Message):
-    """A sink has answered a query for its quarantine, or the query failed."""
+    """A sink has answered a query about its quarantine, or the query has failed."""
 
     def __init__(self, seen: SinkSeen) -> None:
         super().__init__()
@@ -49,9 +49,9 @@ class Whole:
 
 
 class SinkQuarantines:
-    """Reads the quarantine of a job's sink; raises the sink's errors. Drivers are loaded at the first query.
+    """Reads the quarantine of a job's sink; raises the sink's errors. Drivers are loaded on the first query.
 
-    Each query has a session of its own. Values of a PROD source are masked, like those of its binlog; showing them
+    Each query uses a separate session. Values from a PROD source are masked, like those of its binlog; showing them
     writes two lines to the audit.
     """
 
@@ -64,7 +64,7 @@ class SinkQuarantines:
         return self._ask(job, lambda rows: rows.page(wanted))
 
     def entry(self, loaded: Loaded, job: JobSpec, id: int, unmask: bool) -> Whole | None:
-        """Return one entry with its values. Showing those of a PROD source is audited, and refused without an audit."""
+        """Return one entry with its values. If the source is PROD, this is audited and refused without an audit."""
         from slotkeeper.core.slots.change import PROD
 
         if job.environment.upper() != PROD:
@@ -116,7 +116,7 @@ class _Sink:
 
 
 class Sinks:
-    """Queries each sink of a configuration for its number of quarantined rows, each in a thread of its own."""
+    """Queries each sink of a configuration, in a separate thread, for its number of quarantined rows."""
 
     def __init__(self, loaded: Loaded | None, clock: Clock, quarantines: SinkQuarantines) -> None:
         self._clock = clock
@@ -152,13 +152,13 @@ class Sinks:
 
 
 LOCKS_EVERY, LOCKS_WITHIN = 2.0, 5.0
-"""Seconds between two queries, and how long to wait for a server before showing the answers of the others."""
+"""Seconds between two queries, and seconds to wait for a server before showing the other servers' answers."""
 
 
 class LockPoller:
     """Queries all sinks and sources of a configuration for waiting sessions, one query at a time.
 
-    Sessions are opened at the first query.
+    Sessions are opened on the first query.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The console's knowledge at one time, as plain values, each with the time at which it was observed.
+"""The state that the console knows at one time, as plain values with the times at which they were observed.
 
 None means unknown, never 0.
 """
@@ -53,46 +53,46 @@ class LanePace:
     spark: tuple[float | None, ...] = ()
     eta: float | None = None
     applied: float | None = None
-    """The applied share of the changes since the lane was last caught up."""
+    """The applied share of all changes since the lane was last caught up."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """A job as the screens show it."""
+    """A job as displayed on screens."""
 
     name: str
     level: Level
     state: JobState | None
     """None for a configured job that was never started on this host."""
     wrong: str = ""
-    """The problem, or the current activity of a job without one."""
+    """The problem, or the current activity of a job without a problem."""
     safe: str = ""
-    """The next safe action to resolve it."""
+    """The next safe action to resolve the problem."""
     wanted: str = ""
     """The desired state."""
     trouble: str = ""
-    """The name of the problem; "" without one."""
+    """The name of the problem; "" if there is none."""
     alive: bool | None = None
-    """Whether a process of it is running; None if only another host can determine this."""
+    """Whether any of its processes is running; None if only another host can determine this."""
     holder: str = ""
-    """The process that holds it, as "pid 4711"."""
+    """The process that holds it, such as "pid 4711"."""
     behind: int | None = None
-    """The number behind of the lane that is furthest behind, in the unit of the report."""
+    """The backlog of the lane that is furthest behind, in the unit of the report."""
     report: JobReport | None = None
     reported_at: datetime | None = None
     current: bool = False
     """Whether the report is from this run."""
     last_known: bool = False
-    """Whether state, lanes and figures are the last known ones, because none of its processes runs on this host."""
+    """Whether state, lanes and figures are the last known values, because none of its processes runs on this host."""
     started_at: datetime | None = None
     ended_at: datetime | None = None
     changed_at: datetime | None = None
     exit_code: int | None = None
     tables: tuple[str, str] = ("", "")
-    """Source table and target of its first channel."""
+    """The source table and target of its first channel."""
     slot: str = ""
     lag_seconds: float | None = None
-    """The lag of the DN that lags most."""
+    """The highest lag of any DN."""
     rate: float | None = None
     """Rows per second during a copy, otherwise events per second."""
     spark: tuple[float | None, ...] = ()
@@ -105,7 +105,7 @@ class JobFacts:
     elsewhere: bool = False
     """Whether it was started on another host."""
     follows_on: bool = False
-    """Whether the target is unaffected by the fault, for example after a crash from which the job has recovered."""
+    """Whether the target is unaffected by the fault, for example because the job has recovered from a crash."""
     only_quarantined: bool = False
     """Whether quarantined rows are the only problem."""
     only_tables: bool = False
@@ -113,31 +113,31 @@ class JobFacts:
     quarantine_limit: int | None = None
     """The number of quarantined rows of one table above which the job stops."""
     others: tuple[tuple[str, str], ...] = ()
-    """Source table and target of each further channel."""
+    """The source table and target of each further channel."""
     faults: tuple[Fault, ...] = ()
-    """The faults, the worst first."""
+    """The faults, worst first."""
     queries: Mapping[str, QuerySeen] = field(default_factory=dict)
     """The DataFrame queries that read its slots, by source table, as observed at `queries_at`."""
     queries_at: datetime | None = None
     host: HostReport | None = None
-    """The measurements of this host by its supervisor."""
+    """The supervisor's measurements of this host."""
 
     @property
     def since(self) -> datetime | None:
-        """The time when it entered its state; after a kill, which is not recorded, not earlier than its last report."""
+        """The time when the job entered its state; after an unrecorded kill, not earlier than its last report."""
         seen = [at for at in (self.changed_at, self.reported_at if self.state is JobState.DEAD else None) if at]
         return max(seen, default=None)
 
     @property
     def state_text(self) -> str:
-        """Its state as shown."""
+        """Its state as displayed."""
         from slotkeeper.core.domain.last_known import state_text  # not needed for the first frame
 
         return "-" if self.state is None else state_text(self.state, self.last_known)
 
     @property
     def side(self) -> str:
-        """The cause of its lag: this host if a fault names it, otherwise the side that takes most of the time."""
+        """The cause of the job's lag: this host if a fault names it, otherwise the side that takes most of the time."""
         if any(one.rule == "host_starved" for one in self.faults):
             return "this host"
         from slotkeeper.console.monitor.rates import bottleneck  # not needed for the first frame
@@ -146,7 +146,7 @@ class JobFacts:
 
     @property
     def unread(self) -> str:
-        """The fate of its unread changes while it does not read."""
+        """A text about its unread changes while it does not read them."""
         from slotkeeper.core.judgement.of_job import unread_meanwhile  # not needed for the first frame
 
         return unread_meanwhile(self.report)
@@ -158,17 +158,17 @@ class JobFacts:
 
     @property
     def unseen(self) -> bool:
-        """Whether this state folder has no record of it: only the host that runs it can report its state."""
+        """Whether this state folder has no record of the job, so that only the job's host can report its state."""
         never = self.state is JobState.STOPPED and self.started_at is None
         return (self.state is None or never) and not self.queries and not self.faults and not self.trouble
 
     @property
     def judged(self) -> Level:
-        """Its level in a verdict on all jobs. A job without a record on this host is not known to be fine."""
+        """Its level in a verdict on all jobs. The level of a job without a record on this host is unknown."""
         return Level.UNKNOWN if self.unseen else self.level
 
     def table_in(self, text: str) -> str:
-        """Return the source table that an error text names if the job has several; otherwise the first."""
+        """Return the source table named in an error text if the job has several tables; otherwise the first table."""
         return next((table for table, _ in self.others if table in text), self.tables[0])
 
     @property
@@ -184,7 +184,7 @@ def aged(read: Mapping[str, QuerySeen], seconds: float) -> dict[str, QuerySeen]:
 
 @dataclass(frozen=True, slots=True)
 class JobDetail:
-    """The details that are read for one job only: its last errors and the end of its log.
+    """The details that are read for a single job: its last errors and the end of its log.
 
     `driver_starts` counts the last 24 hours; `rss` is the driver's memory in bytes, without Spark's own processes.
     """
@@ -200,7 +200,7 @@ class JobDetail:
 class Local:
     """The contents of the state store on this host; `fault` is set if it could not be read.
 
-    `at` is None before the first reading; `locked` are jobs that a command is currently starting or resetting.
+    `at` is None before the first read; `locked` contains the jobs that a command is currently starting or resetting.
     """
 
     at: datetime | None = None
@@ -217,7 +217,7 @@ class Local:
     armed: tuple[Armed, ...] = ()
     """Other consoles in which changes are currently allowed."""
     faults: tuple[Fault, ...] = ()
-    """All faults found by `slotkeeper.core.judgement`, the worst first."""
+    """All faults found by `slotkeeper.core.judgement`, worst first."""
 
 
 NOT_READ = Local()
@@ -225,9 +225,9 @@ NOT_READ = Local()
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """The slots of one source table. After a failed poll the values are those of `at`, and `fault` is the error.
+    """The slots of one source table. After a failed poll, the values are from `at`, and `fault` is the error.
 
-    Unread rows are counted less often: the numbers date from `counted_at`, None if they were not counted yet.
+    Unread rows are counted less often; the counts are from `counted_at`, which is None before the first count.
     """
 
     source: str
@@ -238,9 +238,9 @@ class TableSeen:
     fault: str = ""
     counted_at: datetime | None = None
     manual: ManualSql | None = None
-    """The SQL that a user can run at this source; None for recorded history."""
+    """The SQL that a user can run in this source; None for recorded history."""
     took: float | None = None
-    """Seconds of the last query over a session that was already open; None for recorded history."""
+    """The duration in seconds of the last query over an already open session; None for recorded history."""
 
 
 Tables = Mapping[tuple[str, str], TableSeen]
@@ -249,7 +249,7 @@ Tables = Mapping[tuple[str, str], TableSeen]
 
 @dataclass(frozen=True, slots=True)
 class SinkSeen:
-    """The quarantine of one sink. After a failed query the counts are those of `at`, and `fault` is the error."""
+    """The quarantine of one sink. After a failed query, the counts are from `at`, and `fault` is the error."""
 
     sink: str
     at: datetime | None = None
@@ -258,18 +258,18 @@ class SinkSeen:
 
 
 def sink_of(job: JobSpec) -> str:
-    """Return the key of a job's quarantine: server and schema. Jobs of one sink share its quarantine."""
+    """Return the key of a job's quarantine: server and schema. Jobs with the same sink share its quarantine."""
     return f"{job.store_at[0].place} {job.progress_schema}"
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorState:
-    """All the console's knowledge. `sinks` are those that have answered or failed at least once."""
+    """The complete state that the console knows. `sinks` are those that have answered or failed at least once."""
 
     local: Local = NOT_READ
     tables: Tables = field(default_factory=dict)
     sinks: Mapping[str, SinkSeen] = field(default_factory=dict)
 
     def job(self, name: str) -> JobFacts | None:
-        """Return one job by its name; None if there is none."""
+        """Return the job with that name; None if there is none."""
         return next((one for one in self.local.jobs if one.name == name), None)

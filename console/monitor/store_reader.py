@@ -1,6 +1,6 @@
-"""Reads the state store on this host for the console: jobs with their lags and rates, errors, events, audit.
+"""Reads the state store on this host for the console: jobs with their lags and rates, errors, events, and the audit.
 
-An error becomes a sentence, never an exception. A reading only processes frames recorded since the last one.
+An error is returned as a sentence and never raised. Each read processes only frames recorded since the last read.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class Reader:
         self._sights: SimpleQueue[list[SlotSeen]] = SimpleQueue()
 
     def remember(self, found: list[SlotSeen]) -> None:
-        """Record the slots that this console observed, at the next reading; callable from any thread."""
+        """Record the slots that this console observed, at the next read; callable from any thread."""
         self._sights.put(found)
 
     def local(self, job: str = "") -> Local:
-        """Return the contents of the state store; with errors and log of `job` if it is given."""
+        """Return the contents of the state store, including the errors and log of `job` if it is given."""
         now = self._clock.utc()
         try:
             if self._store is None:
@@ -75,7 +75,7 @@ class Reader:
             return Local(now, fault=fault, faults=judge(Facts(now, machine=Machine(str(self._folder), fault))))
 
     def _end_acks(self, file: AckFile, faults: Iterable[Fault], now: datetime) -> Acks:
-        """Return acknowledgements and silences, without those of faults that have ended since the last time.
+        """Return acknowledgements and silences, except those of faults that have ended since the last call.
 
         The console ends them itself, because no supervisor may be running.
         """
@@ -86,7 +86,7 @@ class Reader:
             return acks
         try:
             return file.end(over, now)
-        except SlotkeeperError:  # the folder is read-only or its disk is full: end them in this console only
+        except SlotkeeperError:  # the folder is read-only or its disk is full; end them only in this console
             self._firing |= over
             return without(acks, over)
 
@@ -97,7 +97,7 @@ class Reader:
             self._store = None
 
     def _read(self, store: Store, job: str, now: datetime) -> Local:
-        with suppress(SlotkeeperError):  # a read-only folder: this console shows the slots anyway
+        with suppress(SlotkeeperError):  # the folder may be read-only; this console shows the slots anyway
             while not self._sights.empty():
                 observed.put(store, self._sights.get())
         self._throughput.follow(Metrics(store), now)
@@ -110,7 +110,7 @@ class Reader:
         jobs = [self._throughput.with_rates(one, now, bool(seen.machine.full)) for one in jobs]
         jobs = self._queries.among(jobs) if self._queries is not None else jobs
         events = [event for name in sorted(known) for event in store.events(name, _EVENTS)]
-        events.sort(key=lambda one: one.id, reverse=True)  # in the order of recording: the clock may have been set back
+        events.sort(key=lambda one: one.id, reverse=True)  # in recording order: the clock may have been set back
         audit = Audit(store.folder).read(200)
         return Local(
             now,
@@ -189,7 +189,7 @@ _SPAN = timedelta(seconds=CELLS * CELL_SECONDS)
 _NEAR = timedelta(seconds=20)
 _STEP = 30.0
 _SET_BACK = timedelta(seconds=30)
-"""A frame older by more than this was recorded after the clock was set back; a newer one is a duplicate."""
+"""A frame that is older by more than this was recorded after the clock was set back; any other is a duplicate."""
 _COPYING = (JobState.PENDING, JobState.SNAPSHOT)
 
 
@@ -203,12 +203,12 @@ class _Followed:
         return None if self.frame is None else self.frame.at
 
     def lags_at(self, now: datetime, ended: bool) -> dict[str, float | None]:
-        """Return the lags. A lag that is not measured any more grows with the clock: nothing more is applied."""
+        """Return the lags. A lag that is no longer measured grows with the clock, because nothing more is applied."""
         return {} if self.frame is None else dict(lags_of(self.frame, now, ended=ended).known)
 
 
 class Throughput:
-    """The tracks of all jobs, at a time that only advances."""
+    """The tracks of all jobs at a time that only moves forward."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, _Followed] = {}
@@ -216,7 +216,7 @@ class Throughput:
         self._began = False
 
     def follow(self, metrics: Metrics, now: datetime) -> None:
-        """Add the frames recorded since the last call; the first call adds the last ten minutes."""
+        """Add the frames recorded since the last call; the first call adds those of the last ten minutes."""
         if not self._began:
             self._began = True
             self.go_to(metrics, now)
@@ -225,7 +225,7 @@ class Throughput:
             self._see(kept.frame)
 
     def go_to(self, metrics: Metrics, at: datetime) -> None:
-        """Start at a time: add each job's last frame, and its last ten minutes at the resolution of sparklines."""
+        """Start at a given time: add each job's last frame, and its last ten minutes at sparkline resolution."""
         self._jobs = {}
         for frame in metrics.frames(at):
             name = frame.view.name
@@ -248,7 +248,7 @@ class Throughput:
         return [one.frame for one in self._jobs.values() if one.frame is not None]
 
     def with_rates(self, job: JobFacts, now: datetime, unstored: bool = False) -> JobFacts:
-        """Return the job with lags and rates; unknown without recent records, or if recording fails (`unstored`)."""
+        """Return the job with lags and rates; unknown without recent records or if recording fails (`unstored`)."""
         followed = self._jobs.get(job.name)
         if followed is None or followed.at is None or job.state is None:
             return job

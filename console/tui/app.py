@@ -1,4 +1,4 @@
-"""The console: seven screens over one monitor state, and the navigation between them.
+"""The console: seven screens that show one monitor state, and the navigation between them.
 
 The collector refreshes the state in the background.
 """
@@ -41,7 +41,7 @@ ONE_SLOT = "select one slot only: u unmarks, then a acts on the row at the curso
 
 
 def lazily(module: str, name: str, *args: object) -> Callable[[], Screen[None]]:
-    """Return a factory of a screen whose module is imported when it is first shown, so that the console starts fast."""
+    """Return a factory of a screen whose module is imported when first shown, so that the console starts quickly."""
     return lambda: cast("Screen[None]", getattr(importlib.import_module(module), name)(*args))
 
 
@@ -99,24 +99,24 @@ class Navigation(Shell):
         """Open a screen of OPENED over the current screen."""
         self.push_screen(lazily(*self.OPENED[screen], *of)())
 
-    # Actions: their objects are fixed at the key press, because rows can move afterwards
+    # Actions: their objects are fixed when the key is pressed, because rows can move afterwards
 
     def open_job_menu(self, names: Sequence[str], verb: str = "") -> None:
-        """Open the menu of these jobs; with a verb, choose its line at once."""
+        """Open the menu of these jobs; with a verb, choose the verb's line immediately."""
         if names:
             self._open_menu(lazily("slotkeeper.console.tui.screens.actions.menu", "JobMenu", names)(), verb)
         else:
             self.say("no job is selected", Level.WARNING)
 
     def open_slot_menu(self, slots: Sequence[SlotFacts], verb: str = "") -> None:
-        """Open the menu of this slot; with a verb, choose its line at once. Several slots are rejected."""
+        """Open the menu of this slot; with a verb, choose the verb's line immediately. Several slots are rejected."""
         if len(slots) == 1:
             self._open_menu(lazily("slotkeeper.console.tui.screens.actions.menu", "SlotMenu", slots[0])(), verb)
         else:
             self.say(ONE_SLOT if slots else "no slot is selected", Level.WARNING)
 
     def _open_menu(self, menu: Any, verb: str) -> None:
-        """Open a menu. After it is drawn, choose the line of the verb, as its key would."""
+        """Open a menu. After it is drawn, choose the verb's line, as its key would do."""
 
         def choose() -> None:
             key = next((entry.key for entry in menu.entries() if entry.what == verb), "")
@@ -130,13 +130,13 @@ class Navigation(Shell):
             menu.call_after_refresh(choose)
 
     def plan_again(self, doing: Doing, typed: Mapping[Part, str] | None = None) -> None:
-        """Replace the current screen by a new plan of the current state; `typed` fills its fields."""
+        """Replace the current screen with a new plan for the current state; `typed` fills its fields."""
         self.switch_screen(lazily("slotkeeper.console.tui.screens.actions.preview", "SlotPlan", doing, typed)())
 
     # Keys
 
     def action_go(self, mode: str) -> None:
-        """Switch to a screen's list, and close all screens opened over it or over the current one."""
+        """Switch to a screen's list, and close all screens that were opened over it or over the current screen."""
         while len(self.screen_stack) > 1 and (mode == self.current_mode or not getattr(self.screen, "subject", True)):
             self.pop_screen()
         self.switch_mode(mode)
@@ -160,16 +160,16 @@ class Navigation(Shell):
 
 STAND_IN = "DEMO"
 SHOW_SLOTS = ("1", "3", "6")
-"""The screens that show the remaining time of slots. While one of them is shown, their sources are polled."""
+"""The screens that show the time left for slots. While one of them is shown, the slots' sources are polled."""
 SHOW_QUARANTINE = "4"
 """The screen that shows the quarantine. While it is shown, the sinks are queried."""
 _MISSED = 3
-"""The number of missed polls after which the values are stale."""
+"""The number of missed polls after which values are stale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place shown in the first row: environments, sources and sinks."""
+    """The environments, sources and sinks shown in the first row."""
 
     environments: tuple[str, ...] = ()
     has_sources: bool = False
@@ -222,7 +222,7 @@ class ConsoleApp(Navigation):
 
     @property
     def stand_in(self) -> bool:
-        """Whether a source is a stand-in, according to its environment."""
+        """Whether any source is a stand-in, according to its environment."""
         return STAND_IN in [one.upper() for one in self.environments]
 
     @property
@@ -232,7 +232,7 @@ class ConsoleApp(Navigation):
 
     @property
     def now(self) -> datetime:
-        """The time of the values shown: in history its time, while frozen the time of the freeze."""
+        """The time of the displayed values: the selected time in history, or the time of the freeze while frozen."""
         if self.history is not None and self.history.local is not None:
             return self.history.at
         return self._stopped_at or self.now_real()
@@ -257,7 +257,7 @@ class ConsoleApp(Navigation):
             self.call_after_refresh(self.say, self.services.settings.fault, Level.WARNING)
 
     def on_unmount(self) -> None:
-        self.services.settings.tell = lambda text: None  # the message line no longer exists
+        self.services.settings.tell = lambda text: None  # the message line no longer exists at this point
         self.services.close()
         if self.history is not None:
             self.history.close()
@@ -276,7 +276,7 @@ class ConsoleApp(Navigation):
         self._renew(replace(self._latest, tables={**self._latest.tables, **seen}))
 
     def on_sink_polled(self, message: SinkPolled) -> None:
-        """Show the new counts of a sink's quarantine; after an error, keep the last ones."""
+        """Show the new counts of a sink's quarantine; after an error, keep the last counts."""
         seen, last = message.seen, self._latest.sinks.get(message.seen.sink)
         if seen.fault and last is not None:
             seen = replace(last, fault=seen.fault)
@@ -290,7 +290,7 @@ class ConsoleApp(Navigation):
             self.redrawn()
 
     def _count(self) -> None:
-        """Count errors and alerts for the first rows. Ring the bell for a new critical one."""
+        """Count errors and alerts for the first rows. Ring the bell for a new critical alert."""
         from slotkeeper.console.views.alerts import counts_of  # loaded after the first frame
 
         loaded = self.services.loaded
@@ -306,7 +306,7 @@ class ConsoleApp(Navigation):
             self.screen.redraw()
 
     def tick(self) -> None:
-        """Update ages every second. While paused, only the countdown of an armed console continues."""
+        """Update ages every second. While the screen is frozen, only the countdown of an armed console continues."""
         counting, screen = self.check_write_mode(), self.screen
         if isinstance(screen, Frame) and screen.is_mounted:
             if not self.paused and self.history is None:
@@ -315,7 +315,7 @@ class ConsoleApp(Navigation):
                 screen.draw_identity()
 
     def arrived(self) -> None:
-        """Collect the data of the screen that is now shown."""
+        """Collect data for the screen that is now shown."""
         subjects = [one for one in self.screen_stack if isinstance(one, Frame) and one.subject]
         subject = subjects[-1] if subjects else None
         job = str(getattr(subject, "job", ""))
@@ -347,7 +347,7 @@ class ConsoleApp(Navigation):
             self.say(NO_JOB, Level.WARNING)
 
     def action_freeze(self) -> None:
-        """Freeze the screen, or show current values again. Collecting continues. In history: play or stop."""
+        """Freeze the screen, or show current values again. Collecting continues. In history: start or stop playback."""
         if self.history is not None:
             self.history.play()
             return
@@ -367,7 +367,7 @@ class ConsoleApp(Navigation):
     # Own commands and contexts
 
     def load_own(self) -> None:
-        """Read the file of own commands in a thread, if it exists."""
+        """Read the file with the user's own commands in a thread, if it exists."""
         file = self.services.own_file
         if file is not None and os.path.lexists(file):
             from slotkeeper.console.tui import own
@@ -388,7 +388,7 @@ class ConsoleApp(Navigation):
     # History
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Allow steps only in history."""
+        """Allow steps in time only in history."""
         return self.history is not None if action == "step" else super().check_action(action, parameters)
 
     def action_history(self) -> None:
@@ -399,7 +399,7 @@ class ConsoleApp(Navigation):
             self.say("showing live data again")
 
     def show_past(self, moment: str = "") -> None:
-        """Show the newest recorded time, or the given one."""
+        """Show the newest recorded time, or the given time."""
         if self.history is not None:
             self.history.go(moment)
             return
@@ -409,7 +409,7 @@ class ConsoleApp(Navigation):
         self.history.begin(moment)
 
     def show_moment(self, local: Local, tables: Tables) -> None:
-        """Show the values read for a time in history."""
+        """Show the values that were read for a time in history."""
         self.shown = MonitorState(local, tables)
         self.redrawn()
 
@@ -446,7 +446,7 @@ def open_console(shared: Invocation) -> int:
         code, context = _opened(shared, state_dir)
         if context is None:
             return terminal.followed(code, shared.env)
-        env = {name: value for name, value in shared.env.items() if name != NOTE}  # it is for the previous context
+        env = {name: value for name, value in shared.env.items() if name != NOTE}  # for the previous context
         shared, state_dir = replace(shared, config=context.config, env=env), context.state_dir
 
 
@@ -454,7 +454,7 @@ def _opened(shared: Invocation, state_dir: Path | None) -> tuple[int, Context | 
     """Run one console until it is closed. Return its exit code, and the context that the user switched to."""
     services = services_for(shared, state_dir)
     app = ConsoleApp(services, place_of(services.loaded), shared.ascii_only, True, shared.mono, shared.read_only)
-    if not shared.mono:  # 16 colors: the user's own palette is better than the nearest match to the theme
+    if not shared.mono:  # with 16 colors, the user's own palette is better than the closest match to the theme
         chosen = f"slotkeeper-{services.settings.now.theme}"
         own = next((one for one in THEMES if one.name == chosen), DARK)
         app.wear_first(ANSI if app.console.color_system == "standard" else own)

@@ -1,7 +1,7 @@
-"""The functions of every screen: messages, questions, arming, poll interval, theme, mouse, copying, leaving.
+"""Functions common to all screens: messages, questions, arming, poll interval, theme, mouse, copying, quitting.
 
-Contains nothing about jobs and slots; `slotkeeper.console.tui.app` adds those. `PatchedApp` avoids work that Textual
-repeats more often than this console needs. It uses private parts of App, which is why textual is pinned.
+This module knows nothing about jobs and slots; `slotkeeper.console.tui.app` adds them. `PatchedApp` avoids work that
+Textual repeats more often than this console needs. Because it uses private parts of App, textual is pinned.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ from slotkeeper.core.domain.text import safe
 _SWITCH_SECONDS = 0.005
 _LOAD_EVERY = 0.3
 _MOUSE_MODES = (1000, 1002, 1006)
-"""Buttons and wheel, moves while a button is down, positions as numbers (xterm, "Mouse Tracking")."""
+"""Modes for buttons and wheel, moves with a pressed button, and positions as numbers (xterm, "Mouse Tracking")."""
 _NEW_OBJECTS = 10_000
-"""New objects between two garbage collections: drawing two thousand rows creates that many, none of them garbage."""
+"""The number of new objects between two garbage collections. Drawing 2,000 rows creates that many, none of it
+garbage."""
 
 
 class PatchedApp(App[int]):
@@ -60,7 +61,7 @@ class PatchedApp(App[int]):
         self._ending = threading.Event()
 
     def wear_first(self, theme: Theme) -> None:
-        """Set the first theme. Setting it the usual way would make Textual parse all styles once more."""
+        """Set the first theme without making Textual parse all styles once more."""
         self.set_reactive(App.theme, theme.name)
         for one in self._filters:
             if isinstance(one, ANSIToTruecolor):  # created for Textual's default theme
@@ -107,7 +108,7 @@ class PatchedApp(App[int]):
         super()._display(screen, drawn)
 
     def delay_update(self, delay: float = _SWITCH_SECONDS) -> None:
-        """Hide a new screen only until it is asked to draw itself, not for 50 ms."""
+        """Hide a new screen only until it is requested to draw itself, not for 50 ms."""
         super().delay_update(delay)
 
 
@@ -167,7 +168,7 @@ class Shell(PatchedApp):
         """Whether the mouse was ever used; stored settings can set it at the start."""
         self._keys: deque[tuple[events.Key, bool]] = deque()
         self.typed_ahead = False
-        """Whether the current key was typed before its screen showed anything to read."""
+        """Whether the current key was typed before the screen it acts on had shown its content."""
         self._without_colour = NoColour()
         for theme in THEMES:
             self.register_theme(theme)
@@ -185,7 +186,7 @@ class Shell(PatchedApp):
 
     @property
     def frame(self) -> Frame | None:
-        """The current screen of the console, or the one below a palette."""
+        """The console's current screen, or the screen below the command palette."""
         return next((one for one in reversed(self.screen_stack) if isinstance(one, Frame)), None)
 
     def press(self, name: str) -> None:
@@ -229,7 +230,7 @@ class Shell(PatchedApp):
         self.message_shown()
 
     async def on_event(self, event: events.Event) -> None:
-        """Process keys first: a key removes the message, answers a question, and counts as activity of the user."""
+        """Process keys first: a key removes the message, answers a question, and counts as user activity."""
         if not isinstance(event, events.Key) or event.is_forwarded:
             if isinstance(event, events.MouseDown):
                 self.touched = self.instant()
@@ -244,7 +245,7 @@ class Shell(PatchedApp):
             await self._typed_now(event)
 
     def _kept(self, event: events.Key) -> bool:
-        """Return whether the key must wait for its screen and for earlier keys. Esc waits for no answer."""
+        """Queue a key that must wait for its screen or earlier keys; return whether it was queued. Esc never waits."""
         awaits = self._waits_for
         if awaits and event.key in ("escape", "ctrl+c"):
             self._keys.clear()
@@ -259,19 +260,19 @@ class Shell(PatchedApp):
 
     @property
     def _waits_for(self) -> bool | None:
-        """True while the current screen waits for an answer, False while it opens; None if keys take effect now."""
+        """True while the current screen waits for an answer, False while it opens, None if keys take effect now."""
         top = self.screen_stack[-1] if self.screen_stack else None
         if not isinstance(top, Frame) or not (top.without_parts or top.awaits):
             return None
         return not top.without_parts
 
     def release_keys(self) -> None:
-        """Process the waiting keys in the order in which they were typed."""
+        """Process the queued keystrokes in the order in which they were typed."""
         if self._keys:
             self.call_later(self._release)
 
     def drop_keys(self, unless: str = "") -> int:
-        """Discard the waiting keys, unless the first one is `unless`. Return their number."""
+        """Discard the queued keystrokes, unless the first one is `unless`. Return the number discarded."""
         number = 0 if self._keys and self._keys[0][0].key == unless else len(self._keys)
         if not number:
             return 0
@@ -295,7 +296,7 @@ class Shell(PatchedApp):
             await super().on_event(event)
 
     async def _acted(self, key: str) -> bool:
-        """Run keys of a table one after the other: text typed quickly after `:` must not act on the table."""
+        """Run a table's keys one after the other, because text typed quickly after `:` must not act on the table."""
         focused = self.focused
         in_turn = isinstance(focused, LiveTable | Panel) or key in getattr(focused, "KEYS_IN_TURN", ())
         if not in_turn or not self.screen.is_mounted:
@@ -308,7 +309,7 @@ class Shell(PatchedApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run no action on a screen without parts, because it is opening or was closed in the meantime."""
+        """Run the action, unless the screen has no parts because it is opening or was closed in the meantime."""
         if isinstance(default_namespace, Frame) and default_namespace.without_parts:
             return False
         return await super().run_action(action, default_namespace, namespaces)
@@ -321,7 +322,7 @@ class Shell(PatchedApp):
 
     @property
     def armed(self) -> Arming | None:
-        """The current arming: who can change something, and until when; None if read-only. A pause does not stop it."""
+        """The current arming with its reason and start; None if read-only. Freezing the screen does not end it."""
         one, now = self._arming, self.instant()
         return one if one is not None and not one.ended(now, self.touched) else None
 
@@ -344,7 +345,7 @@ class Shell(PatchedApp):
         self.redrawn()
 
     def _note_armed(self, arming: Arming | None) -> None:
-        """Record the arming for the other consoles of this state folder."""
+        """Record the arming for other consoles that use this state folder."""
         from slotkeeper.core.launch import armed  # modules that read files are loaded when needed
 
         if arming is None:
@@ -353,7 +354,7 @@ class Shell(PatchedApp):
             armed.note(self.services.folder, arming.reason, arming.since.utc + write_mode.LASTS)
 
     def check_write_mode(self) -> bool:
-        """Return whether a countdown is shown. Show a message when it has ended."""
+        """Return whether the countdown is shown. When it has ended, show a message."""
         one = self._arming
         if one is None:
             return False
@@ -372,7 +373,7 @@ class Shell(PatchedApp):
         return [self._without_colour] if self.theme == MONO.name else super().get_line_filters()
 
     def wear(self, name: str) -> None:
-        """Set a theme, now and for the next start."""
+        """Set the theme and store it for the next start."""
         self.theme = name
         self.services.settings.change(name.partition("-")[2], "theme")
         self.redrawn()
@@ -395,7 +396,7 @@ class Shell(PatchedApp):
         self.poll_every(INTERVALS[min(max(place, 0), len(INTERVALS) - 1)])
 
     def turn_mouse(self, on: bool) -> bool:
-        """Turn the mouse on or off; return whether this terminal has one. Moves without a button are never reported."""
+        """Turn the mouse on or off; return whether the terminal has one. Moves without a button are not reported."""
         if not self._set_mouse(on):
             return False
         if self.is_running and isinstance(self.screen, Frame):
@@ -413,7 +414,7 @@ class Shell(PatchedApp):
         return True
 
     def exit(self, result: int | None = None, return_code: int = 0, message: object = None) -> None:
-        """Disable the mouse first, because Textual does not reset all of these modes."""
+        """Disable the mouse first, because Textual does not reset all mouse modes."""
         if self.mouse_on:
             self.turn_mouse(False)
         super().exit(result, return_code)
@@ -424,16 +425,16 @@ class Shell(PatchedApp):
             return
         self.say("mouse on: select text with Shift+drag" if self.mouse_on else "mouse off")
 
-    # Copying and leaving
+    # Copying and quitting
 
     @property
     def busy(self) -> list[str]:
-        """The running actions started from this console. They continue, but the user should see their end."""
+        """The running actions started from this console. They continue without the console."""
         made = "runs" in vars(self.services)
         return [one.record.what for one in self.services.runs.running()] if made else []
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy the text to every place from which this user can paste it, and report them."""
+        """Copy the text to every place from which this user can paste it, and report these places."""
         self.run_worker(partial(self._copied, text), thread=True, exclusive=True, group="copy", exit_on_error=False)
 
     def _copied(self, text: str) -> None:
@@ -446,7 +447,7 @@ class Shell(PatchedApp):
         self.call_from_thread(self.say, result.text, Level.FINE if result.ok else Level.WARNING)
 
     def action_help_quit(self) -> None:
-        """Handle Ctrl+C with nothing selected: users press it to leave, or to copy."""
+        """Handle Ctrl+C with nothing selected. Users press it to quit or to copy."""
         self.say("no text selected; q quits, y copies the row")
 
     async def action_quit(self) -> None:
@@ -457,10 +458,10 @@ class Shell(PatchedApp):
             self.exit()
 
     def _handle_exception(self, error: Exception) -> None:
-        """End the console after a defect, like a command: Textual would print values, which may be secrets.
+        """End the console after a defect as a command would. Textual would print values, which may be secrets.
 
-        A screen that is closed while it opens has no parts, but Textual reports it as mounted. The resulting error
-        is not a defect.
+        A screen that is closed while it opens has no parts, but Textual reports it as mounted. The resulting error is
+        not a defect.
         """
         if isinstance(error, NoMatches) and not self.is_running:
             return
@@ -474,13 +475,13 @@ class Shell(PatchedApp):
         self._close_messages_no_wait()
 
     def now_real(self) -> datetime:
-        """Return the current time of day, also while paused."""
+        """Return the current time, even while the screen is frozen."""
         return self.services.clock.utc()
 
 
 @contextmanager
 def _own_idea_of_no_color() -> Iterator[None]:
-    """Hide NO_COLOR from Textual, which would draw in gray, a color. The theme `mono` handles it instead."""
+    """Hide NO_COLOR from Textual, which would still draw in gray. The theme `mono` handles it instead."""
     value = os.environ.pop("NO_COLOR", None)
     try:
         yield

@@ -1,7 +1,6 @@
 """Frames drawn as text: boxes side by side, each with a title above and a hint below. Pure.
 
-As text, frames cost as little as lines, only changed cells are redrawn, and names in them are never parsed as
-markup.
+As text, frames cost no more than lines, only their changed cells are redrawn, and names are never parsed as markup.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from rich.text import Text
 from slotkeeper.console.views.rows import plain
 
 LEAST = (70, 20)
-"""The smallest number of columns and rows with frames."""
+"""The minimum numbers of columns and rows for frames."""
 AROUND = 4
-"""The cells that a frame takes from a line: two sides with a space next to each."""
+"""The number of cells that a frame takes from a line: two sides, each with a space."""
 _ROUND = ("\u256d", "\u256e", "\u2570", "\u256f", "\u2500", "\u2502")
 _ASCII = ("+", "+", "+", "+", "-", "|")
 StyleOf = Callable[[str], str]
@@ -26,7 +25,7 @@ StyleOf = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Lines in a frame. `role` selects the frame's color; `hint` is at the right of its lower edge."""
+    """Lines in a frame. `role` selects the frame's color; `hint` is shown at the right end of its lower edge."""
 
     title: str
     lines: Sequence[Text] = ()
@@ -86,7 +85,7 @@ def lower(boxes: Sequence[Box], widths: Sequence[int], style: StyleOf, ascii_onl
 def between(
     boxes: Sequence[Box], widths: Sequence[int], style: StyleOf, ascii_only: bool, least: int = 0
 ) -> list[Text]:
-    """Return the lines inside: as many as in the longest box, and at least `least`. Long lines are truncated.
+    """Return the lines inside the boxes: as many as in the longest box, and at least `least`. Long lines are truncated.
 
     >>> [each.plain for each in between([Box("a", [Text("b")]), Box("c")], [7, 7], lambda role: "", True, 2)]
     ['| b   ||     |', '|     ||     |']
@@ -104,12 +103,12 @@ def between(
 
 
 def padded(lines: Sequence[Text], least: int) -> list[Text]:
-    """Return the lines, filled with blank ones up to `least`."""
+    """Return the lines, padded with blank lines to at least `least` lines."""
     return [*lines, *(Text(end="") for _ in range(least - len(lines)))]
 
 
 def stacked(rows: Sequence[Sequence[Box]], width: int, room: int, style: StyleOf, ascii_only: bool) -> list[Text]:
-    """Return rows of boxes, one below the other, without the first upper and the last lower edge, at least `room` high.
+    """Return rows of boxes one below the other, at least `room` high, without the first upper and last lower edges.
 
     >>> [each.plain for each in stacked([[Box("a")], [Box("b")]], 10, 3, lambda role: "", True)]
     ['+--------+', '+- b ----+', '|        |']

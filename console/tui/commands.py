@@ -1,7 +1,7 @@
 """The commands that can be typed after `:`, and the input line for them. To add one: `add(Command(...))`.
 
 A command receives the app and the text after its name. Verbs (`:pause`, `:verify`, `:reset`) open the menu of the
-selected jobs or slot and choose its line, so the menu's refusals and confirmations apply.
+selected jobs or slot and choose the verb's line, so the menu's refusals and confirmations apply.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def slots_called(app: Host, name: str) -> list[SlotFacts]:
 
 
 def on_jobs(verb: str) -> Callable[[Host, str], object]:
-    """Return the command that applies the verb to the typed jobs, otherwise to those selected on the current screen."""
+    """Return the command that applies the verb to the typed jobs, otherwise to the jobs selected on the screen."""
 
     def act(app: Host, typed: str) -> None:
         known = jobs_known(app)
@@ -69,7 +69,7 @@ def on_jobs(verb: str) -> Callable[[Host, str], object]:
 
 
 def on_slot(verb: str) -> Callable[[Host, str], object]:
-    """Return the command that applies the verb to the typed slot, otherwise to the one selected on the screen."""
+    """Return the command that applies the verb to the typed slot, otherwise to the slot selected on the screen."""
 
     def act(app: Host, typed: str) -> None:
         meant = app.frame.slot_meant() if app.frame is not None else None
@@ -115,7 +115,7 @@ def add(command: Command) -> None:
 
 
 def completions(app: Host, typed: str) -> list[tuple[str, str]]:
-    """Return the completions of the typed text, each with its help, the best first."""
+    """Return the completions of the typed text, each with its help text, best match first."""
     name, space, rest = typed.lstrip(": ").partition(" ")
     if not space:
         return [(one.name + (" " if one.argument else ""), one.help) for one in COMMANDS.values() if _fits(one, name)]
@@ -129,7 +129,7 @@ def completions(app: Host, typed: str) -> list[tuple[str, str]]:
 
 
 def wrong(typed: str) -> str:
-    """Return the error in a typed command, as one line; "" if it can be run."""
+    """Return the error in a typed command as one line; "" if it can be run."""
     name, _, rest = typed.strip().lstrip(": ").partition(" ")
     command = _meant(name)
     if command is None:
@@ -155,7 +155,7 @@ def _fits(command: Command, name: str) -> bool:
 
 
 def _meant(name: str) -> Command | None:
-    """Return the command of that name, or the only one with that prefix."""
+    """Return the command with that name, or the only command with that prefix."""
     fitting = [one for one in COMMANDS.values() if name and _fits(one, name)]
     return COMMANDS.get(name) or (fitting[0] if len(fitting) == 1 else None)
 
@@ -164,7 +164,7 @@ def _meant(name: str) -> Command | None:
 
 
 def _key(name: str) -> Callable[[Host, str], object]:
-    """Return a command that does the same as a key on the current screen."""
+    """Return a command that is equivalent to a key on the current screen."""
 
     def press(app: Host, rest: str) -> None:
         app.press(name)
@@ -186,7 +186,7 @@ def _slot(app: Host, name: str) -> None:
     if len(found) == 1:
         app.open("slot", found[0].key)
     elif not slots_known(app):
-        app.say("no slot status yet: 3 polls it")
+        app.say("no slot status yet: press 3 to poll it")
     else:
         app.say(f"{len(found)} slots are named {name}: add the table" if found else f"unknown slot {name}")
 
@@ -214,7 +214,7 @@ def _theme(app: Host, name: str) -> None:
 
 
 def _settings(app: Host, word: str) -> None:
-    """Show the path of the settings and whether they are used; `reset` deletes them."""
+    """Show the path of the settings file and whether it is used; `reset` deletes the settings."""
     settings = app.services.settings
     if word == "reset":
         settings.forget()
@@ -227,7 +227,7 @@ def _settings(app: Host, word: str) -> None:
 
 
 def _own(app: Host, name: str) -> None:
-    """Run an own command, or show which parts of the file are not used."""
+    """Run one of the user's own commands, or show which parts of their file are not used."""
     if name:
         app.action_own(name)
         return
@@ -258,7 +258,7 @@ add(Command("refresh", "set the poll interval in seconds", _refresh, "SECONDS", 
 add(Command("theme", "set the color theme", _theme, "NAME", lambda app: _THEMES))
 _FORGETS = "show where your settings are stored; `reset` deletes them"
 add(Command("settings", _FORGETS, _settings, "[reset]", lambda app: ["reset"]))
-add(Command("own", "run an own command for the selected row; without a name: list them", _own, "[NAME]", _own_names))
+add(Command("own", "run one of your own commands for the row; without a name: list them", _own, "[NAME]", _own_names))
 _OTHER = "open another configuration or state folder; without a name: list them"
 add(Command("context", _OTHER, lambda app, name: app.open_context(name), "[NAME]", _contexts))
 add(Command("history", "show recorded history; again: leave", lambda app, rest: app.action_history()))

@@ -1,11 +1,11 @@
-"""Data that leaves the console: files that only their owner can read, and text copied to the clipboard.
+"""Export from the console: files that only their owner can read, and text copied to the clipboard.
 
-The rows of a table are exported as CSV and JSON. Formulas that a spreadsheet would calculate are disabled, and every
-text passes `safe()` once more. A symbolic link cannot redirect a file.
+The rows of a table are exported as CSV and JSON. Text that a spreadsheet would evaluate as a formula is escaped, and
+all text is passed through `safe()` again. A symbolic link cannot redirect a file.
 
-Copying works over SSH and in tmux: into the buffer of tmux, or with OSC 52, and always into a file. Inside tmux,
-plain OSC 52 reaches no clipboard by default, but `tmux load-buffer -w` does with every setting that was tried.
-Terminals truncate long OSC 52 sequences, so a text that is too long is only written to the file.
+Copying works over SSH and in tmux: to the tmux buffer or with OSC 52, and always to a file. Inside tmux, plain OSC 52
+does not reach the clipboard by default, but `tmux load-buffer -w` does with every setting that was tried. Because
+terminals truncate long OSC 52 sequences, text that is too long is written only to the file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Result:
 
 
 def put(folder: Path, name: str, content: str) -> Path:
-    """Write a file with that name, which can include a subfolder, in the state folder. Raises StateError."""
+    """Write a file to the state folder; its name can include a subfolder. Raises StateError."""
     checked = StateFolder.open(folder)
     place = checked.path / name
     checked.replace(place, content.encode("utf-8", "backslashreplace"), _RIGHTS)
@@ -52,7 +52,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?%?")
 
 
 def exported(folder: Path, name: str, columns: Sequence[Column], rows: Sequence[Row], at: datetime) -> Result:
-    """Write the rows to files, and return their path as the result."""
+    """Write the rows to files, and return the files' path as the result."""
     stem = f"{FOLDER}/{re.sub(r'[^a-z0-9]+', '-', name.casefold()).strip('-') or 'rows'}-{at:%Y%m%dT%H%M%S}"
     try:
         put(folder, f"{stem}.json", as_json(columns, rows, at))
@@ -63,7 +63,7 @@ def exported(folder: Path, name: str, columns: Sequence[Column], rows: Sequence[
 
 
 def as_csv(columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """Return a header and one line per row, with the severity as text in the first column."""
+    """Return a header line and one line per row, with the severity as text in the first column."""
     written = io.StringIO()
     writer = csv.writer(written, quoting=csv.QUOTE_ALL)
     named = _named(columns)
@@ -75,7 +75,7 @@ def as_csv(columns: Sequence[Column], rows: Sequence[Row]) -> str:
 
 
 def as_json(columns: Sequence[Column], rows: Sequence[Row], at: datetime) -> str:
-    """Return the time, and one object per row."""
+    """Return the time and one object per row."""
     made = [
         {
             "severity": row.level.name.lower(),
@@ -88,7 +88,7 @@ def as_json(columns: Sequence[Column], rows: Sequence[Row], at: datetime) -> str
 
 
 def defused(value: str) -> str:
-    r"""Return the text so that a spreadsheet shows it without calculating anything.
+    r"""Escape the text so that a spreadsheet does not evaluate it as a formula.
 
     >>> [defused(text) for text in ("=1+1", "-5", "-2.5%", "+x", " @a", "plain", "\t=1", "a\nb")]
     ["'=1+1", '-5', '-2.5%', "'+x", "' @a", 'plain', "'\\t=1", 'a\\nb']

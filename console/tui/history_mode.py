@@ -1,6 +1,6 @@
-"""History on the screens: `R` shows recorded history, `<` and `>` step, `f` plays, `:at` goes to a time.
+"""The history mode of the screens: `R` enters it, `<` and `>` step, `f` plays, `:at` goes to a time.
 
-In history the screens show an earlier time, and actions are not available. The store is read in a thread of its own.
+In history mode, the screens show an earlier time and actions are not available. A separate thread reads the store.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class HistoryMode:
-    """The console's position in history; `local` is None until the first time was read."""
+    """The console's position in history; `local` is None until the first state has been read."""
 
     def __init__(self, app: Host) -> None:
         self._app = app
@@ -42,7 +42,7 @@ class HistoryMode:
         return self._replay.at if self._replay is not None else self._app.now_real()
 
     def begin(self, then: str = "") -> None:
-        """Show the newest recorded time, or the given one."""
+        """Show the newest recorded time, or the given time."""
 
         def first() -> Playback | None:
             found = self._past.begin()
@@ -77,7 +77,7 @@ class HistoryMode:
             self._app.say("playing history; f stops it")
 
     def renew(self) -> None:
-        """Read the same time again, for another job."""
+        """Read the same point in time again, for another job."""
         replay = self._replay
         if replay is not None:
             self._run(lambda: replay)

@@ -1,6 +1,6 @@
 """The keys of the current screen and their actions.
 
-Bindings are declared in the classes that act on them.
+Bindings are declared in the classes that handle them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A key that works now. `where` is screen, table or everywhere; `node` runs its action."""
+    """A key that is currently active. `where` is screen, table or everywhere; `node` runs its action."""
 
     where: str
     node: DOMNode
@@ -42,12 +42,12 @@ class Bound:
 
 
 def shown_key(binding: Binding) -> str:
-    """Return the key as screens show it."""
+    """Return the key as displayed on screens."""
     return binding.key_display or keys_of(binding)[0]
 
 
 def keys_of(binding: Binding) -> list[str]:
-    """Return all keys of a binding as screens show them.
+    """Return all keys of a binding as displayed on screens.
 
     >>> keys_of(Binding("colon,ctrl+p", "x"))
     [':', 'ctrl+p']
@@ -61,7 +61,7 @@ def own(kind: type) -> list[Binding]:
 
 
 def bindings_of(screen: DOMNode) -> Iterator[Bound]:
-    """Return the keys that have an effect on a screen, each once."""
+    """Yield the keys that have an effect on a screen, each key once."""
     taken: set[str] = set()
     places: list[tuple[str, DOMNode, type]] = [
         *(("table", table, kind) for table in screen.query("LiveTable") for kind in _ours(table)),

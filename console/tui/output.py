@@ -1,7 +1,7 @@
-"""Screen updates in as few bytes as possible: only the requested cells, and only changes of style.
+"""Screen updates in as few bytes as possible: only the requested cells, and only style changes.
 
-Textual 8.2 renders all widgets for each frame, sends a line from its first to its last requested cell, and resets
-the style after each text. The console requests single cells, so the terminal already shows most of that.
+Textual 8.2 renders all widgets for each frame, sends a line from its first to its last requested cell, and resets the
+style after each text. The console requests single cells, so most of that output is already on the terminal.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Near(Compositor):
 
 
 class Sparing(CompositorUpdate):
-    """An update of the screen. It starts and ends without a style, so updates do not depend on each other."""
+    """A screen update. It starts and ends in the default style, so that updates are independent of each other."""
 
     def __init__(self, update: LayoutUpdate | ChopsUpdate) -> None:
         self._update = update
 
     def render_segments(self, console: Console) -> str:
-        """Return its text and control sequences."""
+        """Return the text and control sequences of the update."""
         system = console._color_system or ColorSystem.TRUECOLOR
         found, pen, here = list[str](), "", (-1, -1)
         for x, y, strip in self._pieces():
@@ -72,7 +72,7 @@ class Sparing(CompositorUpdate):
 
 
 def harmless(text: str) -> str:
-    """Return the printable text, in the same number of cells. A control character that was not escaped becomes blank.
+    """Return the printable text, in the same number of cells. Unescaped control characters become blank.
 
     >>> harmless("a\\x1b[2J\\u202eb\\u3000c")
     'a[2Jb  c'
@@ -82,7 +82,7 @@ def harmless(text: str) -> str:
 
 @lru_cache(1024)
 def turn(before: str, now: str) -> str:
-    """Return the sequence that changes one style to another; styles are given as their codes.
+    """Return the control sequence that changes one style to another; styles are given as codes.
 
     >>> [turn("1;38;5;2", now)[1:] for now in ("38;5;2", "1;38;5;2;48;5;3", "1;2", "")]
     ['[22m', '[48;5;3m', '[39;2m', '[m']

@@ -1,4 +1,4 @@
-"""The user's own commands and contexts: read after the first frame, run by a key or `:own`."""
+"""The user's own commands and contexts. They are read after the first frame and run with a key or `:own`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def every_screen() -> list[type]:
 
 
 def taken(app: type) -> dict[str, str]:
-    """Return the action of each key that is used anywhere: on a screen, in a table, in a menu, or everywhere."""
+    """Return the action of each key that is in use on a screen, in a table, in a menu, or everywhere."""
     found: dict[str, str] = {}
     for kind in (*every_screen(), LiveTable, Panel, *app.__mro__):
         for one in bindings_at(kind):
@@ -72,7 +72,7 @@ def taken(app: type) -> dict[str, str]:
 
 
 def load(app: Owner, file: Path) -> None:
-    """Read the file and bind its keys, in a thread: finding the keys in use requires importing every screen."""
+    """Read the file and bind its keys, in a thread, because finding the keys in use imports every screen."""
 
     def work() -> None:
         found = own.read(file, taken(type(app)))
@@ -99,7 +99,7 @@ def ready(app: Owner, found: Own) -> None:
 
 
 def ask(app: Owner, name: str) -> None:
-    """Ask whether to run a command for the row that was selected at the key press."""
+    """Ask whether to run a command for the row that was selected when the key was pressed."""
     command = app.own.command(name) if app.own is not None else None
     frame, file = app.frame, app.services.own_file
     if command is None or frame is None or file is None:
@@ -160,7 +160,7 @@ def fault_of(one: Context) -> str:
 
 
 def switch(app: Owner, name: str) -> None:
-    """Close this console for another context. If that cannot be opened, stay and show the reason."""
+    """Close this console to open another context. If the context cannot be opened, stay and show the reason."""
     every = contexts(app)
     one = every.get(name)
     if not name:

@@ -1,7 +1,7 @@
-"""The app, as `Host`, and its services, as screens, commands and history use them.
+"""The interface of the app (`Host`) and its services, as used by screens, commands and history.
 
-These modules refer to `Host` and never to the app itself. The services are gathered in one class, so that tests can
-replace them. Modules that are slow to import are imported at their first use.
+These modules refer to `Host` and never to the app itself. The services are in one class, so that tests can replace
+them. Modules that are slow to import are imported on first use.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Meant(Protocol):
 
 
 class Host(Protocol):
-    """The app as its screens, commands and history see it."""
+    """The interface of the app that screens, commands and history use."""
 
     SCREEN_KEYS: ClassVar[dict[str, tuple[str, str]]]
-    """Mode and label of each screen by its key."""
+    """The mode and label of each screen, by its key."""
     services: Services
     ascii_only: bool
     read_only: bool
@@ -67,17 +67,17 @@ class Host(Protocol):
     said: Said | None
     """The current message."""
     touched: Instant
-    """When a key was last pressed."""
+    """The time of the last key press."""
     typed_ahead: bool
-    """Whether the current key was typed before its screen showed anything to read."""
+    """Whether the current key was typed before the screen it acts on had shown its content."""
     shown: MonitorState
     counts: dict[str, int]
-    """The numbers that the first rows show for screens, by their keys."""
+    """The numbers shown for screens in the first rows, by screen key."""
     critical: set[str] | None
-    """The critical alerts; None before the first reading."""
+    """The critical alerts; None before the first read."""
     job_shown: str
     own: Own | None
-    """The own commands and contexts; None until their file is read."""
+    """The user's own commands and contexts; None until their file has been read."""
     paused: bool
     mouse_on: bool
     mouse_used: bool
@@ -150,7 +150,7 @@ class Host(Protocol):
 
 
 Peeker = Callable[[Loaded, str, str, "Ask", bool], "Page"]
-"""Reads binlog rows of (source, table); the last argument requests unmasked values."""
+"""Reads binlog rows for (source, table); the last argument requests unmasked values."""
 
 
 def peek(loaded: Loaded, source: str, table: str, ask: Ask, unmask: bool) -> Page:
@@ -172,7 +172,7 @@ def whoami() -> str:
 
 
 Actions = Callable[[Path, Clock], "Runner"]
-"""Makes the runner of commands for a state folder."""
+"""Creates the command runner for a state folder."""
 
 
 def detached(folder: Path, clock: Clock) -> Runner:
@@ -201,7 +201,7 @@ class Services:
     locks: LockPoller = field(default_factory=LockPoller)
 
     own_file: Path | None = None
-    """The file with own commands and contexts, which may not exist."""
+    """The file with the user's own commands and contexts, which may be missing."""
     settings: SettingsFile = field(default_factory=SettingsFile)
     """The user's settings, stored in a file."""
     note: tuple[str, ...] = ()
@@ -209,12 +209,12 @@ class Services:
 
     @cached_property
     def runs(self) -> Runner:
-        """The runner of commands; created at first use."""
+        """The command runner; created on first use."""
         return self.actions(self.folder, self.clock)
 
     @cached_property
     def graphs(self) -> GraphFeed:
-        """The reader of recorded frames for graphs; created at first use."""
+        """The reader of recorded frames for graphs; created on first use."""
 
         return GraphFeed(self.folder, self.clock)
 
@@ -227,12 +227,12 @@ class Services:
 
     @cached_property
     def sinks(self) -> Sinks:
-        """The poller of the sinks' quarantines; created at first use."""
+        """The poller for the sinks' quarantines; created on first use."""
         return Sinks(self.loaded, self.clock, self.quarantines)
 
 
 class LateReader:
-    """A reader whose modules are imported by the reading thread, after the first frame."""
+    """A reader with modules that the reading thread imports after the first frame."""
 
     def __init__(self, loaded: Loaded | None, folder: Path, clock: Clock) -> None:
         self._over = loaded, folder, clock
@@ -249,7 +249,7 @@ class LateReader:
         return self._reader.local(job)
 
     def remember(self, found: list[SlotSeen]) -> None:
-        """Record the observed slots; before the first reading of the store they are discarded."""
+        """Record the observed slots; until the store has been read for the first time, they are discarded."""
         if self._reader is not None:
             self._reader.remember(found)
 
@@ -262,7 +262,7 @@ class LateReader:
 def services_for(shared: Invocation, state_dir: Path | None = None) -> Services:
     """Return the services for a command line; with `state_dir`, for a state folder without a configuration.
 
-    Raises ConfigError if the configuration is wrong.
+    Raises ConfigError if the configuration is invalid.
     """
     loaded: Loaded | None = None
     if state_dir is None:
@@ -282,7 +282,7 @@ _Stretch = tuple[str, timedelta, int]
 
 
 class GraphFeed:
-    """The graphs of one state store, read in a thread of its own; `fault` is the error of the last reading.
+    """The graphs of one state store, read in a separate thread; `fault` is the error of the last read.
 
     Recent graphs are cached, so that drawing them again reads nothing.
     """

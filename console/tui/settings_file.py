@@ -1,9 +1,10 @@
 """The file of the user's settings: read once at the start, and written by a thread after each change.
 
-It is in the folder of the default configuration. It is used only if no other user could have written it, by the rule
-for configurations (`slotkeeper.core.ownership`); otherwise the console shows the reason in one line and uses the
-defaults. A change is read, merged and renamed into place under a lock of the folder, so that two consoles preserve
-each other's changes and neither reads a partial file. A folder that does not respond blocks only the thread.
+The file is in the folder of the default configuration. As for configurations (`slotkeeper.core.ownership`), it is used
+only if no other user could have written it; otherwise the console shows the reason in one line and uses the defaults.
+To write a change, the thread reads the file, merges the change and renames the new file into place while it holds a
+lock on the folder. Two consoles therefore preserve each other's changes, and neither reads a partial file. A folder
+that does not respond blocks only the thread.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class SettingsFile:
             self.fault = f"settings not used: {FILE} cannot be read: {error.strerror}"
 
     def change(self, value: object, *keys: str) -> None:
-        """Change a value, and write it."""
+        """Change a value and write it to the file."""
         if len(keys) == 1:
             setattr(self.now, keys[0], value)
         else:
@@ -110,7 +111,7 @@ class SettingsFile:
         ownership.refuse(ownership.follow(folder), f"folder {safe(folder, 120)}")
         with _locked(folder):
             if not keys:
-                with suppress(FileNotFoundError):  # another user's file is not replaced, whatever its content
+                with suppress(FileNotFoundError):  # another user's file is never replaced, whatever its content
                     if found := ownership.check(self.path, FILE):
                         raise ownership.NotOurs(found.text, found.hint)
                 replaced(folder, self.path, text_of({}), 0o600)
@@ -125,7 +126,7 @@ class SettingsFile:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Lock the folder against other consoles. On a file system without locks, files are still written atomically."""
+    """Lock the folder against other consoles. On a file system without locks, writes are still atomic."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         until = time.monotonic() + LOCK_SECONDS

@@ -1,11 +1,11 @@
-"""Opens the console if there is a terminal. While modules load, the terminal is queried for its character widths.
+"""Open the console if there is a terminal. While modules load, the terminal is queried for its character widths.
 
-Textual is imported only if a screen can be drawn. Without a command, `slotkeeper.console.__main__` calls this module
-directly and avoids Typer, which takes a third of the time until the console is visible.
+Textual is imported only if a screen can be drawn. If no command is given, `slotkeeper.console.__main__` calls this
+module directly to avoid importing Typer, which takes a third of the time until the console is visible.
 
-The query, the same as Vim's, determines whether the terminal draws the console's signs and lines one cell wide each;
-if not, only ASCII is drawn. It is sent before Textual is imported and its answer read afterwards, so that the wait
-costs nothing. A late answer is a cursor position report, which Textual never interprets as a key.
+The query, which Vim also uses, determines whether the terminal draws each of the console's symbols and lines one cell
+wide; if not, only ASCII is drawn. The query is sent before Textual is imported and its answer is read afterwards, so
+that waiting costs no time. A late answer is a cursor position report, which Textual never interprets as a key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from slotkeeper.console.cli.context import Invocation
 
 SCREEN = "slotkeeper.console.tui.app"
 BEFORE_SCREEN = "slotkeeper.console.tui.terminal"
-"""Sets environment variables that Textual reads when it is imported."""
+"""The module that sets environment variables, which Textual reads when it is imported."""
 
 
 def on_a_terminal() -> bool:
@@ -36,7 +36,7 @@ def on_a_terminal() -> bool:
 
 
 def no_screen() -> str:
-    """Return the reason why no screen can be drawn here; empty if one can."""
+    """Return the reason why no screen can be drawn here; empty if a screen can be drawn."""
     named = {"standard input": sys.stdin, "standard output": sys.stdout, "standard error": sys.stderr}
     for name, stream in named.items():
         if stream is None or not stream.isatty():
@@ -46,7 +46,7 @@ def no_screen() -> str:
 
 def open_console(shared: Invocation) -> int:
     """Run the console until it is closed, and return its exit code."""
-    gc.disable()  # importing modules creates no garbage, and searching for it takes a tenth of the start
+    gc.disable()  # importing modules creates no garbage, and collecting it takes a tenth of the startup time
     importlib.import_module(BEFORE_SCREEN)
     ascii_only = shared.ascii_only or ascii_wanted(shared.env)
     if ascii_only:
@@ -63,15 +63,15 @@ SECONDS = 0.3
 PART_SECONDS = 0.5
 """Time limit for the rest of a partial answer, which Textual would interpret as keys."""
 SIGNS = "\u25cf\u25b2\u25d0\u2714\u2716\u2013\u2192\u00b7\u2500\u2588"
-"""One of each kind of character that some terminals draw two cells wide: signs, dashes, arrows, lines, blocks."""
+"""One of each kind of character that some terminals draw two cells wide: symbols, dashes, arrows, lines, blocks."""
 _QUESTION = f"\r{SIGNS}\x1b[6n\r\x1b[K".encode()
 _ANSWER = re.compile(rb"\x1b\[\d+;(\d+)R")
 _PART = re.compile(rb"\x1b(\[[\d;]*)?\Z")
 _MOST_BYTES = 4_096
-"""The number of bytes without an answer after which the terminal counts as silent: more than a user types."""
+"""The number of bytes read without an answer, more than a user types, after which no answer is expected."""
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 _NARROW = len(SIGNS) + 1
-"""The column after the signs if each takes one cell, counted from 1."""
+"""The column after the symbols if each takes one cell, counted from 1."""
 
 
 def ascii_wanted(env: Mapping[str, str]) -> bool:
@@ -82,7 +82,7 @@ def ascii_wanted(env: Mapping[str, str]) -> bool:
     """
     kind = env.get("LC_CTYPE", "")
     if kind in _COERCED and env.get("LANG"):
-        kind = ""  # set by Python itself, because the requested locale is C or not installed
+        kind = ""  # Python itself set it, because the requested locale is C or not installed
     locale = env.get("LC_ALL") or kind or env.get("LANG") or "utf-8"
     return env.get("TERM") == "linux" or "utf8" not in locale.casefold().replace("-", "")
 
@@ -96,7 +96,7 @@ class Question:
         os.write(screen, _QUESTION)
 
     def wide(self) -> bool:
-        """Return whether a sign takes two cells; False, as on most terminals, if there is no answer in time."""
+        """Return whether a symbol takes two cells; False, as on most terminals, if there is no answer in time."""
         seen = b""
         while len(seen) < _MOST_BYTES:
             left = PART_SECONDS if _PART.search(seen) else 0.0
@@ -112,7 +112,7 @@ class Question:
 
 @contextmanager
 def asked(keyboard: int, screen: int) -> Iterator[Question | None]:
-    """Send the query with echo off, and always restore the terminal; None if it cannot be queried."""
+    """Send the query with echo off, and always restore the terminal. Yield None if the terminal cannot be queried."""
     try:
         before = termios.tcgetattr(keyboard)
     except termios.error:

@@ -1,6 +1,6 @@
 """The environment of the console: settings that Textual reads when it is imported, signals, and a closed terminal.
 
-Imported before Textual.
+This module is imported before Textual.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slotkeeper.core.config import handover
 POLL_SECONDS = 5.0
 START_DEMO = 64
 START_INIT = 65
-"""Exit codes of the console after which the demo, or the questions for a first job, start in its terminal."""
+"""Exit codes of the console after which the demo, or the setup of a first job, starts in its terminal."""
 _BECOMES = {START_DEMO: ("demo",), START_INIT: ("init", "--open")}
 _SETTINGS = {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "30", "TEXTUAL_SMOOTH_SCROLL": "0"}
 _HANGUP = 129
@@ -27,14 +27,14 @@ for _name, _value in _SETTINGS.items():
 
 
 def end_on_signals(leave: Callable[[], object]) -> None:
-    """Close the console on signals that end a program, so that the terminal is restored. Ctrl-C is a key here."""
+    """Close the console on signals that end a program, so that the terminal is restored. Ctrl+C is a key here."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         loop.add_signal_handler(number, leave)
 
 
 def end_without_terminal() -> None:
-    """Exit at once if the terminal was closed without a signal: Textual would loop forever."""
+    """Exit immediately if the terminal was closed without a signal, because Textual would loop forever."""
     try:
         termios.tcgetattr(sys.__stdin__.fileno() if sys.__stdin__ else 0)
     except (termios.error, OSError, ValueError):
@@ -42,7 +42,7 @@ def end_without_terminal() -> None:
 
 
 def followed(code: int, env: Mapping[str, str]) -> int:
-    """Return the exit code, or replace this process by the program that the code requests."""
+    """Return the exit code, or replace this process with the program that the code requests."""
     if code in _BECOMES:
         words = [sys.executable, "-P", "-m", "slotkeeper.console", *_BECOMES[code]]
         os.execve(sys.executable, words, handover.environment(env))  # noqa: S606  no shell, the current interpreter

@@ -1,8 +1,8 @@
-"""Colors by role. Color never conveys a state alone: a sign and a text show the same.
+"""Colors by role. Color alone never conveys a state; a symbol and text always show it as well.
 
-There are four themes, and `mono` for NO_COLOR, which uses only bold, dim, underline and reverse in the terminal's
-own colors. `ansi` uses the terminal's 16 colors, as its user configured them. Widgets use a role through
-console.tcss (`$role-...`, and `$role-...-style` for text attributes); text and cells use it through `style_of`.
+There are four themes, and `mono` for NO_COLOR, which uses only bold, dim, underline and reverse in the terminal's own
+colors. `ansi` uses the terminal's 16 colors as configured by the user. Widgets use a role through console.tcss
+(`$role-...`, and `$role-...-style` for text attributes); text and cells use it through `style_of`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from textual.theme import Theme
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """The colors of a theme. The backgrounds of text are `ground`, `bar` (first and last row) and `cursor`."""
+    """The colors of a theme. Text backgrounds are `ground`, `bar` (first and last row) and `cursor`."""
 
     ground: str
     bar: str

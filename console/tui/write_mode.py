@@ -1,4 +1,4 @@
-"""Whether this console can change anything: read-only until a user arms it with a reason for ten minutes. Pure."""
+"""The write mode: the console is read-only until a user arms it with a reason, for ten minutes. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ FORBIDDEN = "this console was started with --read-only: changes are not allowed"
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A time on both clocks of this host: UTC can be changed, and the monotonic clock stops while the host sleeps."""
+    """A time on both host clocks: UTC can be changed, and the monotonic clock stops while the host sleeps."""
 
     utc: datetime
     monotonic: float
 
     def since(self, past: Instant) -> float:
-        """Return the seconds since then, by the clock that counts more."""
+        """Return the seconds since `past`, by the clock that counted more."""
         return max((self.utc - past.utc).total_seconds(), self.monotonic - past.monotonic)
 
 
 @dataclass(frozen=True, slots=True)
 class Arming:
-    """An arming with its reason and start; it lasts ten minutes by either clock."""
+    """An arming with its reason and start; it ends after ten minutes on either clock."""
 
     reason: str
     since: Instant
@@ -41,7 +41,7 @@ class Arming:
         return f"{left // 60}:{left % 60:02}"
 
     def ended(self, now: Instant, touched: Instant) -> str:
-        """Return the reason why the arming has ended; "" while it lasts. `touched` is the time of the last key."""
+        """Return the reason why the arming has ended; "" while it lasts. `touched`: the last key press."""
         if now.since(self.since) >= LASTS.total_seconds():
             return "read-only again: the ten minutes have ended"
         return "read-only again: no key pressed for five minutes" if now.since(touched) >= IDLE.total_seconds() else ""

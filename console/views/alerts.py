@@ -1,4 +1,4 @@
-"""Convert faults to alerts: problem, meaning, deadline, and ways out ordered by what they lose. Pure.
+"""Convert faults to alerts: problem, meaning, deadline, and options, least loss first. Pure.
 
 All faults come from `slotkeeper.core.judgement`; this module adds no rules.
 """
@@ -41,10 +41,10 @@ _WORDS = {Level.CRITICAL: "crit", Level.WARNING: "warn", Level.UNKNOWN: "?"}
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One current condition. `goes_to` is the screen and key of its object.
+    """An alert that is currently active.
 
-    `goes_to` is ("job", name), ("quarantined", job) or ("slot", key). `key` identifies the alert; `ack_keys` are the
-    keys by which it can be acknowledged (`Fault.ack_keys`).
+    `goes_to` identifies the screen and key of its object: ("job", name), ("quarantined", job) or ("slot", key). `key`
+    identifies the alert; `ack_keys` are the keys by which it can be acknowledged (`Fault.ack_keys`).
     """
 
     key: str
@@ -62,16 +62,16 @@ class Alert:
     goes_to: tuple[str, str]
 
     def ack(self, acks: Mapping[str, Ack]) -> Ack | None:
-        """Return its acknowledgement or silence; None if there is none."""
+        """Return the alert's acknowledgement or silence; None if there is none."""
         return ack_in(acks, self.ack_keys)
 
     def is_quiet(self, acks: Mapping[str, Ack], now: datetime) -> bool:
-        """Return whether it is currently acknowledged or silenced."""
+        """Return whether the alert is currently acknowledged or silenced."""
         return is_quiet(self.ack(acks), now, self.since)
 
 
 def alerts(monitor: MonitorState, now: datetime) -> list[Alert]:
-    """Return all current alerts, the worst first."""
+    """Return all current alerts, worst first."""
     known = {one.key: one for one in monitor.local.faults}
     known |= {one.key: one for one in _of_slots(monitor, now)}
     found = [_alert(one, monitor) for one in known.values()]
@@ -91,7 +91,7 @@ def firing(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> li
 
 
 def figures(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> str:
-    """Return the figures of the title: the numbers of firing, acknowledged and silenced alerts."""
+    """Return the title's figures: the numbers of firing, acknowledged and silenced alerts."""
     every = list(found)
     quiet = [one.ack(acks) for one in every if one.is_quiet(acks, now)]
     silent = sum(ack is not None and ack.until is not None for ack in quiet)
@@ -99,7 +99,7 @@ def figures(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> s
 
 
 def counts_of(monitor: MonitorState, jobs: Mapping[str, JobSpec], now: datetime) -> tuple[dict[str, int], set[str]]:
-    """Return the numbers of open errors and alerts by the keys of their screens, and the keys of critical alerts."""
+    """Return the numbers of open errors and alerts by the key of their screen, and the keys of all critical alerts."""
     acks = monitor.local.acks
     found = firing(alerts(monitor, now), acks, now)
     errors = open_count(monitor.local, acks, now) + number_of(quarantine_of(monitor, jobs), acks, now)
@@ -107,7 +107,7 @@ def counts_of(monitor: MonitorState, jobs: Mapping[str, JobSpec], now: datetime)
 
 
 def alert_lines(one: Alert) -> list[tuple[Level, str]]:
-    """Return the lines of an alert: its meaning, the impact without action, and the ways out."""
+    """Return an alert's detail lines: its meaning, the impact if nothing is done, and the options."""
     said = [
         (one.level, labelled("Problem", f"{f'{one.code}: ' * bool(one.code)}{one.means}")),
         (Level.FINE, labelled("Impact", one.ignored)),
@@ -141,7 +141,7 @@ def _row(one: Alert, acks: Mapping[str, Ack], now: datetime) -> Row:
 
 
 def _of_slots(monitor: MonitorState, now: datetime) -> Iterator[Fault]:
-    """Yield the faults of slots that this console polled itself, by the same rules as for other observers."""
+    """Yield the faults of slots that this console polled itself, using the same rules as other observers."""
     if not monitor.tables:
         return
     jobs = {one.name: one for one in monitor.local.jobs}
@@ -181,7 +181,7 @@ def _goes_to(one: Fault, monitor: MonitorState) -> tuple[str, str]:
 
 
 def _options(one: Fault, job: JobFacts | None) -> tuple[Option, ...]:
-    """Return the safe action, then the known ones for this kind of fault, each with its loss."""
+    """Return the safe action, followed by the known actions for this kind of fault, each with its loss."""
     known = tuple(Option(_named(one, job, each.do), each.loses) for each in _known(one, job))
     return with_act(safe(one.do, TYPED), known)
 
@@ -196,18 +196,18 @@ def _known(one: Fault, job: JobFacts | None) -> tuple[Option, ...]:
     if one.rule in ("job_failed", "table_failed"):
         trouble = job.trouble if job is not None and one.rule == "job_failed" else ""
         known = remedy_for(trouble or one.name, one.cause)
-        return () if known.code else known.options  # the action for a server's error code is in the fault
+        return () if known.code else known.options  # for a server's error code, the fault already contains the action
     return ()
 
 
 _TTL = (
-    Option("raise binlog_ttl at the source: ALTER TABLE @ SET (binlog_ttl = ...)"),
+    Option("raise binlog_ttl in the source: ALTER TABLE @ SET (binlog_ttl = ...)"),
     Option("`slotkeeper slots register TABLE SLOT`: discards unread changes", Loss.UNREAD),
 )
 
 
 def _named(one: Fault, job: JobFacts | None, text: str) -> str:
-    """Return a way out with names filled in. If only a table has ended, a start command starts that table only."""
+    """Return an option with names filled in. If only one table has ended, a start command starts only that table."""
     slot = one.thing if one.rule.startswith("slot_") else job.slot if job is not None else ""
     table = one.table or (job.table_in(one.cause) if job is not None else "")
     if "TABLE @" in text:  # part of a statement, not a placeholder

@@ -1,7 +1,7 @@
-"""Convert a page of binlog rows to rows of text: pairs, changed columns, and the history of a key. Pure.
+"""Convert a page of binlog rows to table rows, with update pairs, changed columns, and the history of a key. Pure.
 
-An update is two events: a B, immediately followed by its U at the same sync point. A B or d can contain the key
-only; then the changed columns are `?`, never "nothing".
+An update consists of two events: a B immediately followed by its U at the same sync point. A B or d event can contain
+only the key; the changed columns are then shown as `?`, never as "nothing".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CELL = 300
 class Shown:
     """A row of a page. `pair` is the other half of an update; `changed` is None if it cannot be determined.
 
-    `key_only`: an old image with nothing but its key, or in which every other column is NULL.
+    `key_only` is true if the old image contains only the key, or if every other column in it is NULL.
     """
 
     row: ChangeRow
@@ -41,7 +41,7 @@ class Shown:
 
     @property
     def key(self) -> str:
-        """Its key, unique on its DN."""
+        """The row's key, unique on its DN."""
         return self.row.key
 
 
@@ -91,7 +91,7 @@ def history(page: Page, key: Mapping[str, str]) -> list[ChangeRow]:
 
 
 def net_effect(rows: Sequence[ChangeRow]) -> str:
-    """Return the history of a key as glyphs, and its net effect in a word; an update is one glyph.
+    """Return a key's history as glyphs (one glyph for both events of an update) and its net effect.
 
     >>> row = lambda kind, n: ChangeRow(n, kind, None, ())
     >>> net_effect([row("I", 1), row("B", 2), row("U", 3), row("d", 4)])
@@ -113,7 +113,7 @@ def net_effect(rows: Sequence[ChangeRow]) -> str:
 
 
 def worded(value: str | None, hidden: bool) -> str:
-    """Return a value as text; NULL, the empty string and a masked value differ from values with the same characters.
+    """Return a value as text; NULL, the empty string and a masked value cannot be confused with literal values.
 
     >>> [worded(value, False) for value in (None, "", "NULL", "it's", "'a'")]
     ['NULL', "''", "'NULL'", "it's", "''a''"]
@@ -258,9 +258,9 @@ def image_title(page: Page, key: str | None) -> str:
 
 
 def read_so_far(page: Page, seen: TableSeen | None, key: Mapping[str, str]) -> list[str]:
-    """Return the position of each slot on this DN, one line each, from the last poll of slots; sends no query."""
+    """Return one line per slot with its position on this DN, from the last slot poll. Sends no query."""
     if seen is None or seen.slots is None:
-        return ["slot positions are not known yet (3 shows them)"]
+        return ["slot positions are not known yet (press 3 to see them)"]
     rows = history(page, key) or list(page.rows)
     said = []
     for slot in seen.slots.slots:
@@ -277,8 +277,7 @@ def read_so_far(page: Page, seen: TableSeen | None, key: Mapping[str, str]) -> l
     return said or ["no slot found"]
 
 
-# -- the tables to inspect
-# -------------------------------------------------------------------------------------------
+# -- the tables to inspect --------------------------------------------------------------------------------------------
 
 PLACE_COLUMNS = (
     Column("mark", "", 1),
@@ -300,17 +299,17 @@ class Place:
 
     @property
     def key(self) -> str:
-        """Its key, unique among all tables."""
+        """The table's key, unique among all tables."""
         return f"{self.source}\x1f{self.table}"
 
     @property
     def slot(self) -> str:
-        """The slot to start from; empty unless there is exactly one."""
+        """The slot to start from; empty unless exactly one slot reads the table."""
         return self.slots[0] if len(self.slots) == 1 else ""
 
 
 def places_of(jobs: Iterable[JobSpec]) -> list[Place]:
-    """Return the tables that jobs read, according to the configuration; queries no source."""
+    """Return the tables that jobs read, according to the configuration. Does not query any source."""
     found: dict[tuple[str, str], list[JobSpec]] = {}
     for job in jobs:
         for channel in job.channels:
@@ -322,7 +321,7 @@ def places_of(jobs: Iterable[JobSpec]) -> list[Place]:
 
 
 def place_rows(places: Iterable[Place], tables: Mapping[tuple[str, str], TableSeen]) -> list[Row]:
-    """Return the tables as rows; the number of DNs is known once slots were polled."""
+    """Return the tables as rows; the number of DNs is known only after slots have been polled."""
     rows = []
     for one in places:
         seen = tables.get((one.source, one.table))
@@ -339,7 +338,7 @@ def place_rows(places: Iterable[Place], tables: Mapping[tuple[str, str], TableSe
 
 
 def said_of(ask: Ask, page: Page | None, part: str = "DN") -> str:
-    """Describe the query: the DN, named as by its source, the range, the types of rows and the key."""
+    """Describe the query: the DN in its source's terms, the range, the row types, and the key."""
     shard = page.shard if page else ask.dn or UNKNOWN
     if page is not None:
         begun = f"{page.begun.shown}.." if page.begun else "the last rows.."
@@ -351,7 +350,7 @@ def said_of(ask: Ask, page: Page | None, part: str = "DN") -> str:
 
 
 def image_lines(rows: Sequence[Row], width: int) -> list[tuple[Level, str]]:
-    """Return the columns before and after as lines, changed ones first; long values end with two dots."""
+    """Return the values before and after the change as lines, changed columns first; long values end with two dots."""
     if not rows:
         return []
     name = min(24, max(len("COLUMN"), *(len(row.cells["column"]) for row in rows)))

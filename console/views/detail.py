@@ -1,4 +1,4 @@
-"""The panel of the selected row: problem, impact, action, then bars of its DNs. Pure."""
+"""The detail panel of the selected row: problem, impact, action, and a bar for each DN. Pure."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ _OF_COMMANDS = {
     "locks": "locks [L]",
     "verify": "verify [a v]",
 }
-"""The label and the keys, from a list of jobs, that do the same as a command."""
+"""The label and the equivalent keys in a job list, by command."""
 _STEPS = {
     JobState.PENDING: "start",
     JobState.SNAPSHOT: "copy",
     JobState.CATCHING_UP: "catch up",
     JobState.RUNNING: "stream",
 }
-"""The steps of a job until it streams; a streaming job has completed all of them."""
+"""The steps of a job before it streams; a streaming job has completed all of them."""
 _COMMAND = re.compile(r"`slotkeeper (?:--config \S+ )?(\w+(?: \w+)?)(?:(?! --table)[^`])*`")
 
 
 def split(words: str) -> tuple[str, str]:
-    """Return the label of a line, padded to the common width, and the rest; "" if it has no label.
+    """Return the label of a line, padded to the common width, and the remaining text; the label is "" if there is none.
 
     >>> split("Action   wait"), split("         2 start it"), split("Actions are many")
     (('Action   ', 'wait'), ('         ', '2 start it'), ('', 'Actions are many'))
@@ -70,7 +70,7 @@ def labelled(label: str, words: str) -> str:
 
 
 def listed(label: str, texts: Iterable[str]) -> Lines:
-    """Return lines; the first one has the label, the others are indented below it.
+    """Return lines; the first line has the label, and the others are indented below it.
 
     >>> [words for _, words in listed("Action", ["1 wait", "2 start it"])]
     ['Action   1 wait', '         2 start it']
@@ -79,7 +79,7 @@ def listed(label: str, texts: Iterable[str]) -> Lines:
 
 
 def with_keys(act: str) -> str:
-    """Return an action with label and keys in place of each command that has keys from a list of jobs.
+    """Return an action in which label and keys replace each command that has equivalent keys in a job list.
 
     >>> with_keys("`slotkeeper slots reset t s --to latest` plans it; then `slotkeeper jobs start a` (SK-2304)")
     'reset slot [3 a] plans it; then start [a g] (SK-2304)'
@@ -104,7 +104,7 @@ def command_of(job: JobFacts) -> str:
 def lines_of(job: JobFacts, now: datetime, short: bool = False, ascii_only: bool = False) -> Lines:
     """Return problem, impact and action of a job, or its current activity if it has no problem.
 
-    If `short`, in which case the last lines may be cut off, the action comes before the impact.
+    If `short`, the action comes before the impact, because the last lines may be cut off.
     """
     found: Lines = []
     actions = action_lines(job)
@@ -123,7 +123,7 @@ def lines_of(job: JobFacts, now: datetime, short: bool = False, ascii_only: bool
 
 
 def long_work(job: JobFacts, ascii_only: bool) -> Lines:
-    """Return the bar of a copy or of catching up, and the current step of a new job; empty without such work."""
+    """Return the progress bar of a copy or catch-up, and the current step of a new job; empty if neither applies."""
     if job.state not in _STEPS or job.state is JobState.RUNNING or not job.current or job.last_known:
         return []
     from slotkeeper.console.views.how_far import steps  # not needed for the first frame
@@ -137,7 +137,7 @@ def long_work(job: JobFacts, ascii_only: bool) -> Lines:
 
 
 def catching_up(job: JobFacts) -> HowFar | None:
-    """Return how many DNs have caught up, the rate of the job, and when the last DN will have caught up."""
+    """Return the number of caught-up DNs, the rate of the job, and the time left until the last DN catches up."""
     lanes = job.report.lanes if job.report is not None else ()
     if not lanes:
         return None
@@ -168,7 +168,7 @@ def status(job: JobFacts) -> str:
 
 
 def in_a_sentence(words: str) -> str:
-    """Return a clause of a fault's text as a sentence.
+    """Format a clause of a fault's text as a sentence.
 
     >>> in_a_sentence("the job waits"), in_a_sentence("dn_3 is not read; 2 of 3 continue")
     ('The job waits.', 'dn_3 is not read; 2 of 3 continue.')
@@ -179,7 +179,7 @@ def in_a_sentence(words: str) -> str:
 
 
 def impact(job: JobFacts) -> str:
-    """Describe what works and what does not: by DN if some wait, otherwise from the worst fault; "" if unknown."""
+    """Describe what works and what does not: per DN if some DNs wait, otherwise from the worst fault; "" if unknown."""
     lanes = job.report.lanes if job.report is not None else ()
     judged = next((in_a_sentence(one.effect) for one in job.faults[:1] if one.effect), "")
     if job.state is None or not job.state.has_process or job.last_known or job.alive is False:
@@ -203,10 +203,10 @@ def impact(job: JobFacts) -> str:
 
 
 def dn_bars(job: JobFacts, width: int, most: int, ascii_only: bool) -> list[Parts]:
-    """Return its DNs as a heat strip if there are many, otherwise as bars with lags, in columns of `most` lines.
+    """Return a job's DNs as a heat strip if there are many, otherwise as bars with lags, in columns of `most` lines.
 
-    A bar is the applied share of the changes since the DN was last caught up. A DN without a backlog, or for which
-    that time is unknown, shows its lag only.
+    A bar shows how much of the changes since the DN was last caught up has been applied. If the DN has no backlog, or
+    that time is unknown, only its lag is shown.
     """
     if job.report is None or not job.report.lanes or most < 1 or not job.current or job.last_known:
         return []

@@ -1,4 +1,4 @@
-"""Convert the errors that jobs recorded to rows: one per kind of error, with its explanation. Pure."""
+"""Convert the errors recorded by jobs to rows, one per kind of error, with explanations. Pure."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _DN = re.compile(r"(?:[A-Z ]+: )?([\w.-]{1,63}): ")
 _WHERE = re.compile(
     r"(?P<lane>[\w.-]{1,63}: )?(?P<end>(?:sink|source) \S{1,80} \([^()]{1,200}\))(?:: | )(?P<said>.+)", re.DOTALL
 )
-"""A driver's message: lane, server with address and login, and the error of the server or connection."""
+"""The format of a driver's message: lane, server with address and login, and the error of the server or connection."""
 _LIBPQ = re.compile(
     r'connection to server (?:at|on socket) "[^"]{1,200}"(?: \([^()]{1,60}\))?(?:, port \d+)? failed: (?:FATAL: +)?'
 )
 _ASKS = "Is the server running"
-"""The question that libpq appends after an address that does not answer."""
+"""The question that libpq appends to its error message if an address does not answer."""
 _FRESH_SECONDS = 60.0
 
 
@@ -59,12 +59,12 @@ def error_key(one: ErrorRow) -> str:
 
 
 def ack_key(one: ErrorRow) -> str:
-    """Return the key of an acknowledgement: this kind of error up to its last occurrence, not later ones."""
+    """Return the acknowledgement key of an error; it covers this kind of error up to its last occurrence only."""
     return f"error\x1f{error_key(one)}\x1f{one.last_at.timestamp():.3f}"
 
 
 def standing(one: ErrorRow, job: JobFacts | None, latest: bool, now: datetime) -> Standing:
-    """Return an error's status: fatal if it ended its job, open if it may persist, recovered if the job runs well."""
+    """Return the status: fatal if the error ended the job, open if it may persist, recovered if the job runs well."""
     if job is None or job.state is None:
         return Standing.PAST
     if job.state is JobState.FAILED:
@@ -72,7 +72,7 @@ def standing(one: ErrorRow, job: JobFacts | None, latest: bool, now: datetime) -
     if not job.state.is_open:
         return Standing.PAST
     troubled = job.level in (Level.CRITICAL, Level.WARNING)
-    # a user's pause is unrelated to an earlier error, and a job is RUNNING only once no lane is behind by it
+    # a user's pause is unrelated to an earlier error, and a job is RUNNING only after all lanes have recovered from it
     rests = job.state in (JobState.PAUSED, JobState.RUNNING)
     over = rests and job.changed_at is not None and one.last_at < job.changed_at
     if not over and troubled and (latest or (now - one.last_at).total_seconds() < _FRESH_SECONDS):
@@ -127,7 +127,7 @@ def level_of(state: Standing) -> Level:
 
 
 def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tuple[Level, str]]:
-    """Return the message, its impact on the job, and the known ways out, the one that loses least first."""
+    """Return the message, its impact on the job, and the known options, least loss first."""
     known = remedy_for(one.code, one.message)
     first, last = clock(one.first_at), clock(one.last_at)
     when = f"at {last}" if one.first_at == one.last_at else f"from {first} to {last}"
@@ -150,7 +150,7 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """Return the figures of the title: the number of kinds, and the total number of errors.
+    """Return the title's figures: the number of error kinds and the total number of errors.
 
     >>> summary([])
     '0 kinds, 0 occurrences'
@@ -171,7 +171,7 @@ def dn_of(message: str) -> str:
 
 
 def message_first(message: str) -> str:
-    """Return the message with the error first and the server's address last: a narrow list truncates the end.
+    """Return the message with the error first and the server's address last, because a narrow list truncates the end.
 
     >>> refused = 'connection to server at "h" (10.0.0.1), port 5432 failed: Connection refused Is the server running?'
     >>> print(message_first(f"dn_3: sink mart (h:5432/mart as etl): {refused}"))

@@ -1,4 +1,4 @@
-"""Fit contents to a width: size columns by their values, wrap sentences over several rows. Pure."""
+"""Fit content to a width: size columns according to their values, and wrap sentences over several rows. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from slotkeeper.console.views.rows import Column, Row, plain
 
 MEASURED = 60
-"""The maximum number of measured rows, as many as the tallest terminal shows, so that long tables cost no more."""
+"""The maximum number of rows to measure, as many as the tallest terminal shows, to limit the cost of long tables."""
 MOST = 400
 LEAST_FLEXIBLE = 12
 
@@ -35,7 +35,10 @@ class Chosen:
         return Chosen(self.shown | {key}, self.hidden - {key})
 
     def of(self, columns: Iterable[Column]) -> list[Column]:
-        """Return the columns without hidden ones, plus those shown at every width. Glyph and flexible column stay."""
+        """Return the columns that are not hidden; chosen columns are shown at every width.
+
+        The glyph column and the flexible column cannot be hidden.
+        """
         return [
             replace(one, least=0) if one.key in self.shown else one
             for one in columns
@@ -46,10 +49,9 @@ class Chosen:
 def needs(
     rows: Sequence[Row], columns: Iterable[Column], before: Mapping[str, int], ascii_only: bool = False
 ) -> dict[str, int]:
-    """Return the width that each column needs to show all values. It never shrinks, so that columns do not jitter.
+    """Return the width that each column needs to show all values. Widths never shrink, so that columns do not jitter.
 
-    Labels are not included, because they can change, as `WORST LANE` does once a job has reported what its lanes
-    read.
+    Labels are not included, because they can change, as `WORST LANE` does once a job has reported what its lanes read.
     """
     found = dict(before)
     for one in columns:
@@ -60,10 +62,11 @@ def needs(
 
 
 def fitted(columns: Sequence[Column], needed: Mapping[str, int], flexible: str = "") -> tuple[Column, ...]:
-    """Return the columns within the same total width: narrow ones widened by unused width of others, the least first.
+    """Return the columns in the same total width; unused width goes to columns that are too narrow.
 
-    Columns of text give up width. Columns of figures keep theirs, so that they do not move when values change. Width
-    that no column needs stays blank at the right, not between the flexible column and the others.
+    The column that lacks the least comes first. Text columns give up width; numeric columns keep theirs, so that they
+    do not move when values change. Width that no column needs stays blank at the right, not between the flexible column
+    and the others.
 
     >>> job, state, lag = Column("job", "JOB", 24), Column("state", "STATE", 4), Column("lag", "LAG", 6, True)
     >>> [one.width for one in fitted([job, state], {"job": 10, "state": 11})]
@@ -98,7 +101,7 @@ GOES_ON = "\\"
 
 
 def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    """Return rows of at most `width` columns, the first after `first`, the others after `rest`.
+    """Wrap text to rows of at most `width` columns. The first row starts with `first`, the others with `rest`.
 
     >>> wrapped("do `slots reset t --on-existing replace`", 20, " ", "   ")
     [' do `slots reset t', '   --on-existing', '   replace`']
@@ -124,7 +127,7 @@ def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]
 
 
 def _broken(row: str, word: str, width: int, rest: str) -> Iterator[str]:
-    """Yield a word from the end of the row; a long word is split over several rows."""
+    """Yield the rows that result from appending a word to `row`; a long word is split over several rows."""
     room = width - cell_len(GOES_ON)
     while cell_len(row) + cell_len(word) > width:
         taken = 0

@@ -1,8 +1,8 @@
 """Graphs as text: blocks or an ASCII form with three heights per row, and letters for events on the time axis. Pure.
 
-Times without a record are a dim dotted ground line, with "no record" if there is room, never a continued line. The
-value zero is the lowest block, or `_`. Every scale starts at 0 and ends at a labeled round figure, so that no color
-or guess is needed to read it.
+Times without a record are drawn as a dim dotted baseline, labeled "no record" if there is room, never as a continued
+line. The value zero is drawn as the lowest block, or `_`. Every scale starts at 0 and ends at a labeled round number,
+so that it can be read without color and without guessing.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
 GUTTER = 7
-"""The cells in front of a graph: a figure of its scale, and the axis."""
+"""The number of cells in front of a graph, for the figures of its scale and the axis."""
 LEAST_ROWS = 2
 """The minimum number of rows of a graph."""
 AROUND = 4
-"""The lines that two graphs take in addition to their rows: two titles, the time, and the events."""
+"""The number of lines that two graphs need in addition to their rows: two titles, the time, and the events."""
 _BELOW = 2
-"""The lines below a graph: the time, and the events."""
+"""The number of lines below a graph: the time, and the events."""
 SPANS = (600, 3_600, 21_600, 86_400)
-"""The time spans of graphs in seconds: frames are retained for a day."""
+"""The time spans of graphs in seconds; the longest is a day, because frames are retained for a day."""
 SAID = ("10 min", "1 h", "6 h", "24 h")
 _LAGS = (10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
 _TICKS = (60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600)
@@ -40,7 +40,7 @@ _BLOCKS = " \u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 _HEIGHTS = " .:#"
 _NO_RECORD = " no record "
 _GAPS = ("\u00b7", "-")
-"""The ground line where nothing was recorded, and its ASCII form."""
+"""The baseline character for times without a record, and its ASCII form."""
 _LIMITS = ("\u254c", "-")
 
 
@@ -64,7 +64,7 @@ class Shape:
 
 
 def even(rows: int) -> int:
-    """Return an even number of rows if there are many, so that the middle of the scale is at the edge of a row.
+    """Return an even number of rows if there are many, so that the middle of the scale falls on a row boundary.
 
     >>> [even(rows) for rows in (2, 3, 4, 9)]
     [2, 3, 4, 8]
@@ -73,7 +73,7 @@ def even(rows: int) -> int:
 
 
 def first_span(job: JobFacts | None, now: datetime, chosen: int = 0) -> int:
-    """Return the index of the first span: the chosen one (seconds), an hour, or the shortest for a new job."""
+    """Return the index of the initial span: the chosen one (in seconds), an hour, or the shortest for a new job."""
     if chosen in SPANS:
         return SPANS.index(chosen)
     began = job.started_at if job is not None and job.alive else None
@@ -82,7 +82,7 @@ def first_span(job: JobFacts | None, now: datetime, chosen: int = 0) -> int:
 
 
 def both(series: JobSeries, lane: str, shape: Shape, unit: str = "events/s", newest: str = "now") -> list[Parts]:
-    """Return lag over rate of one lane or of the whole job, on one time axis with its events.
+    """Return the lag graph above the rate graph of a lane or the whole job, with a shared time axis and events.
 
     `newest` is the label of the last value: "last" if the job has no process.
     """
@@ -93,7 +93,7 @@ def both(series: JobSeries, lane: str, shape: Shape, unit: str = "events/s", new
 def apart(
     series: JobSeries, lane: str, shape: Shape, unit: str = "events/s", newest: str = "now"
 ) -> tuple[list[Parts], list[Parts]]:
-    """Return the same as two graphs, each with a time axis."""
+    """Return lag and rate as two separate graphs, each with its own time axis."""
     line = series.lines.get(lane) or series.lines[WHOLE]
     lags, rates = spread(line.lags, shape.points), spread(line.rates, shape.points)
     most = max((one for one in lags if one is not None), default=0.0)
@@ -118,7 +118,7 @@ def spread(values: Sequence[float | None], points: int) -> list[float | None]:
 
 
 def strip(lags: Sequence[float | None], columns: int, ascii_only: bool) -> str:
-    """Return a row of a heat strip: a sign per cell for its lag, the worst if several values share a cell.
+    """Return a heat strip: one symbol per cell for its lag, or for the worst lag if several values share the cell.
 
     >>> strip([0.1, 12.0, None, 90.0], 4, True), strip([0.1, 90.0], 4, True)
     ('.o-#', '..##')
@@ -141,7 +141,7 @@ def _head(
 
 
 def _scale(seconds: float) -> str:
-    """Return a duration as a figure of a scale.
+    """Format a duration for a scale.
 
     >>> [_scale(one) for one in (5.0, 60.0, 600.0, 5_400.0, 43_200.0)]
     ['5s', '1m', '10m', '1h30m', '12h']
@@ -150,7 +150,7 @@ def _scale(seconds: float) -> str:
 
 
 def _round(most: float) -> float:
-    """Return the next of 1, 2, 2.5, 5, 10, 20 and so on.
+    """Round up to the next of 1, 2, 2.5, 5, 10, 20 and so on.
 
     >>> [_round(most) for most in (0.0, 0.3, 1.0, 3.0, 47.0, 612.0, 2_108.0)]
     [1.0, 1.0, 1.0, 5.0, 50.0, 1000.0, 2500.0]
@@ -169,9 +169,9 @@ def _graph(
     role: Callable[[float | None], str],
     limit: float = 0.0,
 ) -> list[Parts]:
-    """Return the rows of a graph with the figures of its scale: at its top, at the middle, and 0.
+    """Return the rows of a graph, with figures at the top, the middle and the zero line of its scale.
 
-    Each value has the color of its `role`. A line at the height of `limit` is behind the values.
+    Each value has the color of its `role`. A line at the height of `limit` is drawn behind the values.
     """
     axis = "|" if shape.ascii_only else "\u2502"
     drawn = _rows(values, top, shape.rows, shape.ascii_only)
@@ -197,7 +197,7 @@ def _graph(
 
 
 def _rows(values: Sequence[float | None], top: float, rows: int, ascii_only: bool) -> list[str]:
-    """Return the area under the values, the top row first.
+    """Draw the area under the values and return its rows, the top row first.
 
     >>> _rows([None, 0, 1, 4, 8], 8.0, 2, True)
     ['   .#', '-_:##']
@@ -212,7 +212,7 @@ def _rows(values: Sequence[float | None], top: float, rows: int, ascii_only: boo
 
 
 def _said(ground: str, heights: Sequence[int | None]) -> str:
-    """Return the ground line with "no record" in each gap that has room for it."""
+    """Return the baseline, with "no record" in each gap that has room for it."""
     for unknown, stretch in groupby(range(len(heights)), key=lambda place: heights[place] is None):
         places = list(stretch)
         if unknown and len(places) >= len(_NO_RECORD):
@@ -239,7 +239,7 @@ def _sign(height: int | None, row: int, ascii_only: bool) -> str:
 
 
 def _time_axis(series: JobSeries, shape: Shape) -> Parts:
-    """Return the time axis with the times of day (UTC) at round times."""
+    """Return the time axis, labeled with times of day (UTC) at round intervals."""
     fill, tick = ("-", "+") if shape.ascii_only else ("\u2500", "\u2534")
     cell = series.every * series.points / shape.columns
     step = next((one for one in _TICKS if one / cell >= 12), _TICKS[-1])
@@ -274,13 +274,13 @@ LETTERS: dict[str, tuple[str, Level]] = {
     _E.COPY_DONE.value: ("c", Level.BUSY),
     _E.CAUGHT_UP.value: ("u", Level.FINE),
 }
-"""Letter and severity by event, the most severe first, which is shown if several events share a cell."""
+"""Letter and severity by event, most severe first. If several events share a cell, the most severe is shown."""
 _ORDER = list(LETTERS)
 _ROLES = {Level.CRITICAL: "crit", Level.WARNING: "warn", Level.BUSY: "busy", Level.REST: "rest", Level.FINE: ""}
 
 
 def marks_row(series: JobSeries, columns: int) -> list[tuple[str, str]]:
-    """Return a letter for each event, as (text, role) parts; blank where there is none."""
+    """Return a letter for each event, as (text, role) parts; cells without an event are blank."""
     cells: list[str] = [""] * columns
     length = series.points * series.every
     for one in _known(series.happened):

@@ -1,4 +1,4 @@
-"""The first row: environment, user, whether changes are allowed, age of the data, and time. Pure.
+"""The first row of the screen: environment, user, whether changes are allowed, age of the data, and time. Pure.
 
 Environment, read-only or WRITE, age and clock are always shown. The other parts are omitted if they do not fit, the
 product's name first.
@@ -19,7 +19,7 @@ _BADGE = 24
 _LEAST_BADGE = 8
 BRAND = " slotkeeper "
 _STAND_IN = " stand-in"
-"""Marks a source that is a stand-in, not a server of its kind."""
+"""Marks a source that is a stand-in, not a real server."""
 MOST_BADGE = 99
 _AROUND_NAME = 4
 """The cells around a tab's name: brackets, digit, and a space."""
@@ -58,7 +58,7 @@ def badge_role(environments: Sequence[str]) -> str:
 
 
 def parts(one: Identity, width: int) -> list[Part]:
-    """Return the texts from left to right, with the width of the row in total."""
+    """Return the texts from left to right; together they fill the width of the row."""
     wide = width >= WIDE
     write, read = ("WRITE", "read-only") if width >= NARROW else ("RW", "RO")
     armed = ("armed", f" {write} {one.armed} ") if one.armed else ("safe", f" {read} ")
@@ -95,7 +95,7 @@ def parts(one: Identity, width: int) -> list[Part]:
 
 
 def tabs(names: Mapping[str, str], counts: Mapping[str, int], here: str, width: int) -> dict[str, str]:
-    """Return the screens' names by their digits; if they do not fit, abbreviated to initials, those with a badge last.
+    """Return the screen names by digit. If they do not fit, names are shortened to initials, those with a badge last.
 
     >>> names = {"1": "Overview", "2": "Jobs", "3": "Errors"}
     >>> tabs(names, {}, "1", 80) == names, tabs(names, {"3": 2}, "1", 31), tabs(names, {"3": 2}, "1", 25)

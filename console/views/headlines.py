@@ -1,6 +1,6 @@
 """The verdicts of all screens except the Overview: a one-line summary of each list. Pure.
 
-Each function takes the rows as they are listed, the worst first, so that the summary and the list agree.
+Each function takes the rows as they are listed, worst first, so that the summary and the list agree.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_SLOT = "The tables of these jobs have no slot. `slotkeeper slots create TABLE
 
 
 def of_place(number: int, words: str, apart: str) -> str:
-    """Return the text for the worst of several, with its place among them.
+    """Return the text of the worst item, prefixed with its rank and the number of items if there are several.
 
     >>> of_place(1, "a is lost", ", "), of_place(3, "a is lost", ", ")
     ('a is lost', '1 of 3, a is lost')
@@ -41,7 +41,7 @@ def of_place(number: int, words: str, apart: str) -> str:
 def of_slots(
     rows: Sequence[Row], worst: SlotFacts | None, answered: bool, now: datetime, local: Local, apart: str
 ) -> Verdict:
-    """Return the slot in most danger; otherwise the next to expire. `answered`: a source has reported its slots."""
+    """Return the verdict on the slot most at risk, or the next to expire. `answered`: a source has reported slots."""
     if worst is None:
         return Verdict(Level.WARNING, NO_SLOT) if answered else Verdict(Level.UNKNOWN, NOT_ASKED)
     number = sum(row.level in FAULTS for row in rows)
@@ -52,7 +52,7 @@ def of_slots(
 
 
 def of_slot(one: SlotFacts, now: datetime, local: Local) -> tuple[Level, str]:
-    """Return the danger for a slot, or when it expires."""
+    """Return the risk to a slot, or its expiry."""
     name = f"slot {both_ends(safe(one.slot.name), 40)}"
     jobs = slot_history.jobs_of(local)
     if slot_history.is_lost(one.seen.table, one.slot, jobs):
@@ -75,7 +75,7 @@ def of_slot(one: SlotFacts, now: datetime, local: Local) -> tuple[Level, str]:
 def of_errors(
     rows: Sequence[Row], first: ErrorRow | JobQuarantine | None, errors: Sequence[ErrorRow], now: datetime, apart: str
 ) -> Verdict:
-    """Return the most important error; without an open one, the time since the last."""
+    """Return the most important error; if no error is open, the time since the last one."""
     number = sum(row.level in FAULTS for row in rows)
     if number and first is not None:
         said = message_first(first.message) if isinstance(first, ErrorRow) else first.text
@@ -90,7 +90,7 @@ def of_errors(
 
 
 def of_alerts(rows: Sequence[Row], found: Sequence[Alert], seen: bool, apart: str) -> Verdict:
-    """Return the worst alert that fires; acknowledged alerts do not fire."""
+    """Return the worst firing alert; acknowledged alerts do not fire."""
     number = sum(row.level is not Level.REST for row in rows)
     if number:
         one = next(one for one in found if one.key == rows[0].key)
@@ -101,7 +101,7 @@ def of_alerts(rows: Sequence[Row], found: Sequence[Alert], seen: bool, apart: st
 
 
 def of_audit(lines: Sequence[AuditLine], damaged: int, now: datetime) -> Verdict:
-    """Return the last change."""
+    """Return a summary of the last change."""
     if damaged:
         return Verdict(Level.WARNING, f"{many(damaged, 'audit line')} cannot be read")
     if not lines:
@@ -113,7 +113,7 @@ def of_audit(lines: Sequence[AuditLine], damaged: int, now: datetime) -> Verdict
 
 
 def of_graphs(job: str, local: Local, lags: Sequence[float | None], said: str, apart: str) -> Verdict:
-    """Return the state of a job, with its maximum lag in the time of its graphs."""
+    """Return a job's state and its maximum lag within the time span of its graphs."""
     found = next((one for one in local.jobs if one.name == job), None)
     if found is None:
         return Verdict(Level.UNKNOWN, f"{safe(job, 60)} is no longer known on this host")

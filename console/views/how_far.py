@@ -1,6 +1,7 @@
-"""The progress of a long operation: a line of stderr, and the progress bar that the console draws from it. Pure.
+"""The progress of a long operation: a line on stderr, and the progress bar that the console draws from it. Pure.
 
-A command prints it for a user who waits in a shell. The console reads the newest such line of a command it started.
+A command prints the line for users who wait in a shell. The console reads the newest progress line of each command that
+it started.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from slotkeeper.core.domain.ttl import in_words
 WIDTH = 12
 """The width of a bar in cells; bar and figures fit on a line of 80 columns."""
 _SETTLES = 2.0
-"""Seconds before a rate is reliable."""
+"""The number of seconds after which a rate is reliable."""
 _LINE = re.compile(
     r"^slotkeeper: (?P<what>.+): (?P<done>[\d,]+) of (?P<total>[\d,]+) (?P<unit>(?:rows|chunks|entries|lanes) \w+)"
     r"(?:, (?P<rate>[\d.,]+[kMG]? \w+/s))?(?:, (?P<left>\S+) left)?$",
@@ -45,7 +46,7 @@ class HowFar:
 
     @property
     def line(self) -> str:
-        """The line as a command prints it.
+        """The line that a command prints.
 
         >>> HowFar("orders_rt", 52_000, 130_881, "rows compared", "12s", "6.6k rows/s").line
         'orders_rt: 52,000 of 130,881 rows compared, 6.6k rows/s, 12s left'
@@ -67,7 +68,7 @@ class HowFar:
 
 
 def bar(share: float, ascii_only: bool = False, width: int = WIDTH) -> str:
-    """Return a bar; it is full only if nothing is left.
+    """Return a bar; it is full only if nothing remains to be done.
 
     >>> bar(0.999, ascii_only=True), bar(1.0, ascii_only=True)[-2:]
     ('[###########.]', '#]')
@@ -78,7 +79,7 @@ def bar(share: float, ascii_only: bool = False, width: int = WIDTH) -> str:
 
 
 def steps(names: Sequence[str], at: int, ascii_only: bool = False) -> str:
-    """Return the steps of an operation with their signs: steps before `at` are done, step `at` is in progress.
+    """Return the steps of an operation with their symbols: steps before `at` are done, step `at` is in progress.
 
     >>> steps(["copy", "catch up", "stream"], 1, ascii_only=True)
     'ok copy   ~ catch up   - stream'

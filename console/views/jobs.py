@@ -1,6 +1,7 @@
-"""Convert jobs and the audit to rows of text cells with severities, in the order of every screen. Pure.
+"""Convert jobs and audit lines to rows of text cells with severities, in the order used on every screen. Pure.
 
-All external text is passed through `safe()` here. Unknown is `?`, never 0. Ages and durations carry units.
+All external text is passed through `safe()` here. Unknown values are shown as `?`, never as 0. Ages and durations carry
+units.
 """
 
 from __future__ import annotations
@@ -97,17 +98,17 @@ HEAT_CELLS = 8
 
 
 def parts(jobs: Iterable[JobFacts]) -> set[str]:
-    """Return the names of the parts that the jobs' lanes read, as far as reported."""
+    """Return the sources' terms for the part that a lane reads, such as DN, as far as reported."""
     return {one.report.part for one in jobs if one.report is not None}
 
 
 def part_in(job: JobFacts) -> str:
-    """Return the name of the part that a lane of a job reads, in its source's terms."""
+    """Return the source's term for the part that a lane of the job reads."""
     return job.report.part if job.report is not None else "lane"
 
 
 def units(jobs: Iterable[JobFacts]) -> set[str]:
-    """Return the units that the jobs' sources count, as far as reported."""
+    """Return the units in which the jobs' sources count changes, as far as reported."""
     return {one.report.unit for one in jobs if one.report is not None and one.report.unit}
 
 
@@ -115,7 +116,7 @@ def units(jobs: Iterable[JobFacts]) -> set[str]:
 
 
 def job_rows(jobs: Iterable[JobFacts], now: datetime, ascii_only: bool = False) -> list[Row]:
-    """Return the jobs, the worst first; at the same level failed or dead ones, then those that lag most."""
+    """Return the jobs as rows, worst first; within a level, failed or dead jobs first, then those with the most lag."""
 
     def badness(job: JobFacts) -> tuple[int, bool, float, int, str]:
         lives = job.state not in (JobState.FAILED, JobState.DEAD)
@@ -128,7 +129,7 @@ def job_rows(jobs: Iterable[JobFacts], now: datetime, ascii_only: bool = False) 
 
 
 def audit_rows(lines: Sequence[AuditLine]) -> list[Row]:
-    """Return the audit lines as rows, newest first as they were read."""
+    """Return the audit lines as rows, in the order in which they were read: newest first."""
     found = []
     for line in lines:
         cells = {
@@ -163,7 +164,7 @@ def _job_order(job: JobFacts, now: datetime) -> dict[str, float | None]:
 
 
 def _tints(job: JobFacts) -> dict[str, str]:
-    """Return the colors of a job's cells; all dim if none of its processes is known to run."""
+    """Return the colors of a job's cells; all are dim if none of its processes is known to be running."""
     role, here = state_role(job), job.state is not None and job.state.has_process and not job.last_known
     known = {"dot": role, "state": f"{role}-word", "job": "strong", "verified": "dim", "dns": SIGNS}
     if not here:
@@ -174,13 +175,13 @@ def _tints(job: JobFacts) -> dict[str, str]:
 
 
 def copied(job: JobFacts) -> float | None:
-    """Return the completed share of a copy; None without a copy."""
+    """Return the completed share of a copy; None if there is no copy."""
     report = job.report if job.current and not job.last_known else None
     return in_sync(job) if report is not None and not report.lanes and report.chunks_total else None
 
 
 def dn_signs(job: JobFacts, ascii_only: bool) -> str:
-    """Return a sign per DN, or a heat strip if there are many, and the number of DNs in sync."""
+    """Return a symbol per DN, or a heat strip if there are many, and the number of DNs in sync."""
     report = job.report if job.current and not job.last_known else None
     if job.state is None or not job.state.has_process or report is None or not report.lanes:
         return sign(COPIES, ascii_only) if copied(job) is not None else sign(NONE, ascii_only)
@@ -196,7 +197,7 @@ def dn_signs(job: JobFacts, ascii_only: bool) -> str:
 
 
 def lags_of(job: JobFacts) -> list[float | None]:
-    """Return the lags of its DNs in the order of their names; None for a DN that is stopped, retrying or failed."""
+    """Return the lags of a job's DNs, ordered by DN name; None for a DN that is stopped, retrying or failed."""
     lanes = sorted(job.report.lanes if job.report else (), key=lambda lane: lane.name)
     fine = (Level.FINE, Level.UNKNOWN)
     moving = [job.throughput.get(lane.name) if lane_level(lane) in fine else None for lane in lanes]
@@ -238,7 +239,7 @@ def _dot(job: JobFacts, ascii_only: bool) -> str:
 
 
 def _throughput(job: JobFacts, ascii_only: bool) -> dict[str, str]:
-    """Return the cells of lag, rate and sync; `-` if they do not apply to the job."""
+    """Return the cells for lag, rate and sync; `-` if they do not apply to the job."""
     here = job.state is not None and job.state.has_process and not job.last_known
     lags = job.state is not JobState.FINISHED and job.report is not None and bool(job.report.lanes)
     worst = worst_lane(job)
@@ -263,13 +264,13 @@ def _throughput(job: JobFacts, ascii_only: bool) -> dict[str, str]:
 
 
 def _in_sync(job: JobFacts, share: float) -> str:
-    """Return the number of DNs in sync of all DNs; during a copy its completed share."""
+    """Return the number of DNs in sync and the total; during a copy, the completed share of the copy."""
     dns = len(job.report.lanes) if job.report else 0
     return f"{round(share * dns)}/{dns}" if dns else f"{int(share * 100)}%"
 
 
 def sync_line(job: JobFacts, ascii_only: bool = False) -> str:
-    """Return DNs in sync, or the completed share of the copy, as a bar and in figures; "" if neither applies."""
+    """Return the DNs in sync, or the completed share of the copy, as a bar and in figures; "" if neither applies."""
     if job.state is None or not job.state.has_process or not job.current or job.last_known:
         return ""
     synced = in_sync(job)
@@ -285,9 +286,9 @@ def sync_line(job: JobFacts, ascii_only: bool = False) -> str:
 
 
 def in_sync(job: JobFacts) -> float | None:
-    """Return the share of DNs that lag by at most ten seconds; during a copy the completed share of its chunks.
+    """Return the share of DNs that lag by at most ten seconds; during a copy, the completed share of its chunks.
 
-    None if unknown, for example before a new driver has started: the report of the previous driver is outdated.
+    None if unknown, for example before a new driver has started, because the previous driver's report is outdated.
     """
     report = job.report if job.current else None
     if report is None or job.state is JobState.PENDING:
@@ -301,7 +302,7 @@ def in_sync(job: JobFacts) -> float | None:
 
 
 def worst_dn(job: JobFacts, worst: str | None) -> str:
-    """Return the `worst_lane` of a job as shown; `?` if unknown, `-` if there is none yet."""
+    """Return a job's `worst_lane` as displayed; `?` if unknown, `-` if there is none yet."""
     if job.state is None or (job.report and not job.report.lanes and job.report.chunks_total):
         return "-"
     return UNKNOWN if worst is None else safe(worst, 40)
@@ -311,7 +312,7 @@ def worst_dn(job: JobFacts, worst: str | None) -> str:
 
 
 def what_is_wrong(job: JobFacts) -> str:
-    """Return the problem of a job as one sentence."""
+    """Return a job's problem as one sentence."""
     if job.level in FAULTS:
         return safe(job.wrong or "a problem without a recorded reason", 400)
     if job.state is JobState.RUNNING:
@@ -338,7 +339,7 @@ def what_is_safe(job: JobFacts) -> str:
 
 
 def acts(job: JobFacts) -> list[str]:
-    """Return the safe action, then the action of each further fault, in the order of the faults.
+    """Return the safe action, then the action for each further fault, in the order of the faults.
 
     Each action resolves only its own fault.
     """
@@ -348,7 +349,7 @@ def acts(job: JobFacts) -> list[str]:
 
 
 def audit_lines(line: AuditLine) -> list[str]:
-    """Return one audit line in full."""
+    """Return an audit line with all its details."""
     said = [
         f"who     {safe(line.actor.text, 200)}",
         f"what    {safe(line.what, 200)}",

@@ -1,4 +1,4 @@
-"""A job lane by lane: its rows, and the lines above and below them. Pure."""
+"""The lanes of a job: their rows, and the lines above and below them. Pure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _WORDS = re.compile(r"\b(CRITICAL|FATAL|ERROR|WARN(?:ING)?)\b")
 
 
 def lane_columns(job: JobFacts | None) -> Sequence[Column]:
-    """Return the columns of a job's lanes; with the table's column only if there are several tables."""
+    """Return the columns of a job's lanes; the table column is included only if there are several tables."""
     several = job is not None and job.report is not None and any(lane.label for lane in job.report.lanes)
     shown = LANE_COLUMNS if several else [column for column in LANE_COLUMNS if column.key != "table"]
     report = job.report if job else None
@@ -106,7 +106,7 @@ def lane_level(lane: LaneReport) -> Level:
 
 
 def is_stopped(lane: LaneReport) -> bool:
-    """Return whether its table has stopped separately: even at the latest position it is then not in sync."""
+    """Return whether the lane's table was stopped separately. It is then not in sync, even at the latest position."""
     return lane.activity == _stopped()
 
 
@@ -144,7 +144,7 @@ def _order(lane: LaneReport, pace: LanePace) -> dict[str, float | None]:
 
 
 def _tints(lane: LaneReport, pace: LanePace, moves: bool) -> dict[str, str]:
-    """Return the colors of a DN's cells; all dim if no process of its job is known to run."""
+    """Return the colors of a DN's cells; all are dim if no process of its job is known to be running."""
     if not moves:
         return dict.fromkeys(("dot", "doing", "bar", "lag", "rate", "spark"), "dim")
     role = dn_sign(lane_level(lane), True)[1]
@@ -153,7 +153,7 @@ def _tints(lane: LaneReport, pace: LanePace, moves: bool) -> dict[str, str]:
 
 
 def progress(lane: LaneReport, pace: LanePace, cells: int, ascii_only: bool) -> str:
-    """Return a bar of the applied share of the changes since the DN was last caught up.
+    """Return a bar that shows how much of the changes since the DN was last caught up has been applied.
 
     "" if it has no backlog, or if that time is unknown.
     """
@@ -190,7 +190,7 @@ def _cells(lane: LaneReport, pace: LanePace, ascii_only: bool, moves: bool) -> d
 
 
 def since(job: JobFacts, now: datetime) -> str:
-    """Return the state, since when, and for how long."""
+    """Return the job's state, its start time, and its duration."""
     if job.state is None:
         return "never started"
     at = "" if job.since is None else f" since {clock(job.since)} ({age(job.since, now)})"
@@ -198,7 +198,7 @@ def since(job: JobFacts, now: datetime) -> str:
 
 
 def figures(job: JobFacts, now: datetime, ascii_only: bool = False) -> str:
-    """Return lag, rate, applied events and the copy; without a process the last known figures and their age."""
+    """Return lag, rate, applied events and copy progress; without a process, the last known figures and their age."""
     from statistics import median
 
     report = job.report
@@ -229,7 +229,7 @@ def figures(job: JobFacts, now: datetime, ascii_only: bool = False) -> str:
 
 
 def copy_of(job: JobFacts) -> HowFar | None:
-    """Return the progress of a job's copy in chunks, with the remaining time; None without a copy."""
+    """Return the progress of a job's copy in chunks, with the remaining time; None if there is no copy."""
     report = job.report
     if report is None or report.lanes or not report.chunks_total:
         return None
@@ -263,7 +263,7 @@ def shares(busy: Busy) -> str:
 
 
 def process(job: JobFacts, detail: JobDetail | None, now: datetime) -> str:
-    """Return the process and its history."""
+    """Describe the job's process and its history."""
     where = "no process" if job.alive is False else "elsewhere" if job.alive is None else safe(job.holder, 30)
     parts = [where, f"desired: {safe(job.wanted or '-', 10)}"]
     if job.alive and job.started_at is not None:
@@ -311,7 +311,7 @@ def counters(job: JobFacts) -> str:
 
 
 def next_risk(job: JobFacts, now: datetime) -> str:
-    """Return the next limit that the job will reach, by the state store; slot expiry is on the slot's screen."""
+    """Return the next limit that the job will reach, from the state store; slot expiry is on the slot's screen."""
     if job.state in (*RESETTABLE, JobState.PAUSED) or job.alive is False:
         still = "" if job.lag_seconds is None else f", unread for {seconds(job.lag_seconds)}"
         return f"next risk: no job reads its binlog{still}; {_meanwhile(job)}"
@@ -328,7 +328,10 @@ def _meanwhile(job: JobFacts) -> str:
 
 
 def proof(job: JobFacts, now: datetime) -> str:
-    """Describe whether the target can be trusted, by its last comparison; quarantined rows are reported separately."""
+    """Describe whether the target can be trusted, based on its last comparison.
+
+    Quarantined rows are reported separately.
+    """
     from slotkeeper.core.domain.row_counts import in_a_phrase, rows_quarantined
 
     if not job.quarantined:
@@ -338,7 +341,7 @@ def proof(job: JobFacts, now: datetime) -> str:
 
 
 def lane_gtids(job: JobFacts | None, name: str | None) -> str:
-    """Return the GTIDs applied at the position of the selected lane; "" if its source has none."""
+    """Return the GTIDs applied up to the selected lane's position; "" if its source has none."""
     lanes = job.report.lanes if job and job.report else ()
     lane = next((one for one in lanes if one.name == name), None)
     if lane is None or not lane.gtids:

@@ -1,4 +1,4 @@
-"""Waiting and blocking: sessions of jobs that wait at a sink, and sessions at a source that wait for jobs. Pure."""
+"""Lock waits: job sessions that wait in a sink, and source sessions that wait for jobs. Pure."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ LOCK_COLUMNS = (
     Column("mode", "LOCK WANTED", 24, least=140),
 )
 NONE_WAITS = "no session of a job waits for a lock"
-NOT_ASKED = "not asked yet"
+NOT_ASKED = "not queried yet"
 NONE_WAITS_AT_SOURCE = "no session waits for a slot or a session of a job"
 AnyWait = LockWait | SourceWait
 
 
 @dataclass(frozen=True, slots=True)
 class ServerWaits:
-    """The waits at one server, or in the report of one job; `fault` is the error if the server did not answer.
+    """The waits on one server, or from the report of one job; `fault` is the error if the server did not answer.
 
-    `hidden` describes what the server does not show to the login; `at_source` is true for a source; `name` is the
-    name of a server that was queried itself.
+    `hidden` describes the information that the server hides from the login; `at_source` is true for a source; `name` is
+    the server's name if it was queried directly.
     """
 
     place: str
@@ -50,17 +50,17 @@ class ServerWaits:
 
 
 def none_waits(seen: Sequence[ServerWaits] | None) -> str:
-    """Explain the absence of waiting sessions, from the servers' answers; None: they were not queried yet.
+    """Explain why no waiting session is listed, based on the servers' answers; None means not queried yet.
 
     >>> none_waits(None), none_waits([ServerWaits("sink m", fault="refused")]), none_waits([ServerWaits("sink m")])
-    ('not asked yet', 'unknown: no server answered', 'no session of a job waits for a lock')
+    ('not queried yet', 'unknown: no server answered', 'no session of a job waits for a lock')
     """
     if seen is None:
         return NOT_ASKED
     answered = [one for one in seen if not one.fault]
     if not answered:
         return "unknown: no server answered" if seen else NOT_ASKED
-    return NONE_WAITS if len(answered) == len(seen) else f"{NONE_WAITS} at the servers that answered"
+    return NONE_WAITS if len(answered) == len(seen) else f"{NONE_WAITS} on the servers that answered"
 
 
 def tells(job: JobFacts) -> bool:
@@ -69,7 +69,7 @@ def tells(job: JobFacts) -> bool:
 
 
 def of_reports(jobs: Iterable[JobFacts]) -> list[ServerWaits]:
-    """Return the waits in the reports of the jobs."""
+    """Return the waits that the jobs report."""
     known = [(one.name, one.report) for one in jobs if one.report is not None and tells(one)]
     found = []
     for name, report in known:
@@ -95,7 +95,7 @@ def _pid(wait: AnyWait) -> int | None:
 
 
 def _source_row(place: str, wait: SourceWait, now: datetime) -> Row:
-    """Return the row of a session that waits at a source; the columns of the blocker show what it waits for."""
+    """Return the row of a session that waits in a source; the blocker columns show what it waits for."""
     first, lasts = next(iter(wait.sessions), None), max(0.0, now.timestamp() - wait.since)
     jobs = ", ".join(safe(one, 40) for one in wait.jobs) or "no job"
     cells = {
@@ -167,16 +167,16 @@ def wait_lines(wait: AnyWait, now: datetime) -> list[tuple[Level, str]]:
 
 
 def name_of(seen: Iterable[ServerWaits], key: str | None) -> str:
-    """Return the name of the server of a row; "" if the wait is only known from a report."""
+    """Return the name of a row's server; "" if the wait is known only from a report."""
     return next((one.name for one in seen for wait in one.waits if row_key(one.place, wait) == key), "")
 
 
 def ends_at(wait: AnyWait | None) -> Blocker | None:
     """Return the session that `locks end` could end for a wait.
 
-    At a sink, it is a client session that waits for no other and belongs to no job. At MySQL, it is a waiting DDL
-    statement with other sessions behind it: one of them may be a job's, which the server is queried for just before
-    it is ended.
+    In a sink, it is a client session that does not wait itself and belongs to no job. In MySQL, it is the session of a
+    waiting DDL statement that blocks other sessions. Whether one of those belongs to a job is checked on the server
+    just before the session is ended.
     """
     found = None
     if isinstance(wait, LockWait):
@@ -193,7 +193,7 @@ def why_not(one: Blocker) -> str:
     if one.user == "":
         return "it is a server process"
     if (one.application or "").startswith(PREFIX):
-        return "its application name is a job's session: pause that job"
+        return "its application name identifies a job's session: pause that job"
     if one.node or one.query:
         return "it can be ended only at its own coordinator"
     return "" if one.began is not None else "its start time is hidden from this login (pg_read_all_stats shows it)"
@@ -209,7 +209,7 @@ def end_command(name: str, wait: AnyWait) -> str:
 
 
 def blocking_lines(jobs: Iterable[JobFacts], table: str, slot: str, now: datetime) -> list[tuple[Level, str]]:
-    """Return the sessions that wait for a slot at the source, according to the jobs' reports, each once."""
+    """Return the source sessions that wait for a slot, according to the jobs' reports, each session once."""
     waits = {
         wait.key: wait
         for job in jobs
@@ -242,7 +242,7 @@ def seen_lines(seen: Sequence[ServerWaits]) -> list[tuple[Level, str]]:
 
 
 def source_line(one: ServerWaits) -> tuple[Level, str]:
-    """Return a source's answer: the waits, otherwise what is hidden, otherwise that no session waits."""
+    """Return a source's answer: its waits; if there are none, what is hidden; otherwise that no session waits."""
     number = len(one.waits)
     if number:
         words = f"{many(number, 'session')} {'waits' if number == 1 else 'wait'} for slots or sessions of jobs"
@@ -276,7 +276,7 @@ def values(wait: LockWait, now: float) -> dict[str, object]:
 
 
 def source_values(wait: SourceWait, now: float) -> dict[str, object]:
-    """Return a wait at a source as JSON values; null means hidden from this login."""
+    """Return a wait in a source as JSON values; null means hidden from this login."""
     return {
         "what": wait.what,
         "table": wait.table,

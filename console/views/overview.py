@@ -14,13 +14,13 @@ LATELY = timedelta(minutes=10)
 
 
 def at_work(local: Local, now: datetime) -> list[tuple[Level, str]]:
-    """Return a line about users at work and bottlenecks; none if there are neither."""
+    """Return lines about users at work and bottlenecks; empty if there are neither."""
     said = [*who_is_on_it(local, now), *sides(local.jobs)]
     return [(Level.WARNING, "   ".join(said))] if said else []
 
 
 def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
-    """Return which targets can be trusted now, and the age of the proof."""
+    """Summarize which targets can currently be trusted, and the age of the oldest valid comparison."""
     from slotkeeper.core.domain.row_counts import in_a_phrase
 
     started = [job for job in jobs if job.state not in (None, JobState.CANCELLED) and not job.queries]
@@ -50,7 +50,7 @@ def follows(job: JobFacts) -> bool:
 
 
 def _apart(jobs: Sequence[JobFacts]) -> str:
-    """Return the number of rows that targets lack, with their jobs."""
+    """Return the number of quarantined rows that targets lack, and their jobs."""
     from slotkeeper.core.domain.row_counts import rows_quarantined
 
     some = [job for job in jobs if job.quarantined]
@@ -77,7 +77,7 @@ def sides(jobs: Iterable[JobFacts]) -> list[str]:
 
 
 def who_is_on_it(local: Local, now: datetime) -> list[str]:
-    """Return armed consoles, a running command, an unfinished reset, and the last change of the last ten minutes."""
+    """Return armed consoles, a running command, an unfinished reset, and the last change if under ten minutes old."""
     said = [
         f"ARMED: {safe(one.who, 40)} at another console until {one.until:%H:%M}Z, reason: {safe(one.reason, 40)}"
         for one in local.armed[:1]

@@ -1,4 +1,4 @@
-"""The quarantines of all jobs: from the sinks' counts and the jobs' reports to lines of text. Pure.
+"""The quarantines of all jobs as text, derived from the sinks' counts and the jobs' reports. Pure.
 
 A sink's count takes precedence over a job's last report. If neither is known, nothing is shown.
 """
@@ -49,10 +49,10 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Entries of one job that were quarantined at the key press; with `every`, all that it has when the action runs.
+    """Entries of a job that were quarantined at the key press; with `every`, all entries when the action runs.
 
     `number` is the number of chosen entries, `total` the number of all quarantined ones; None if unknown. The two
-    halves of a changed key are two entries. `over` more were chosen that are no longer quarantined.
+    halves of a changed key count as two entries. `over` is the number of chosen entries that are no longer quarantined.
     """
 
     job: str
@@ -67,9 +67,9 @@ class Choice:
 class JobQuarantine:
     """The quarantine of one job: `number` is None if unknown, `oldest` is None if only a report is known.
 
-    `spec` is None for a job that is not in this configuration; `fault` is the error if the sink could not be
-    queried. The two halves of a changed key are one row and two `entries`, which only the sink can count. `fullest`
-    is the number of rows of the table with most rows, because the limit applies to each table.
+    `spec` is None for a job that is not in this configuration; `fault` is the error if the sink could not be queried.
+    The two halves of a changed key count as one row and two `entries`, which only the sink can count. `fullest` is the
+    highest number of rows in a table, because the limit applies to each table.
     """
 
     job: str
@@ -85,7 +85,7 @@ class JobQuarantine:
 
     @property
     def key(self) -> str:
-        """A key that no other quarantine and no error has."""
+        """A key that is unique among all quarantines and errors."""
         return f"quarantined\x1f{self.job}\x1f{'' if self.spec else self.sink}"
 
     @property
@@ -100,17 +100,17 @@ class JobQuarantine:
 
     @property
     def has_none(self) -> bool:
-        """Whether its sink cannot quarantine rows, because its progress rows are in another store."""
+        """True if its sink cannot quarantine rows, because the sink's progress rows are in another store."""
         return self.spec is not None and self.spec.store is not None and not self.number
 
     @property
     def level(self) -> Level:
-        """The level: a warning, critical near the limit; unknown if no server could be queried."""
+        """The level: warning, or critical near the limit; unknown if no server could be queried."""
         return Level.UNKNOWN if self.number is None else fullness(self.fullest or self.number, self.limit)
 
     @property
     def text(self) -> str:
-        """The quarantine in one line."""
+        """A one-line description of the quarantine."""
         if self.number is None:
             return f"rows in quarantine: unknown; {safe(self.fault, 300)}"
         if self.has_none:
@@ -124,7 +124,7 @@ class JobQuarantine:
 
     @property
     def choice(self) -> Choice:
-        """The choice of all entries."""
+        """A choice that includes all entries."""
         return Choice(self.job, (), self.entries, self.entries, every=True)
 
 
@@ -138,7 +138,7 @@ def fullness(number: int, limit: int | None) -> Level:
 
 
 def quarantine_of(monitor: MonitorState, jobs: Mapping[str, JobSpec]) -> list[JobQuarantine]:
-    """Return the quarantines by job, the largest first; those that could not be queried are included as unknown."""
+    """Return the quarantines by job, largest first; quarantines that could not be queried are included as unknown."""
     found = _counted(monitor.sinks.values(), jobs)
     counted = {one.sink for one in monitor.sinks.values() if one.at is not None}
     for facts in monitor.local.jobs:
@@ -157,7 +157,7 @@ def quarantine_of(monitor: MonitorState, jobs: Mapping[str, JobSpec]) -> list[Jo
 
 
 def _counted(sinks: Iterable[SinkSeen], jobs: Mapping[str, JobSpec]) -> dict[tuple[str, str], JobQuarantine]:
-    """Return the sinks' counts by job. Slots of no configured job are under the job name in their entries."""
+    """Return the sinks' counts by job; slots without a configured job are listed under their entries' job name."""
     owners = {(sink_of(job), place): job for job in jobs.values() for place in _places(job)}
     found: dict[tuple[str, str], JobQuarantine] = {}
     for seen in sinks:
@@ -187,20 +187,20 @@ def places_of(one: JobQuarantine) -> tuple[Place, ...]:
 
 
 def nothing_quarantined(job: str, spec: JobSpec | None, last: JobQuarantine | None) -> JobQuarantine:
-    """Return an empty quarantine for a job, from the configuration, otherwise from the last known one."""
+    """Return an empty quarantine for a job, based on the configuration, otherwise on the last known quarantine."""
     if spec is None and last is not None:
         return replace(last, number=0, oldest=None, entries=0)
     return JobQuarantine(job, 0, None, _places(spec), spec, sink_of(spec) if spec else "", entries=0)
 
 
 def asked_by(of: JobQuarantine, loaded: Loaded | None) -> JobSpec | None:
-    """Return the job through which the sink is queried: its own, or any configured job of the same sink."""
+    """Return the job through which the sink is queried: the quarantine's own, or any job of the same sink."""
     jobs = loaded.jobs.values() if loaded else ()
     return of.spec or next((job for job in jobs if sink_of(job) == of.sink), None)
 
 
 def wanted_of(of: JobQuarantine, every: bool, limit: int, before: int | None) -> Wanted:
-    """Return the query for the sink: by table if the job has one, otherwise by slot."""
+    """Return the query for the sink: by source, slot and table if the job has any, otherwise by job name."""
     places = places_of(of)
     states = () if every else (EntryState.QUARANTINED,)
     if not places:
@@ -210,13 +210,13 @@ def wanted_of(of: JobQuarantine, every: bool, limit: int, before: int | None) ->
 
 
 def only_of(of: JobQuarantine, entries: Iterable[QuarantineEntry]) -> list[QuarantineEntry]:
-    """Return the entries of this job's tables: other jobs can have a slot of the same name."""
+    """Return the entries of this job's tables, because other jobs can have a slot with the same name."""
     places = set(places_of(of))
     return [one for one in entries if not places or (one.source, one.source_table, one.slot) in places]
 
 
 def number_of(found: Iterable[JobQuarantine], acks: Mapping[str, Ack], now: datetime) -> int:
-    """Return the number of jobs that need attention: with quarantined rows whose number is not acknowledged."""
+    """Return the number of jobs that need attention because their quarantined-row count is not acknowledged."""
     return sum(bool(one.number) and not is_quiet(acks.get(one.ack), now) for one in found)
 
 
@@ -224,7 +224,7 @@ def number_of(found: Iterable[JobQuarantine], acks: Mapping[str, Ack], now: date
 
 
 def group_rows(found: Iterable[JobQuarantine], acks: Mapping[str, Ack], now: datetime) -> list[Row]:
-    """Return one row per job, in the columns of errors."""
+    """Return one row per job, using the columns of errors."""
     return [_group(one, is_quiet(acks.get(one.ack), now)) for one in found]
 
 
@@ -246,7 +246,7 @@ def _group(one: JobQuarantine, quiet: bool) -> Row:
 
 
 def group_lines(one: JobQuarantine, now: datetime) -> list[tuple[Level, str]]:
-    """Return the lines of a job's quarantine: the rows, their meaning, and the ways out."""
+    """Return the lines of a job's quarantine: the rows, their meaning, and the options."""
     said = [(one.level, labelled("Problem", one.text))]
     if one.fault and one.number is not None:
         said.append((Level.UNKNOWN, f"the sink has not answered since {clock(one.asked_at)}: {safe(one.fault, 300)}"))
@@ -259,12 +259,12 @@ def group_lines(one: JobQuarantine, now: datetime) -> list[tuple[Level, str]]:
 
 
 def entry_columns(every: bool) -> tuple[Column, ...]:
-    """Return the columns of the list; with a state column if not only quarantined entries are listed."""
+    """Return the columns of the list, including the entry state if entries in every state are listed."""
     return (*_COLUMNS[:3], _STATE, *_COLUMNS[3:]) if every else _COLUMNS
 
 
 def entry_rows(entries: Sequence[QuarantineEntry]) -> list[Row]:
-    """Return the entries as rows, newest first as they were read."""
+    """Return the entries as rows, in the order in which they were read: newest first."""
     by_pair = {_half(one): one for one in entries if one.pair}
     return [_entry(one, by_pair.get(_half(one, other=True))) for one in entries]
 
@@ -296,18 +296,18 @@ def dn_words(one: QuarantineEntry) -> str:
 
 
 def key_words(one: QuarantineEntry) -> str:
-    """Return the key as text, which is never masked."""
+    """Return the key as text; keys are never masked."""
     return safe(", ".join(worded(value, False) for value in one.key), 300)
 
 
 def other_half(one: QuarantineEntry, entries: Iterable[QuarantineEntry]) -> QuarantineEntry | None:
-    """Return the other half of a changed key if it is among these entries."""
+    """Return the other half of a changed key if it is among the given entries."""
     wanted = _half(one, other=True)
     return next((each for each in entries if _half(each) == wanted), None) if one.pair else None
 
 
 def _half(one: QuarantineEntry, other: bool = False) -> tuple[str, ...]:
-    """Return the identity of a half of a changed key; with `other`, that of the other half."""
+    """Return the values that identify half of a changed key; with `other`, those of the other half."""
     old = (one.kind == "B") is not other
     return one.source, one.source_table, one.slot, one.pair, "old" if old else "new"
 
@@ -345,14 +345,13 @@ def replay_words(one: QuarantineEntry) -> str:
     return f"writes the row into {target} as the job does; a row that is still rejected stays quarantined"
 
 
-# -- one entry in full
-# -----------------------------------------------------------------------------------------------
+# -- one entry in full ------------------------------------------------------------------------------------------------
 
 VALUE_COLUMNS = (Column("mark", "", 1), Column("column", "COLUMN", 20), Column("value", "SOURCE TEXT", 0))
 
 
 def value_rows(one: QuarantineEntry, hidden: bool) -> list[Row]:
-    """Return the row by column; the column that the server named is marked."""
+    """Return the quarantined row's columns as rows; the column named by the server is marked."""
     found = []
     for number, (name, value) in enumerate(one.values):
         is_it = name == one.column
@@ -362,18 +361,17 @@ def value_rows(one: QuarantineEntry, hidden: bool) -> list[Row]:
     return found
 
 
-# -- chosen entries
-# --------------------------------------------------------------------------------------------------
+# -- chosen entries ---------------------------------------------------------------------------------------------------
 
 
 def choice_of(of: JobQuarantine, entries: Sequence[QuarantineEntry], ids: Collection[int]) -> Choice:
-    """Return the choice of these entries of a job."""
+    """Return a choice of the given entries of a job."""
     chosen = [one for one in entries if one.id in ids]
     quarantined = [one.id for one in chosen if one.state is EntryState.QUARANTINED]
     return Choice(of.job, tuple(sorted(quarantined)), len(quarantined), of.entries, len(chosen) - len(quarantined))
 
 
 def as_it_is(choice: Choice, entry: QuarantineEntry) -> Choice:
-    """Return the choice of one entry in its current state: it may no longer be quarantined."""
+    """Return a choice of one entry in its current state; it may no longer be quarantined."""
     quarantined = entry.state is EntryState.QUARANTINED
     return replace(choice, ids=(entry.id,) if quarantined else (), number=int(quarantined), over=int(not quarantined))

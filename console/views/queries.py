@@ -1,4 +1,4 @@
-"""DataFrame queries on the screens of jobs: they run elsewhere and cannot be changed from here. Pure."""
+"""DataFrame queries on the job screens. Queries run elsewhere and cannot be controlled from here. Pure."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ Lines = list[tuple[Level, str]]
 
 
 def refusal(job: JobFacts) -> str:
-    """Return the reason why no action on a job is possible: a query reads its slot; "" if none does."""
+    """Return the reason why no action is possible on a job whose slot a query reads; "" if no query reads it."""
     return f"a DataFrame query: {to_do(job)}" if job.queries else ""
 
 
 def to_do(job: JobFacts) -> str:
-    """Return where to act on its queries: as the first running one reports, otherwise where to start one."""
+    """Return where to control the job's queries, as reported by the first running query, or where to start one."""
     return next((one.to_do for one in job.queries.values() if one.lives), WHERE_TO_START)
 
 
 def now_of(job: JobFacts, now: datetime) -> dict[str, QuerySeen]:
-    """Return its queries, with the ages of their reports updated to now."""
+    """Return the job's queries, with the ages of their reports updated to now."""
     return aged(job.queries, (elapsed(job.queries_at, now) if job.queries_at else None) or 0.0)
 
 
 def lines(job: JobFacts, now: datetime) -> Lines:
-    """Return the lines of a job's queries, with the place to act on them."""
+    """Return the lines of a job's queries, including where to control them."""
     silent = safe(job.wrong.partition("; ")[0], 300)
     found: Lines = [(job.level, silent)] if job.level is Level.UNKNOWN else []
     for table, one in now_of(job, now).items():
@@ -45,7 +45,7 @@ def lines(job: JobFacts, now: datetime) -> Lines:
             ),
             (Level.FINE, f"reads  {safe(table, 60)}   {safe(one.progress, 60)}   {safe(one.lag, 60)}"),
             *([(Level.REST, f"?      {one.unsaid}")] if one.unsaid else []),
-            (Level.FINE, f"action {one.to_do}"),  # before texts from others, which can be long
+            (Level.FINE, f"action {one.to_do}"),  # before text from outside, which can be long
             (Level.FINE, f"who    {safe(one.who, 300)}"),
             (Level.FINE, f"checkpoint {safe(one.checkpoint or UNKNOWN, 300)}"),
         ]
@@ -53,7 +53,7 @@ def lines(job: JobFacts, now: datetime) -> Lines:
 
 
 def strip(job: JobFacts, now: datetime) -> Lines:
-    """Return a short form of the same, for the rows above its DNs."""
+    """Return a short form of `lines`, for the rows above the DNs."""
     state = job.state.value if job.state else UNKNOWN
     found: Lines = [
         (
@@ -67,24 +67,24 @@ def strip(job: JobFacts, now: datetime) -> Lines:
 
 
 def cells(job: JobFacts) -> dict[str, str]:
-    """Return the cells of a table of jobs. Counts and times are `-`, because they are not measured on this host."""
+    """Return a query's cells in a table of jobs. Counts and times are `-`, because this host does not measure them."""
     dns = [(behind, dn) for one in job.queries.values() for dn, behind in one.behind.items() if behind is not None]
     lives = any(one.lives for one in job.queries.values())
     worst = min((-behind, dn) for behind, dn in dns)[1] if dns and lives else UNKNOWN
     none = dict.fromkeys(("lag", "its", "rate", "sync", "events", "report", "up"), "-")
-    none |= {"spark": "a query", "wanted": "query"}  # mark it as a query, also on a small screen
+    none |= {"spark": "a query", "wanted": "query"}  # mark the job as a query, even on a small screen
     places = sum(len(one.positions) for one in job.queries.values())
     there = {"worst": safe(worst, 40), "lanes": count(places), "alive": "yes" if lives else "no"}
     return {**none, **there, "wrong": safe(job.wrong, 200)}
 
 
 def dn_rows(job: JobFacts) -> list[Row]:
-    """Return each DN that a query reads as a row like that of a job's lane."""
+    """Return a row for each DN that a query reads, in the format of a job's lane rows."""
     found = []
     for table, one in job.queries.items():
         for dn, place in sorted(one.positions.items()):
             name = f"{table} {dn}" if len(job.queries) > 1 else dn
-            behind = one.behind.get(dn) if one.lives else None  # a value from the end of the query is outdated
+            behind = one.behind.get(dn) if one.lives else None  # after a query has ended, its last value is outdated
             level = Level.UNKNOWN if behind is None else Level.FINE
             unknown = dict.fromkeys(("lag", "rate", "spark", "registered", "eta", "commit"), "-")
             cells = {

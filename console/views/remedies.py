@@ -1,7 +1,7 @@
-"""Options for each kind of problem: its meaning and the actions, the option that loses least first. Pure.
+"""Remedies for each kind of problem: its meaning and the options, least loss first. Pure.
 
-`slotkeeper.core.domain.start` has the names of problems and their safe actions; `slotkeeper.core.judgement.servers`
-has the rejections of servers and their actions.
+`slotkeeper.core.domain.start` defines the names of problems and their safe actions; `slotkeeper.core.judgement.servers`
+defines server rejections and their actions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slotkeeper.core.judgement.servers import UNKNOWN, Refusal, cause_of, filled
 
 
 class Loss(IntEnum):
-    """The loss of an option; options are listed in this order."""
+    """The loss that an option causes; options are listed in this order."""
 
     NOTHING = 0
     TIME = 1
@@ -104,7 +104,7 @@ _TROUBLES = {
     ),
     TroubleName.TARGET_CHANGED: _trouble(
         TroubleName.TARGET_CHANGED,
-        "another session emptied, exchanged or altered the target: rows may be missing or wrong, also after a revert;"
+        "another session emptied, exchanged or altered the target: rows may be missing or wrong, even after a revert;"
         " only a snapshot restores them",
         Option("find the session that changed the target in the sink's log, and revert what it altered"),
     ),
@@ -112,7 +112,7 @@ _TROUBLES = {
         TroubleName.SCHEMA_CHANGED,
         "the source table was altered or created again",
         Option(
-            'run at the sink the statements that the job names; on_schema_change = "resnapshot" does so automatically'
+            'in the sink, run the statements that the job names; on_schema_change = "resnapshot" does so automatically'
         ),
     ),
     TroubleName.TOPOLOGY_CHANGED: _trouble(
@@ -120,7 +120,7 @@ _TROUBLES = {
     ),
     TroubleName.QUARANTINE_FULL: Remedy(
         f"{TroubleName.QUARANTINE_FULL.value}: {SAFE[TroubleName.QUARANTINE_FULL]}",
-        "more rows than quarantine_limit do not fit the target: the target is probably wrong, not the rows",
+        "more than quarantine_limit rows do not fit the target: probably the target is wrong, not the rows",
         (
             _POLL,
             _REPLAY,
@@ -141,7 +141,7 @@ _OPEN = Remedy(
     "changes that they wrote before recording started are in neither the binlog nor the copy yet; nothing is skipped",
     (
         Option("wait: the start continues automatically once they have ended"),
-        Option("end them: the message says where an administrator can see them"),
+        Option("end them: the message shows where an administrator can see them"),
         Option("let the login see all sessions: `slotkeeper doctor` prints the GRANT"),
         Option("raise `wait` in [jobs.JOB], then `slotkeeper jobs start JOB`"),
     ),
@@ -156,10 +156,10 @@ _MASKED = Remedy(
 )
 _COPY_LOST = Remedy(
     "a copy cannot continue",
-    "the target, its shadow table or the record of the copy is missing: its rows have to be copied again",
+    "the target, its shadow table or the record of the copy is missing, so all rows must be copied again",
     (
         Option(
-            "`slotkeeper slots reset TABLE SLOT --to snapshot`, with --on-existing replace where the target has rows",
+            "`slotkeeper slots reset TABLE SLOT --to snapshot`, with --on-existing replace if the target has rows",
             Loss.TIME,
         ),
     ),
@@ -219,11 +219,11 @@ _STRANGERS_TARGET = Remedy(
 UNKNOWN_KIND = Remedy(
     "unknown kind of error",
     "only the message is known",
-    (Option("`slotkeeper jobs logs JOB` shows the lines before it"), _DOCTOR),
+    (Option("`slotkeeper jobs logs JOB` shows the log lines before it"), _DOCTOR),
 )
 
 _THEN = dict.fromkeys(("SK-11", "SK-15", "SK-16", "SK-18"), _START)
-"""The option after the action: start a job that has ended; any other job retries automatically."""
+"""The option that follows the action: start the job if it has ended; otherwise it retries automatically."""
 _CRASHES = ("SIG", "exit ", "gone")
 _BY_WORDS = (
     (r"reset \S+ of slot .* is unfinished", _RESET),
@@ -245,7 +245,7 @@ _NAMES = re.compile(r"\b(?:JOB|TABLE|SLOT)\b")
 
 
 def remedy_for(code: str, message: str) -> Remedy:
-    """Return the remedy of an error by its code (an SQLSTATE, a signal, the name of a problem) and message.
+    """Return the remedy for an error by its code (an SQLSTATE, a signal, the name of a problem) and message.
 
     >>> remedy_for("57P01", "source dws1: terminating connection").title
     'session ended by an administrator'
@@ -273,7 +273,7 @@ def remedy_for(code: str, message: str) -> Remedy:
 
 
 def ranked(options: tuple[Option, ...]) -> tuple[Option, ...]:
-    """Return the options, the one that loses least first."""
+    """Return the options, least loss first."""
     return tuple(sorted(options, key=lambda one: one.loses))
 
 
@@ -289,13 +289,13 @@ def with_act(do: str, known: tuple[Option, ...]) -> tuple[Option, ...]:
 
 
 def numbered(options: tuple[Option, ...], job: str, table: str = "", slot: str = "") -> list[str]:
-    """Return the options with names filled in, each with its number and loss, the one that loses least first."""
+    """Return the options with names filled in, each with its number and loss, least loss first."""
     found = enumerate(ranked(options), 1)
     return [f"{number}  {named(each.do, job, table, slot)} ({each.loses.words})" for number, each in found]
 
 
 def named(text: str, job: str, table: str = "", slot: str = "") -> str:
-    """Fill in an option's names, quoted for a shell; an unknown name leaves its placeholder.
+    """Fill in an option's names, quoted for a shell; a placeholder stays if its name is unknown.
 
     >>> named("slotkeeper slots drop TABLE SLOT", "orders_rt", "ods.MY SLOT", "s")
     "slotkeeper slots drop 'ods.MY SLOT' s"

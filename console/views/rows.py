@@ -1,7 +1,7 @@
-"""The basis of all screens: rows and columns of text, filters, order, bars, and texts for numbers and times. Pure.
+"""Building blocks of all screens: rows, columns, filters, sort orders, bars, and the format of numbers and times. Pure.
 
-Unknown is `?`, never 0. Ages and durations carry units. Sorting is stable; unknown values are last in both
-directions.
+Unknown values are shown as `?`, never as 0. Ages and durations carry units. Sorting is stable; unknown values come last
+in both directions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.ttl import in_words
 
 TYPED = 4_000
-"""The limit of a text with commands to type: a truncated command is useless."""
+"""The maximum length of a text that contains commands to type. It is high, because a truncated command is useless."""
 UNKNOWN = "?"
 NARROW, WIDE, WIDEST = 80, 100, 112
 STALE_SECONDS = 6.0
@@ -27,18 +27,18 @@ T = TypeVar("T")
 LEAST_ROOM = 10
 """The minimum width of a flexible column."""
 MOST_ROOM = 24
-"""Its maximum width if another column grows."""
+"""The maximum width of the flexible column if another column grows."""
 WORST_FIRST = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN, Level.BUSY, Level.FINE, Level.REST)
 FAULTS = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; `width` 0 takes the remaining width, `least` is the terminal width from which it is shown.
+    """A column; `width` 0 takes the remaining width, `least` is the minimum terminal width at which it is shown.
 
     `whole` is its full label, used if all columns have room. A column that `grows` takes the width that the flexible
-    one does not need. A `name` that is too long is truncated in its middle, because related names often differ at
-    their ends.
+    column does not need. In a `name` column, long values are truncated in the middle, because related names often
+    differ at their ends.
     """
 
     key: str
@@ -81,7 +81,7 @@ _OF_PARTS = ("dn", "dns", "worst")
 
 
 def part_of(parts: Collection[str]) -> str:
-    """Return the sources' term for the part that a lane reads; a neutral one if they differ or none was reported.
+    """Return the sources' term for the part that a lane reads; a neutral term if they differ or none was reported.
 
     >>> part_of({"stream"}), part_of({"DN", "stream"})
     ('stream', 'lane')
@@ -90,7 +90,7 @@ def part_of(parts: Collection[str]) -> str:
 
 
 class Later(Mapping[str, T]):
-    """A mapping that is created at its first use, so that rows that are not visible cost almost nothing.
+    """A mapping that is built on first use, so that invisible rows cost almost nothing.
 
     >>> Later(lambda: {"a": 1})["a"]
     1
@@ -119,10 +119,10 @@ class Later(Mapping[str, T]):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row: a text per column key; `level` is its severity, also shown as a glyph in the column `mark`.
+    """One row, with a text for each column key; `level` is its severity, also shown as a glyph in the column `mark`.
 
-    `order` has the sort value of columns that do not sort by their text; None means unknown. `tints` has the color
-    role of columns whose color is not that of the severity.
+    `order` has the sort values of columns that are not sorted by their text; None means unknown. `tints` has the color
+    roles of columns that do not use the severity's color.
     """
 
     key: str
@@ -138,7 +138,7 @@ class Row:
 
 
 def rank(level: Level) -> int:
-    """Return the sort rank of a severity, the worst first."""
+    """Return the sort rank of a severity, worst first."""
     return WORST_FIRST.index(level)
 
 
@@ -147,10 +147,10 @@ def columns_for(
 ) -> tuple[Column, ...]:
     """Return the columns that a terminal of that width shows; the flexible one gets the remaining width.
 
-    `sides` are the cells that a frame takes.
+    `sides` is the number of cells that a frame takes.
 
-    `wide` includes columns hidden at this width. Columns that do not fit are dropped from the right, never the
-    flexible one. With `in_full`, labels are complete if there is room.
+    `wide` includes columns hidden at this width. Columns that do not fit are dropped from the right, never the flexible
+    one. With `in_full`, labels are complete if there is room.
 
     >>> [(c.key, c.width) for c in columns_for([Column("a", "", 4), Column("b", "", 0)], 20)]
     [('a', 4), ('b', 14)]
@@ -181,7 +181,7 @@ def _least(columns: Iterable[Column]) -> int:
 
 
 def kept(rows: Sequence[Row], wanted: str, faults_only: bool) -> list[Row]:
-    """Return the rows that match a regular expression, or plain text if it is none; a leading `!` inverts it.
+    """Return the rows that match a regular expression, or plain text if it is invalid; a leading `!` inverts the match.
 
     >>> rows = [Row("a", Level.FINE, {"job": "orders"}), Row("b", Level.CRITICAL, {"job": "stock"})]
     >>> [[row.key for row in kept(rows, *how)] for how in (("ord", False), ("!ord", False), ("", True), ("[", False))]
@@ -199,12 +199,11 @@ def kept(rows: Sequence[Row], wanted: str, faults_only: bool) -> list[Row]:
     return [row for row in left if (pattern.search(row.text) is None) is inverted]
 
 
-# -- texts
-# -----------------------------------------------------------------------------------------------------------
+# -- texts ------------------------------------------------------------------------------------------------------------
 
 
 def age(at: datetime | None, now: datetime) -> str:
-    """Return the age with its unit; `?` if the time is in the future.
+    """Return the age with its unit; `?` if the time is unknown or in the future.
 
     >>> age(None, datetime(2026, 1, 1)), age(datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 4))
     ('?', '4s')
@@ -251,7 +250,7 @@ def yes(value: bool | None) -> str:
 
 
 def short(text: str, most: int) -> str:
-    """Return the text, or its beginning and two dots.
+    """Return the text, or its beginning followed by two dots.
 
     >>> short("orders", 6), short("orders", 5)
     ('orders', 'ord..')
@@ -260,7 +259,7 @@ def short(text: str, most: int) -> str:
 
 
 def both_ends(name: str, most: int) -> str:
-    """Return a name in at most `most` cells; a truncated one keeps its beginning and its end, with two dots between.
+    """Return a name in at most `most` cells; a truncated one keeps its beginning and its end, with two dots in between.
 
     >>> both_ends("orders", 6), both_ends("warehouse_orders_eu_rt_17", 16), both_ends("ab\u4e2d\u6587\u4e2d\u6587cd", 8)
     ('orders', 'warehou..u_rt_17', 'ab..cd')
@@ -274,21 +273,21 @@ def both_ends(name: str, most: int) -> str:
 
 
 def _at_most(text: str, room: int) -> str:
-    """Return the beginning of a text that fits."""
+    """Return the beginning of a text, truncated to `room` cells."""
     while width_of(text) > room:
         text = text[: min(len(text) - 1, room)]
     return text
 
 
 def width_of(text: str) -> int:
-    """Return the number of cells of a text: two for a wide character, none for a combining mark (UAX 11)."""
+    """Return the width of a text in cells: two for a wide character, none for a combining mark (UAX 11)."""
     if text.isascii():
         return len(text)
     return sum(1 + (unicodedata.east_asian_width(one) in "WF") for one in text if not unicodedata.combining(one))
 
 
 def fit(text: str, cells: int, right: bool = False, ascii_only: bool = False) -> str:
-    """Return the text in exactly `cells` cells of this terminal. A long text is truncated and ends with two dots.
+    """Return the text in exactly `cells` terminal cells. A long text is truncated and ends with two dots.
 
     >>> fit("dn", 4), fit("dn", 4, right=True), fit("orders", 5), fit("\u4e2d\u6587", 5)
     ('dn  ', '  dn', 'ord..', '\u4e2d\u6587 ')
@@ -310,18 +309,19 @@ def plain(text: str, ascii_only: bool) -> str:
 
 _UNTOLD = ("", "-", UNKNOWN)
 CALM_SECONDS = 3.0
-"""Seconds after a key press in which rows do not move, so that the next key does not hit another row."""
+"""The time in seconds after a key press during which rows do not move, so that the next key does not hit another
+row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order by a column's key; "" for the usual order, which is worst first."""
+    """A sort order by a column's key; "" is the default order, worst first."""
 
     column: str = ""
     reverse: bool = False
 
     def title(self, columns: Sequence[Column], usual: str) -> str:
-        """Return the order as a table's title shows it.
+        """Return the order as displayed in a table's title.
 
         >>> Order("lag", True).title([Column("lag", "LAG", 4)], "worst first"), Order().title([], "worst first")
         ('sort LAG v', 'worst first')
@@ -333,7 +333,7 @@ class Order:
 
 
 def following(order: Order, columns: Sequence[Column]) -> Order:
-    """Return the order by the next column to the right, numbers descending; after the last one the usual order.
+    """Return the order by the next column to the right, numbers descending; after the last, the default order.
 
     >>> columns = [Column("mark", "", 1), Column("job", "JOB", 8), Column("lag", "LAG", 4, right=True)]
     >>> one = following(Order(), columns)
@@ -352,7 +352,7 @@ def turned(order: Order) -> Order:
 
 
 def ordered(rows: Sequence[Row], order: Order) -> list[Row]:
-    """Return the rows in that order.
+    """Return the rows in the given order.
 
     >>> rows = [Row(name, "", {"n": shown}) for name, shown in (("a", "?"), ("b", "9"), ("c", "10"), ("d", "9"))]
     >>> [[row.key for row in ordered(rows, Order("n", way))] for way in (False, True)]
@@ -372,7 +372,7 @@ def ordered(rows: Sequence[Row], order: Order) -> list[Row]:
 
 
 def calmly(rows: Sequence[Row], shown: Sequence[str]) -> list[Row]:
-    """Return the rows in the order in which they are already shown; new ones come last.
+    """Return the rows in the order in which they are already shown; new rows come last.
 
     >>> rows = [Row(name, "", {}) for name in "dcba"]
     >>> [row.key for row in calmly(rows, ["a", "x", "b"])]
@@ -396,14 +396,14 @@ def _value(row: Row, column: str) -> tuple[int, float, str] | None:
 
 
 BARS, ASCII_BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", "_.123456"
-"""In ASCII, a digit is the number of digits of the rate, which needs no legend; less than one per second is a dot."""
+"""In ASCII, a digit is the number of digits in the rate, so no legend is needed; a dot is less than one per second."""
 _FULL, _EMPTY = "\u2588", "\u2591"
 
 
 def bar(share: float | None, cells: int = 8, ascii_only: bool = True, up: bool = True) -> str:
-    """Return a share of 1 as full cells, then empty ones; "" if it is unknown.
+    """Return a share from 0 to 1 as full cells followed by empty cells; "" if it is unknown.
 
-    `up` rounds up, so that a small share is visible; otherwise only a complete share is full.
+    `up` rounds up, so that a small share is visible; otherwise only a share of 1 fills the last cell.
 
     >>> [bar(share) for share in (1.0, 0.425, 0.001, 0.0, None)]
     ['########', '####....', '#.......', '........', '']
@@ -419,7 +419,7 @@ def bar(share: float | None, cells: int = 8, ascii_only: bool = True, up: bool =
 
 
 def bars(values: Iterable[float | None], ascii_only: bool = False) -> str:
-    """Return a sparkline of events per second on a fixed scale: zero, then a glyph for each power of ten.
+    """Return a sparkline of events per second on a fixed scale, with a glyph for zero and one for each power of ten.
 
     >>> bars([None, 0, 0.4, 5, 50, 500, 5_000, 50_000, 500_000])
     '?\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588'

@@ -1,7 +1,7 @@
 """The user's settings of the console, as values and as the JSON of their file. Pure.
 
 A file written by another version may have unknown keys, which are preserved. If a value has a type that the console
-does not write, the whole file is ignored, so that it is never used in part.
+does not write, the whole file is ignored, so that it is never applied in part.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from slotkeeper.console.views.rows import Order
 MOST = 65_536
 """The maximum size of a settings file in bytes."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}")
-"""A theme, a screen or a column. The pattern ensures that arbitrary text of a file never reaches a screen."""
+"""The name of a theme, a screen or a column. The pattern ensures that arbitrary text from a file is never shown."""
 _MOST_NAMES = 100
 
 
 @dataclass(slots=True)
 class Settings:
-    """`theme` without its prefix, `span` of graphs and `window` of errors in seconds; "" and 0 mean not set.
+    """The user's settings; "" and 0 mean not set.
 
-    The keys of `columns` and `orders` are names of screen classes.
+    `theme` is stored without its prefix; `span` of graphs and `window` of errors are in seconds. The keys
+    of `columns` and `orders` are names of screen classes.
     """
 
     theme: str = ""
@@ -48,7 +49,7 @@ def raw_from(text: bytes) -> dict[str, Any]:
 
 
 def settings_from(raw: Mapping[str, Any]) -> Settings:
-    """Return the settings in a file's object. Raises ValueError if one has a form that the console does not write.
+    """Return the settings from a file's object. Raises ValueError if one has a form that the console does not write.
 
     >>> settings_from({"theme": "light", "orders": {"JobsScreen": {"column": "lag", "reverse": True}}}).orders
     {'JobsScreen': Order(column='lag', reverse=True)}
@@ -63,7 +64,7 @@ def settings_from(raw: Mapping[str, Any]) -> Settings:
 
 
 def put(raw: dict[str, Any], keys: tuple[str, ...], value: object) -> None:
-    """Set one value of a file's object and preserve the others; None removes it.
+    """Set one value in a file's object and preserve the others; None removes the value.
 
     >>> raw = {"orders": {"a": 1}}
     >>> put(raw, ("orders", "b"), 2); put(raw, ("orders", "a"), None); raw
@@ -79,7 +80,7 @@ def put(raw: dict[str, Any], keys: tuple[str, ...], value: object) -> None:
 
 
 def plain_of(value: object) -> object:
-    """Return a value in the form of the file; None for the default."""
+    """Return a value in the file's format; None for the default."""
     if isinstance(value, Chosen):
         return {"shown": sorted(value.shown), "hidden": sorted(value.hidden)}
     if isinstance(value, Order):
@@ -88,7 +89,7 @@ def plain_of(value: object) -> object:
 
 
 def text_of(raw: Mapping[str, Any]) -> bytes:
-    """Return the file's text."""
+    """Return the content of the settings file."""
     return (json.dumps(raw, indent=2, sort_keys=True) + "\n").encode()
 
 

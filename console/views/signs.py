@@ -1,7 +1,7 @@
-"""The signs of states and severities, in UTF-8 and in ASCII, with the color role of each; durations. Pure.
+"""Symbols for states and severities in UTF-8 and ASCII, with their color roles, and formatted durations. Pure.
 
-Colors are defined here with their signs. A color is never used without its sign, so that no information depends on
-it.
+Colors are defined here together with their symbols. A color is never used without its symbol, so that no information
+depends on color.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _MARKS = {Level.CRITICAL: FAILED, Level.WARNING: WARNING, Level.BUSY: COPIES, Le
 _DN_ROLES = {MOVES: "ok", COPIES: "busy", WARNING: "warn", FAILED: "crit", NONE: "rest", "?": "unknown"}
 _DN_ROLES |= {_ASCII[sign]: role for sign, role in _DN_ROLES.items() if sign in _ASCII}
 HEAT, ASCII_HEAT = "\u2581\u2584\u2588", ".o#"
-"""A DN that is current, one that lags, and one that lags much: higher means later, which is readable without color."""
+"""Blocks for a DN that is current, one that lags, and one that lags much: higher means more lag, even without color."""
 _HEAT_ROLES = dict(zip(HEAT + ASCII_HEAT, ("ok", "warn", "crit") * 2, strict=True)) | dict.fromkeys("\u00b7-", "dim")
 SIGNS = "signs"
-"""The tint of a cell in which each sign has its own color."""
+"""The tint of a cell in which each symbol has its own color."""
 LATE, MUCH = BEHIND_SECONDS, 60.0
-"""Seconds of lag from which a DN is late, and very late."""
+"""The lag in seconds from which a DN is late, and from which it is very late."""
 MANY = 17
-"""The number of DNs from which a heat strip replaces their signs."""
+"""The number of DNs from which a heat strip replaces their symbols."""
 
 
 def sign(one: str, ascii_only: bool) -> str:
-    """Return a sign as this terminal draws it.
+    """Return a symbol in the form that the terminal can draw.
 
     >>> sign(OK, True), sign(FAILED, True), sign(MOVES, False) == MOVES
     ('ok', 'x', True)
@@ -52,7 +52,7 @@ def sign(one: str, ascii_only: bool) -> str:
 
 
 def mark(level: Level, ascii_only: bool) -> str:
-    """Return the sign of a severity in one cell; blank for FINE.
+    """Return the one-cell symbol of a severity; blank for FINE.
 
     >>> [mark(level, True) for level in (Level.CRITICAL, Level.WARNING, Level.UNKNOWN, Level.BUSY, Level.REST)]
     ['x', '!', '?', '~', '-']
@@ -61,7 +61,7 @@ def mark(level: Level, ascii_only: bool) -> str:
 
 
 def cell(text: str, role: str, ascii_only: bool) -> tuple[str, str]:
-    """Return the text of a cell with its color: unknown is a dim dash, blank is a value that its row does not have.
+    """Return a cell's text and color: an unknown value is a dim dash, and a value that does not apply is blank.
 
     >>> cell("?", "warn", True), cell("-", "", True), cell("12 s", "warn", True)
     (('-', 'dim'), ('', 'dim'), ('12 s', 'warn'))
@@ -72,7 +72,7 @@ def cell(text: str, role: str, ascii_only: bool) -> tuple[str, str]:
 
 
 def dn_sign(level: Level, ascii_only: bool) -> tuple[str, str]:
-    """Return the sign of a streaming DN, or of the severity that prevents it, and its color role.
+    """Return the symbol of a streaming DN, or of the severity that prevents it, and its color role.
 
     >>> dn_sign(Level.FINE, True), dn_sign(Level.CRITICAL, True), dn_sign(Level.UNKNOWN, True)
     (('*', 'ok'), ('x', 'crit'), ('?', 'unknown'))
@@ -82,7 +82,7 @@ def dn_sign(level: Level, ascii_only: bool) -> tuple[str, str]:
 
 
 def verdict_sign(level: Level, ascii_only: bool) -> tuple[str, str, str]:
-    """Return the sign of a verdict, its role, and the role of the text after it.
+    """Return the symbol of a verdict, its role, and the role of the text after it.
 
     >>> verdict_sign(Level.FINE, True), verdict_sign(Level.WARNING, True), verdict_sign(Level.REST, True)
     (('ok', 'ok-sign', 'ok'), ('!', 'warn-sign', 'warn'), ('-', 'rest-sign', 'rest'))
@@ -107,7 +107,7 @@ def state_role(job: JobFacts) -> str:
 
 
 def lag_role(lag: float | None) -> str:
-    """Return the color role of a lag, by the two thresholds.
+    """Return the color role of a lag according to the two thresholds.
 
     >>> [lag_role(lag) for lag in (None, 0.4, 10.0, 61.0)]
     ['', '', 'warn', 'crit']
@@ -118,7 +118,7 @@ def lag_role(lag: float | None) -> str:
 
 
 def heat(lags: Sequence[float | None], cells: int, ascii_only: bool) -> str:
-    """Return a cell per DN in their order, by its lag; if several DNs share a cell, the worst lag.
+    """Return one cell per DN, in order, for its lag; if several DNs share a cell, it shows the worst lag.
 
     >>> heat([0.1, 12.0, 90.0, None], 4, True), heat([0.1, 12.0, 90.0, 0.2], 2, True)
     ('.o#?', 'o#')
@@ -137,7 +137,7 @@ def heat(lags: Sequence[float | None], cells: int, ascii_only: bool) -> str:
 
 
 def coloured(text: str) -> Parts:
-    """Return signs of DNs, or a heat strip, each in its color, up to the first space; the rest has no color.
+    """Return the symbols of DNs or of a heat strip, each in its color; text from the first space on has no color.
 
     >>> coloured("**x* 3/4")
     [('**', 'ok'), ('x', 'crit'), ('*', 'ok'), (' 3/4', '')]
@@ -148,7 +148,7 @@ def coloured(text: str) -> Parts:
 
 
 def joined(parts: Iterable[tuple[str, str]]) -> Parts:
-    """Return the parts, with adjacent ones of the same role joined.
+    """Return the parts, joining adjacent ones with the same role.
 
     >>> joined([("a", ""), ("", "crit"), ("b", ""), ("c", "warn")])
     [('ab', ''), ('c', 'warn')]
@@ -163,7 +163,7 @@ def joined(parts: Iterable[tuple[str, str]]) -> Parts:
 
 
 def span(seconds: float | None, ascii_only: bool = True) -> str:
-    """Return a duration in its two largest units; a short one with a decimal.
+    """Return a duration in its two largest units; a short duration has one decimal.
 
     >>> [span(one) for one in (None, 0.44, 12.2, 91, 10_920, 100_000)]
     ['-', '0.4 s', '12 s', '1 m 31 s', '3 h 2 m', '1 d 3 h']
@@ -193,7 +193,7 @@ def since(at: datetime | None, now: datetime, ascii_only: bool = True) -> str:
 
 
 def unrecorded(spark: str, ascii_only: bool) -> str:
-    """Return a sparkline with its unknown values as dots, or blank in ASCII, instead of question marks.
+    """Return a sparkline in which unknown values are dots, or blanks in ASCII, instead of question marks.
 
     >>> unrecorded("??_1", True)
     '  _1'

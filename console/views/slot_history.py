@@ -1,6 +1,6 @@
 """Additional facts about a slot: its job's state, an unfinished reset, its changes, and raw SQL. Pure.
 
-All of it comes from this host's own records and the last poll; no server is queried.
+All facts come from this host's own records and the last poll; no server is queried.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GUARDLESS = "SQL, as a last resort; it bypasses every guard: no lease, no plan, 
 
 
 def holder(job: str | None, jobs: Mapping[str, JobFacts]) -> str:
-    """Return the owner of a slot and the state of that job.
+    """Return the job that owns a slot, and the job's state.
 
     >>> holder(None, {}), holder("orders_rt", {})
     ('external', 'job ?')
@@ -53,7 +53,7 @@ def holder(job: str | None, jobs: Mapping[str, JobFacts]) -> str:
 
 
 def holder_line(slot: SlotView, jobs: Mapping[str, JobFacts]) -> tuple[Level, str]:
-    """Return the same as a sentence, with its level."""
+    """Return the slot's owner and its state as a sentence, with its level."""
     if slot.job is None:
         return Level.FINE, "no job of this configuration reads this slot: its reader is unknown here"
     facts, name = jobs.get(slot.job), safe(slot.job, 60)
@@ -70,7 +70,7 @@ def jobs_of(local: Local) -> dict[str, JobFacts]:
 
 
 def is_lost(table: str, slot: SlotView, jobs: Mapping[str, JobFacts]) -> bool:
-    """Return whether its job has ended because the server had dropped changes that this slot had not read."""
+    """Return whether the slot's job has ended because the server dropped changes that the slot had not read."""
     job = jobs.get(slot.job or "")
     if job is None:
         return False
@@ -80,7 +80,7 @@ def is_lost(table: str, slot: SlotView, jobs: Mapping[str, JobFacts]) -> bool:
 
 
 def open_reset_of(local: Local, table: str, slot: str) -> OpenReset | None:
-    """Return a reset of this slot that a crash left unfinished; a damaged marker can be of any slot."""
+    """Return a reset of this slot that a crash left unfinished; a damaged marker may belong to any slot."""
     for one in local.open_resets:
         if (one.table, one.slot) in ((table, slot), (UNKNOWN, UNKNOWN)):
             return one
@@ -88,19 +88,19 @@ def open_reset_of(local: Local, table: str, slot: str) -> OpenReset | None:
 
 
 def open_reset_line(one: OpenReset, table: str, slot: str) -> str:
-    """Return the next action on an unfinished reset."""
+    """Return the next action for an unfinished reset."""
     place = typed(table, slot)
     which = "a reset with a damaged marker, possibly of this slot," if one.slot == UNKNOWN else "a reset of this slot"
     return f"{which} is unfinished ({safe(one.id, 60)}): `slotkeeper slots reset --resume {place}`"
 
 
 def done_to(lines: Iterable[AuditLine], table: str, slot: str) -> list[AuditLine]:
-    """Return the audit lines about a slot, in their order."""
+    """Return the audit lines about a slot, in the given order."""
     return [one for one in lines if {table, slot} <= set(one.what.split())]
 
 
 def last_line(lines: Iterable[AuditLine], table: str, slot: str, now: datetime) -> str:
-    """Return the last change of a slot made from this host."""
+    """Return the last change made to a slot from this host."""
     from slotkeeper.core.domain.audit import Phase  # not needed for the first frame
 
     found = done_to(lines, table, slot)
@@ -115,7 +115,7 @@ def last_line(lines: Iterable[AuditLine], table: str, slot: str, now: datetime) 
 
 
 def manual_sql_lines(manual: ManualSql, table: str, slot: SlotView, shard: str | None) -> list[str]:
-    """Return the raw SQL to list a slot's points, and to register one DN's current positions again."""
+    """Return raw SQL that lists a slot's points, and raw SQL that registers one DN's current positions again."""
     one = next((each for each in slot.shards if each.shard == shard), slot.shards[0] if slot.shards else None)
     register: list[str] = []
     if one is not None:

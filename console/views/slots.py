@@ -1,7 +1,7 @@
 """Convert polled slots to rows: time left, deadline, unread rows, holder, and oldest point. Pure.
 
-A status is some seconds old when it is shown. The time left is counted down from it; the deadline is by the server's
-clock.
+A status is a few seconds old when it is shown, so the time left is counted down from the status; the deadline uses the
+server's clock.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SLOT_COLUMNS = (
     Column("dn", "OLDEST DN", 9, least=WIDE, name=True),
     Column("holder", "HOLDER", 10, least=NARROW),
     Column("age", "AGE", 4, right=True, least=WIDEST),
-    Column("lost", "WHAT IS LOST THEN", 20, least=150, grows=True),
+    Column("lost", "LOST AT EXPIRY", 20, least=150, grows=True),
 )
 SHARD_COLUMNS = (
     Column("mark", "", 1),
@@ -67,16 +67,17 @@ SHARD_COLUMNS = (
 )
 OWN_COLUMNS = (Column("mark", "", 1), Column("dn", "DN", 0, name=True), Column("unread", "UNREAD", 6, right=True))
 OWN_PLACE = Column("live", "POSITION", 20, right=True)
-"""The column of the job's own position, for a source that retains nothing, so that nothing expires.
+"""The column for the job's own position, used for sources that retain nothing and expire nothing.
 
 A source with a single point has its own column name.
 """
 AGE_COLUMNS = (
     Column("left", "TTL LEFT", 8, right=True),
     Column("bar", "OF TTL", 8, least=WIDE),
-    Column("deadline", "RECORDS GO UTC", 14),
+    Column("deadline", "RECORDS EXPIRE", 14),
 )
-"""The columns for a source whose records expire by age: when the first records after the job's own position expire."""
+"""The columns for a source whose records expire by age: the expiry of the first records after the job's own
+position."""
 _LEVELS = {Severity.FINE: Level.FINE, Severity.WARN: Level.WARNING, Severity.CRITICAL: Level.CRITICAL}
 
 
@@ -90,7 +91,7 @@ class SlotFacts:
 
     @property
     def key(self) -> str:
-        """Its key, unique among all slots."""
+        """The slot's key, unique among all slots."""
         return f"{self.seen.source}\x1f{self.seen.table}\x1f{self.slot.name}"
 
 
@@ -107,7 +108,7 @@ def all_slots(tables: Iterable[TableSeen]) -> list[SlotFacts]:
 def slot_rows(
     tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ, ascii_only: bool = True
 ) -> list[Row]:
-    """Return the slots as rows, the worst first, then the next to expire; an unfinished reset is critical."""
+    """Return the slots as rows, worst first, then the next to expire; an unfinished reset is critical."""
     keyed, jobs = [], slot_history.jobs_of(local)
     for one in all_slots(tables):
         lost = slot_history.is_lost(one.seen.table, one.slot, jobs)
@@ -134,7 +135,7 @@ def seen_at(seen: TableSeen) -> datetime | None:
 
 
 def ttl_bar(left: float | None, ttl: int | None, ascii_only: bool = True) -> str:
-    """Return the remaining part of a TTL as eight cells; empty if unknown.
+    """Return the remaining part of a TTL as a bar of eight cells; empty if unknown.
 
     >>> [ttl_bar(left, 800) for left in (800, 340.0, None)]
     ['########', '####....', '']
@@ -161,7 +162,7 @@ UNKNOWN_LAST = float("inf")
 
 
 def shard_rows(one: SlotFacts, now: datetime, ascii_only: bool = True, local: Local = NOT_READ) -> list[Row]:
-    """Return a slot DN by DN, the next DN to expire first; a lost DN has no time left."""
+    """Return a row for each DN of a slot, the next to expire first; a lost DN has no time left."""
     lost = slot_history.is_lost(one.seen.table, one.slot, slot_history.jobs_of(local))
     listed = {each.shard: each for each in one.slot.shards}
     kept = {each.shard: each for each in one.retained.shards}
@@ -189,7 +190,7 @@ def remaining(left: TimeLeft | None, seen_at: datetime | None, now: datetime) ->
 
 
 def deadline(left: TimeLeft | None, now: datetime) -> str:
-    """Return the expiry by the server's clock: the time of day, with the date if it is not today.
+    """Return the expiry time by the server's clock: the time of day, with the date if it is not today.
 
     >>> from datetime import timezone
     >>> from slotkeeper.core.domain.ttl import Severity
@@ -218,12 +219,12 @@ def slot_level(one: SlotFacts, now: datetime) -> Level:
 
 
 def keeps_nothing(one: SlotFacts) -> bool:
-    """Return whether nothing can expire: the source retains nothing for the slot and expires no records by age."""
+    """Return whether a slot never expires: the source retains nothing for the slot, and no records expire by age."""
     return by_age(one, False) and one.retained.left is None
 
 
 def by_age(one: SlotFacts, known: bool = True) -> bool:
-    """Return whether the source retains nothing for a slot; if `known`, only if its records expire at a known age."""
+    """Return whether the source retains nothing for a slot and, if `known`, its records expire at a known age."""
     words = one.seen.retained.words if one.seen.retained is not None else None
     nothing = words is not None and not (words.marks and words.retains)
     return nothing and (not known or one.retained.left is not None)
@@ -304,7 +305,7 @@ def slot_lines(
 ) -> list[tuple[Level, str]]:
     """Return the lines of a slot: first an unfinished reset, the consequence and the deadline, raw SQL last.
 
-    `local` has this host's own records; the SQL is for the DN `shard`, or for the one furthest behind.
+    `local` contains this host's own records; the SQL is for the DN `shard`, or for the DN furthest behind.
     """
     table, slot = one.seen.table, one.slot
     left = slot_history.open_reset_of(local, table, slot.name)
@@ -337,7 +338,7 @@ def slot_lines(
 
 
 def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
-    """Return which point retains the binlog, where it is the oldest reader, and what that blocks."""
+    """Return the point that retains binlog, the DNs where the slot is the oldest reader, and the blocked statements."""
     said = []
     back = one.retained.furthest_back
     if back is not None and back.behind is not None:
@@ -414,7 +415,7 @@ def faults(tables: Iterable[TableSeen]) -> list[str]:
 
 
 def soonest(tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ) -> tuple[Level, str]:
-    """Return the Overview's line on slots: lost ones, the next to expire, and the age of that status."""
+    """Return the Overview line about slots: lost slots, the next to expire, and the age of the status."""
     slots, jobs = all_slots(tables), slot_history.jobs_of(local)
     if not slots:
         return Level.REST, "slots: not seen yet"
@@ -443,7 +444,7 @@ def soonest(tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ)
 
 
 def slot_risk(one: SlotFacts, now: datetime, local: Local = NOT_READ) -> tuple[Level, str]:
-    """Return the next risk of a job's slot, and when; for a lost slot, that it is lost."""
+    """Return the next risk to a job's slot and when it occurs; for a lost slot, report the loss."""
     if slot_history.is_lost(one.seen.table, one.slot, slot_history.jobs_of(local)):
         return Level.CRITICAL, f"slot {both_ends(safe(one.slot.name), 40)}: {_LOST_SAID} -> [3] Slots"
     level, said = _consequence(one, now)

@@ -23,14 +23,14 @@ from slotkeeper.core.domain.text import safe
 _HOUR, _MINUTE = 3_600.0, 60.0
 _DOES = {JobState.RUNNING: "streaming", JobState.SNAPSHOT: "copying"}
 FIGURES = 120
-"""The number of columns from which source, sink and this host have figures too, and figures name their object."""
+"""The terminal width from which source, sink and this host also have figures, and figures name their object."""
 FEW = 5
-"""The number of figures on a narrow terminal. With more, the last one is this host, which combines three values."""
+"""The number of figures on a narrow terminal. If there are more, the last one, for this host, combines three values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict; `job` is the job with the fault, "" if the fault is of no job or there is none."""
+    """The verdict; `job` is the job with the fault, "" if the fault concerns no job or there is no fault."""
 
     level: Level
     words: str
@@ -48,7 +48,7 @@ class Figure:
 
 
 def verdict(local: Local, now: datetime, place: int = 0, apart: str = " \u00b7 ") -> Verdict:
-    """Return the fault at that index, the worst first; with their number if there are several.
+    """Return the fault at index `place`, worst first, with the number of faults if there are several.
 
     >>> verdict(Local(datetime(2026, 1, 1)), datetime(2026, 1, 1)).words
     'No jobs found: `slotkeeper init` starts one, `slotkeeper demo` runs a trial'
@@ -134,7 +134,7 @@ def _together(jobs: Iterable[JobFacts], ascii_only: bool) -> str:
 
 
 def expiry(tables: Iterable[TableSeen], now: datetime, local: Local, wide: bool, ascii_only: bool) -> Figure:
-    """Return the next expiry of the slots as last observed; if slots are lost, their number instead."""
+    """Return the next slot expiry as last observed; if slots are lost, their number instead."""
     slots, jobs = all_slots(tables), slot_history.jobs_of(local)
     lost = [one for one in slots if slot_history.is_lost(one.seen.table, one.slot, jobs)]
     label = "NEXT EXPIRY"
@@ -162,7 +162,7 @@ def _places(local: Local, tables: Sequence[TableSeen], ascii_only: bool) -> list
 
 
 def _source(local: Local, tables: Sequence[TableSeen], ascii_only: bool) -> Figure:
-    """Return the last queried source, or one that fails, with its response time."""
+    """Return the last queried source, or a failing source, with its response time."""
     fails = next((one for one in tables if one.fault), None)
     asked = max((one for one in tables if one.at is not None), key=lambda one: str(one.at), default=None)
     one = fails or asked
@@ -170,7 +170,7 @@ def _source(local: Local, tables: Sequence[TableSeen], ascii_only: bool) -> Figu
     if fails is not None or _is_at_fault(local, "source", "dn"):
         return Figure(label, "fails", "", "crit-word")
     if asked is None:
-        return Figure(label, sign(NONE, ascii_only), "not asked yet", "dim")
+        return Figure(label, sign(NONE, ascii_only), "not queried yet", "dim")
     return Figure(label, "up", "" if asked.took is None else f"{max(1, round(asked.took * 1000))} ms", "ok-word")
 
 

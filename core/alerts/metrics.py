@@ -62,7 +62,7 @@ def _metrics(facts: Facts, faults: list[Fault]) -> Iterator[Metric]:
     yield Metric("driver_crashes", "Crashes of the job's driver within the time `crashes` in [alerts].", [
         (key, sum(past is not None and past < facts.limits.crashes for past in crashes)) for key, crashes in ages
     ])  # fmt: skip
-    yield Metric("quarantined_rows", "Rows in quarantine, which are missing in the target.", [
+    yield Metric("quarantined_rows", "Quarantined rows, which are missing from the target.", [
         (key, None if one.view.report is None else one.view.report.quarantined) for key, one in jobs
     ])  # fmt: skip
     yield from _lanes(facts)

@@ -201,7 +201,7 @@ def failed(before: Failure | None, cause: str, now: datetime) -> Failure:
 
 
 def may_try(failure: Failure | None, now: datetime) -> bool:
-    """Return whether the command can be started: after a failure, only when the wait is over."""
+    """Return whether the command can be started; after a failure, only once the wait is over."""
     if failure is None:
         return True
     wait = timedelta(seconds=min(FIRST_WAIT * 2.0 ** min(failure.tries - 1, 10), LONGEST_WAIT))

@@ -58,7 +58,7 @@ _MEMORY = re.compile(r"(\d+)([mg])b?")
 
 
 def check_top(reading: Reading) -> None:
-    """Reject top-level tables that do not exist."""
+    """Reject unknown top-level tables."""
     for name in reading.tree:
         if name not in NAMED and name not in PLAIN:
             raise unknown_key(reading, (), name, (*NAMED, *PLAIN))
@@ -91,7 +91,7 @@ def _servers(
     kinds: Collection[str],
     traits: Callable[[str], SourceTraits | SinkTraits],
 ) -> Iterator[tuple[str, dict[str, Any], Endpoint]]:
-    """Yield each entry of `[sources.X]` or `[sinks.X]` with its values; the key named `key` contains its kind."""
+    """Yield each entry of `[sources.X]` or `[sinks.X]` with its values; the key named by `key` contains its kind."""
     entries = as_table(reading, (table,), reading.tree.get(table, {}))
     for name in entries:
         _check_name(reading, (table, name), name)
@@ -112,7 +112,7 @@ def _known(name: object, names: Collection[str]) -> TypeGuard[str]:
 
 
 def _stored(reading: Reading, path: Path, sink: SinkEntry, sinks: Mapping[str, SinkEntry]) -> None:
-    """Check progress_store: only a sink that stores no progress rows can set it, and it must name a suitable sink."""
+    """Check that progress_store is set exactly for sinks that store no progress rows, and names a suitable sink."""
     here = (*path, "progress_store")
     known = ", ".join(name for name, one in sinks.items() if sink_traits(one.kind).stores_for_others) or "none"
     if sink_traits(sink.kind).is_store:
@@ -130,13 +130,13 @@ def _stored(reading: Reading, path: Path, sink: SinkEntry, sinks: Mapping[str, S
         raise reading.error(here, what, f"stores: {known}")
     if "progress_schema" in table_at(reading, path):
         what = f"{dotted(path)}.progress_schema has no effect: the progress rows are in sinks.{sink.store}"
-        raise reading.error((*path, "progress_schema"), what, "set it there")
+        raise reading.error((*path, "progress_schema"), what, f"set it in [sinks.{sink.store}]")
 
 
 def read_jobs(
     reading: Reading, sources: Mapping[str, SourceEntry], sinks: Mapping[str, SinkEntry]
 ) -> tuple[dict[str, JobSpec], dict[str, ConfigError]]:
-    """Read all `[jobs.X]`; return the usable jobs, none of which conflict, and the error of each unusable job."""
+    """Read all `[jobs.X]`; return the usable jobs, which do not conflict, and the error of each unusable job."""
     jobs: dict[str, JobSpec] = {}
     refused: dict[str, ConfigError] = {}
     for name, raw in as_table(reading, ("jobs",), reading.tree.get("jobs", {})).items():
@@ -226,7 +226,7 @@ def _refuse_pair(reading: Reading, path: Path, job: JobSpec) -> None:
 
 
 def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: BinlogKeys) -> None:
-    """Reject values set by two keys or placed in the wrong table, before the general unknown-key error applies."""
+    """Reject values that are set by two keys or in the wrong table, before the general unknown-key error applies."""
     binlog = raw.get("binlog")
     below = binlog if isinstance(binlog, dict) else {}
     for one, two in (("slot", "binlog_slot_name"), ("start", "binlog_start_time")):
@@ -262,7 +262,7 @@ def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: BinlogKeys) 
 
 
 def _agree(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) -> None:
-    """Reject options of two tables that contradict each other; `on_schema_change` is the job's own setting."""
+    """Reject contradictory options of two tables; `on_schema_change` is the job's own setting."""
     if job.start != "initial" and not job.binlog.binlog:
         what = f'{dotted(path)}.start must be "initial" if binlog is false (one full copy)'
         raise reading.error((*path, "start"), what, f"set binlog = true in [{dotted(path)}.binlog]")
@@ -309,7 +309,7 @@ def _slot(reading: Reading, name: str, path: Path, given: Mapping[str, Any]) -> 
         return slot(name)
     except BadValue:
         what = f"[{dotted(path)}] sets no slot, and the job's name is not a valid slot name"
-        raise reading.error(path, what, 'set slot = "...", with letters, digits, _ and $ only') from None
+        raise reading.error(path, what, 'set slot = "...", using only letters, digits, _ and $') from None
 
 
 def _binlog(reading: Reading, path: Path, raw: Table, dialect: str) -> BinlogOptions:
@@ -350,7 +350,7 @@ def _server(endpoint: Endpoint) -> tuple[str, int, str]:
 
 
 def _apart(reading: Reading, path: Path, job: JobSpec, other: JobSpec) -> None:
-    """Check that two jobs share neither a slot of the same table nor a target: each would undo the other's work."""
+    """Check that two jobs share neither a slot of the same table nor a target; each would undo the other's work."""
     same_source = _server(job.source) == _server(other.source) and job.slot == other.slot
     same_sink = _server(job.sink) == _server(other.sink)
     for mine, theirs in product(job.channels, other.channels):
@@ -436,7 +436,7 @@ def _spark(reading: Reading, path: Path, raw: object) -> SparkOptions:
 def _only_on_a_cluster(
     reading: Reading, path: Path, given: Mapping[str, Any], master: Master, secret: SecretRef
 ) -> None:
-    """Check that secret and Python are set only for a standalone cluster; local masters use those of this process."""
+    """Check that secret and Python path are set only for a standalone cluster; local masters use this process's."""
     if master.kind is MasterKind.STANDALONE:
         if not secret.how:
             what = f"{dotted(path)}.master is a standalone cluster, but its secret is not set"
@@ -465,7 +465,7 @@ def _settings(reading: Reading, path: Path, raw: object) -> list[tuple[str, str]
         reading.note(place, chosen[-1][1], reading.origin(place))
     given = dict(chosen)
     if given.get("spark.eventLog.enabled", "").strip().lower() == "true" and not given.get("spark.eventLog.dir"):
-        hint = "name an existing folder that you own, as file:///...; any user can create Spark's default, in /tmp"
+        hint = "set it to a folder that you own, as file:///...; any user can create Spark's default folder in /tmp"
         raise reading.error(path, f"{dotted(path)}: spark.eventLog.enabled needs spark.eventLog.dir", hint)
     return chosen
 

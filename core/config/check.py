@@ -1,6 +1,7 @@
-"""Check one table of a file against its keys: read values, fill in defaults, reject all else with a one-sentence error.
+"""Check one table of a file against its keys: read values, fill in defaults, and reject everything else.
 
-Error messages name the location, the key and the rule, never the value, because a misplaced value may be a secret.
+Each error is one sentence that names the location, the key and the rule, but never the value, because a misplaced value
+may be a secret.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def table_at(reading: Reading, path: Path) -> Table:
 def read_section(
     reading: Reading, path: Path, raw: object, section: Section, tables: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return the values of all keys of a table, defaults filled in; `tables` are the names of its subtables."""
+    """Return the values of all keys of a table, including defaults; `tables` are the names of its subtables."""
     given = as_table(reading, path, raw)
     for name in given:
         if name not in section and name not in tables:
@@ -209,10 +210,10 @@ def secret_ref(reading: Reading, path: Path, given: Mapping[str, Any], word: str
 
 
 def beside(file: FilePath, written: str) -> FilePath:
-    """Return a configured path as a full path: `~` is the home directory; a relative path starts at `file`'s folder."""
+    """Return a configured path as an absolute path; `~` is expanded, and relative paths start at `file`'s folder."""
     path = FilePath(written)
     try:
         path = path.expanduser()
-    except RuntimeError:  # unknown user: the path stays as written, and opening it fails
+    except RuntimeError:  # for an unknown user, the path stays as written, and opening it fails
         pass
     return FilePath(file.absolute().parent, path)

@@ -26,7 +26,7 @@ _NOT_EXECUTABLE = 0x0008
 _named: set[str] = set()
 _received: dict[str, str] = {}
 _kept: list[tuple[dict[str, str], int]] = []
-"""The contents and descriptors of the files that this process's workers can open, the newest last. No file is closed,
+"""The contents and descriptors of the files that this process's workers can open, newest last. No file is closed,
 because a worker may be about to open it."""
 
 
@@ -50,7 +50,7 @@ def value(variable: str) -> str | None:
 
 
 def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return `env` (default: this process's environment) without secrets, for a child process that needs none."""
+    """Return `env` (default: this process's environment) without secrets, for child processes that need none."""
     _receive()
     left_out = _named | set(_received) | {VARIABLE}
     return {key: each for key, each in (os.environ if env is None else env).items() if key not in left_out}
@@ -58,7 +58,7 @@ def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
 
 @contextmanager
 def passed() -> Iterator[Passed]:
-    """Yield the environment and descriptors for starting one of Slotkeeper's own programs; valid inside the `with`."""
+    """Yield the environment and descriptors for starting one of Slotkeeper's own programs; valid within the block."""
     env, found = environment(), _found()
     if not found:
         yield Passed(env)

@@ -2,8 +2,8 @@
 
 These classes are the model: the checker, `config show`, `docs/parameters.md` and the test of `config.example.toml` all
 read them, so that no key can exist in only one of them. A default that a domain dataclass defines is not repeated here.
-Parameters that the vendor documents but Slotkeeper does not implement are listed, too. They are rejected with an error
-that names them, and never accepted silently.
+The vendor's parameters that Slotkeeper does not implement are also listed, so that they are rejected with an error that
+names them instead of being ignored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from slotkeeper.core.sources import registry as sources
 
 
 class _Required:
-    """The type of `REQUIRED`, the default of a key that must be set."""
+    """The type of `REQUIRED`, the placeholder default of a key that must be set."""
 
     def __repr__(self) -> str:
         return "required"
@@ -40,7 +40,7 @@ class _Required:
 
 REQUIRED = _Required()
 CAMEL, SAME = "camelCase", "snake_case"
-"""Conversions of a key to the vendor's name: to camelCase, or none."""
+"""Formats of the vendor's names: camelCase, or unchanged snake_case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class Key:
     documented: str = ""
     """The vendor's name."""
     private: bool = False
-    """Whether its value is excluded from all messages."""
+    """Whether the value is excluded from all messages."""
     because: str = ""
-    """The reason why the key is rejected, used as the error text; empty for a supported key."""
+    """The error text with the reason why the key is rejected; empty for a supported key."""
     name: str = ""
     table: type = object
     """The class that defines this key; `section` sets `name` and `table`."""
@@ -66,7 +66,7 @@ Section = Mapping[str, Key]
 
 
 def defaults(kind: type) -> dict[str, object]:
-    """Return the defaults of a dataclass by field name."""
+    """Return the defaults of a dataclass, by field name."""
     return {field.name: field.default for field in fields(kind) if field.default is not MISSING}
 
 
@@ -88,7 +88,7 @@ def section(*tables: type, of: Mapping[str, object] = MappingProxyType({})) -> d
 
 
 def no_meaning(because: str, default: object = None, unit: str = "", documented: str = CAMEL) -> Key:
-    """Return the key of an unsupported vendor parameter; it is rejected with an error that gives the reason."""
+    """Return the key of an unsupported vendor parameter, which is rejected with an error that gives the reason."""
     return Key(None, default, unit, documented, because=because)
 
 
@@ -123,7 +123,7 @@ _TIME = values.duration(1_000, 52 * values.WEEK)
 
 class _Place:
     host = Key(values.host, REQUIRED)
-    """host name, address, or folder of a Unix socket"""
+    """host name, address, or directory of a Unix socket"""
     port = Key(_PORT, REQUIRED)
     """TCP port (DWS listens on 8000, Hologres on 80)"""
     database = Key(values.text(63), REQUIRED)
@@ -134,29 +134,29 @@ class _Login:
     user = Key(values.text(63), REQUIRED)
     """role to log in as"""
     password_file = Key(_TEXT)
-    """file with the password; path relative to this file's folder; one trailing newline is dropped"""
+    """file with the password; a relative path starts at this file's folder; one trailing newline is removed"""
     password_env = Key(values.env_name)
     """environment variable with the password"""
     password_command = Key(_TEXT, private=True)
-    """command that prints the password; run without a shell, at most 10 s"""
+    """command that prints the password; run without a shell, with a time limit of 10 s"""
 
 
 class _Tls:
     sslmode = Key(values.choice(*MODES))
-    """TLS mode: disable, allow, prefer, require, verify-ca, or verify-full (the safe mode); not set: require, or prefer
-    if the server is on this host; must be set for a PROD job if the default is not the safe mode"""
+    """TLS mode: disable, allow, prefer, require, verify-ca, or verify-full (the safe mode); the default is require, or
+    prefer if the server is on this host; must be set for a PROD job if the default is not the safe mode"""
     sslrootcert = Key(values.authority)
-    """file with the certificate of the server's certificate authority; path relative to this file's folder"""
+    """file with the certificate of the server's certificate authority; a relative path starts at this file's folder"""
     sslcert = Key(_TEXT)
     """file with the client certificate, on each host that connects"""
     sslkey = Key(_TEXT)
-    """file with the key of the client certificate, with mode 0600"""
+    """file with the private key of the client certificate; its mode must be 0600"""
     sslpassword_file = Key(_TEXT)
     """file with the password of an encrypted private key"""
     sslpassword_env = Key(values.env_name)
-    """environment variable with that password"""
+    """environment variable with the password of an encrypted private key"""
     sslpassword_command = Key(_TEXT, private=True)
-    """command that prints that password; run like password_command"""
+    """command that prints the password of an encrypted private key; run like password_command"""
 
 
 class _Connecting:
@@ -175,8 +175,8 @@ CANAL: tuple[tuple[str, str, str], ...] = (
     ("canal.server.ip", "host of the canal server", "no canal is used: host is that of the MySQL server"),
     ("canal.server.port", "port of the canal server", "no canal is used: port is that of the MySQL server"),
     ("canal.destination", "canal's name for the source", "the job's slot names its positions"),
-    ("canal.username", "user name at canal", "user is the user name at the MySQL server"),
-    ("canal.password", "password at canal", "secrets only by reference: password_file, password_env, password_command"),
+    ("canal.username", "canal's user name", "user is the user name on the MySQL server"),
+    ("canal.password", "canal's password", "secrets only by reference: password_file, password_env, password_command"),
     ("canal.batchSize", "maximum entries per batch (8192)", "ranges end at transaction ends: see [jobs.X.sync]"),
     ("canal.debug", "print every row", "`slotkeeper slots peek` shows rows of the binlog, masked for a PROD source"),
     ("canal.ip", "host of the canal server", "no canal is used"),
@@ -187,10 +187,10 @@ CANAL: tuple[tuple[str, str, str], ...] = (
         "a reader's server_id is derived from source, slot and table",
     ),
     ("canal.instance.master.address", "address of the MySQL server", "set host and port instead"),
-    ("canal.instance.dbUsername", "user name at the MySQL server", "set user instead"),
+    ("canal.instance.dbUsername", "user name on the MySQL server", "set user instead"),
     (
         "canal.instance.dbPassword",
-        "password at the MySQL server",
+        "password on the MySQL server",
         "secrets only by reference: password_file, password_env",
     ),
     (
@@ -200,7 +200,7 @@ CANAL: tuple[tuple[str, str, str], ...] = (
     ),
     ("canal.instance.memory.buffer.memunit", "bytes per event in that buffer (1024)", "no buffer limits a transaction"),
 )
-"""(name, meaning, equivalent here) for the keys of canal, through which Doris Binlog Load reads a MySQL server.
+"""Name, meaning and equivalent for each key of canal, through which Doris Binlog Load reads a MySQL server.
 
 Names and meanings are from Doris, "Binlog Load", "CANAL configuration".
 """
@@ -217,15 +217,16 @@ class _Doris:
 
 class _DorisLine:
     backends = Key(values.hosts)
-    """further hosts to which the FE can redirect a load together with the password, as "host" or "host:port"; the FE's
-    own host is always allowed. Without a port: the HttpPort of SHOW BACKENDS, or 8040 if this login cannot see it"""
+    """further hosts, as "host" or "host:port", to which the FE can redirect a load together with the password; the FE's
+    own host is always allowed. The default port is the HttpPort of SHOW BACKENDS, or 8040 if this login cannot see it
+    """
     sslmode = Key(values.choice("disable", "require", "verify-ca", SAFEST), SAFEST)
     """TLS mode for loads and queries: disable, require, verify-ca or verify-full"""
     sslrootcert = Key(values.authority)
-    """file with the certificate of the authority of FE and BE; not set: the system's authorities; path relative to this
-    file's folder"""
+    """file with the certificate of the authority of FE and BE; the default is the system's authorities; a relative path
+    starts at this file's folder"""
     compression = Key(values.choice("none", "gzip"), "none")
-    """compression of loads: none or gzip; a BE accepts gzip for JSON since version 3.0.5"""
+    """compression of loads: none or gzip; BEs accept gzip for JSON since version 3.0.5"""
 
 
 _OF_ENDPOINT = ("host", "port", "database", "user", "http_port", "backends", "compression")
@@ -253,18 +254,18 @@ DORIS = KindKeys(
     lambda given: _place(given) | {"database": f"{given['host']}:{given['http_port']}"},
 )
 SERVERS = {"server": SERVER, "mysql": MYSQL, "doris": DORIS}
-"""The address keys by the name that the traits of a kind define (`server_keys`)."""
+"""The address keys, by the name in the traits of a kind (`server_keys`)."""
 
 
 class _Source:
     dialect = Key(values.one_of(sources.KINDS), REQUIRED)
-    """kind of source: dws, mysql, hologres, or hologres_slot (a Hologres server that stores the positions of slots
-    itself, as versions before 2.1 do for streams)"""
+    """kind of source: dws, mysql, hologres, or hologres_slot (a Hologres server that stores slot positions itself, as
+    versions before 2.1 do for streams)"""
 
 
 class _Label:
     environment = Key(values.text(16))
-    """a label that screens show, such as PROD"""
+    """label shown on screens, such as PROD"""
 
 
 class _Sink:
@@ -300,7 +301,7 @@ class _Job:
     slot = Key(values.slot)
     """slot of the source table; default: the job's name"""
     start = Key(values.start)
-    """where a new job starts: `initial` (a copy), `latest`, `earliest` (for hologres), a time with its UTC offset, or a
+    """where a new job starts: `initial` (a copy), `latest`, `earliest` (for hologres), a time with a UTC offset, or a
     position for each DN"""
     on_existing = Key(values.choice("refuse", "replace", "merge"))
     """how a copy treats a target that is not empty"""
@@ -308,31 +309,32 @@ class _Job:
     """action if the source table's columns change: `stop` shows the statements for the target and the reset;
     `resnapshot` runs them and copies the table again"""
     wait = Key(values.duration(0, values.DAY), "10m", "ms")
-    """time limit for waiting for transactions that were open when the slot was created"""
+    """maximum wait for transactions that were open when the slot was created"""
 
 
 class _Channel:
     from_ = Key(values.table, REQUIRED)
     """source table, as schema.table; names are used exactly as written and cannot contain periods or double quotes"""
     into = Key(values.target, REQUIRED)
-    """target table, as schema.table; names are used exactly as written, separated by the first dot; the names
+    """target table, as schema.table; names are used exactly as written, and the first dot separates them; the names
     `slotkeeper_...` and `...__slotkeeper_copy` are reserved"""
     create_target = Key(values.boolean)
     """create the target table if it does not exist when a copy starts, with the mirrored columns and their types (for a
-    domain, its base type), the collations that exist at the sink, NOT NULL, and the key, but without identities,
+    domain, its base type), the collations that exist in the sink, NOT NULL, and the key, but without identity columns,
     generated columns, defaults or other constraints"""
     columns = Key(values.mapping)
-    """source column = target column; only these columns are mirrored, and they must include the key columns; not set:
-    all columns, under the same names"""
+    """pairs of source column = target column; only these columns are mirrored, and they must include the key columns;
+    by default, all columns are mirrored under the same names"""
     where = Key(values.row_filter)
     """row filter: a condition on the source's columns, evaluated for each row after a change"""
     keys_never_change = Key(values.boolean)
-    """declares that no primary key is ever updated; required by `binlog_ignore_update_before`"""
+    """declares that primary keys are never updated; required by `binlog_ignore_update_before`"""
     on_schema_change = Key(values.choice(*ON_SCHEMA_CHANGE))
-    """overrides the job's on_schema_change for this table; not set: the job's value"""
+    """overrides the job's on_schema_change for this table"""
     cascades = Key(values.choice(*CASCADES))
-    """only for a `mysql` source: foreign keys with CASCADE, SET NULL or SET DEFAULT change the table's rows without row
-    events; `refuse` stops the job if there is such a key, `allow` accepts that these rows are wrong at the target"""
+    """only for a `mysql` source, where foreign keys with CASCADE, SET NULL or SET DEFAULT change the table's rows
+    without row events: `refuse` stops the job if there is such a key, `allow` accepts that these rows are wrong in the
+    target"""
 
 
 class _Retry:
@@ -343,24 +345,24 @@ class _Retry:
     wait_jitter = Key(values.duration(0, values.DAY), unit="ms")
     """random part added to each long wait"""
     give_up_after = Key(_TIME, unit="ms")
-    """the job becomes FAILED after this time without a success; not set: it never fails because of temporary causes"""
+    """the job becomes FAILED after this time without a success; if not set, temporary errors never make it FAILED"""
 
 
 class _Spark:
     master = Key(values.master)
     """where tasks run: `local[N]` (N task slots), `local-cluster[workers,cores,MiB]` or `spark://host:port`"""
     secret_file = Key(_TEXT)
-    """file with a standalone cluster's `spark.authenticate.secret`; path relative to this file's folder"""
+    """file with a standalone cluster's `spark.authenticate.secret`; a relative path starts at this file's folder"""
     secret_env = Key(values.env_name)
-    """environment variable with that secret"""
+    """environment variable with a standalone cluster's `spark.authenticate.secret`"""
     secret_command = Key(_TEXT, private=True)
-    """command that prints that secret; run without a shell, at most 10 s"""
+    """command that prints a standalone cluster's `spark.authenticate.secret`; run like password_command"""
     python = Key(_TEXT)
-    """Python on a standalone cluster's workers; not set: the path of the Python that runs the job"""
+    """path of Python on a standalone cluster's workers; the default is the path of the Python that runs the job"""
     driver_memory = Key(values.memory(512, 1_048_576), unit="MiB")
     """memory of the Spark driver"""
     settings = Key()
-    """further Spark settings, restricted to the allowed names"""
+    """further Spark settings; only certain names are allowed"""
 
 
 JOB = section(_Job, of=defaults(JobSpec))
@@ -382,9 +384,9 @@ SPARK_SETTINGS = {
     "spark.network.timeout": "",
     "spark.rpc.askTimeout": "",
 }
-"""The allowed keys of `[jobs.X.spark] settings`: they set locations and sizes, never secrets, class paths or code.
+"""The allowed keys of `[jobs.X.spark] settings`, which set locations and sizes but no secrets, class paths or code.
 
-Each key is mapped to a note for users, or "". Spark 4.3 rejects a log folder that does not exist
+Each key is mapped to a note for users, or to "". Spark 4.3 rejects a log folder that does not exist
 (`EventLogFileWriter.requireLogBaseDirAsDirectory`).
 """
 
@@ -405,7 +407,7 @@ class _Alerts:
     lag_critical = Key(_TIME, unit="ms")
     """critical: lag of the job's slowest DN"""
     stuck_critical = Key(_TIME, unit="ms")
-    """critical: time for which a job has been retrying because of a server, a DN or a lock"""
+    """critical: time for which a job has been retrying because of a server, DN or lock"""
     silent_warning = Key(_TIME, unit="ms")
     """warning: time for which a running driver has not reported"""
     silent_critical = Key(_TIME, unit="ms")
@@ -415,7 +417,7 @@ class _Alerts:
     disk_free = Key(values.memory(1, 16_777_216), unit="MiB")
     """warning: minimum free space on the state folder's disk"""
     verify_age = Key(values.duration(60_000, 52 * values.WEEK), unit="ms")
-    """warning: maximum age of the last `verify` of a running job; not set: no limit"""
+    """warning: maximum age of the last `verify` of a running job; no limit by default"""
     gap = Key(values.duration(1_000, values.WEEK), unit="ms")
     """minimum time between two notifications of one alert"""
     command = Key(values.command, private=True)
@@ -423,7 +425,8 @@ class _Alerts:
     command_timeout = Key(values.duration(1_000, values.DAY // 24), unit="ms")
     """time limit of the command, after which it and its child processes are killed"""
     metrics_file = Key(_TEXT)
-    """file for metrics as OpenMetrics text ([alerts](alerts.md)); path relative to this file's folder"""
+    """file for metrics in OpenMetrics text format ([alerts](alerts.md)); a relative path starts at this file's folder
+    file for metrics in OpenMetrics text format ([alerts](alerts.md)); a relative path starts at this file's folder"""
 
 
 LOGGING, STATE = section(_Logging), section(_State)

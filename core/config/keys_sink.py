@@ -1,7 +1,8 @@
-"""The keys of `[jobs.X.sink_options]`, which have the 1.x names of the vendor's sink connector, and their conflicts.
+"""The keys of `[jobs.X.sink_options]` and their conflicts; the keys have the 1.x names of the vendor's sink connector.
 
 Names are in snake_case. Defaults and units are those of the connector ("Result table", dws-connector-flink; dws-client
-for the meaning of `copy_write_batch_size`). `on_bad_row`, `quarantine_limit` and `optimistic_step` are Slotkeeper's.
+for the meaning of `copy_write_batch_size`). `on_bad_row`, `quarantine_limit` and `optimistic_step` are Slotkeeper's
+own.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ class _SinkOptions:
     auto_flush_max_interval = vendor(values.duration(1, values.DAY), "ms")
     """time after which a step commits"""
     max_flush_retry_times = vendor(values.whole(1, 1_000))
-    """number of attempts in a series of quick retries at the sink; the n-th wait lasts n seconds"""
+    """number of attempts in a series of quick retries of a write; the n-th wait lasts n seconds"""
     write_mode = vendor(values.choice(*UPSERT_MODES, *UPDATE_MODES))
     """auto, upsert, copy_upsert, copy_merge: insert or update; update, copy_update, update_auto: only update existing
     rows; upsert and update reuse one query plan, copy_* are planned for each step, copy_merge uses MERGE"""
     conflict_strategy = vendor(values.choice(*CONFLICT_STRATEGIES))
-    """if the key exists: update sets the mirrored columns, replace also sets all others to NULL, ignore keeps the
-    row"""
+    """action if the key exists: update sets the mirrored columns, replace also sets all other columns to NULL, ignore
+    keeps the row unchanged"""
     copy_write_batch_size = vendor(values.whole(1, 10_000_000), "rows")
     """minimum number of rows of a large step: for smaller steps, auto means upsert and update_auto means update; for
     large steps, auto means copy_upsert and update_auto means copy_update"""
@@ -38,22 +39,22 @@ class _SinkOptions:
     ignore_null_when_update = vendor(values.boolean)
     """only with conflict_strategy = "update": keep a column of an existing row if its new value is NULL"""
     connection_size = vendor(values.only(1, "a lane has one writer, so that the changes of each key stay in order"))
-    """writers per lane: 1, which preserves the order of writes; lanes write in parallel anyway"""
+    """number of writers per lane; must be 1, which preserves the order of writes; lanes write in parallel"""
     connection_max_use_time_seconds = vendor(values.whole(1, 31_536_000), "s")
     """age at which a worker's connection to the sink is closed and reopened"""
     connection_max_use_time_threshold = vendor(values.whole(1, 31_536_000), "s")
-    """alternative name of connection_max_use_time_seconds (connector 2.1.0.2 and later); set only one of them"""
+    """alternative name of connection_max_use_time_seconds (connector 2.1.0.2 and later); set only one of the two"""
     on_bad_row = Key(values.choice(*ON_BAD_ROW))
-    """Slotkeeper's own: handling of a row that the target rejects (SQLSTATE classes 22 and 23, or a value with a name
-    that does not exist at the sink): stop ends the job as FAILED; quarantine stores the row separately and continues
+    """Slotkeeper's own: action for a row that the target rejects (SQLSTATE classes 22 and 23, or a value with a name
+    that does not exist in the sink): stop ends the job as FAILED; quarantine stores the row separately and continues
     with the other rows"""
     quarantine_limit = Key(values.whole(1, 100_000), unit="rows")
     """Slotkeeper's own: maximum number of quarantined rows per table; if it is exceeded, the job ends as FAILED with
     QUARANTINE FULL"""
     optimistic_step = Key(values.boolean)
     """Slotkeeper's own: with write_mode = "auto", first write a step of at least 2,000 events, a quarter of them
-    inserts, without sorting it: inserts are written to the target by COPY. If checks find that the result is not the
-    step's net effect, the step is repeated in the general way"""
+    inserts, without sorting it: inserts are written to the target with COPY. If checks find that the result differs
+    from the step's net effect, the step is repeated in the usual way"""
     connection_max_idle_ms = no_meaning("a lane's session stays open while its worker runs", 60_000, "ms")
     """idle time after which a connection is closed"""
     metadata_cache_seconds = no_meaning("the table's columns are compared in every check, not cached", 180, "s")
@@ -81,7 +82,7 @@ class _SinkOptions:
     unique_keys = no_meaning("the key corresponds to the source's primary key")
     """columns of the key"""
     compare_field = no_meaning("the order of the binlog determines which change is newer")
-    """column that decides which row is newer"""
+    """column that determines which row is newer"""
 
 
 SINK_OPTIONS = section(_SinkOptions, of=defaults(SinkOptions))
@@ -91,14 +92,14 @@ class Conflict(NamedTuple):
     """A contradiction between two settings."""
 
     key: str
-    """The key named in the error."""
+    """The key that the error names."""
     says: str
     """The error text after the name of the table."""
     hint: str
 
 
 _Perhaps = tuple[bool, str, str, str]
-"""Whether there is a conflict, then the fields of `Conflict`."""
+"""Whether there is a conflict, followed by the fields of `Conflict`."""
 
 
 def conflict(options: SinkOptions, sets: Collection[str], creates: bool, on_existing: str = "merge") -> Conflict | None:
@@ -143,7 +144,7 @@ def _of_update_only(options: SinkOptions, mode: str, creates: bool, on_existing:
         ),
         (
             not options.ignore_update_before,
-            "and ignore_update_before = false delete each changed row and write none",
+            "and ignore_update_before = false delete each changed row and do not rewrite it",
             "remove ignore_update_before",
         ),
         (on_existing != "merge", "only updates existing target rows", 'set on_existing = "merge"'),
@@ -153,7 +154,7 @@ def _of_update_only(options: SinkOptions, mode: str, creates: bool, on_existing:
 
 
 def _of_quarantine(options: SinkOptions, mode: str, sets: Collection[str]) -> Iterator[_Perhaps]:
-    """Yield the conflicts of quarantine: a later change replaces a quarantined row, so it must contain all values."""
+    """Yield the conflicts of quarantine: a later change replaces a quarantined row and must contain all its values."""
     alone = not options.quarantines and "quarantine_limit" in sets
     what = '.quarantine_limit has no effect with on_bad_row = "stop"'
     yield alone, "quarantine_limit", what, 'set on_bad_row = "quarantine"'
@@ -190,7 +191,7 @@ NEWER_NAMES = {
     "dws.client.retry.max-times": "max_flush_retry_times",
     "dws.client.retry.sleep-base-time": "wait_initial in [jobs.X.retry]",
     "dws.client.retry.sleep-random-time": "wait_jitter in [jobs.X.retry]",
-    "dws.client.timeout.task": "nothing: a step has the limits of its session at the sink",
-    "dws.client.timeout.statement": "nothing: a step has the limits of its session at the sink",
+    "dws.client.timeout.task": "nothing: a step has the limits of its session on the sink",
+    "dws.client.timeout.statement": "nothing: a step has the limits of its session on the sink",
 }
-"""The connector's 2.x names, which are never accepted: for each, the corresponding key here, or "nothing" and why."""
+"""The connector's 2.x names, which are not accepted, each with the corresponding key here, or "nothing" and why."""

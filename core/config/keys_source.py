@@ -1,7 +1,7 @@
 """The keys of `[jobs.X.binlog]` and `[jobs.X.sync]`, which control how a source is read, and the rules between them.
 
-The traits of each kind of source specify its set of keys (`binlog_keys`). Vendor parameters have the vendor's names in
-snake_case; each class names the documentation from which its defaults, units and meanings come.
+The traits of each kind of source name its set of keys (`binlog_keys`). Vendor parameters have the vendor's names in
+snake_case; each class names the documentation that defines its defaults, units and meanings.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _LIMIT = values.duration(1, values.WEEK)
 class _Binlog:
     """The keys of DWS sources.
 
-    Defaults, units and meanings: "Real-Time Binlog Consumption by Flink", table 1 (19 parameters), and the connector's
-    further pool options.
+    Defaults, units and meanings are from "Real-Time Binlog Consumption by Flink", table 1 (19 parameters), and the
+    connector's further pool options.
     """
 
     binlog = vendor(values.boolean)
-    """read the binlog; false: make one full copy only"""
+    """read the binlog; if false, the job only makes one full copy"""
     binlog_slot_name = vendor(values.slot)
-    """slot of the source table; the same setting as the job's `slot`: set only one of them"""
+    """slot of the source table; the same setting as the job's `slot`, so set only one of the two"""
     binlog_batch_read_size = vendor(_ROWS, "rows")
     """binlog rows per read batch"""
     full_sync_binlog_batch_read_size = vendor(_ROWS, "rows")
@@ -40,8 +40,8 @@ class _Binlog:
     binlog_read_timeout = vendor(_LIMIT, "ms")
     """time limit of one incremental read"""
     full_sync_binlog_read_timeout = vendor(_LIMIT, "ms")
-    """time limit of one read of the full copy; at the sink, also the time limit of a chunk and (at least 30m) of the
-    exchange"""
+    """time limit of one read of the full copy; in the sink, also the time limit of a chunk and (at least 30m) of the
+    table exchange"""
     binlog_sleep_time = vendor(_WAIT, "ms")
     """wait after an empty read, multiplied by the number of consecutive empty reads"""
     binlog_max_sleep_time = vendor(_WAIT, "ms")
@@ -53,7 +53,7 @@ class _Binlog:
     new_system_value = vendor(values.boolean)
     """use the new names of the system columns; false for older kernels"""
     connection_socket_timeout = vendor(values.duration(0, values.WEEK), "ms")
-    """client-side time limit for a response; 0: none"""
+    """client-side time limit for a response; 0 means no limit"""
     binlog_sync_point_size = vendor(values.whole(1, 1_000_000_000), "sync points")
     """number of sync points per incremental range (DWS 9.1.0.200 and later)"""
     binlog_parallel_num = vendor(values.whole(1, 64))
@@ -68,10 +68,11 @@ class _Binlog:
     check_node_change_interval = vendor(values.duration(100, values.DAY), "ms")
     """interval of the checks for changed DNs; only with need_redistribution"""
     binlog_ignore_update_before = vendor(values.boolean)
-    """the server omits B rows, and deletes contain only the key (DWS 9.1.0.200 and later); needs `keys_never_change`"""
+    """the server omits B rows, and deletes contain only the key (DWS 9.1.0.200 and later); requires `keys_never_change`
+    the server omits B rows, and deletes contain only the key (DWS 9.1.0.200 and later); requires `keys_never_change`"""
     binlog_start_time = vendor(values.start_time)
-    """time from which to read, `yyyy-MM-dd hh:mm:ss` in UTC or with an offset; the same setting as the job's `start`:
-    set only one of them; needs enable_binlog_timestamp (DWS 9.1.0.200 and later)"""
+    """time from which to read, `yyyy-MM-dd hh:mm:ss` in UTC or with an offset; the same setting as the job's `start`,
+    so set only one of the two; requires enable_binlog_timestamp (DWS 9.1.0.200 and later)"""
     binlog_queue_size = no_meaning("rows pass through a pipe of fixed size", 0, "rows")
     """size of the reader's queue"""
     connection_size = no_meaning("Spark tasks read the binlog", 1)
@@ -121,20 +122,20 @@ class _Own:
     """binlog records per page, or maximum number of records per message of the stream"""
     binlog_heart_beat_interval_ms = vendor(values.whole(-1, values.DAY), "ms")
     """interval at which the progress row of an idle shard records the server time up to which all changes have been
-    read; -1: eight times per binlog.ttl"""
+    read; -1 means eight times per binlog.ttl"""
     binlog_ignore_delete = vendor(values.boolean)
     """ignore deletes (event type 2)"""
     binlog_ignore_before_update = vendor(values.boolean)
     """ignore the old rows of updates (event type 3)"""
     retry_count = vendor(values.whole(1, 1_000), default=3)
-    """number of attempts, including the first, before the long waits start after an error at the source; a success
+    """number of attempts, including the first one, after an error at the source before the long waits start; a success
     resets the count"""
     binlog_start_up_mode = vendor(values.choice(*START_MODES))
     """where a new job starts: `initial` (a copy, then the binlog), `earliest_offset`, or `timestamp` with `start_time`;
-    the same setting as the job's `start`: set only one of them"""
+    the same setting as the job's `start`, so set only one of the two"""
     start_time = vendor(values.start_time)
-    """time from which to read, `yyyy-MM-dd hh:mm:ss` in UTC or with an offset; the same setting as the job's `start`:
-    set only one of them"""
+    """time from which to read, `yyyy-MM-dd hh:mm:ss` in UTC or with an offset; the same setting as the job's `start`,
+    so set only one of the two"""
     start_lsn = vendor(values.start_lsn)
     """LSN after which to read, for all shards (`"10516"`) or by shard (`"shard_0=10516, shard_1=99"`); cannot be
     combined with `start_time` (Hologres allows both and uses the LSN)"""
@@ -143,8 +144,8 @@ class _Own:
     rejected"""
     read_by = Key(values.choice(*READ_BY))
     """how changes are read: `sql`, or `stream`, which is the binlog stream over PostgreSQL's replication protocol
-    (Hologres 2.1 and later, without a slot; the connector's `sdkMode` `jdbc`); the end of a range is queried by SQL in
-    both cases"""
+    (Hologres 2.1 and later, without a slot; the connector's `sdkMode` `jdbc`); the end of a range is queried with SQL
+    in both cases"""
     enable_compression = vendor(values.boolean)
     """compress the messages of the stream (LZ4; Hologres 3.2 and later); only with `read_by = "stream"`"""
     binlog_visibility_lag = Key(values.duration(0, values.DAY), unit="ms")
@@ -158,7 +159,7 @@ HOLOGRES: Section = {name: BINLOG[name] for name in _SHARED} | dict(OWN)
 
 
 def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) -> None:
-    """Set the job's start from `binlog_start_up_mode`, `start_time` and `start_lsn`, which specify the same setting."""
+    """Set the job's start from `binlog_start_up_mode`, `start_time` or `start_lsn`, which are the same setting."""
     named = [name for name in ("binlog_start_up_mode", "start_time", "start_lsn") if name in below]
     if not named:
         return
@@ -182,7 +183,7 @@ def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) ->
     if mode == "timestamp" and "start_time" not in read:
         raise reading.error(here, f'{dotted(here)} = "timestamp" needs start_time', "set start_time, or another mode")
     if mode is not None and place and not (mode == "timestamp" and "start_time" in read):
-        what = f'{dotted(here)} and binlog_start_up_mode = "{safe(mode, 20)}" name two start positions'
+        what = f'{dotted(here)} and binlog_start_up_mode = "{safe(mode, 20)}" specify two start positions'
         raise reading.error(here, what, "set only one of them")
     raw["start"] = place or {"initial": "initial"}.get(str(mode), "earliest")
     reading.overrides[(*path, "start")] = reading.origin(here)
@@ -232,10 +233,10 @@ class _Sync:
     """number of rows after which a step commits; a step at the end of the binlog never waits for more rows; set either
     this or sink_options.auto_flush_batch_size"""
     min_bytes_sync_commit = Key(_BYTES, unit="bytes", documented=SAME)
-    """bytes of events after which a range ends; the step ends, too, if it has enough rows"""
+    """bytes of events after which a range ends; the step also ends if it has enough rows"""
     max_bytes_sync_commit = Key(_BYTES, unit="bytes", documented=SAME)
-    """maximum bytes of events per step; a larger transaction is not split but becomes a separate step; the value must
-    be at least min_bytes_sync_commit"""
+    """maximum bytes of events per step; a larger transaction is not split but forms a separate step; must be at least
+    min_bytes_sync_commit"""
     stream_read_timeout = Key(values.duration(5_000, 3_600_000), unit="ms")
     """time without data after which the reader closes the binlog stream and reconnects; a healthy server sends a
     heartbeat every second"""

@@ -3,9 +3,9 @@
 Precedence: defaults < file < environment < command-line options. Variables and options are written into the raw tree
 with their origin. A variable has the form `SLOTKEEPER_<TABLE>__<NAME>__<KEY>` in upper case, with `-` in a name written
 as `_` and tables joined by two `_`: `SLOTKEEPER_SOURCES__DWS1__HOST`,
-`SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_STATE__DIR`. It can change or add a key of a
-source, sink or job in the file, but cannot add a source, sink or job, so that a misspelled variable is an error and
-does not create an incomplete job. Channels and Spark settings can be set only in the file.
+`SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_STATE__DIR`. A variable can change or add a key of
+a source, sink or job in the file, but cannot add a source, sink or job; thus a misspelled variable is an error and does
+not create an incomplete job. Channels and Spark settings can be set only in the file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WEAKER = (
     "binlog_ignore_update_before omits the old keys of updates: source and target are equal only if no primary key is "
     "ever changed"
 )
-"""The warning shown to users for a job with this weaker guarantee."""
+"""The warning for a job with this weaker guarantee."""
 
 
 def default_path(env: Mapping[str, str]) -> Path:
@@ -50,7 +50,7 @@ def default_path(env: Mapping[str, str]) -> Path:
 
 
 def default_state_dir(env: Mapping[str, str]) -> Path:
-    """Return the state folder that is used if the file sets none."""
+    """Return the state folder that is used if the file does not set one."""
     return _folder(env, "XDG_STATE_HOME", platformdirs.user_state_path)
 
 
@@ -66,12 +66,12 @@ def find(path: Path | None, env: Mapping[str, str]) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         raise NoConfig(f"configuration {safe(found)} does not exist", _START_HINT) from None
     except (OSError, ValueError):
-        pass  # it may exist: reading it reports the reason
+        pass  # the file may exist; reading it then reports the reason
     return found
 
 
 def load(path: Path | None, env: Mapping[str, str], options: Mapping[str, object] = _NO_OPTIONS) -> Loaded:
-    """Return the checked configuration with all jobs; raises ConfigError if any part of it is wrong."""
+    """Return the checked configuration with all jobs; raises ConfigError if any part is invalid."""
     return load_usable(path, env, options).whole()
 
 
@@ -80,7 +80,7 @@ def load_usable(
 ) -> Loaded:
     """Return the checked configuration; jobs with an error are in `refused`. Raises ConfigError for errors elsewhere.
 
-    `options` are command-line values by dotted path, None if not given; `text` replaces the content of the file. No
+    `options` are command-line values by dotted path (None means not given); `text` replaces the content of the file. No
     secret is resolved and no connection is opened.
     """
     file = find(path, env)
@@ -150,7 +150,7 @@ def _with_own_secrets(
 
 
 def _folder(env: Mapping[str, str], variable: str, fallback: Callable[..., Path]) -> Path:
-    """Return the XDG folder if the variable holds an absolute path (the standard ignores others), else the default."""
+    """Return the XDG folder if the variable is an absolute path, as the standard requires; otherwise the default."""
     base = env.get(variable, "")
     if base.startswith("/"):
         return Path(base, "slotkeeper")
@@ -207,7 +207,7 @@ def apply_environment(reading: Reading, env: Mapping[str, str]) -> None:
 
 
 def apply_options(reading: Reading, options: Mapping[str, object]) -> None:
-    """Write command-line options, given by dotted path, into the tree; None means that the option was not given."""
+    """Write command-line options, given by dotted path, into the tree; None means not given."""
     for name, value in options.items():
         if value is not None:
             _put(reading, tuple(name.split(".")), value, Origin(Layer.OPTION, safe(name, 120)))
@@ -241,7 +241,7 @@ def _variable_path(tree: Table, name: str, origin: Origin) -> model.Path:
 
 
 def _named(tree: Table, top: str, spelled: str, origin: Origin) -> str:
-    """Return the name in the file to which one part of a variable's name refers."""
+    """Return the name in the file to which a part of a variable's name refers."""
     entries = tree.get(top)
     names = (
         [name for name in entries if name.upper().replace("-", "_") == spelled.upper()]

@@ -1,4 +1,4 @@
-"""Protect the secrets of this process: mask all their written forms in its output, and write no core dump."""
+"""Protect the secrets of this process: mask all their written forms in its output, and disable core dumps."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SHORTEST = 8
 PLAIN = 12
 """Minimum length of a masked secret whose characters are all of one kind."""
 NEWEST = 4
-"""Number of secrets per reference that are masked: the current secret, the previous secret, which sessions and late
-responses of servers may still contain, and two more, because a rotation can be incomplete or rolled back."""
+"""Number of secrets per reference that are masked: the current secret; the previous secret, which may still occur in
+sessions and late server responses; and two more, because a rotation can be incomplete or rolled back."""
 _KINDS = ("[a-z]", "[A-Z]", "[0-9]", "[^a-zA-Z0-9]")
 _secrets: dict[object, dict[str, tuple[str, ...]]] = {}
-"""The newest secrets by reference, the newest last, each with its written forms."""
+"""The newest secrets of each reference, newest last, each with its written forms."""
 _lock = threading.Lock()
 
 
@@ -45,9 +45,9 @@ def maskable(secret: str) -> bool:
 
 
 def remember(secret: str, of: object = None) -> None:
-    """Register a secret of the reference `of`: this process then masks it, if possible, and writes no core dump.
+    """Register a secret of the reference `of`; this process then masks it, if possible, and writes no core dumps.
 
-    Only the newest secrets of each reference are kept. Secrets without a reference are never dropped.
+    Only the newest secrets of each reference are retained. Secrets without a reference are never dropped.
     """
     with _lock:
         newest = _secrets.setdefault(secret if of is None else of, {})
@@ -82,8 +82,8 @@ def mask_tracebacks() -> None:
 def _dump_no_core() -> None:
     """Disable core dumps, also of child processes, and exclude memory from dumps that are piped to a program.
 
-    Piped dumps ignore the size limit (core(5)). PR_SET_DUMPABLE is not used: it would make root the owner of
-    /proc/<pid>, including the markers by which Slotkeeper recognizes its own processes.
+    Piped dumps ignore the size limit (core(5)). PR_SET_DUMPABLE is not used, because it would make root the owner of
+    /proc/<pid>, including the markers with which Slotkeeper recognizes its own processes.
     """
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

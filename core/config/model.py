@@ -131,7 +131,7 @@ def _plain(kind: str, word: str) -> str:
         return word[1:-1]
     try:
         return str(json.loads(word, strict=False))
-    except ValueError:  # an escape sequence that exists only in TOML: the raw text suffices to find a line
+    except ValueError:  # the escape sequence exists only in TOML; the raw text suffices to find a line
         return word[1:-1]
 
 
@@ -170,7 +170,7 @@ class Setting:
     """One effective value as shown to users."""
 
     key: str
-    """Its dotted path."""
+    """The setting's dotted path."""
     value: str | int | bool | None
     """The value, masked if it is private."""
     origin: Origin
@@ -195,7 +195,7 @@ class SinkEntry:
     endpoint: Endpoint
     progress_schema: str = "public"
     store: str = ""
-    """The sink that stores its progress rows; empty if it stores them itself."""
+    """The sink that stores this sink's progress rows; empty if it stores them itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +216,9 @@ class Loaded:
     alerts: AlertOptions = field(default_factory=AlertOptions)
 
     def whole(self) -> Loaded:
-        """Return this configuration if every job can be used; else raise the error of the first job that cannot.
+        """Return this configuration if all jobs are usable; otherwise raise the error of the first unusable job.
 
-        For callers that need all jobs, because a slot without a usable job may belong to a job with an error.
+        Used where all jobs are needed, because a slot without a usable job may belong to a job with an error.
         """
         for error in self.refused.values():
             raise error

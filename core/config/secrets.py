@@ -1,4 +1,4 @@
-"""Resolve references to secrets in the process that needs the secrets; find jobs with unreadable password files."""
+"""Resolve references to secrets in the process that needs them; find jobs with unreadable password files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ each attempt runs the command again."""
 
 
 def resolve(ref: SecretRef) -> str:
-    """Return the secret of a reference, "" if there is none; raises SecretUnread, which names only the reference."""
+    """Return the secret of a reference, or "" if it has none; raises SecretUnread, which names only the reference."""
     if not ref.how:
         return ""
     readers = {"file": _from_file, "env": _from_env, "command": _from_command}
@@ -47,7 +47,7 @@ def resolve(ref: SecretRef) -> str:
 
 @dataclass(slots=True)
 class _Printed:
-    """The last output of a command, shared by all sessions of this process; times are monotonic seconds."""
+    """The last output of a command, shared by all sessions of this process; times are in monotonic seconds."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     plain: str = ""
@@ -89,7 +89,7 @@ class Reference:
 
     A file or a variable is read each time. A command runs at most once in `TTL` seconds, regardless of how many
     sessions log in at the same time, and runs again when its output is rejected for the first time. Several servers can
-    share a reference; `server` distinguishes them, because one server may still use the older password.
+    share a reference; `server` distinguishes them, because a server may still use the older password.
     """
 
     ref: SecretRef
@@ -157,7 +157,7 @@ def foreign(ref: SecretRef) -> Complaint | None:
         return None
     try:
         return ownership.check(Path(ref.ref), place(ref))
-    except (OSError, ValueError):  # the file does not exist: reported when it is needed
+    except (OSError, ValueError):  # a missing file is reported when it is needed
         return None
 
 

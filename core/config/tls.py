@@ -26,7 +26,7 @@ def settled(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str,
     """Return the `Endpoint` fields for the TLS keys of the table at `path`; raises ConfigError if keys conflict."""
     mode = given["sslmode"] or default_mode(given["host"])
     if not given["sslmode"]:
-        key = dotted((*path, "sslmode"))  # the default depends on the host: the effective mode is shown
+        key = dotted((*path, "sslmode"))  # the effective mode is shown, because the default depends on the host
         for place, setting in enumerate(reading.settings):
             if setting.key == key:
                 reading.settings[place] = Setting(key, mode, Origin(Layer.DEFAULT))
@@ -49,7 +49,7 @@ def settled(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str,
 
 
 def verified(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `Endpoint` fields for connections opened by Python, which default to the system's authorities."""
+    """Return the `Endpoint` fields for connections opened by Python; by default, they use the system's authorities."""
     mode, root = given["sslmode"], given["sslrootcert"]
     if root and mode not in VERIFYING:
         what = f'{dotted(path)}.sslrootcert has no effect with sslmode = "{mode}"'
@@ -58,7 +58,7 @@ def verified(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str
 
 
 def refuse_unwritten(reading: Reading, path: Path, job: JobSpec) -> None:
-    """Reject a PROD job if a server's default sslmode is not safe: a weaker mode must be set explicitly."""
+    """Reject a PROD job if a server's sslmode is not set and the default is not safe."""
     if job.environment.upper() != PROD:
         return
     for table, endpoint in (("sources", job.source), ("sinks", job.sink), ("sinks", job.store_at[0])):
@@ -93,9 +93,9 @@ def job_warnings(job: JobSpec) -> Iterator[str]:
 
 
 def _complaint(name: str, path: str) -> str:
-    """Return the problem with a TLS file, or the users who could change the authority's certificate; "" if none.
+    """Return the problem with a TLS file, or which users could change the authority's certificate; "" if none.
 
-    libpq rejects a key that other users can read, except a key owned by root that its group can read.
+    libpq rejects a key that other users can read, unless root owns the key and only its group can read it.
     """
     if not path:
         return ""

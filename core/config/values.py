@@ -121,7 +121,7 @@ def memory(low: int, high: int) -> Reader:
 
 
 def text(limit: int = 255) -> Reader:
-    """Return a reader of a non-empty single-line string without control characters, of at most `limit` characters."""
+    """Return a reader of a non-empty single-line string of at most `limit` characters without control characters."""
 
     def read(value: object) -> str:
         if not isinstance(value, str):
@@ -143,7 +143,7 @@ def choice(*allowed: str) -> Reader:
 
 
 def one_of(allowed: Collection[str]) -> Reader:
-    """Return a reader of one of `allowed`, whose content is checked at the time of reading."""
+    """Return a reader of one of `allowed`, a collection that can change until a value is read."""
 
     def read(value: object) -> str:
         spelled = " or ".join(f'"{word}"' for word in allowed)
@@ -175,7 +175,7 @@ def start_time(value: object) -> str:
 
 
 def start_lsn(value: object) -> str:
-    """Read the LSNs after which to read, formatted as in the job's `start`: one for all shards, or one per shard."""
+    """Read LSNs formatted as in the job's `start`, one for all shards or one per shard; reading starts after them."""
     written = str(value) if isinstance(value, int) and not isinstance(value, bool) else str(text()(value)).strip()
     if re.fullmatch(r"\d{1,19}", written):
         return f"{EVERY_DN}={written}"
@@ -188,14 +188,14 @@ def start_lsn(value: object) -> str:
 
 
 def only_true(value: object) -> bool:
-    """Read a boolean of which only true is supported."""
+    """Read a boolean that must be true."""
     if boolean(value):
         return True
     raise BadValue("must be true: records are applied according to their types, never appended as images")
 
 
 def host(value: object) -> str:
-    """Read a host name or address, or the folder of a Unix socket; never a URL, which could contain a password."""
+    """Read a host name or address, or the directory of a Unix socket; reject URLs, which could contain a password."""
     name = str(text()(value))
     if name.startswith("/"):
         return name
@@ -207,8 +207,8 @@ def host(value: object) -> str:
 def authority(value: object) -> str:
     """Read the path of a file with the authority's certificate.
 
-    libpq's value `system` is rejected: it selects the certificate store with which OpenSSL was built, and the OpenSSL
-    in psycopg2-binary was built with a folder that does not exist on any host.
+    libpq's value `system` is rejected: it selects the certificate store that was set when OpenSSL was built, and the
+    OpenSSL in psycopg2-binary was built with a folder that exists on no host.
     """
     written = str(text(4096)(value))
     if written == "system":
@@ -223,13 +223,13 @@ def slot(value: object) -> str:
     except BadValue:
         raise
     except ValueError:
-        raise BadValue("must be letters, digits, _ and $ only, at most 63, not starting with a digit") from None
+        raise BadValue("must contain only letters, digits, _ and $, at most 63, and not start with a digit") from None
 
 
 def section_name(value: str) -> str:
     """Check the name of a source, sink or job, which is used in session names, file names and environment variables."""
     if not _NAME.fullmatch(value) or len(value) > NAME_MAX:
-        raise BadValue(f"must be letters and digits, parts joined by one _ or -, at most {NAME_MAX} characters")
+        raise BadValue(f"must consist of letters and digits, parts joined by one _ or -, at most {NAME_MAX} characters")
     return value
 
 
@@ -310,7 +310,7 @@ def hosts(value: object) -> tuple[str, ...]:
 
 
 def row_filter(value: object) -> str:
-    """Read an SQL condition on the row's own columns; the result of other conditions could change for the same row."""
+    """Read an SQL condition on the row's own columns only; other conditions could change their result for a row."""
     from slotkeeper.core import row_filter as filters  # the parser's import takes half a second
 
     condition = str(text(4096)(value))

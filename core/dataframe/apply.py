@@ -1,4 +1,4 @@
-"""`apply_changes` for `foreachBatch`: a function with which a user program runs both steps of the streaming writer."""
+"""`apply_changes` for `foreachBatch`, with which a user program runs both steps of the streaming writer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Part:
 def apply_changes(
     df: DataFrame, batch: int, *, sink: str, table: str, key: str | Sequence[str] = (), query: str = "", **options: Any
 ) -> bool:
-    """Write a batch of changes (or plain rows) to a table once, in one transaction; return False if already written.
+    """Write a batch of changes or plain rows to a table once, in one transaction; return False if already written.
 
     For `foreachBatch`: `lambda df, batch: apply_changes(df, batch, config=..., sink="mart", table="dwd.orders")`. `key`
     names the key columns; by default, the reader's key columns are used. `query` is the id stored in the fence; in
@@ -70,7 +70,7 @@ def apply_changes(
 
 
 class _Run:
-    """One run of a query for one table: detects that this program has already written a batch in the same run.
+    """One run of a query for one table; detects whether this program has already written a batch in the same run.
 
     The fence cannot distinguish a second DataFrame of a batch from a repeated batch, so without this check the second
     DataFrame would be silently dropped. A query that is restarted in the same program has a new run id (Spark's job

@@ -1,7 +1,7 @@
-"""The columns that precede a table's own columns in a changelog DataFrame: added by the reader, used by writers. Pure.
+"""The columns that the reader adds before a table's own columns in a changelog DataFrame, and that writers use.
 
-Each row is one binlog event: an insert or a delete is one row, an update is two rows (B, then U). The column names have
-no leading underscore, because Spark's pandas state functions rename such columns.
+Each row is one binlog event: an insert or a delete is one row, and an update is two rows (B, then U). The column names
+have no leading underscore, because Spark's pandas state functions rename such columns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COLUMNS: tuple[tuple[str, str], ...] = (
 )
 """Name and Spark type of each changelog column, in order. These columns never contain NULL.
 
-POINT and SEQUENCE are the `Position.pair` of an event: they order the events of one key on one DN, but not across DNs.
+POINT and SEQUENCE are the `Position.pair` of an event; they order the events of a key on one DN, but not across DNs.
 The DWS binlog does not record the time of a change, so there is no column for it.
 """
 
@@ -48,7 +48,7 @@ key."""
 KINDS = (*WRITES, *ENDS)
 
 KEY_PLACE = "slotkeeper.key"
-"""Metadata of a key column: its position in the key, starting at 1.
+"""Metadata key whose value is a key column's position in the key, starting at 1.
 
 Spark preserves a column's metadata in select, filter and rename operations; a computed column has no metadata.
 """
@@ -73,7 +73,7 @@ def key_of(columns: Iterable[Named]) -> tuple[str, ...]:
 
 
 def own(columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns of a changelog without those added by Slotkeeper, in order.
+    """Return the columns of a changelog, in order, without the columns added by Slotkeeper.
 
     >>> own(["slotkeeper_change", "slotkeeper_dn", "slotkeeper_point", "slotkeeper_sequence", "id", "amount"])
     ('id', 'amount')
@@ -83,7 +83,7 @@ def own(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_changelog(columns: Iterable[str]) -> bool:
-    """Return whether the rows have the column with the kind of change."""
+    """Return whether the column with the kind of change is present."""
     return CHANGE in set(columns)
 
 

@@ -1,7 +1,7 @@
-"""The net effect of a changelog: for each key of a batch, one row with the table's state.
+"""The net effect of a changelog: one row with the table's state for each key of a batch.
 
 A filter on a changelog is not a filter on its table: `.where` drops an update after which a row no longer matches, so a
-consumer would keep the old row. `net` therefore applies the condition itself and turns such a row into a delete.
+consumer would retain the old row. `net` therefore applies the condition itself and turns such a row into a delete.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def net(
 
     `where` is a condition on a row after a change; a row for which it is false or NULL becomes a delete. `key` names
     the key columns; by default, the reader's key columns are used. In a delete, only the key columns are valid. All
-    rows of a key are sent to the same of the `partitions` (default: the number of parallel tasks). For batches and
-    streams; in a stream, each batch has its own net effect. Raises ConfigError if the rows are not a changelog, or if
-    key columns are missing.
+    rows of a key are sent to the same partition; `partitions` is the number of partitions (default: the number of
+    parallel tasks). The function works on batches and streams; in a stream, each batch has its own net effect. Raises
+    ConfigError if the rows are not a changelog, or if key columns are missing.
     """
     names = [field.name for field in changes.schema.fields]
     if missing := changelog.missing(names):
@@ -53,8 +53,8 @@ def net(
 def matching(changes: DataFrame, where: Column | str) -> DataFrame:
     """Return the changelog with every row that does not match a condition turned into a delete of its key.
 
-    This is the first step of `net`, without the reduction, and is sufficient if the result goes to the writer, which
-    reduces the rows itself. A NULL result of `where` counts as false.
+    This is the first step of `net`, without the reduction. It is sufficient if the result is passed to the writer,
+    which reduces the rows itself. A NULL result of `where` counts as false.
     """
     from pyspark.sql import functions as f
 
@@ -85,7 +85,7 @@ class Reduce:
     key: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the last row of each key, with kind `d` (delete) if the table has no row for the key after it."""
+        """Yield the last row of each key, with kind `d` (delete) if the table then has no row for the key."""
         left: pa.Table | None = None
         gathered: list[pa.RecordBatch] = []
         rows = 0
@@ -105,7 +105,7 @@ class Reduce:
             yield from left.set_column(place, left.schema.field(place), kinds).to_batches()
 
     def _last(self, before: pa.Table | None, batches: list[pa.RecordBatch]) -> pa.Table:
-        """Return the last row of each key from earlier and new rows; raises Refused if two rows share a position."""
+        """Return the last row of each key from earlier and new rows; raise Refused if two share a position."""
         table = pa.Table.from_batches(batches)
         if before is not None:
             table = pa.concat_tables([before, table])

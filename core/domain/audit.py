@@ -2,9 +2,9 @@
 
 An action that changes something writes two lines with the same `action_id`: the intent before the action, the outcome
 after it. Each line contains the hash of the line before it, so that a removed or changed line is detected. A hash is
-the SHA-256 of a line's bytes, which are canonical JSON (keys sorted, ASCII, no blanks). The first line of a new file
-contains the last hash of the previous file. A truncated line (after a crash or on a full disk) is not part of the
-chain: the next line refers to the last complete line.
+the SHA-256 of a line's bytes, which are canonical JSON (sorted keys, ASCII only, no whitespace). The first line of a
+new file contains the last hash of the previous file. A truncated line (after a crash or on a full disk) is not part of
+the chain: the next line refers to the last complete line.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The user as reported by the kernel, and the claims of the environment."""
+    """The user as reported by the kernel, and unverified claims from environment variables."""
 
     os_user: str
-    """The account of the uid; only a claim in lines of an earlier version, which have no uid."""
+    """The account name for the uid; only a claim in lines from an earlier version, because those contain no uid."""
     host: str
     """The host name."""
     pid: Positive
     """The process id."""
     sudo_user: str = ""
-    """Claimed: the user who called sudo, or empty."""
+    """The user who ran sudo, as claimed by the environment; empty if there is none."""
     origin: str = ""
-    """Claimed: the SSH client's address, or empty."""
+    """The SSH client's address, as claimed by the environment; empty if there is none."""
     uid: int | None = None
-    """The uid of the process; null: a line of an earlier version."""
+    """The uid of the process; null: the line is from an earlier version."""
     login_uid: int | None = None
     """The login uid that the kernel records (`/proc/PID/loginuid`, which neither sudo nor su changes); null: the kernel
-    recorded none."""
+    has not recorded it."""
     claimed: str = ""
-    """Claimed: a user name that differs from the account, or empty."""
+    """A user name that differs from the account, as claimed by the environment; empty if there is none."""
 
     @property
     def who(self) -> str:
@@ -84,7 +84,7 @@ class Actor:
         texts |= {name: found[name] for name in ("os_user", "host")}
         numbers = {name: found.get(name) for name in ("uid", "login_uid")}
         if set(found) - {"pid", *texts, *numbers} or not all(isinstance(one, str) for one in texts.values()):
-            raise TypeError("an actor is made of texts")
+            raise TypeError("an actor consists of strings")
         if type(found["pid"]) is not int or any(one is not None and type(one) is not int for one in numbers.values()):
             raise TypeError("a uid is a number")
         uid, login_uid = numbers["uid"], numbers["login_uid"]
@@ -144,21 +144,22 @@ class AuditLine:
         if moment.tzinfo is None or not isinstance(result, dict):
             raise TypeError("a time without an offset, or a result that is not an object")
         if not all(isinstance(one, str) for one in (*values.values(), *result, *result.values())):
-            raise TypeError("a line is made of texts")
+            raise TypeError("a line consists of strings")
         return cls(moment, Actor.parse(actor), phase=Phase(phase), result=result, **values)
 
 
 FIRST = "0" * 64
-"""The hash in the first line of all, which has no predecessor."""
+"""The predecessor hash in the very first line, which has no predecessor."""
 ACCEPT = "audit accept"
-"""The action of a line that records the lines without a hash before it; the key `SEAL` in its result is their hash."""
+"""The action in a line that accepts the preceding lines without a hash; its result contains their hash under the key
+`SEAL`."""
 SEAL = "lines"
 _BEFORE = "before"
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A line of a file; `number` starts at 1; `line` is None if parsing failed, `before` is None without a hash."""
+    """A line of a file; `number` starts at 1, `line` is None if parsing failed, and `before` is None without a hash."""
 
     file: str
     number: int
@@ -174,7 +175,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class CopiedHead:
-    """The hash of a line as stored at a sink, with a description of the line."""
+    """The hash of a line as stored in a sink, with a description of the line."""
 
     head: str
     at: datetime
@@ -185,8 +186,8 @@ class CopiedHead:
 class Chain:
     """The result of verifying the hash chain of the files.
 
-    `damaged` contains the locations of lines that cannot be parsed, `broken` one sentence per break in the chain.
-    `unlinked` contains the lines without a hash that no `audit accept` has recorded; `accepted` counts the lines
+    `damaged` contains the locations of lines that cannot be parsed, and `broken` contains one sentence per break in the
+    chain. `unlinked` contains the lines without a hash that no `audit accept` has recorded; `accepted` counts the lines
     without a hash that an `audit accept` has recorded.
     """
 
@@ -205,10 +206,10 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The comparison of a chain with the hashes stored at one sink.
+    """The comparison of a chain with the hashes stored in one sink.
 
     `missing` contains one sentence per missing line; `after` counts the lines after the newest line known to the sink.
-    `older` counts the hashes that were not compared because the files with their lines were dropped.
+    `older` counts the hashes that were not compared because the files that contained their lines have been deleted.
     """
 
     heads: int
@@ -218,7 +219,7 @@ class Compared:
 
 
 def linked(line: AuditLine, before: str) -> bytes:
-    """Return the bytes of a line as written to the file, without the line end."""
+    """Return the bytes of a line as written to the file, without the line ending."""
     values = line.as_json() | {_BEFORE: before}
     return json.dumps(values, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode("ascii")
 
@@ -234,17 +235,17 @@ def link_of(file: str, number: int, raw: bytes) -> Link:
         values = json.loads(raw)
         before = values.pop(_BEFORE, None)
         if before is not None and not isinstance(before, str):
-            raise TypeError("a hash is a text")
+            raise TypeError("a hash is a string")
         return Link(file, number, AuditLine.parse(values), before, digest(raw))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Link(file, number, None, None, digest(raw))
 
 
 def judge(links: Sequence[Link], rotated_out: bool = False) -> Chain:
-    """Check that each line follows the line before it; `rotated_out` is whether excess files were dropped.
+    """Verify that each line contains the hash of the line before it; `rotated_out`: old files have been deleted.
 
-    The version that wrote lines without a hash did not record a uid either. The hash of a line with a uid but without a
-    hash was therefore removed; a line with neither was written by that version, or both were removed.
+    The version that wrote lines without a hash did not record a uid either. If a line has a uid but no hash, its hash
+    was therefore removed; if it has neither, either that version wrote it or both were removed.
     """
     broken: list[str] = []
     last: Link | None = None
@@ -256,7 +257,7 @@ def judge(links: Sequence[Link], rotated_out: bool = False) -> Chain:
         if link.before is None:
             unlinked.append(link)
             if last is not None and last.before is not None:
-                broken.append(f"{link.place} has no hash of the line before it: Slotkeeper did not write it")
+                broken.append(f"{link.place} has no hash of the line before it: the line was not written by Slotkeeper")
             elif link.line.actor.uid is not None:
                 broken.append(f"{link.place} has no hash of the line before it: its hash was removed")
         elif fault := _fault(link, last, rotated_out):
@@ -285,7 +286,7 @@ def _fault(link: Link, last: Link | None, rotated_out: bool) -> str:
 
 
 def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
-    """Check that each line known to a sink exists here unchanged; older lines than the first one were rotated out."""
+    """Verify that each line whose hash a sink stores exists here unchanged; lines that were rotated out are skipped."""
     place = {link.digest: number for number, link in enumerate(chain.whole)}
     first = chain.whole[0].line if chain.whole else None
     found, older, missing, newest = 0, 0, list[str](), -1
@@ -297,7 +298,7 @@ def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
         newest = max(newest, place.get(one.head, -1))
         if one.head not in place:
             missing.append(f"{one.about} of {one.at:%Y-%m-%dT%H:%M:%SZ} is missing or was changed after it was written")
-    if older and newest < 0:  # after rotation, later lines remain, whose hashes are also at the sink
+    if older and newest < 0:  # after rotation, later lines remain, and the sink stores their hashes, too
         what = f"none of {older + found} copied lines exists: the files were replaced, or no copy was made recently"
         missing.append(what)
     return Compared(found, tuple(missing), len(place) - 1 - newest, older)

@@ -1,8 +1,8 @@
-"""Spark masters for a job's tasks (the three forms of `[jobs.X.spark] master`); detection of lost sessions. Pure.
+"""Spark masters for a job's tasks (the three forms of `[jobs.X.spark] master`), and lost sessions. Pure.
 
 Spark, "Spark Standalone Mode", High Availability: `spark.deploy.recoveryMode` is NONE unless set, and a master that
-restarts without recovery no longer knows its earlier applications. Its workers end the applications' executors, no new
-executors are assigned, and Spark reports nothing: the session is lost although its Java process is still running.
+restarts without recovery has no record of earlier applications. Its workers end the applications' executors, no new
+executors are assigned, and Spark reports no error: the session is lost although its Java process is still running.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from enum import Enum
 LEAST_MEMORY = 512
 """Minimum memory of a worker, in MiB: Spark rejects an executor with a heap below 450 MiB."""
 WORKERS_NEED = "psycopg2"
-"""The package that the Python of a cluster's workers must provide; Slotkeeper's own code is sent to them."""
+"""The package that must be installed for the Python interpreter of a cluster's workers, to which Slotkeeper sends its
+own code."""
 REST_PORT = 6_066
 """The default port for submissions to a standalone master: Spark, "Spark Standalone Mode", `spark.master.rest.port`."""
 REST_OFF = "set `spark.master.rest.enabled false` in conf/spark-defaults.conf on the master, and restart it"
@@ -35,10 +36,10 @@ class MasterKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """A Spark master; `capacity` is its configured number of task slots, None if this host or the cluster sets it.
+    """A Spark master; `capacity` is its configured number of task slots, None if the host or the cluster determines it.
 
-    A local cluster has `workers`, each with `memory` MiB; `places` are the (host, port) pairs of a standalone cluster's
-    masters, one of which is the leader.
+    `workers` is the number of workers of a local cluster, each with `memory` MiB; `places` are the (host, port) pairs
+    of a standalone cluster's masters, one of which is the leader.
     """
 
     text: str
@@ -50,7 +51,7 @@ class Master:
 
     @classmethod
     def parse(cls, text: str) -> Master:
-        """Parse a master; raises ValueError with a text that completes a sentence after the key's name.
+        """Parse a master; raises ValueError with a message that continues a sentence after the key's name.
 
         >>> Master.parse("local[4]").capacity, Master.parse("local-cluster[2,1,1024]").capacity
         (4, 2)
@@ -96,8 +97,8 @@ def _places(text: str) -> tuple[tuple[str, int], ...]:
 
 LOST_AFTER = 60.0
 """Seconds after which a session counts as lost; a start waits equally long for its first executor. A lost executor is
-replaced within seconds, and the Java process, for which the check takes a millisecond, responds within a few seconds
-even on an overloaded host."""
+replaced within seconds. Checking the Java process takes a millisecond, and even on an overloaded host the process
+responds within a few seconds."""
 NO_EXECUTOR = f"the Spark cluster has had no executor for {LOST_AFTER:.0f} s"
 
 
@@ -109,7 +110,7 @@ class SessionLife:
     empty: float = 0.0
 
     def after(self, seconds: float, executors: int | None) -> SessionLife:
-        """Return the state `seconds` later; `executors` is the number of registered executors, None without a response.
+        """Return the state `seconds` later; `executors` is the number of registered executors, None if unknown.
 
         >>> SessionLife(silent=9.0).after(2.0, 3), SessionLife(empty=9.0).after(2.0, 0)
         (SessionLife(silent=0.0, empty=0.0), SessionLife(silent=0.0, empty=11.0))

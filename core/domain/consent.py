@@ -1,7 +1,7 @@
 """The consent to a copy that replaces rows: the plan, the typed name, the user and the reason; valid for a day. Pure.
 
-A reset to a snapshot clears the progress rows; the copy of the next start then replaces the target's rows. The consent
-is therefore given for that copy, not for a start.
+A reset to a snapshot clears the progress rows; the copy made by the next start then replaces the target's rows. The
+consent is therefore given for that copy, not for a start.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ _NEXT, _PLAN = "next ", "plan "
 class Ordered:
     """The instruction for the next copy, stored in cleared progress rows in the column for the copy method.
 
-    `way` is how the copy treats the target's rows, "" for the job's setting. `plan` is the id of the reset that cleared
-    the rows; it is "" if they were cleared because the table changed, or by a reset of an earlier version.
+    `way` specifies how the copy treats the target's rows; "" means that the job's setting applies. `plan` is the id of
+    the reset that cleared the rows; it is "" if they were cleared because the table changed, or by a reset of an
+    earlier version.
 
     >>> Ordered.parse("plan 4f2c replace"), Ordered.parse("next merge").plan, Ordered("4f2c").text
     (Ordered(plan='4f2c', way='replace'), '', 'plan 4f2c')
@@ -36,14 +37,14 @@ class Ordered:
 
     @property
     def text(self) -> str | None:
-        """The text that is stored in the progress rows; None without an instruction."""
+        """The text that is stored in the progress rows; None if there is no instruction."""
         if self.plan:
             return f"{_PLAN}{self.plan} {self.way}".rstrip()
         return f"{_NEXT}{self.way}" if self.way else None
 
     @classmethod
     def parse(cls, text: str) -> Ordered:
-        """Parse the stored text; any other text, such as the method of a started copy, contains no instruction."""
+        """Parse the stored string; any other string, such as the method of a started copy, yields no instruction."""
         if text.startswith(_NEXT):
             return cls(way=text.removeprefix(_NEXT))
         if text.startswith(_PLAN):
@@ -53,7 +54,7 @@ class Ordered:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Ordered:
-        """Return the instruction in several rows; if the rows differ, one row cleared by a reset requires consent.
+        """Combine the instructions of several rows; if they differ, a single row cleared by a reset requires consent.
 
         >>> Ordered.of(["plan 4f2c replace", "None"]), Ordered.of(["None", "next merge"])
         (Ordered(plan='4f2c', way=''), Ordered(plan='', way=''))
@@ -64,7 +65,7 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """A copy that replaces rows, and the user who consented; `name` is "" before consent, `at` in seconds since 1970.
+    """A copy that replaces rows, and the user who consented; `name` is "" before consent, `at` is in Unix time.
 
     `replaces` describes the rows to be replaced. `alone`: the job has no other table, so it cannot start without
     consent.
@@ -117,13 +118,13 @@ class Consents(Protocol):
     """The consents for one job on this host."""
 
     def known(self) -> Iterable[Consent]:
-        """Return the consents that are given or requested."""
+        """Return the consents that have been given or requested."""
 
     def given(self, plan: str) -> bool:
         """Return whether the copy after the reset with this plan can replace rows now."""
 
     def keep(self, one: Consent) -> None:
-        """Store a consent that is given or requested."""
+        """Store a given or requested consent."""
 
     def drop(self, table: str, but: str = "") -> None:
         """Delete the consents for a table, except the consent for the plan `but`."""

@@ -1,10 +1,10 @@
-"""Elapsed time by a clock that users can set, and the end of a wait that makes no progress. Pure.
+"""Elapsed time on a clock that users can set, and detection of a wait without progress. Pure.
 
 docs/clocks.md describes the use of each clock: durations on which decisions depend are measured with a monotonic clock
-if one process measures both ends. Other durations are computed from times that another process wrote on the same host;
-they are unknown if the clock has been set back since. The wait for a start has no fixed time limit, because a start on
-a busy host may only need more time; the wait ends after ten minutes without progress. `slotkeeper.core.launch.view`
-takes the samples.
+if one process records both the start and the end. Other durations are computed from times that another process wrote on
+the same host; they are unknown if the clock has been set back since. The wait for a start has no fixed time limit,
+because a start on a busy host may simply need more time; the wait ends after ten minutes without progress.
+`slotkeeper.core.launch.view` takes the samples.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from typing import overload
 
 AHEAD_SECONDS = 5.0
-"""Maximum seconds by which a stored time can be in the future: the difference may be caused by the time needed to read
-it. A time further in the future was written before the clock was set back."""
+"""Maximum number of seconds by which a stored time can be in the future, because reading it takes time. A time further
+in the future was written before the clock was set back."""
 
 
 @overload
@@ -43,7 +43,7 @@ def is_older(at: datetime, now: datetime, seconds: float) -> bool:
 STALLED_SECONDS = 600.0
 """Seconds without progress after which the wait for a start ends."""
 CPU_STEP = 5.0
-"""CPU seconds that count as progress; an idle JVM uses less than this within the limit (0.8 % of a core)."""
+"""CPU seconds that count as progress; an idle JVM uses less than this in `STALLED_SECONDS` (0.8 % of a core)."""
 
 
 @dataclass(frozen=True, slots=True)

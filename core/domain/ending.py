@@ -1,4 +1,4 @@
-"""Rules for ending a session that blocks jobs: the sessions that can be ended, the required login, the errors. Pure.
+"""Rules for ending a session that blocks jobs: eligible sessions, required privileges, and errors. Pure.
 
 PostgreSQL, "Server Signaling Functions" (pg_terminate_backend): allowed to members of the session's role and to roles
 with the privileges of pg_signal_backend, except for sessions of superusers; a superuser can end any session. MySQL and
@@ -50,7 +50,7 @@ def moment(began: float) -> str:
 
 
 def moment_from(text: str) -> float:
-    """Parse a typed start time; raises ValueError for any other text.
+    """Parse a typed start time; raises ValueError for any other string.
 
     >>> moment_from("1970-01-01T00:01:30.500000Z")
     90.5
@@ -62,7 +62,7 @@ def moment_from(text: str) -> float:
 
 
 def refuse(found: InFront | None, pid: int, began: float | None, where: str) -> InFront:
-    """Return the session if this login can end it; else raise Refused with the users who can. `where` is the server."""
+    """Return the session if this login can end it; else raise Refused and name who can. `where` is the server."""
     if found is None:
         again = "`slotkeeper locks` shows the current blockers"
         raise Refused(f"pid {pid} does not block a job's session at {where}: {NOTHING}", again)

@@ -19,7 +19,7 @@ from slotkeeper.core.redaction import MASK
 class SecretRef:
     """A reference to a secret: `how` is "file", "env", "command" or "" (none); `ref` is its path, name or command.
 
-    `word` is the first part of its key, for example `password` in `password_file`.
+    `word` is the first part of its configuration key, for example `password` in `password_file`.
     """
 
     how: str = ""
@@ -95,13 +95,13 @@ class Login:
 
 
 class Secret(Protocol):
-    """A password that can be rotated while a job is running; it is read at each login and not kept."""
+    """A password that can be rotated while a job is running; it is read at each login and never stored."""
 
     def now(self) -> str:
         """Return the password from its reference, at most a few seconds old. Raises SecretUnread."""
 
     def refused(self, plain: str) -> None:
-        """Record a rejected password: `now` then reads the reference again, without a delay for the first rejection."""
+        """Record a rejected password: `now` then reads the reference again, immediately after the first rejection."""
 
     def taken(self, plain: str) -> None:
         """Record that a server accepted this password."""
@@ -110,7 +110,7 @@ class Secret(Protocol):
         """Return the password that a server last accepted in this process; "" if there is none."""
 
     def hidden_in(self, text: str) -> str:
-        """Return the text with this reference's newest passwords masked, even those too short to mask elsewhere."""
+        """Return the text with this reference's latest passwords masked, even those too short to mask elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Fixed:
         return self.plain
 
     def refused(self, plain: str) -> None:
-        """Do nothing: there will be no other password."""
+        """Do nothing: there is no other password."""
 
     def taken(self, plain: str) -> None:
         """Do nothing: the password does not change."""
@@ -147,9 +147,9 @@ def secret_of(password: Secret | str) -> Secret:
 MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 """The values of libpq's `sslmode`, weakest first."""
 INSISTING = frozenset(MODES[3:])
-"""The modes that never continue without TLS."""
+"""The modes that require TLS."""
 VERIFYING = frozenset(MODES[4:])
-"""The modes that verify the server's certificate, for which an authority's certificate is needed."""
+"""The modes that verify the server's certificate, which requires the certificate of its authority."""
 SAFEST = MODES[-1]
 _OPEN = "password hashes and rows can travel unencrypted"
 _LEFT_OPEN = {
@@ -202,7 +202,7 @@ def default_mode(host: str) -> str:
 
 
 def moved(endpoint: Endpoint, host: str, port: int) -> Endpoint:
-    """Return the endpoint with an address reported by its server; an sslmode that is safe only on this host is raised.
+    """Return the endpoint with an address reported by its server; an sslmode safe only on this host is made stricter.
 
     >>> moved(Endpoint("m", "localhost", 1, "d", "u"), "10.0.0.7", 8000).sslmode
     'require'
@@ -247,25 +247,25 @@ def line_finding(place: str, endpoint: Endpoint, line: Line) -> Finding:
 
 
 CURE = "connect to the server directly, or set the pooler to session mode (PgBouncer: pool_mode = session)"
-NOT_KEPT = "the address is that of a pooler in transaction or statement mode"
+NOT_KEPT = "the address belongs to a pooler in transaction or statement mode"
 REFUSALS = ("unsupported startup parameter", "unsupported options startup parameter", "statement pooling mode")
 """PgBouncer's messages for a login parameter that it does not pass on, and for a transaction in statement mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The observation of one transaction: its server process, and the value of the setting that contains the marker."""
+    """An observation in one transaction: the server process's pid, and the value of the setting with the marker."""
 
     pid: int
     mark: str
 
 
 def breach(first: Sequence[Seen], second: Sequence[Seen], mark: str) -> str:
-    """Return the reason why two connections do not each have a separate server session; "" if they do.
+    """Return the reason why two connections do not have separate server sessions; "" if they do.
 
     The first connection has set the marker `mark` in its first transaction; `mark` is empty if the server does not
-    allow that. If a marker was set, equal process numbers alone prove nothing, because each coordinator of a cluster
-    numbers its processes separately.
+    allow that. If a marker was set, equal pids do not prove a shared session, because each coordinator of a cluster
+    assigns pids separately.
 
     >>> breach([Seen(7, "0.5"), Seen(7, "0.5")], [Seen(9, "0"), Seen(9, "0")], "0.5")
     ''

@@ -1,4 +1,4 @@
-"""A fault, which is a current problem: the responsible party, cause, start, severity and impact. Pure.
+"""A fault (a current problem): its responsible party, cause, start, severity and impact. Pure.
 
 Every screen, command, exit code and alert uses these faults, and no other code assesses a job's condition. With an
 `Ack`, a user acknowledges a fault or silences it until a given time.
@@ -16,7 +16,7 @@ from slotkeeper.core.domain.field import TextOrNull
 
 
 class Severity(Enum):
-    """The severity of a fault; unknown means that an assessment is not possible, and never counts as healthy."""
+    """The severity of a fault; unknown means that no assessment is possible, and is never treated as healthy."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -49,7 +49,7 @@ class Urgency(IntEnum):
     DELAYS = 1
     """Rows are applied late, or information about them is late."""
     THREATENS = 2
-    """There is no effect on rows yet."""
+    """Rows are not affected yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,11 @@ class Rule:
     """A kind of fault."""
 
     code: str
-    """SK- and four digits, never reused for another kind; a server's rejection has a more specific code."""
+    """SK- followed by four digits, never reused for another kind; rejections by a server have more specific codes."""
     urgency: Urgency
     root: int
-    """Order of causes within one urgency: a kind with a lower number can cause a kind with a higher number."""
+    """Rank within one urgency: a fault of a kind with a lower number can cause a fault of a kind with a higher
+    number."""
 
 
 RULES = {
@@ -109,7 +110,7 @@ RULES = {
 _COUNTED = ("rows_quarantined",)
 """Rules that count rows: an acknowledgement applies only to the acknowledged number of rows."""
 FEW = 40
-"""Maximum length of an effect that is shown next to its cause on 80 columns."""
+"""Maximum length of an effect that is shown next to its cause in a terminal with 80 columns."""
 _ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN)
 
 
@@ -118,13 +119,13 @@ class Fault:
     """A current problem."""
 
     rule: str
-    """A key of a fixed list (`slotkeeper docs alerts`)."""
+    """The rule's key, from a fixed list (`slotkeeper docs alerts`)."""
     party: Party
     """The party that causes it."""
     name: str
     """The party's name ("sink mart", "dn_2")."""
     severity: Severity
-    """Its severity; unknown: an assessment is not possible."""
+    """Its severity; unknown: no assessment is possible."""
     cause: str
     """The problem, with the server's error message if there is one."""
     effect: str = ""
@@ -136,7 +137,7 @@ class Fault:
     job: TextOrNull = ""
     """The job's name; null: the fault concerns this host or a whole source."""
     table: TextOrNull = ""
-    """The schema.table at the source; null: the fault does not concern a table."""
+    """The source table, as schema.table; null: the fault does not concern a table."""
     thing: TextOrNull = ""
     """A DN, a slot or another object that distinguishes faults of one rule and job; null: none."""
     value: TextOrNull = ""
@@ -146,7 +147,7 @@ class Fault:
     source: TextOrNull = ""
     """The source of a slot that no configured job reads; null: the fault does not concern such a slot."""
     code: str = ""
-    """SK- and four digits, as in `slotkeeper docs messages` and the runbook."""
+    """SK- followed by four digits, as in `slotkeeper docs messages` and the runbook."""
 
     @property
     def key(self) -> str:
@@ -204,7 +205,7 @@ def coded(fault: Fault) -> Fault:
 
 
 def ranked(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Sort by severity, the worst first.
+    """Sort faults by severity, worst first.
 
     Within a severity, faults that block a job precede faults that delay it, causes precede their consequences, and
     newer faults precede older faults, which users already know.

@@ -1,4 +1,4 @@
-"""Results of checks of servers and tables: findings of `doctor`, and objections with the resolving statement."""
+"""Results of server and table checks: findings of `doctor`, and objections with the statements that resolve them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import Enum
 from slotkeeper.core.errors import Refused
 
 CLOCK_SECONDS = 2.0
-"""Seconds of clock difference above which ages computed from the clocks of two hosts are misleading."""
+"""Difference in seconds between two hosts' clocks above which ages computed from both clocks are misleading."""
 
 
 class Level(Enum):
@@ -36,7 +36,7 @@ class Finding:
 
 
 def clock_apart(clock: float, before: float, after: float) -> float:
-    """Return the minimum seconds by which a server's clock is ahead of this host's clock (negative: behind).
+    """Return the minimum number of seconds by which a server's clock is ahead of this host's (negative: behind).
 
     The arguments are in seconds since 1970; `before` and `after` are this host's times around the query. A difference
     of up to half of the query's duration counts as 0, because it cannot be measured.
@@ -49,7 +49,7 @@ def clock_apart(clock: float, before: float, after: float) -> float:
 
 
 def clock_finding(place: str, clock: float, before: float, after: float) -> Finding:
-    """Return the finding for a server's clock compared with this host's clock at the middle of the query."""
+    """Return the finding for a server's clock compared with this host's clock halfway through the query."""
     offset, doubt = clock - (before + after) / 2, (after - before) / 2
     text = f"clock {offset:+.3f} s from this host's (+/- {doubt:.3f} s)"
     return Finding(place, Level.WARN if abs(offset) > CLOCK_SECONDS + doubt else Level.OK, text)
@@ -64,12 +64,12 @@ class Objection:
 
     @property
     def text(self) -> str:
-        """The sentence and the statement on one line."""
+        """The problem and its resolution on one line."""
         return f"{self.what}; fix: {self.cure}"
 
 
 INHERITED = "has child tables, whose rows are read as its own and can have the same keys"
-"""The objection to an unpartitioned table with child tables, at the source or at the sink."""
+"""The objection to an unpartitioned table with child tables, in the source or in the sink."""
 
 
 def refuse(found: Sequence[Objection], where: str) -> None:

@@ -46,7 +46,7 @@ class HostSample:
     write: float | None = None
     """Seconds that the job's steps spent writing to its sink."""
     register: float | None = None
-    """Seconds that the job's steps spent registering."""
+    """Seconds that the job's steps spent registering positions."""
 
 
 _COUNTERS = (
@@ -57,7 +57,7 @@ _COUNTERS = (
 
 @dataclass(frozen=True, slots=True)
 class HostShare:
-    """The increase of the counters per second in a window."""
+    """The per-second increase of the counters within a window."""
 
     seconds: float
     """The length of the window, seconds."""
@@ -72,7 +72,7 @@ class HostShare:
     driver_cpu: float | None = None
     """CPUs used by the driver's process."""
     java_cpu: float | None = None
-    """CPUs used by its Java process; null: none, or unknown."""
+    """CPUs used by its Java process; null: there is no such process, or the value is unknown."""
     ran: float | None = None
     """CPUs used by all threads of the job."""
     waited: float | None = None
@@ -82,7 +82,7 @@ class HostShare:
     write: float | None = None
     """Average number of steps that were writing to the sink."""
     register: float | None = None
-    """Average number of steps that were registering."""
+    """Average number of steps that were registering positions."""
 
     @property
     def got(self) -> float | None:
@@ -109,17 +109,17 @@ class HostReport:
     available: int | None = None
     """Memory that is available to programs, bytes (MemAvailable)."""
     free: int | None = None
-    """Free space of the state folder's disk, bytes."""
+    """Free space on the disk that holds the state folder, bytes."""
     driver_memory: int | None = None
     """Resident memory of the driver's process, bytes."""
     java_memory: int | None = None
-    """Resident memory of its Java process, bytes; null: none, or unknown."""
+    """Resident memory of its Java process, bytes; null: there is no such process, or the value is unknown."""
     oom_kills: int | None = None
     """Number of processes of the driver's control group that the kernel has killed because memory ran out."""
     oom_kills_new: int | None = None
     """Number of these processes that were killed since the driver started."""
     sink_here: bool | None = None
-    """Whether the sink runs on this host, and so is affected by the same shortages."""
+    """Whether the sink runs on this host and is therefore affected by the same shortages."""
     short: HostShare | None = None
     """The last 10 s; null: fewer than two samples."""
     long: HostShare | None = None
@@ -130,11 +130,11 @@ class HostReport:
 
 
 def over(samples: Sequence[HostSample], seconds: float) -> HostShare | None:
-    """Return the shares over the last `seconds`; the oldest sample is first. None with fewer than two samples.
+    """Return the shares over the last `seconds`; None with fewer than two samples. The oldest sample is first.
 
-    The window starts with the newest sample that is old enough, else with the oldest; for a counter that this sample
-    lacks, with the first sample that contains it. A counter that decreased belongs to a different process, so its share
-    is unknown.
+    The window starts with the newest sample that is old enough, or else with the oldest sample. If that sample lacks a
+    counter, the counter's window starts with the first sample that contains it. A counter that decreased belongs to a
+    different process, so its share is unknown.
     """
     if len(samples) < 2:
         return None

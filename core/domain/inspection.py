@@ -27,7 +27,7 @@ class ChangeRow:
 
     @property
     def key(self) -> str:
-        """An identifier that is unique among all rows of the DN; a position is not, because rows can share it."""
+        """An identifier that is unique among all rows of the DN; several rows can share a position."""
         first, second = self.position.pair
         return f"{first}/{second}"
 
@@ -42,7 +42,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """At most `most` rows after a position (None: from the first row) and up to another; `late` checks a time limit."""
+    """At most `most` rows after a position (None: from the first row) up to another one; `late` checks a time limit."""
 
     after: Position | None
     up_to: Position | None
@@ -84,9 +84,9 @@ class Ask:
 class Page:
     """The rows of one DN, in the order of the stream.
 
-    `begun` is the position after which rows were requested (None: the newest rows), `searched` the position up to which
-    all rows were searched, `on` the position at which the next peek continues. `whole` is whether the range was
-    searched to its end; `notes` describe deviations from the request.
+    `begun` is the position after which rows were requested (None: the newest rows), `searched` is the position up to
+    which all rows were searched, and `on` is the position at which the next peek continues. `whole` is whether the
+    range was searched to its end; `notes` describe deviations from the request.
     """
 
     source: str
@@ -105,7 +105,7 @@ class Page:
 
 
 class Reader(Enum):
-    """Whether Slotkeeper's binlog reader works correctly with a server that gives an answer."""
+    """Whether Slotkeeper's binlog reader works correctly with a server that gives a certain answer."""
 
     RIGHT = "right"
     WRONG = "WRONG"
@@ -114,7 +114,7 @@ class Reader(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question of a probe: `asks` is its text, `rule` why the reader works with any answer, or which one it needs.
+    """A question of a probe: `asks` is its text; `rule` states why any answer is fine, or which one the reader needs.
 
     `documented` is the answer according to the vendor's documentation (text or example); "" if there is none.
     """
@@ -128,7 +128,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFinding:
-    """A result: `answer` is None if unknown; `because` is the reason why it is unknown or the reader does not work."""
+    """A result: `answer` is None if unknown; `because` states why it is unknown or why the reader does not work."""
 
     answer: str | None
     right: bool = True
@@ -172,7 +172,7 @@ class Left:
     table: str
     """Its name."""
     why: str
-    """The reason why it exists."""
+    """The reason why the table exists."""
     cure: str
     """The statement that drops it."""
 
@@ -217,7 +217,7 @@ class Report:
 
     @property
     def wrong(self) -> list[Answer]:
-        """The answers with which the binlog reader does not work correctly."""
+        """The answers for which the binlog reader does not work correctly."""
         return [one for one in self.answers if one.finding.reader is Reader.WRONG]
 
     @property

@@ -1,8 +1,8 @@
 """The states of a job and of its tables, and their transitions; see the diagrams in `docs/states.md`. Pure.
 
 The driver and its supervisor bring the job to the desired state, which a user sets. A transient error does not change
-the state: the reason is then "retrying n, next in s". A table that stops on its own has its own state; the job is
-RUNNING as long as one of its tables is RUNNING.
+the state; it is reported as the reason "retrying n, next in s". A table can stop independently of its job and has its
+own state; the job is RUNNING as long as one of its tables is RUNNING.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ class JobState(Enum):
     FINISHED = "FINISHED"
     CANCELLED = "CANCELLED"
     AWAITS_COPY = "AWAITS COPY"
-    """A reset has cleared its progress rows: the next start copies, and needs consent if the copy replaces rows."""
+    """A reset has cleared its progress rows: the next start makes a copy, and requires consent if the copy replaces
+    rows."""
     DEAD = "DEAD"
-    """Observed, never stored: the job should have a driver, but neither a driver nor a supervisor is running."""
+    """Observed, never stored: the job should be running, but neither a driver nor a supervisor is running."""
 
     @property
     def has_process(self) -> bool:
@@ -43,7 +44,7 @@ class JobState(Enum):
 
     @property
     def is_open(self) -> bool:
-        """Whether the end of the job's newest run is not recorded; its processes may have exited nevertheless."""
+        """Whether the job's newest run has no recorded end; its processes may nevertheless have exited."""
         return self in WITH_PROCESS or self is JobState.DEAD
 
 
@@ -142,7 +143,7 @@ _WHY: dict[JobEvent, str] = {
     JobEvent.COPY_BEGAN: "a copy starts only with its job",
     JobEvent.COPY_DONE: "no copy is under way",
     JobEvent.CAUGHT_UP: "its copy is not complete, or it does not stream",
-    JobEvent.PAUSED: "it has no process; pausing needs a running job",
+    JobEvent.PAUSED: "it has no process; pausing requires a running job",
     JobEvent.RESUMED: "it has no process; `slotkeeper jobs start` starts it",
     JobEvent.CRASHED: "it has no driver that could crash",
     JobEvent.STOPPED: "it has no process to stop",
@@ -171,7 +172,7 @@ def transition(state: JobState, event: JobEvent) -> JobState:
 
 @dataclass(frozen=True, slots=True)
 class TableWanted:
-    """The desired state of one table; `turn` increases with each requested start, so that two requests differ."""
+    """The desired state of one table; `turn` increases with each requested start, to tell requests apart."""
 
     wanted: WantedState = WantedState.RUN
     turn: int = 0
@@ -186,9 +187,9 @@ class TableReport:
     """The report on one table of a job with several tables."""
 
     source_table: str
-    """The schema.table at the source."""
+    """The source table, as schema.table."""
     target: str
-    """The schema.table at the sink."""
+    """The target table, as schema.table."""
     state: Annotated[str, JobState]
     """Its state (`slotkeeper docs states`)."""
     reason: str = ""
@@ -202,13 +203,13 @@ class TableReport:
 
     @property
     def rests(self) -> bool:
-        """Whether the table has stopped and only a user can start it."""
+        """Whether the table has stopped and only a user can start it again."""
         return self.state in RESTING
 
 
 RESTING = (JobState.FAILED.value, JobState.AWAITS_COPY.value, JobState.STOPPED.value)
 _AMISS = (JobState.FAILED, JobState.AWAITS_COPY, JobState.STOPPED, JobState.PAUSED)
-"""States of a table that has stopped on its own, the worst first."""
+"""States of a table that has stopped independently of its job, the worst first."""
 
 
 def amiss(tables: Iterable[TableReport]) -> list[TableReport]:
@@ -253,7 +254,7 @@ def to_do(job: str, table: TableReport) -> str:
 
 
 def started_alone(text: str, job: str, source_table: str) -> str:
-    """Return `text` with commands that start a job replaced by commands that start one of its tables.
+    """Return `text` with each command that starts the job replaced by the command that starts only one of its tables.
 
     >>> started_alone("slotkeeper jobs start orders", "orders", "ods.a")
     'slotkeeper jobs start orders --table ods.a'

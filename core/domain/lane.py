@@ -30,7 +30,7 @@ class Activity(Enum):
     REGISTERING = "registering"
     WAITING = "waiting"
     STOPPED = "stopped"
-    """The lane's table has stopped on its own."""
+    """The lane's table has stopped independently of its job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,17 @@ NOTHING_SPENT = Spent()
 class Lane:
     """The state of one lane; times are monotonic seconds.
 
-    `checked` is the newest latest position up to which no row was found; `since` is when the lane became due;
+    `checked` is the last reported position up to which no row was found; `since` is when the lane became due;
     `ready_at` is the earliest time of a retry; `not_before` is the time from which no earlier call for the lane can
-    still be in progress, which also applies to requested retries; `changes` and `repeats` are the values of its
-    progress row, as last read; `alone` is set after a failure or an overrun; `task` is the number of its current task;
+    still be in progress (requested retries also wait for it); `changes` and `repeats` are the values of its progress
+    row, as last read; `alone` is set after a failure or an overrun; `task` is the number of its current task;
     `cancelled` counts its own cancelled tasks, minus one for each task that ended within the regular time (if above 0,
     one of its steps takes longer than that); `has_more` is set if rows were still arriving when its last task reached
-    its deadline; `polled_at` is when the source last reported `latest`; `poll_by` is the latest time for the table's
-    next round; `side` is the side that caused `error`, and `code` the SQLSTATE of the error, if any; `silent_since` is
-    when its DN stopped responding during a task or a registration, `silent` the reason; `spent` contains the seconds of
-    its work; `waited` is the longest time from becoming due to the first step of a task; `state` is the state of the
-    lane's channel; `label` is the lane's name in a job with several channels.
+    its deadline; `polled_at` is when the source last reported `latest`; `poll_by` is the latest time at which the table
+    is polled next; `side` is the side that caused `error`, and `code` the SQLSTATE of the error, if any; `silent_since`
+    is when its DN stopped responding during a task or a registration, and `silent` is the reason; `spent` contains the
+    seconds of its work; `waited` is the longest time from becoming due to the first step of a task; `state` is the
+    state of the lane's channel; `label` is the lane's name in a job with several channels.
     """
 
     key: LaneKey
@@ -107,12 +107,12 @@ class Lane:
 
     @property
     def unregistered(self) -> bool:
-        """Whether the lane's position has not been confirmed at the source yet."""
+        """Whether the lane's position still has to be confirmed in the source."""
         return self.registered.at(self.position) != self.registered
 
     @property
     def nothing_waits(self) -> bool:
-        """Whether there is no row between the lane's position and the source's newest reported position."""
+        """Whether all rows up to the source's newest reported position have been applied."""
         return self.latest is not None and self.checked is not None and self.checked >= self.latest
 
     @property
@@ -122,7 +122,7 @@ class Lane:
 
     @property
     def answered(self) -> Lane:
-        """The lane with its errors cleared, for use when its DN has responded or one of its steps has succeeded."""
+        """The lane with its errors cleared, because its DN has responded or one of its steps has succeeded."""
         return replace(self, history=NO_HISTORY, error="", side="", code="", silent_since=None, silent="")
 
     @property
@@ -145,11 +145,11 @@ class Assignment:
 
     @property
     def group(self) -> str:
-        """The name of the group by which the task can be cancelled."""
+        """The name of the task group, which is used to cancel the task."""
         return f"task-{self.number}"
 
     def session(self, prefix: str) -> str:
-        """Return the name of the task's sessions at the store; "" without a prefix.
+        """Return the name of the task's sessions in the store; "" if there is no prefix.
 
         >>> Assignment(31, ("dn_1",), 3.0, False).session("slotkeeper/orders/7.3f9a2c.")
         'slotkeeper/orders/7.3f9a2c.1f'
@@ -178,8 +178,8 @@ limit."""
 def times(cancelled: int) -> int:
     """Return the factor for a task's time limit after a number of cancelled tasks.
 
-    Without the factor, a step that takes longer than its limit would be cancelled again and again. It cannot be
-    distinguished from a step that hangs, but each attempt gets about twice as much time.
+    Without the factor, a step that takes longer than its limit would be cancelled again and again. Such a step cannot
+    be distinguished from a step that hangs, but each attempt gets about twice as much time.
 
     >>> [times(cancelled) for cancelled in (0, 1, 3, 99)]
     [1, 2, 8, 64]
@@ -188,7 +188,7 @@ def times(cancelled: int) -> int:
 
 
 FEWEST = 16
-"""Number of lanes that a task can always get, even if its share is smaller, as if no other task could run."""
+"""Number of lanes up to which a task is filled even if its share is smaller, as if it were the only task."""
 
 
 def assign(
@@ -203,9 +203,8 @@ def assign(
     """Assign due lanes to as many tasks as can start, starting with the lane that has waited longest.
 
     The number of tasks does not exceed the capacity. A lane that failed or overran gets a separate task, and such tasks
-    leave at least one slot of the capacity to other lanes. An overrun task counts until it has ended. A task gets at
-    most its share of the lanes and at most `most` lanes, because lanes that it cannot process in time would miss the
-    next task.
+    leave at least one task slot to other lanes. An overrun task counts until it has ended. A task gets at most its
+    share of the lanes and at most `most` lanes, because lanes that it cannot process in time would miss the next task.
     """
     waiting = sorted((lane for lane in lanes if lane.activity is Activity.DUE), key=lambda lane: lane.since)
     busy = list(running)
@@ -297,7 +296,7 @@ class Curve:
         return max(0.0, now - self._times[place] - grown * (self._times[place + 1] - self._times[place]))
 
     def at_least(self, point: int, now: float) -> float:
-        """Return the lag, or the time since the first status if all were after `point`; 0 if there is no status.
+        """Return the lag, or the time since the first status if all positions are after `point`; 0 without a status.
 
         >>> curve = Curve()
         >>> for at, latest in ((0.0, 100), (5.0, 140)): curve.see(at, latest)
@@ -323,7 +322,8 @@ class Curve:
 
 
 MARGIN = 60.0
-"""Safety margin before the TTL, in seconds, at most a tenth of the TTL: a change is read some time after the check."""
+"""Safety margin before the TTL, in seconds, at most a tenth of the TTL, because a change is read some time after the
+check."""
 
 
 class RecordTtls:
@@ -331,10 +331,10 @@ class RecordTtls:
 
     DWS: with enable_binlog_timestamp, a record is deleted when it is older than binlog_ttl, and the slot's points do
     not show the deletion. A lane that has applied everything up to P can have missed a record only if the source's
-    latest position passed P longer than binlog_ttl ago.
+    latest position passed P more than binlog_ttl ago.
 
-    `ttls` contains seconds by source table. `curves`, by lane, exist longer than this object, because a resumed job
-    continues with them.
+    `ttls` maps source tables to seconds. `curves` maps lanes to their histories; they are retained after this object is
+    discarded, because a resumed job continues with them.
     """
 
     def __init__(self, ttls: Mapping[str, int], curves: dict[str, Curve]) -> None:

@@ -1,11 +1,11 @@
-"""Lock waits of a job's sessions at the sink: holders, waiters, completeness of session lists, descriptions. Pure.
+"""Lock waits of a job's sessions in the sink: holders, waiters, completeness of session lists, descriptions. Pure.
 
 PostgreSQL, "pg_stat_activity": a login that is not a member of pg_read_all_stats sees the user and application name of
 another login's session, and NULL or '<insufficient privilege>' in the other columns; such a value is None here. DWS,
 PG_STAT_ACTIVITY: an ordinary login sees only its own sessions, and PG_LOCKS shows the locks of one coordinator (CN). A
-list counts as complete only if that is proven. No view contains the time at which a lock was granted, so descriptions
-contain the start of the session instead. Times of a wait are in seconds since 1970 by this host's clock, computed from
-ages by the server's clock.
+list is considered complete only if its completeness is proven. No view contains the time at which a lock was granted,
+so descriptions contain the start of the session instead. Times of a wait are in seconds since 1970 by this host's
+clock, computed from ages that the server measured.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class LockOwner:
 
     @property
     def job(self) -> str:
-        """The job in the session's name; "" if the session's name contains no job."""
+        """The job named in the session's name; "" if there is none."""
         return job_named(self.application or "")
 
     @property
@@ -140,8 +140,8 @@ def explain_lease(place: str, owners: Sequence[LockOwner], by_rows: str) -> str:
     """Describe the holder of a lease; `place` names the slot, `by_rows` is the last run according to the progress rows.
 
     >>> explain_lease("ods.orders slot s", [LockOwner(7, "eve", "psql", None, None, None)], "")
-    'the lease of ods.orders slot s is held by a session of no job: session psql, user eve, pid 7, connected since \
-hidden, last statement hidden'
+    'the lease of ods.orders slot s is held by a session that belongs to no job: session psql, user eve, pid 7, \
+connected since hidden, last statement hidden'
     """
     what = f"the lease of {place} is held by "
     last = f"; according to the progress rows, the last run was {by_rows}" if by_rows else ""
@@ -149,24 +149,24 @@ hidden, last statement hidden'
         return f"{what}{UNSEEN}{last}"
     more = f" and {len(owners) - 1} more" if len(owners) > 1 else ""
     if is_stranger(owners):
-        return f"{what}a session of no job: {owners[0].text}{more}{last}"
+        return f"{what}a session that belongs to no job: {owners[0].text}{more}{last}"
     return f"{what}{by_rows or f'job {safe(owners[0].job, _SHORT)}'} ({owners[0].text}){more}"
 
 
 def explain_writer(owner: LockOwner, other_schema: bool) -> str:
-    """Describe the session that holds a target's lock; `other_schema`: its job is not in these progress rows."""
+    """Describe the session that holds a target's lock; `other_schema`: these progress rows do not list its job."""
     if not owner.job:
         return f"no job: its lock is held by {owner.text}"
     return f"job {safe(owner.job, _SHORT)}{' of another progress schema' if other_schema else ''} ({owner.text})"
 
 
 def is_stranger(owners: Sequence[LockOwner]) -> bool:
-    """Return whether a lock is held, and none of its holders has a job's session name or a job's locks."""
+    """Return whether none of a lock's holders has a job's session name or a job's locks."""
     return not any(one.rows or one.job for one in owners)
 
 
 def lease_cure(owners: Sequence[LockOwner], job: str, passed_by: str = "") -> str:
-    """Return the action for a job that waits for a lease; `passed_by` is how commands other than start take it over."""
+    """Return the action for a job that waits for a lease; `passed_by` is the command to take it over, if not start."""
     passes = passed_by or f"`slotkeeper jobs start {safe(job, _SHORT)} --take-over`"
     if any(one.rows for one in owners):
         return f"stop that job, or {passes}, which ends the sessions of the same job and login"
@@ -176,7 +176,7 @@ def lease_cure(owners: Sequence[LockOwner], job: str, passed_by: str = "") -> st
 
 
 def target_cure(owners: Sequence[LockOwner]) -> str:
-    """Return the action for a wait for a target's lock, which no option bypasses: no fence protects the target."""
+    """Return the action for a wait for a target's lock; no option bypasses it because no fence protects the target."""
     if not is_stranger(owners):
         return "choose another target, or stop that job: a target can have only one job"
     return f"{end_it(owners)}; --take-over does not bypass this lock: no fence protects the target"
@@ -191,7 +191,7 @@ def end_it(owners: Sequence[LockOwner]) -> str:
 
 
 def ending(pid: int, began: float | None) -> str:
-    """Return the statement that ends a session, but no later session with the same pid if it is run hours later.
+    """Return the statement that ends a session; even hours later, it does not end a newer session with the same pid.
 
     >>> ending(7, 90.5), ending(7, None)
     ("SELECT pg_terminate_backend(7) FROM pg_stat_activity WHERE pid = 7 AND backend_start < '1970-01-01 00:01:31Z'", \
@@ -205,12 +205,12 @@ def ending(pid: int, began: float | None) -> str:
 
 
 AGES_DIFFER = 1.0
-"""Maximum difference in seconds between two measurements of the same time."""
+"""Maximum difference in seconds between two measurements of the same point in time."""
 SHORTENED = re.compile(r".{10}-[0-9a-f]{8}")
 """Matches the shortened form of a job name longer than 19 characters (`slotkeeper.core.wiring.worker.session_name`)."""
 _NAMED = re.compile(rf"{PREFIX}([A-Za-z][A-Za-z0-9_-]{{0,39}})/.*", re.DOTALL)
 """Matches the name of a job's session. Any session can have such a name, and the part before the second slash is
-repeated in actions, so only a valid job name matches."""
+included in actions, so only a valid job name matches."""
 NEVER = "Slotkeeper never ends another user's session by itself"
 
 
@@ -219,7 +219,7 @@ class Blocker:
     """A session, or a prepared transaction, that a job's session waits for."""
 
     pid: Annotated[int | None, 1]
-    """Its pid at the server; null: a prepared transaction."""
+    """Its pid on the server; null: a prepared transaction."""
     user: str | None = None
     """Its login, empty for a process of the server (such as autovacuum); null: hidden from the job's login."""
     application: str | None = None
@@ -249,7 +249,7 @@ class Blocker:
 
     @property
     def job(self) -> str:
-        """The job in the session's name, else ""; any session can use the name of a job's session."""
+        """The job named in the session's name, else ""; any session can use such a name."""
         return job_named(self.application or "")
 
     @property
@@ -269,7 +269,7 @@ class Blocker:
         return f"pid {self.pid}{at}, user {_shown(self.user)}, {said}"
 
     def doing(self, now: float | None) -> str:
-        """Return its state, with the duration unless `now` is None, and its statement without literals.
+        """Return the session's state, with its duration unless `now` is None, and its statement without literals.
 
         >>> Blocker(1, "eve", "psql", "idle in transaction", 42.0, "LOCK TABLE mart.orders").doing(100.0)
         'idle in transaction for 58 s: LOCK TABLE mart.orders'
@@ -290,15 +290,15 @@ class LockWait:
     """A job's session that waits for a lock."""
 
     pid: Positive
-    """The job session's pid at the server."""
+    """The job session's pid on the server."""
     session: str
-    """The job session's name at the server."""
+    """The job session's name on the server."""
     thing: str
     """The locked object ("mart.orders", "a row of mart.orders")."""
     mode: str
     """The requested lock mode, as the server names it."""
     since: Moment
-    """When the job was first seen waiting for this blocker, over all its attempts."""
+    """When the job was first seen waiting for this blocker, across all its attempts."""
     statement: str | None = None
     """Its statement; null: hidden from the job's login."""
     blockers: tuple[Blocker, ...] = ()
@@ -320,14 +320,14 @@ class LockWait:
 
     @property
     def key(self) -> tuple[str, int | None, str]:
-        """A key that stays the same while the same session blocks the job at the same object."""
+        """A key that stays the same while the same session blocks the job on the same object."""
         root = self.root
         return (self.thing, root.pid if root else None, root.transaction or root.gid if root else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """A locked object and its blocker; `cause` and `do` are descriptions, `since` is in seconds since 1970.
+    """A locked object and its blocker; `cause` and `do` are text; `since` is in seconds since 1970.
 
     `sessions` counts the waiting sessions.
     """
@@ -341,7 +341,7 @@ class Locked:
 
 
 def job_named(session: str) -> str:
-    """Return the job in a session's name; "" if the name is not a job session's name.
+    """Return the job named in a session's name; "" if it is not the name of a job's session.
 
     >>> job_named("slotkeeper/orders/7"), job_named("slotkeeper/orders/7/copy"), job_named("slotkeeper/`x`/7")
     ('orders', 'orders', '')
@@ -362,7 +362,7 @@ def continued(before: Iterable[LockWait], seen: Iterable[LockWait]) -> tuple[Loc
         began[one.key] = min(one.since, began.get(one.key, one.since))
     found = []
     for one in seen:
-        # the same start gets the same value, although two measured ages differ by the network latency
+        # the same start must result in the same value, although two measured ages differ by the network latency
         since = began.get(one.key, one.since)
         found.append(replace(one, since=one.since if since > one.since + AGES_DIFFER else since))
     return tuple(found)
@@ -424,7 +424,9 @@ def _end(one: Blocker, own: str) -> str:
         return f"Ask user {user} to commit it, if it is still needed{OR}{ends}"
     if one.job and one.job == own:
         # usually the session of a step that took too long and was cancelled: the server still runs its statement
-        return f"Wait: it is this job's own session, and its statement is running{OR}find what makes it slow"
+        return (
+            f"Wait: this is the job's own session, and its statement is running{OR}find out why the statement is slow"
+        )
     if one.job:
         named = typed(one.job)
         if SHORTENED.fullmatch(one.job):
@@ -436,7 +438,7 @@ def _end(one: Blocker, own: str) -> str:
 
 
 def ended_at(one: Blocker) -> str:
-    """Return the command to end a session as an administrator; on DWS, its pids on node and coordinator differ."""
+    """Return the command with which an administrator ends a session; on DWS, pids differ by node and coordinator."""
     if not (one.node or one.query):
         return f"`{ending(one.pid or 0, one.began)}`"
     columns, by, which = "coorname, pid", f"query_id = {one.query}", ""
@@ -444,7 +446,7 @@ def ended_at(one: Blocker) -> str:
         by = f"usename = {_text(one.user)}" if one.user else "state <> 'idle'"
         columns, which = "coorname, pid, state, xact_start", ", identify the session by xact_start,"
     found = f"`SELECT {columns} FROM pgxc_stat_activity WHERE {by}`"
-    return f"{found}{which} and at that coordinator `SELECT pg_terminate_backend(pid)`"
+    return f"{found}{which} and on that coordinator `SELECT pg_terminate_backend(pid)`"
 
 
 def _text(text: str) -> str:
@@ -471,7 +473,7 @@ def named_in_act(name: str) -> str:
 
 
 def ordered(blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:
-    """Sort blockers: sessions that do not wait first, other users' sessions before job sessions, the oldest first."""
+    """Sort blockers: sessions that do not wait first, other sessions before job sessions, older before newer."""
     return tuple(sorted(blockers, key=_place))
 
 

@@ -10,13 +10,13 @@ from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.ttl import in_words
 
 COPIES = "waits for the copy of "
-APART = "starts once the tables of the job that are copied already stream"
+APART = "starts once the job's already copied tables are streaming"
 """The reason shown for a table that must be copied while other tables stream."""
-ITS_LANES = "waits for its first positions at the source and the sink"
+ITS_LANES = "waits for its first positions in the source and the sink"
 
 
 def waits_for(view: JobStatus) -> str:
-    """Describe the wait of a PENDING job, with the reason reported by its driver if there is one."""
+    """Describe what a PENDING job waits for, based on its driver's report if there is one."""
     report = view.report if view.reported else None
     if view.driver is None or not view.driver_alive:
         return "waits for its driver's process"
@@ -33,7 +33,7 @@ def pending_tables(view: JobStatus) -> list[TableReport]:
 
 
 def waits_for_others(table: TableReport) -> bool:
-    """Return whether a table waits for other tables of its job (which can take hours) and not for a server."""
+    """Return whether a table waits for other tables of its job (which can take hours) rather than for a server."""
     return table.reason.startswith((COPIES, APART))
 
 

@@ -1,7 +1,7 @@
-"""Positions in a lane's stream, and the positions that a server keeps for a slot on one DN. Pure.
+"""Positions in a lane's stream, and the positions that a server stores for a slot on one DN. Pure.
 
-Each dialect defines its own positions, which have a text form and an order. A server may keep one position per slot
-(`OnePlace`), two (DWS), or none (`NothingKept`); `confirmable` is for servers that keep one position for the stream of
+Each dialect defines its own positions, which have a text form and an order. A server stores one position per slot
+(`OnePlace`), two (DWS), or none (`NothingKept`); `confirmable` is for servers that store one position for the stream of
 all channels.
 """
 
@@ -28,10 +28,10 @@ class Order(Enum):
 class Position(ABC):
     """A point in a lane's stream up to which all events have been applied; the dialect defines which events precede it.
 
-    The order is partial: of two positions with different precision, neither may be before the other although they are
-    not equal by `==`. Comparing two positions without a defined order raises Trouble (POSITIONS DIFFER). A position can
-    contain data that its dialect needs to confirm it; this data is not part of the position's text or order. The newest
-    position reported by a server may be less precise than a lane's position.
+    The order is partial: if two positions differ in precision, it is possible that neither is before the other although
+    they are not equal (`==`). Comparing two positions without a defined order raises Trouble (POSITIONS DIFFER). A
+    position can contain data that its dialect needs to confirm it; this data is not part of the position's text or
+    order. The newest position reported by a server may be less precise than a lane's position.
     """
 
     __slots__ = ()
@@ -62,7 +62,7 @@ class Position(ABC):
     @property
     @abstractmethod
     def place(self) -> Position:
-        """The same position with at most the precision of positions reported by a server."""
+        """The same position, reduced to the precision of positions reported by a server if necessary."""
 
     @property
     def committed_at(self) -> float | None:
@@ -84,7 +84,7 @@ class Position(ABC):
 
     @property
     def called(self) -> str:
-        """The term for this kind of position on screens, one word."""
+        """The one-word term for this kind of position on screens."""
         return "point"
 
     @property
@@ -168,7 +168,7 @@ class Kept(ABC):
 
     @property
     def shared(self) -> bool:
-        """Whether this is the position of a stream that all channels share, so that lanes of other channels move it."""
+        """Whether this is the position of a stream shared by all channels, so that lanes of other channels move it."""
         return False
 
     @property
@@ -188,7 +188,7 @@ class Kept(ABC):
 
     @abstractmethod
     def at(self, position: Position) -> Kept:
-        """Return the value after a later position is confirmed."""
+        """Return the value after a later position has been confirmed."""
 
     @abstractmethod
     def on_the_way(self, to: Kept) -> frozenset[Kept]:
@@ -204,7 +204,7 @@ class Kept(ABC):
 
     @abstractmethod
     def no_newer(self, others: Iterable[Kept]) -> Kept:
-        """Return this value with the data confirmed with a position (DWS: xmin) limited to the oldest in `others`."""
+        """Limit the data that is confirmed with a position (DWS: xmin) to the oldest in `others`; return the result."""
 
     @property
     @abstractmethod
@@ -235,7 +235,7 @@ class OnePlace(Kept):
 
 @dataclass(frozen=True, slots=True)
 class NothingKept(OnePlace):
-    """The value for a server that keeps no positions, which are then stored only in the progress rows."""
+    """The value for a server that stores no positions; only the progress rows then contain them."""
 
     text = "nothing"
     marks = ()
@@ -268,14 +268,14 @@ NOTHING_KEPT = NothingKept()
 
 
 def nothing_of(text: str) -> NothingKept:
-    """Parse the stored form of `NothingKept`; raises ValueError for any other text."""
+    """Parse the stored form of `NothingKept`; raises ValueError for any other string."""
     if text != NOTHING_KEPT.text:
-        raise ValueError(f"the server stores no position, not {text!r}")
+        raise ValueError(f"the server stores no position, so {text!r} is not valid")
     return NOTHING_KEPT
 
 
 class Positions(Protocol):
-    """The parser for the text forms of a dialect's positions; parsing raises ValueError for a damaged text."""
+    """The parser for the text forms of a dialect's positions; parsing raises ValueError for a damaged string."""
 
     unit: str
     """The unit of `Position.ahead_of`, in the plural, such as "commits"."""
@@ -290,13 +290,13 @@ class Positions(Protocol):
     """The names of the columns for `Kept.marks`, such as "live" and "durable"."""
 
     def position(self, text: str) -> Position:
-        """Return the position of a lane with this text; raises ValueError if the text is not precise enough."""
+        """Parse a lane's position; raises ValueError if the string is not precise enough."""
 
     def place(self, text: str) -> Position:
-        """Return the position with this text, as written by a lane, a server or a user."""
+        """Parse a position as written by a lane, a server or a user."""
 
     def kept(self, text: str) -> Kept:
-        """Return the slot's points with this text."""
+        """Parse a slot's points."""
 
 
 def confirmable(wanted: Position, others: Iterable[Position | None], stands: Position | None) -> Position:

@@ -81,7 +81,7 @@ class ProgressRow:
     """A lane's progress row; `position` is None until the copy's start is known, `changes` counts all events read.
 
     `noted_end` is the position that the lane must reach before CATCHING UP ends; `registered` is the last value that
-    Slotkeeper registered at the source for the lane; `fingerprint` identifies the server, table and columns for which
+    Slotkeeper registered in the source for the lane; `fingerprint` identifies the server, table and columns for which
     the row was created; `channel` is the hash of mapping, filter and key. `decided` is the next range for a sink that
     is separate from its store; `repeats` counts all rows that such a sink may have received twice.
     """
@@ -103,5 +103,5 @@ class ProgressRow:
 
     @property
     def of_query(self) -> bool:
-        """Whether the row follows the checkpoint of a DataFrame query, which has no target."""
+        """Whether the row follows the checkpoint of a DataFrame query and therefore has no target."""
         return self.target.partition(".")[2].startswith(QUERY_TARGET)

@@ -43,13 +43,13 @@ class QuarantineEntry:
     source: str
     """The source's name."""
     source_table: str
-    """The schema.table at the source."""
+    """The source table, as schema.table."""
     slot: str
     """The slot's name."""
     shard: str
-    """The DN's name; * if a copy read the row."""
+    """The DN's name, or `*` if a copy read the row."""
     target: str
-    """The schema.table at the sink."""
+    """The target table, as schema.table."""
     point: Signed
     """The first part of the row's position."""
     sequence: Signed
@@ -81,13 +81,13 @@ class QuarantineEntry:
     ended_at: datetime | None = None
     """When it left the quarantine; null: it is still in quarantine."""
     ended_by: str = ""
-    """The cause of its end, or empty: an actor, the superseding position, or the reset or "copy" that archived it."""
+    """The actor or superseding position that ended the entry, or the reset or "copy" that archived it; else empty."""
     reason: str = ""
-    """The reason that the user gave for ending it, or empty."""
+    """The reason that the user gave for ending the entry, or empty."""
     pair: str = ""
     """The position of the U row, which identifies the two halves of a changed key, or empty."""
     values: tuple[tuple[str, str | None], ...] = ()
-    """The row's values as written by the source, by target column; empty in a list; only the key for an old half."""
+    """The row's values as written by the source, by target column; empty in lists; for an old half, only the key."""
 
     @property
     def position(self) -> str:
@@ -142,8 +142,8 @@ class RowLeftOut:
 class LeftOut:
     """The changes that a range or chunk makes to the quarantine: rows to add, and entries to end.
 
-    `columns` are the target's columns, in the order of the values; `touched` are the keys that the range changes, so
-    that their entries are superseded. `limit` is the maximum number of entries per table.
+    `columns` are the target's columns, in the order of the values; `touched` are the keys that the range changes;
+    existing entries with these keys are superseded. `limit` is the maximum number of entries per table.
     """
 
     columns: tuple[str, ...] = ()
@@ -194,7 +194,7 @@ class QuarantineCount:
 class Replayed:
     """The result of replaying or discarding an entry; `state` is its current state.
 
-    `ids` are the entries that ended together (both halves of a changed key), or that remain quarantined with a new
+    `ids` contains the entries that ended together (both halves of a changed key), or that remain quarantined with a new
     error. It is empty if the entry was no longer quarantined, in which case nothing was done.
     """
 

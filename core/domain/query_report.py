@@ -134,7 +134,7 @@ class QuerySeen:
 
     @property
     def brief(self) -> str:
-        """A one-line description with the important parts first, as `jobs list` shows 40 characters on 80 columns.
+        """A one-line description, important parts first because `jobs list` shows 40 characters of it in 80 columns.
 
         >>> QuerySeen(False, "", {}, id="9d1c").brief
         'DataFrame query is not running, behind ?, batch ?: 9d1c'

@@ -1,4 +1,4 @@
-"""The meaning of a server's rejections: SQLSTATEs, messages for rejected logins, and the actions for them. Pure.
+"""The meaning of a server's rejections: SQLSTATEs, messages for rejected logins, and suitable actions. Pure.
 
 Sources: the codes of the SQL standard and of PostgreSQL; DWS, "Setting Account Security Policies"; libpq, "SSL
 Support".
@@ -27,15 +27,16 @@ CLOSED = "permission denied for database"
 _TLS = (
     (
         ("does not support ssl",),
-        'Enable TLS on {server}, or set sslmode = "disable" where the network is trusted.',
+        'Enable TLS on {server}, or set sslmode = "disable" if the network is trusted.',
     ),
     (
         ("authentication method requirement",),
-        'Set sslmode = "require" or above: {server} requests the password in clear text, which is sent only over TLS.',
+        'Set sslmode = "require" or stronger: {server} requests the password in clear text, which needs TLS.',
     ),
     (
         ("certificate verify failed",),
-        "Renew the certificate of {server} if it has expired, else set sslrootcert to its authority: openssl x509.",
+        "If the certificate of {server} has expired (openssl x509), renew it. If not, set sslrootcert to the"
+        " certificate of its authority.",
     ),
     (
         ("does not match host name",),
@@ -44,7 +45,7 @@ _TLS = (
     (
         ("private key file", "certificate file", "could not get server's host name"),
         "Check sslrootcert, sslcert and sslkey: the key must match the certificate and have mode 0600; for an encrypted"
-        " key, sslpassword_file (or _env, _command) has its password.",
+        " key, sslpassword_file (or _env, _command) provides its password.",
     ),
     (
         ("alert certificate", "alert bad certificate", "alert unknown ca", "alert unsupported certificate"),
@@ -55,8 +56,8 @@ _TLS = (
         "Upgrade TLS on {server}, or enable a cipher that this host supports: TLS 1.2 or later.",
     ),
 )
-"""Messages of libpq and OpenSSL for rejected connections, with the actions. Messages for lost connections are not
-included."""
+"""Messages of libpq and OpenSSL for rejected connections, with the corresponding actions. Messages for lost connections
+are not included."""
 REFUSED = (
     *PASSWORDS,
     *(word for words, _ in _TLS for word in words),
@@ -103,7 +104,7 @@ def error_of(text: str) -> type[AccessRefused]:
 
 
 def of_line(text: str) -> bool:
-    """Return whether client or server rejected the connection itself, before a password was checked."""
+    """Return whether the client or the server rejected the connection itself, before checking a password."""
     return any(said(text, words) for words, _ in _TLS)
 
 
@@ -152,16 +153,16 @@ def cure(text: str) -> str:
     """Return the action for a rejected login.
 
     >>> cure("FATAL:  The account has been locked.")
-    'ask an administrator to unlock it (ALTER USER <user> ACCOUNT UNLOCK); then check the password'
+    'ask an administrator to unlock the account (ALTER USER <user> ACCOUNT UNLOCK); then check the password'
     >>> cure("server does not support SSL, but SSL was required").partition(",")[0]
     'Enable TLS on the server'
     """
     if act := tls_act(text):
         return act
     if said(text, (CLOSED,)):
-        return "GRANT CONNECT ON DATABASE to this user: `slotkeeper doctor` prints all rights"
+        return "GRANT CONNECT ON DATABASE to this user: `slotkeeper doctor` prints all required privileges"
     if said(text, (LOCKED,)):
-        return "ask an administrator to unlock it (ALTER USER <user> ACCOUNT UNLOCK); then check the password"
+        return "ask an administrator to unlock the account (ALTER USER <user> ACCOUNT UNLOCK); then check the password"
     if said(text, PASSWORDS[:1]):  # PostgreSQL's message; DWS reports "login denied"
         return REFERENCE
     return f"{REFERENCE}; on DWS, the user needs an MD5 password for psycopg2 (see README)"

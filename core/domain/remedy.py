@@ -1,4 +1,4 @@
-"""The text of an action: imperative parts in the order of execution. Pure.
+"""The text of an action, which consists of imperative parts in the order of execution. Pure.
 
 Parts are separated by "; then ", or by "; or " if the next part is for a reader who cannot perform the previous part.
 Users type the text in backquotes exactly as shown: commands that start with `slotkeeper` in a shell, any other text in
@@ -38,7 +38,7 @@ def first_act(text: str) -> str:
 
 
 def is_nothing(text: str) -> bool:
-    """Return whether a text says that no action is needed."""
+    """Return whether an action text states that no action is needed."""
     return text.lower().startswith((NOTHING.lower(), "nothing"))
 
 
@@ -48,7 +48,7 @@ def start(job: str) -> str:
 
 
 def resume(job: str) -> str:
-    """Return the text with the command that starts a job, for a job that needs no other action first."""
+    """Return the action for a job that only needs to be started."""
     return f"{start(job)} resumes from the sink's progress rows"
 
 
@@ -66,8 +66,8 @@ def for_job(text: str, job: str) -> str:
 def until_started(text: str, job: str) -> str:
     """Return the action for a job that has ended: the action that was given when it ended, then the start of the job.
 
-    The start comes last, because the same cause would end the job again. If the given action is that none is needed
-    because of a retry, it is ignored, because an ended job does not retry.
+    The start comes last, because the same cause would end the job again. An action that promises an automatic retry is
+    ignored, because an ended job does not retry.
 
     >>> until_started("check user and password", "a")
     'check user and password; then `slotkeeper jobs start a`'
@@ -91,7 +91,7 @@ def new_snapshot(job: JobSpec) -> str:
     """
     how = " --on-existing replace" if job.on_existing == "refuse" else ""
     reset = f"`slotkeeper slots reset {typed(job.channel.source_table, job.slot)} --to snapshot{how}`"
-    prints = "plans a new snapshot, shows what the target loses by it, and prints the command that executes it"
+    prints = "plans a new snapshot, shows what the target would lose, and prints the command that executes it"
     return f"{reset} {prints}{THEN}{start(job.name)}"
 
 

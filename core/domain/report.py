@@ -47,9 +47,9 @@ class Condition:
     code: str = ""
     """The server's code, an SQLSTATE or an error number; empty if there is none."""
     message: str = ""
-    """SK- and four digits, empty if no server caused it."""
+    """SK- followed by four digits; empty if no server caused the problem."""
     act: str = ""
-    """The action that ends it, empty if only waiting helps."""
+    """The action that ends it; empty if you can only wait."""
 
     @property
     def effect(self) -> str:
@@ -91,7 +91,7 @@ def server_of(message: str) -> tuple[str, str, str]:
 
 
 def merged(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
-    """Merge conditions with the same party and name, with the earliest start of each; the oldest first.
+    """Merge conditions that have the same party and name, with the earliest start; the oldest condition comes first.
 
     While a source does not respond, the conditions of its DNs are merged into the source's condition.
     """
@@ -118,7 +118,8 @@ def merged(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
 class LaneReport:
     """One lane: a source table on one DN.
 
-    Positions are strings in the source's format. For each position there is a number that increases with it.
+    Positions are strings in the source's format. Each position has a corresponding number, which increases with the
+    position.
     """
 
     shard: str
@@ -128,13 +129,13 @@ class LaneReport:
     state: str
     """One of creating, copying, catching up, running."""
     activity: str
-    """One of idle, due, applying, registering, waiting, stopped (its table has stopped on its own)."""
+    """One of idle, due, applying, registering, waiting, stopped (its table has stopped independently of the job)."""
     position: str | None
     """The lane's position in the binlog, in the dialect's format as stored in the progress row."""
     latest: str | None
     """The source's newest position, as last reported by this DN."""
     registered: str | None
-    """The position that the job has confirmed at the source; null: none yet."""
+    """The position that the job has confirmed in the source; null: none yet."""
     changes: int
     """Total number of events read."""
     last_commit_age: float | None
@@ -142,7 +143,7 @@ class LaneReport:
     retry: str = ""
     """The text "retrying n, next in s"; empty if it is not retrying."""
     error: str = ""
-    """The newest of the current errors, empty if there is none."""
+    """The newest current error; empty if there is none."""
     side: str = ""
     """The side on which the error occurred: source, sink, spark, or empty if unknown."""
     polled_age: float | None = None
@@ -152,13 +153,13 @@ class LaneReport:
     write_s: float | None = None
     """Seconds spent writing to the sink in this run."""
     register_s: float | None = None
-    """Seconds spent registering in this run."""
+    """Seconds spent registering positions in this run."""
     waited: float = 0.0
     """The longest time from becoming due to the start of a step, in seconds."""
     source_table: str = ""
-    """The schema.table at the source."""
+    """The source table, as schema.table."""
     target: str = ""
-    """The schema.table at the sink."""
+    """The target table, as schema.table."""
     label: str = ""
     """Its name if the job has several tables, else empty."""
     at: SignedOrNone = None
@@ -191,7 +192,7 @@ class LaneReport:
 
     @property
     def known_behind(self) -> int | None:
-        """The value of `behind`; None if the lane is at a latest position that was reported too long ago."""
+        """The value of `behind`; None if it is 0 but the latest position was reported too long ago."""
         old = self.polled_age is not None and self.polled_age > FRESH_SECONDS
         return None if old and self.behind == 0 else self.behind
 
@@ -209,7 +210,7 @@ class JobReport:
     reason: str = ""
     """The reason, as text; empty if there is none."""
     trouble: str = ""
-    """A name of trouble (`slotkeeper docs states`), empty if there is none."""
+    """The name of the problem (`slotkeeper docs states`), empty if there is none."""
     safe: str = ""
     """The safe action, empty if no action is needed."""
     epoch: int | None = None
@@ -227,7 +228,7 @@ class JobReport:
     tasks_started: int = 0
     """Number of tasks that Spark started in this run."""
     registrations: int = 0
-    """Number of registrations at the source in this run."""
+    """Number of registrations in the source in this run."""
     environment: str = ""
     """The source's environment, as configured."""
     quarantined: int | None = None
@@ -243,19 +244,19 @@ class JobReport:
     part: str = "DN"
     """The term in the source's dialect for the part that a lane reads: DN, shard, stream."""
     keeps_positions: bool = True
-    """Whether the source keeps the positions of slots, which then have a time to live; if not, no slot expires."""
+    """Whether the source stores the positions of slots, which then have a time to live; if not, no slot expires."""
     tables: tuple[TableReport, ...] = ()
     """The tables of a job with several tables, each with its own state."""
     conditions: tuple[Condition, ...] = ()
     """Problems that the driver reports, the oldest first."""
     lock_waits: tuple[LockWait, ...] = ()
-    """The job's sessions at the sink that are waiting for a lock, as last measured."""
+    """The job's sessions in the sink that are waiting for a lock, as last measured."""
     locks_untold: str = ""
     """The reason why the sink's locks are unknown, empty if they are known."""
     source_waits: tuple[SourceWait, ...] = ()
-    """Sessions at the source that are waiting for the job's slots or sessions, as last measured."""
+    """Sessions on the source that are waiting for the job's slots or sessions, as last measured."""
     source_untold: str = ""
-    """The reason why waits at the source are unknown or partly hidden from the job's login; empty if all are known."""
+    """The reason why waits on the source are unknown or partly hidden from the job's login; empty if all are known."""
     clock_apart: Annotated[float | None, SIGNED] = None
     """Minimum seconds by which the source's clock was ahead of this host's, negative if behind; null: not measured."""
     quarantine_limit: int | None = None
@@ -274,11 +275,11 @@ class Identity:
     """The boot, the pid namespace, and the start time in clock ticks since that boot; differs for a later process with
     the same pid, and does not depend on the wall clock."""
     session_id: int
-    """The session of the process."""
+    """The session id of the process."""
     run_id: str
-    """The run of the process."""
+    """The id of the run to which the process belongs."""
     host: str
-    """The host of the process."""
+    """The host on which the process runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +295,7 @@ class JobStatus:
     reason: str = ""
     """The reason for the state, as text, including the reason for a missing process; empty if there is none."""
     trouble: str = ""
-    """A name of trouble (`slotkeeper docs states`), empty if there is none."""
+    """The name of the problem (`slotkeeper docs states`), empty if there is none."""
     safe: str = ""
     """The safe action, empty if no action is needed."""
     config: str = ""
@@ -355,7 +356,7 @@ class JobStatus:
 
 
 def why_of(view: JobStatus) -> str:
-    """Return the problem of a job and of its tables as one text, in which the problem's name appears once."""
+    """Return the problem of a job and of its tables as one string, in which the problem's name appears once."""
     tables = said_of(view.living_tables)
     whole = why_whole(view)
     return "; ".join(part for part in (tables, whole) if part)

@@ -27,15 +27,15 @@ DONE, ROLLED_BACK = "done", "rolled back"
 GOING_BACK."""
 
 NEVER_BEGUN = "not started: nothing was written"
-"""The outcome of a reset that crashed in state BACKED_UP: it raised no epoch and rejected no start."""
+"""The outcome of a reset that crashed in state BACKED_UP: it neither raised an epoch nor blocked a start."""
 
 COPIES = "the next start copies "
 """Prefix of the note in a plan that contains the number of rows and the duration of the copy."""
 TAKES_COPY = "target accepts copy"
-"""Name of the precondition that an option determines how the copy treats a target that contains rows."""
+"""Name of the precondition that requires an option for the copy to a target that already contains rows."""
 
 TTL_NEEDED = 600.0
-"""Minimum seconds left of a slot's TTL, so that the slot does not expire between a reset and the next start."""
+"""Minimum remaining TTL of a slot in seconds, so that the slot does not expire between a reset and the next start."""
 
 
 class ResetStep(Enum):
@@ -61,9 +61,10 @@ class TargetKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The requested reset: `points` are positions as typed, by DN (or EVERY), `at` is in RFC 3339; no `dns`: all DNs.
+    """The requested reset: `points` are positions as typed, by DN (or EVERY); `at` is in RFC 3339; no `dns`: all DNs.
 
-    `on_existing` determines how the copy of a snapshot treats the target's rows, "" for the job's setting.
+    `on_existing` determines how the copy of a snapshot treats the target's rows; "" means that the job's setting
+    applies.
     """
 
     kind: TargetKind
@@ -151,8 +152,8 @@ class LaneSeen:
 class Swap:
     """The replacement of progress rows: the expected current rows, and the new rows, by lane.
 
-    If a row differs from the expected row, no row is written; with `partly`, only that row is not written. `ordered` is
-    the instruction for the next copy, written to rows that await a copy.
+    If a row differs from the expected row, no row is written; with `partly`, only that row is skipped. `ordered` is the
+    instruction for the next copy, written to rows that await a copy.
     """
 
     expected: Sequence[ProgressRow]
@@ -212,7 +213,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """A reset plan, which is executed exactly, or rejected if anything has changed; `made` is in seconds since 1970.
+    """A reset plan, which is executed exactly or rejected if anything has changed; `made` is in seconds since 1970.
 
     `rows` contains the row counts of source and target for a reset to a snapshot.
     """
@@ -286,8 +287,9 @@ class OpenReset:
 
 @dataclass(frozen=True, slots=True)
 class ResetEntry:
-    """A reset as stored at the sink; times are in RFC 3339 format; `plan` and `backup` are the JSON texts from
-    `plan_text` and `backup_text`.
+    """A reset as stored in the sink; times are in RFC 3339 format.
+
+    `plan` and `backup` are the JSON texts from `plan_text` and `backup_text`.
     """
 
     id: str

@@ -1,7 +1,7 @@
 """The decisions of a reset: the new position of each lane, the preconditions, and the effect of moving back. Pure.
 
 After a lane moves back, each applied change replaces a newer value with an older value. The target equals the source
-again when the lane has read the same range again without a gap. A reset that skips a part of that range leaves older
+again once the lane has read the same range again without a gap. A reset that skips a part of that range leaves older
 values in the target.
 """
 
@@ -70,7 +70,7 @@ def _catching_up(row: ProgressRow, was: Position | None) -> ProgressRow:
 
 
 def emptied(row: ProgressRow, blank: Kept) -> ProgressRow:
-    """Return the row that makes the next start register and copy again; `registered` keeps the job's points.
+    """Return the row that makes the next start register and copy again; `registered` retains the job's points.
 
     `blank` is the value for a slot without registered points.
     """
@@ -167,7 +167,7 @@ def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard]
 
 
 def table_check(goal: Goal, fingerprint: str, known: Iterable[str], compared: str) -> Check:
-    """Check that the table is the same as in the rows and in the backup; `compared` describes the comparison."""
+    """Check that the table matches the progress rows and the backup; `compared` names what was compared."""
     if set(known) == {fingerprint}:
         return Check("same table", True, f"{compared} match the progress rows")
     if goal.kind is TargetKind.SNAPSHOT:
@@ -176,7 +176,7 @@ def table_check(goal: Goal, fingerprint: str, known: Iterable[str], compared: st
 
 
 def changed_check(goal: Goal, target: str, why: str) -> Check:
-    """Check that the reset does not discard a recorded TARGET CHANGED; after an undo, it is reported again."""
+    """Check that the reset does not discard a recorded TARGET CHANGED; after an undo, that error is reported again."""
     name = "same target"
     if not why:
         return Check(name, True, "no change of the target is recorded")
@@ -197,11 +197,11 @@ def time_check(left: float | None) -> Check:
 
 
 def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[ResetPlan, int]]) -> Check:
-    """Check that the job was not started since its rows were cleared: a start may have rebuilt the target.
+    """Check that the job has not been started since its rows were cleared, which might have rebuilt the target.
 
-    Checked if an undo restores cleared rows to a streaming state. `ended` contains the completed resets, the newest
-    first, each with the epoch that it raised; any other later epoch belongs to a start. Epochs are compared, not times,
-    because a sink's clock may have been set back.
+    The check applies if an undo restores cleared rows to a streaming state. `ended` contains the completed resets, the
+    newest first, each with the epoch that it raised; any other later epoch belongs to a start. Epochs are compared, not
+    times, because a sink's clock may have been set back.
     """
     name = "target unchanged"
     if not any(move.seen.row.state not in STREAMING and move.to.state in STREAMING for move in moves):
@@ -210,14 +210,14 @@ def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[Res
         if epoch != raised:
             break
         if all(move.seen.row.state in STREAMING for move in plan.moves):
-            return Check(name, True, "no job start since the rows belonged to a stream")
+            return Check(name, True, "the job has not been started since the rows belonged to a stream")
         epoch = plan.epoch
     said = "a job start since the rows were emptied may have rebuilt the target; for a new snapshot, start the job"
     return Check(name, False, said)
 
 
 def rows_check(rows: CopyRows) -> Check:
-    """Check that the rows of a target that is replaced were counted; the user must type the number of lost rows."""
+    """Check that the rows of a target to be replaced were counted; the user must type the number of lost rows."""
     if rows.fate is Fate.UNSEEN:
         return Check("rows counted", False, f"{rows.sentence}; fix this, or use --on-existing merge")
     known = rows.fate is not Fate.UNTOLD and rows.source.number is not None
@@ -271,10 +271,10 @@ def _said(row: ProgressRow) -> str:
     return f"{row.position.text if row.position else 'none'} {row.state.value}"
 
 
-OLDER_STAY = "the target keeps older values in place of the changes that are not replayed"
+OLDER_STAY = "the target retains older values for the changes that are not replayed"
 STARTED = "the replay has started: start the job to finish it, or reset to a snapshot"
-PASSED = "a later reset passed a part of the replay: undo that reset first, or reset to a snapshot"
-COPIED = "the copy in which the backup was made has ended: reset to a snapshot"
+PASSED = "a later reset skipped a part of the replay: undo that reset first, or reset to a snapshot"
+COPIED = "the copy during which the backup was made has ended: reset to a snapshot"
 HALF = "some DNs would need a copy and others would not: remove --dn"
 
 
@@ -282,7 +282,7 @@ HALF = "some DNs would need a copy and others would not: remove --dn"
 class ToRead:
     """The range that a lane must read, from `since` or earlier through `until`, to make its target equal the source.
 
-    If both positions are the same, the target is equal.
+    If both positions are the same, the target already equals the source.
     """
 
     since: Position
@@ -327,7 +327,7 @@ Pasts = Mapping[str, LanePast]
 
 
 def touched(now: ProgressRow, then: ProgressRow) -> bool:
-    """Return whether the target received changes between two rows, or may have (if sink and store are separate)."""
+    """Return whether the target received changes between two rows, or may have done so if the store is separate."""
     return (now.changes, now.repeats) != (then.changes, then.repeats) or now.decided is not None
 
 
@@ -389,7 +389,7 @@ def through(now: LanePast, then: LanePast, row: ProgressRow, saved: ProgressRow)
 
 
 def undo_check(moves: Iterable[Move], saved: Mapping[str, ProgressRow], now: Pasts, then: Pasts) -> Check:
-    """Check that no lane was moved back since the backup and applied changes since.
+    """Check that no lane has been moved back and has applied changes since the backup.
 
     An undo would leave older values in the target, although the job would report source and target as equal.
     """

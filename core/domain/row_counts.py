@@ -15,15 +15,15 @@ from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.ttl import in_words
 
 COUNT_LIMIT_MS = 4_000
-"""Time limit in milliseconds for counting all rows of the source or the target, so that a plan does not load the
-server."""
+"""Time limit in milliseconds for counting all rows of the source or the target, so that planning puts little load on
+the server."""
 FEW, FEW_LIMIT_MS = 100_000, 1_000
 """The row and time limits of a second, bounded count if the first count exceeds its time limit; both counts together
 take at most five seconds."""
 UNTOLD_CODES = ("42", "53", "54")
-"""SQLSTATE classes (privilege, space, size) of a rejected count, without which a plan continues."""
+"""SQLSTATE classes (privilege, space, size) of a rejected count; planning continues without the count."""
 LIKELY = 10
-"""Divisor: a source with at most a tenth of its target's rows has more likely been emptied than cleaned up."""
+"""Divisor: a source with at most a tenth of its target's rows was more likely emptied than cleaned up."""
 DRIFT = 100
 """Divisor: the loss may exceed the typed number by 1/100 of the target's rows, because the source can change while a
 user reads a plan."""
@@ -31,7 +31,7 @@ user reads a plan."""
 
 @dataclass(frozen=True, slots=True)
 class RowCount:
-    """A table's row count: a minimum if `at_least`; `number` is None if the count failed, for the reason `why`."""
+    """A table's row count (a minimum if `at_least`); `number` is None if the count failed for the reason `why`."""
 
     number: int | None
     at_least: bool = False
@@ -75,7 +75,7 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CopyRows:
-    """The row counts of source and target before a copy; `way` is how the copy treats the target's rows.
+    """The row counts of source and target before a copy; `way` states how it treats the target's rows.
 
     `source` counts the rows that the channel's row filter accepts. `way` has the values of
     `slotkeeper.core.domain.spec.JobSpec.on_existing`. `cleared`: the slot has no point on any DN although its table is
@@ -139,7 +139,7 @@ class CopyRows:
                 rows = f"{least}{self.at_stake} row{'' if self.at_stake == 1 else 's'}"
                 return f"the target would shrink by {rows}: {counts}"
             case Fate.UNTOLD:
-                return f"whether the target would shrink is unknown: {counts}"
+                return f"cannot determine whether the target would shrink: {counts}"
             case Fate.UNSEEN:
                 return f"the target's rows were not counted and would be replaced: {counts}"
         return f"rows: {counts}"
@@ -182,9 +182,9 @@ class Verified:
     quarantined: int
     """Number of keys that are in quarantine."""
     rows_source: int
-    """Number of rows at the source."""
+    """Number of rows in the source."""
     rows_sink: int
-    """Number of rows at the sink."""
+    """Number of rows in the sink."""
     seconds: float
     """The duration in seconds."""
     by_whom: str

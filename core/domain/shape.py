@@ -1,7 +1,7 @@
-"""A table with changed columns: the changes at the source, and the changes that are needed at its target. Pure.
+"""A table with changed columns: the changes in the source, and the changes that its target needs. Pure.
 
-After any change the table is copied again, because a changed column can have other values in every row, and DWS clears
-the binlog at most of these changes. The target therefore only needs the new columns; the copy writes its rows.
+After any change the table is copied again, because a changed column can have different values in every row, and DWS
+clears the binlog after most such changes. The target therefore only needs the new columns; the copy writes its rows.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Act(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A change that is needed at a target; `to` is the new name for RENAME, and the source's type for TYPE and ADD."""
+    """A change that a target needs; `to` is the new name for RENAME, and the source's type for TYPE and ADD."""
 
     act: Act
     column: str
@@ -112,8 +112,8 @@ class Need:
 class TargetShape:
     """A target's columns by name, each with its type and whether it rejects NULL.
 
-    `fits(target type, source type)` is the sink's check of whether a type can hold the source's values. `key` contains
-    the columns of the source's key with their names at the target.
+    `fits(target type, source type)` returns whether the sink's type can hold the source's values. `key` contains the
+    columns of the source's key with their names in the target.
     """
 
     columns: Mapping[str, tuple[str, bool]]
@@ -125,8 +125,8 @@ def needs(found: Sequence[ColumnChange], mapped: bool, image: Sequence[Column], 
     """Return the changes that align a target with `image`, the source's columns as the channel maps them, in order.
 
     Columns that exist only in the target are kept, unless they are known to have come from the source. `mapped`: the
-    channel lists its columns, so the names at the target come from the configuration. After all changes are made, no
-    further changes are needed.
+    channel lists its columns, so the names in the target come from the configuration. Once these changes have been
+    made, another call returns none.
     """
     columns = dict(target.columns)
     made = [] if mapped else _names(found, image, columns)
@@ -146,7 +146,7 @@ def _names(found: Sequence[ColumnChange], image: Sequence[Column], columns: dict
     """Return the drops and renames, in an order in which no name is used twice; updates `columns` accordingly.
 
     A target column with a needed name is kept regardless of the column's earlier name, because the copy writes its
-    values. If two names were swapped, no rename is needed at the target.
+    values. If two names were swapped, the target needs no rename.
     """
     wanted = {one.name for one in image}
     renamed = {pair.before.name: pair.after.name for pair in found if pair.renamed and pair.before and pair.after}
@@ -170,7 +170,7 @@ def _names(found: Sequence[ColumnChange], image: Sequence[Column], columns: dict
 class Reshape:
     """The steps that align a target with a changed source.
 
-    `before` contains problems that must be fixed first (a type that does not exist at the sink), `statements` alter the
+    `before` contains problems that must be fixed first (a type that does not exist in the sink), `statements` alter the
     target, and `after` contains problems that no statement fixes, such as a different key. `blank` contains the
     statements to use if old values do not fit a column's new type: the column is emptied and gets its values from the
     copy. `empties`: one of `statements` empties a column, or casts to a type that cannot hold every value. `source` and
@@ -188,12 +188,12 @@ class Reshape:
 
     @property
     def by_itself(self) -> bool:
-        """Whether the statements alone are sufficient."""
+        """Whether running the statements is sufficient."""
         return not self.before and not self.after
 
     @property
     def typed(self) -> tuple[str, ...]:
-        """All statements that a user must type at the sink, in order."""
+        """All statements that a user must run in the sink, in order."""
         return (*(one.cure for one in self.before), *self.statements, *(one.cure for one in self.after))
 
 

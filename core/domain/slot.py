@@ -26,9 +26,9 @@ class Shard:
 class SlotStatus:
     """The status of a slot on one DN, as reported by the source at one time.
 
-    `kept` contains the points that the server keeps for the slot, `latest` is the source's newest position as reported
-    by this DN. `fingerprint` is the `TableIdentity.text` of the table at that time; `oldest` is the first position that
-    is still retained, if the server reports it without a slot.
+    `kept` contains the points that the server stores for the slot, and `latest` is the source's newest position as
+    reported by this DN. `fingerprint` is the `TableIdentity.text` of the table at that time; `oldest` is the first
+    position that is still retained, if the server reports it without a slot.
     """
 
     shard: Shard
@@ -52,7 +52,7 @@ class RegisteredPoint:
 
 @dataclass(frozen=True, slots=True)
 class UnreadRows:
-    """The changes that a DN still retains for a slot and checkpoint flag; `rows` is None if they are not countable."""
+    """The changes that a DN still retains for a slot and checkpoint flag; `rows` is None if it cannot count them."""
 
     shard: str
     slot: str
@@ -88,8 +88,8 @@ class Column:
 
     A type outside pg_catalog includes its schema, regardless of the session's search_path. `required`: the column
     contains no NULL; `collation` is SQL text, empty for the type's default collation. `number` (attnum) identifies the
-    column at the server regardless of its name, 0 if not reported. A server's text is never used as SQL: a type or a
-    collation that cannot be parsed raises Refused here, and `TypeName` writes a type into a statement.
+    column on the server regardless of its name; it is 0 if not reported. A server's text is never used as SQL: a type
+    or a collation that cannot be parsed raises Refused here, and `TypeName` writes a type into a statement.
     """
 
     name: str
@@ -107,7 +107,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class UserType:
-    """A user-defined type; `kind` is pg_type's letter.
+    """A user-defined type; `kind` is its letter in pg_type.
 
     `base` is the base type of a domain, the subtype of a range, or the range type of a multirange. `parts` are the
     labels of an enum, the attributes of a composite as `name type`, or the further options of a range as SQL. `table`:
@@ -131,7 +131,7 @@ class UserType:
 
 
 def without_domains(spelled: str, known: Iterable[UserType]) -> str:
-    """Return a type with its domains replaced by their base types, through all levels, including array elements.
+    """Return a type with its domains replaced by their base types, at all levels, including array elements.
 
     An array of a domain over an array is returned unchanged, because arrays of arrays have a different text format.
 

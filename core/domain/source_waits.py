@@ -1,9 +1,9 @@
-"""Sessions at a source that wait for a slot or a job's session: VACUUM FULL, scale-out, DDL, other statements. Pure.
+"""Sessions on a source that wait for a slot or a job's session: VACUUM FULL, scale-out, DDL, other statements. Pure.
 
 DWS, "Precautions for Binlog Tables": VACUUM FULL and scaling wait until all records are consumed, and fail after
-binlog_consume_timeout. While it waits, VACUUM FULL holds a lock that blocks all DML on the table. DWS,
-"Lock Management" (dws_04_0928): an AccessExclusiveLock waits for ddl_lock_timeout if that is above 0; all other locks
-wait for lockwait_timeout. `slotkeeper.core.domain.locks` defines sessions, and the waits at a sink.
+binlog_consume_timeout. While it waits, VACUUM FULL holds a lock that blocks all DML on the table. DWS, "Lock
+Management" (dws_04_0928): an AccessExclusiveLock waits for ddl_lock_timeout if that is above 0; all other locks wait
+for lockwait_timeout. `slotkeeper.core.domain.locks` defines sessions, and the waits in a sink.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from slotkeeper.core.domain.text import many, safe, typed
 
 VACUUM_FULL, SCALE_OUT, DDL, STATEMENT = "VACUUM FULL", "scale-out", "DDL", "a statement"
 CRITICAL_AFTER = 30.0
-"""Seconds after which a wait at the source is critical, because the source's writers also wait."""
+"""Seconds after which a wait on the source is critical, because the source's writers also wait."""
 _SHORT = 80
 _HALF_A_DAY = 43_200.0
 """A wait of this many seconds or more is shown with the date on which it fails; MySQL waits for a year by default."""
@@ -54,7 +54,7 @@ class SlotBehind:
 
 @dataclass(frozen=True, slots=True)
 class SourceWait:
-    """A session at a source that waits for a slot or for sessions of jobs."""
+    """A session on a source that waits for a slot or for sessions of jobs."""
 
     waiter: Blocker
     """The waiting session."""
@@ -81,7 +81,7 @@ class SourceWait:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """A key that stays equal while the same statement waits for the same table."""
+        """A key that stays the same while the same statement waits for the same table."""
         return (self.table, self.waiter.pid, self.waiter.node, self.waiter.transaction or self.waiter.query)
 
     @property
@@ -216,7 +216,7 @@ def effect(wait: SourceWait) -> str:
 
 
 def to_do(wait: SourceWait, paused: Mapping[str, bool] | None = None) -> str:
-    """Return the action that ends the wait; `paused` maps each job whose state is known to True if it is paused.
+    """Return the action that ends the wait; `paused` states for each job of known state whether it is paused.
 
     >>> orders = SourceWait(Blocker(7, "eve", "gsql"), VACUUM_FULL, "a.b", 0.0, (SlotBehind("s", "orders"),))
     >>> to_do(orders, {"orders": True})

@@ -1,6 +1,6 @@
 """Job specifications for the engine and the workers, and the rules for slot names and `start` in a configuration.
 
-The values are small, frozen and picklable, and hold no secrets; `slotkeeper.core.config` makes them. Options have the
+The values are small, frozen and picklable, and hold no secrets; `slotkeeper.core.config` creates them. Options have the
 vendor's names in snake_case (DWS: "Real-Time Binlog Consumption by Flink", table 1); times are in milliseconds and
 sizes in rows or sync points, as documented there.
 """
@@ -21,7 +21,7 @@ SLOT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 
 
 def slot_name(text: str) -> str:
-    """Return the name if it is a valid slot name; otherwise raises ValueError with the rule.
+    """Return the name if it is a valid slot name; otherwise raise ValueError with the rule.
 
     >>> slot_name("orders_rt")
     'orders_rt'
@@ -210,7 +210,10 @@ class SinkOptions:
 
 @dataclass(frozen=True, slots=True)
 class RetryOptions:
-    """The second level of retries, in milliseconds; `give_up_after` None: no limit for transient causes."""
+    """Options for second-level retries, in milliseconds; `give_up_after` limits the retries of transient errors.
+
+    If it is None, there is no limit.
+    """
 
     wait_initial: int = 1_000
     wait_max: int = 30_000
@@ -259,12 +262,12 @@ class ChannelSpec:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One configured pipeline; `start_at` parses `start`.
+    """A configured pipeline; `start_at` parses `start`.
 
-    `on_existing` is "refuse", "replace" or "merge".
-    `wait_ms` limits the wait for transactions that were open when the slot was created; `progress_schema` is the schema
-    of `slotkeeper_progress` and `slotkeeper_chunks` in the sink; `source_kind` and `sink_kind` are names in the
-    registries. `store` and `store_kind` define the store of the progress rows if the sink is not a store itself.
+    `on_existing` is "refuse", "replace" or "merge". `wait_ms` limits the wait for transactions that were open when the
+    slot was created; `progress_schema` is the schema of `slotkeeper_progress` and `slotkeeper_chunks` in the sink;
+    `source_kind` and `sink_kind` are names in the registries. `store` and `store_kind` define the store of the progress
+    rows if the sink is not a store itself.
     """
 
     name: str
@@ -299,7 +302,7 @@ class JobSpec:
 
     @property
     def locked_target(self) -> str:
-        """The name by which the target is locked; includes the sink's database if a separate store holds the lock."""
+        """The name under which the target is locked; with the sink's database if a separate store holds the lock."""
         return f"{self.sink.database}.{self.channel.target}" if self.in_two_parts else self.channel.target
 
     @property

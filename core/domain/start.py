@@ -21,18 +21,19 @@ READINGS = "either the sink was restored to an older copy, or another session mo
 SNAPSHOT = "take a new snapshot"
 """The last part of a hint if a new copy is safe; callers that have the job's name append the commands."""
 SAFE = {
-    TroubleName.SLOT_LOST: "Do not resume from here, no binlog retains the missing changes: take a new snapshot",
+    TroubleName.SLOT_LOST: "Do not resume: no binlog retains the missing changes. Instead, take a new snapshot",
     TroubleName.SLOT_MOVED: (
         "Find out whether the sink was restored to an older copy. If it was, restore the newer one if possible; if"
         " not, find the other program that uses this slot, and stop it; then take a new snapshot"
     ),
     TroubleName.PROGRESS_LOST: (
         "Restore slotkeeper_progress and the target from one backup of the sink, and start the job; or drop the slot"
-        " (slots drop), set on_existing to replace or merge, and start the job. Without rows a reset is rejected"
+        " (slots drop), set on_existing to replace or merge, and start the job. Without progress rows, a reset is"
+        " rejected"
     ),
     TroubleName.SOURCE_OLDER: (
-        "Find out whether the source was restored from a backup, and whether the older state is meant: the target may"
-        " be the last copy of the newer rows; then take a new snapshot"
+        "Find out whether the source was restored from a backup, and whether the older state is intended: the target"
+        " may be the last copy of the newer rows; then take a new snapshot"
     ),
     TroubleName.SINK_OLDER: (
         "Find out whether the sink was restored from a backup, and restore the newer state if possible; or take a"
@@ -45,10 +46,10 @@ SAFE = {
     TroubleName.SCHEMA_CHANGED: "Alter the target's columns to match the source's; then take a new snapshot",
     TroubleName.TOPOLOGY_CHANGED: "To adopt the current DNs, take a new snapshot",
     TroubleName.POSITIONS_DIFFER: (
-        "Find out whether the source was rebuilt or failed over, and which server is meant; then take a new snapshot"
+        "Find out whether the source was rebuilt or failed over, and which server is correct; then take a new snapshot"
     ),
     TroubleName.QUARANTINE_FULL: (
-        "`slotkeeper errors list JOB` shows the rows in quarantine; then remove at the sink what rejects them, or raise"
+        "`slotkeeper errors list JOB` shows the rows in quarantine; then fix the cause in the sink, or raise"
         " quarantine_limit in [jobs.JOB.sink_options]; then `slotkeeper jobs start JOB`; then"
         " `slotkeeper errors replay JOB --all --reason TEXT`"
     ),
@@ -102,10 +103,10 @@ def compare(row: ProgressRow | None, status: SlotStatus, others_begun: bool = Fa
 def by_record(
     decision: StartDecision, row: ProgressRow, status: SlotStatus, recorded: Position | None
 ) -> StartDecision:
-    """Return SINK OLDER instead of SLOT MOVED if the record on this host shows that the job had reached the slot.
+    """Return SINK OLDER instead of SLOT MOVED if this host's record shows that the job had reached the slot's position.
 
-    `recorded` is the lane's position in the job's last report on this host; None: no report. The sink alone cannot
-    distinguish a moved slot from progress rows that were restored from a backup.
+    `recorded` is the lane's position in the job's last report on this host; None: no report. Based on the sink alone, a
+    moved slot cannot be distinguished from progress rows that were restored from a backup.
     """
     here, there = row.position, status.kept.furthest
     if decision.trouble is not TroubleName.SLOT_MOVED or recorded is None or here is None or there is None:
@@ -120,21 +121,21 @@ def by_record(
 
 
 def is_first(row: ProgressRow) -> bool:
-    """Return whether this row has no registration, completed or intended: its start has not finished the comparison.
+    """Return whether this row's start has not finished its comparison: no registration was completed or intended.
 
     A start writes the points that it saw to `registered` before its first registration, so that the row records the
-    attempt even if the process is killed in between. A reset to snapshot keeps `registered`.
+    attempt even if the process is killed in between. A reset to snapshot retains `registered`.
     """
     return row.state is LaneState.CREATING and row.registered is None
 
 
 def owes_copy(row: ProgressRow, keeps_positions: bool) -> bool:
-    """Return whether a row in state creating belongs to an earlier mirror: starting without a copy would skip changes.
+    """Return whether a row in state creating belongs to an earlier mirror; a start without a copy would skip changes.
 
     Either the job has applied changes (`changes` is never reset), or a reset to snapshot has cleared the row, which
-    then has no position but still has `registered`. An interrupted start without a copy leaves neither sign. Before its
-    points are known, such a start writes a `registered` without points. If the source keeps no positions, the start
-    writes nothing; with such a source, a `registered` without a position always comes from a reset.
+    then has no position but still has `registered`. Neither applies after an interrupted start without a copy. Before
+    its points are known, such a start writes a `registered` without points. If the source stores no positions, the
+    start writes nothing; with such a source, a `registered` without a position always comes from a reset.
     """
     if row.changes > 0:
         return True
@@ -157,7 +158,9 @@ def _created(row: ProgressRow | None, status: SlotStatus, others_begun: bool) ->
     elif row.position is not None and highest is not None:
         reached = max(row.position, row.registered.furthest or row.position)
         if highest > reached:
-            sentence = f"{place}: the slot ({there}) is ahead of {reached.shown}, which the job's start was to register"
+            sentence = (
+                f"{place}: the slot ({there}) is ahead of {reached.shown}, which the job's start was about to register"
+            )
             sentence += f": {READINGS}"
             return _refuse(TroubleName.SLOT_MOVED, sentence)
     return StartDecision(StartAction.CREATE)
@@ -211,7 +214,7 @@ class NodeChange:
 
     @property
     def begins(self) -> Position | None:
-        """The position up to which the old DNs must be read: the latest start of any new DN; None without new DNs."""
+        """The position up to which old DNs must be read: the latest start of any new DN; None without a new DN."""
         found = [status.kept.furthest for status in self.come]
         return max((place for place in found if place is not None), default=None)
 
@@ -250,7 +253,7 @@ def node_change(
         status = seen.get(shard.node_id)
         if status is None or not status.kept.settled:
             stands = "none" if status is None else status.kept.shown
-            return _refused(sentence, f"the start of recording on {shard.name} is unknown, its points: {stands}")
+            return _refused(sentence, f"the start of recording on {shard.name} is unknown (its points: {stands})")
     return NodeChange(tuple(renamed), tuple(seen[shard.node_id] for shard in come), sentence)
 
 

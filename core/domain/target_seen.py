@@ -1,7 +1,7 @@
-"""The recorded state of a target, and its comparison with a later check: whether another session changed it. Pure.
+"""The recorded state of a target, and its comparison with a later check to detect changes by other sessions. Pure.
 
 A check succeeds if the table is the same as in the previous check and still holds rows from that time. A position is
-confirmed at the source only after such a check (ADR 63). `slotkeeper.core.sinks.postgres.check.seen` reads the state;
+confirmed in the source only after such a check (ADR 63). `slotkeeper.core.sinks.postgres.check.seen` reads the state;
 `slotkeeper.core.engine.driver.registration` starts a check once per second.
 """
 
@@ -28,7 +28,7 @@ PARTS = {
 }
 """The parts of a table's shape, with their names in messages."""
 LEAST_COUNTED, MOST_COUNTED = 1_000, 200_000
-"""Bounds of the row limit of a check, which grows with the number of events applied between two checks."""
+"""Bounds for the row limit of a check; the limit grows with the number of events applied between two checks."""
 
 
 _OF_A_CHECK = ("older", "parted", "counted")
@@ -41,7 +41,7 @@ class TargetSeen:
 
     `home` is the oid of the table that stores the record; `oid` is 0 if the target does not exist. `files` is a hash of
     the storage files of the whole partition tree, "" if the server does not report them; `shape` has a hash for each of
-    `PARTS`, `places` is a hash of the mirrored columns' numbers. `rows` is the number of rows, counted up to a limit;
+    `PARTS`; `places` is a hash of the mirrored columns' numbers. `rows` is the number of rows, counted up to a limit;
     `changes` is the number of events that the lanes had applied. `snapshot` and `own` identify the transactions that
     this reading saw: those before the snapshot, and its own transaction. `why` is set if a check failed, and remains
     set until a copy ends. `copying` is the mode of a started copy: no counter includes the rows of its chunks, so rows
@@ -98,7 +98,7 @@ def counts_to(applied: int) -> int:
 
 
 def altered(recorded: TargetSeen, seen: TargetSeen) -> str:
-    """Return the parts of the shape that differ, or "". The check at a start decides whether they are an error."""
+    """Return the parts of the shape that differ, or "". The check at a start decides whether differences are errors."""
     return ", ".join(said for part, said in PARTS.items() if recorded.shape.get(part) != seen.shape.get(part))
 
 
@@ -133,7 +133,7 @@ def changed(recorded: TargetSeen | None, seen: TargetSeen) -> str:
         if again:
             return "was emptied or rewritten (TRUNCATE, a restore, a rewrite): none of its earlier rows remains"
         if seen.rows < min(recorded.rows, LEAST_COUNTED) - applied:  # else another session updated every row
-            return f"lost its rows: it held at least {recorded.rows}, the job changed {applied} since, and none remains"
+            return f"lost its rows: it held at least {recorded.rows}, the job then changed {applied}, and none remains"
     if again and applied and not seen.counted:
         return "was likely emptied (TRUNCATE): its storage is new, and none of its earlier rows remains"
     return ""
@@ -146,7 +146,7 @@ def begun(earlier: TargetSeen | None, seen: TargetSeen, way: str) -> TargetSeen:
 
 
 def trouble(target: str, why: str, hint: str = "") -> Trouble:
-    """Return TARGET CHANGED for a target; its hint is `hint` followed by the safe action."""
+    """Return TARGET CHANGED for a target; its hint consists of `hint` and the safe action."""
     safe = SAFE[TroubleName.TARGET_CHANGED]
     hint = f"{hint}; or {safe}" if hint else safe
     return Trouble(f"target {target} {why}", hint, where="sink", name=TroubleName.TARGET_CHANGED)
@@ -158,7 +158,7 @@ def renewed(seen: TargetSeen, own: int = 0, copying: str = "") -> TargetSeen:
 
 
 def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:
-    """Return the source table as the target has it: mirrored columns in reading order, with the target's names."""
+    """Return the source table as mapped to the target: mirrored columns in reading order, with the target's names."""
     if not channel.columns:
         return identity
     known, names = {column.name: column for column in identity.columns}, dict(channel.columns)

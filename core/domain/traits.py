@@ -1,4 +1,4 @@
-"""Traits of each kind of source and sink, as constants, and the encoding and delivery of a pair. Pure.
+"""Traits of each kind of source and sink, as constants, and the encoding and delivery of a source-sink pair. Pure.
 
 Traits are never determined by queries, because a query can create a slot. `docs/adr/0022-what-each-server-answers.md`
 lists the sources' traits by server; `docs/delivery.md` explains the delivery.
@@ -19,14 +19,14 @@ class SourceTraits:
     """Traits of a kind of source. `keeps_positions`: the server stores confirmed positions and retains binlog for them.
 
     `slot_unasked`: a job can read without a slot being created first, so nothing is created or dropped. `one_stream`:
-    one stream carries the tables of all channels; if positions are kept, the whole stream is acknowledged at the lowest
-    position of all channels (`slotkeeper.core.domain.position`). `apart`: positions of different shards cannot be
-    compared, so there is no lowest position. `by_age`: records are deleted once they are older than their TTL, even if
-    unread, so no slot expires.
+    one stream carries the tables of all channels; if positions are stored, the whole stream is acknowledged at the
+    lowest position of all channels (`slotkeeper.core.domain.position`). `apart`: positions of different shards cannot
+    be compared, so there is no lowest position. `by_age`: records are deleted once they are older than their TTL, even
+    if unread, so no slot expires.
 
     The other fields determine how jobs of such a source can be configured. `earliest`: the binlog is recorded even
     without a reader, so a job can start at its oldest record. `several_by`: if a slot covers only one table, the kind
-    of source through which a single job can read several tables of the same server; empty if this kind can.
+    of source through which a single job can read several tables of the same server; empty if this kind can do so.
     `adopts_shards`: a job can continue with another set of shards. `paced`: `[jobs.X.sync]` limits steps by bytes,
     seconds and rows. `silent_cascades`: a foreign key can change rows without binlog records. `server_keys` and
     `binlog_keys` name the keys in `[sources.X]` and `[jobs.X.binlog]` (`slotkeeper.core.config.keys.SERVERS`,
@@ -50,7 +50,7 @@ class SourceTraits:
 
     @property
     def shares_position(self) -> bool:
-        """Whether the server keeps one position for all channels of a job, marked by `Kept.shared`."""
+        """Whether the server stores one position for all channels of a job; `Kept.shared` marks such a position."""
         return self.keeps_positions and self.one_stream
 
 
@@ -64,7 +64,7 @@ class Encoding(Enum):
 
 
 def chosen(gives: Sequence[Encoding], takes: Sequence[Encoding], pair: str) -> Encoding:
-    """Return the encoding of a batch at the sink: the best common encoding, or else the sink's best (converted).
+    """Return the encoding of a batch in the sink: the best common encoding, or else the sink's best (converted).
 
     `pair` names source and sink for the message; raises Refused if either has no encoding.
 
@@ -107,11 +107,11 @@ class Delivery(Enum):
 
     EXACTLY_ONCE = "each change takes effect exactly once, in order per key"
     ONCE_WHILE_KEPT = (
-        "each change takes effect exactly once while the sink remembers prepared data, later at least once, and"
+        "each change takes effect exactly once while the sink remembers prepared data, and at least once later;"
         " repeats are counted"
     )
-    EQUAL_IN_THE_END = "each change takes effect at least once, repeats are counted and do not change the final rows"
-    AT_LEAST_ONCE = "each change takes effect at least once, repeats are counted"
+    EQUAL_IN_THE_END = "each change takes effect at least once; repeats are counted and do not change the final rows"
+    AT_LEAST_ONCE = "each change takes effect at least once; repeats are counted"
 
 
 def delivery(sink: SinkTraits) -> Delivery:
@@ -132,9 +132,9 @@ def delivery(sink: SinkTraits) -> Delivery:
 
 
 def refuse_shared(traits: SourceTraits, job: str, channels: int) -> None:
-    """Raise Refused if a slot has one position for several channels of a job: it cannot be moved for one table only."""
+    """Raise Refused if a slot has one position for several channels, because it cannot be moved for a single table."""
     if channels > 1 and traits.shares_position:
-        what = f"the slot is one position for all {channels} channels of job {job}: it cannot be moved for one of them"
+        what = f"the slot has one position for all {channels} channels of job {job}: it cannot be moved for one of them"
         raise Refused(what, "create one job per channel, each with its own slot", where="source")
 
 

@@ -42,8 +42,9 @@ class TryAsked:
 class TryAnswer:
     """The outcome of a request for one source table, or for the whole job with "".
 
-    `tried` are lanes, or a start or a copy, whose next retry was due later and is made at once; `polled` are lanes
-    whose source is polled at once; `busy` are running lanes; `refused` maps a lane to the reason why it still waits.
+    `tried` are lanes, or a start or a copy, whose next retry was due later and is made immediately; `polled` are lanes
+    whose source is polled immediately; `busy` are running lanes; `refused` maps a lane to the reason why it still
+    waits.
     """
 
     table: str = ""
@@ -72,7 +73,7 @@ class Tries(Protocol):
 
 
 class Requests:
-    """The requests made since this object was created, each returned once; `tries` None: requests are not possible."""
+    """The requests made since this object was created, each returned once; without `tries`, there are none."""
 
     def __init__(self, tries: Tries | None = None) -> None:
         self._tries = tries

@@ -1,4 +1,4 @@
-"""How long a server retains the unread changes of a slot: by the slot's TTL, or by the age of binlog files. Pure.
+"""How long a server retains a slot's unread changes, based on the slot's TTL or the age of binlog files. Pure.
 
 An unknown time is None, never 0; an unknown name is "".
 """
@@ -25,7 +25,7 @@ _OPTION = re.compile(r"(?:^|[,{\s])(\w+)\s*=\s*'?([^,}'\s]+)")
 
 
 class Severity(Enum):
-    """How close a slot is to expiry, by the remaining part of its TTL."""
+    """How close a slot is to expiry, based on the remaining part of its TTL."""
 
     FINE = "fine"
     WARN = "warn"
@@ -47,7 +47,7 @@ class Behind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ttl:
-    """A table's `binlog_ttl`; `seconds` is None if the option cannot be parsed, `default`: the table does not set it.
+    """A table's `binlog_ttl`; `seconds` is None if it cannot be parsed, `default` is true if the table does not set it.
 
     `by_record`: the table has binlog timestamps, so each record is deleted once it is older than the TTL.
     """
@@ -59,7 +59,7 @@ class Ttl:
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """When an unconfirmed slot expires, and the time left in seconds; 0: it expires now."""
+    """When an unconfirmed slot expires, and the remaining time in seconds; 0: it expires now."""
 
     expires_at: datetime
     seconds: int
@@ -92,7 +92,7 @@ def seconds_of(text: object) -> int | None:
 
 
 def left_of(registered_at: datetime | None, ttl: Ttl, now: datetime) -> TimeLeft | None:
-    """Return the time left of the TTL after a registration; None if the registration time or the TTL is unknown."""
+    """Return the remaining TTL after a registration; None if the registration time or the TTL is unknown."""
     if registered_at is None or ttl.seconds is None:
         return None
     expires_at = registered_at + timedelta(seconds=ttl.seconds)
@@ -101,7 +101,7 @@ def left_of(registered_at: datetime | None, ttl: Ttl, now: datetime) -> TimeLeft
 
 
 def severity_of(seconds: float, ttl: int) -> Severity:
-    """Return the severity for the seconds left of a TTL.
+    """Return the severity for the remaining seconds of a TTL.
 
     >>> [severity_of(left, 100).value for left in (50, 49, 20, 19)]
     ['fine', 'warn', 'warn', 'critical']
@@ -113,7 +113,7 @@ def severity_of(seconds: float, ttl: int) -> Severity:
 def behind_of(live: Position | None, durable: Position | None) -> Behind | None:
     """Return which point is older; None if one of them is unknown.
 
-    On a server that keeps one position per slot, both points are the same.
+    On a server that stores one position per slot, both points are the same.
     """
     if live is None or durable is None:
         return None

@@ -52,7 +52,7 @@ _OWN = frozenset(
 )
 """Built-in type names that a statement can contain unchanged. Other built-in names are qualified with pg_catalog, so
 that the server does not read them as keywords (serial)."""
-_CURE = "change the column's type at the source"
+_CURE = "change the column's type in the source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _refused(what: str, text: str, of: str) -> Refused:
 
 
 class FieldKind(Enum):
-    """Ways to parse a value; TEXT, the string as the server writes it, is used for all types without their own kind."""
+    """Ways to parse a value. All types without their own kind use TEXT, the string as the server writes it."""
 
     BOOLEAN = "boolean"
     SHORT = "short"
@@ -201,7 +201,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition on a column. For "=", the column must equal one of `values`; other signs compare with a single value.
+    """A condition on a column. For "=", the column must equal one of `values`; other operators compare with one value.
 
     Values are strings in the source's format. NULL satisfies no condition.
     """

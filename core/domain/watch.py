@@ -1,4 +1,4 @@
-"""Checks of a running lane: its status, and the meaning of a progress row update that missed the fence. Pure.
+"""Checks of a running lane: its status, and the reason why a progress row update did not match the fence. Pure.
 
 Design 4.1 and 4.2. Lanes change state by compare-and-swap: from creating to copying, from copying to catching up, and
 from catching up to running once the lane's own row has reached the point recorded for it. A lane without a copy changes
@@ -19,7 +19,7 @@ from slotkeeper.core.errors import Busy, Defect, SlotkeeperError, Superseded, Tr
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The points that a status can show: the last registered points, and others while a registration has no answer."""
+    """The points that a status can show: the last registered points, and others while a registration is unanswered."""
 
     kept: frozenset[Kept]
     fingerprint: str
@@ -35,12 +35,12 @@ class Expected:
 
 
 def exactly(registered: Kept, fingerprint: str) -> Expected:
-    """Return the points that a status must show after an answered registration."""
+    """Return the points that a status must show once a registration has been answered."""
     return Expected(frozenset({registered}), fingerprint)
 
 
 def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
-    """Return the failure that a status reports, or None. If both apply, SCHEMA CHANGED is the cause of SLOT LOST."""
+    """Return the failure shown by a status, or None. SLOT LOST takes precedence, with SCHEMA CHANGED as its cause."""
     place, there = status.shard.name, status.kept
     changed = status.fingerprint != expected.fingerprint
     if there.missing:
@@ -49,7 +49,7 @@ def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
         return trouble(TroubleName.SLOT_LOST, sentence)
     if changed:
         return trouble(TroubleName.SCHEMA_CHANGED, f"{place}: the table was changed or recreated")
-    # other channels' lanes can have moved the slot forward; `ahead_of_row` checks how far it can be
+    # other channels' lanes can have moved the slot forward; `ahead_of_row` checks the limit
     moved_on = there.shared and not all(there.behind(one) for one in expected.kept)
     if there not in expected.kept and not moved_on:
         sentence = (
@@ -61,11 +61,11 @@ def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
 
 
 def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
-    """Return SINK OLDER if the slot is ahead of the progress row while a job runs, otherwise None.
+    """Return SINK OLDER if the slot is ahead of the progress row while a job is running, otherwise None.
 
-    A job moves the slot only after the row, so the sink must have been restored to an older copy. The changes in
-    between may be purged, and an empty read would look as if there were no changes (model: without this rule, a
-    counterexample of 17 steps loses changes).
+    A job moves the slot only after it has updated the row, so the sink must have been restored to an older copy. The
+    changes in between may be purged, and an empty read would look as if there were no changes (without this rule, the
+    model has a counterexample of 17 steps that loses changes).
     """
     reached = status.kept.furthest
     if reached is None or reached <= row:
@@ -99,7 +99,7 @@ def trouble(name: TroubleName, sentence: str) -> Trouble:
 
 
 def stands_free(row: ProgressRow | None, epoch: int, after: Position | None) -> bool:
-    """Return whether a row matches a step's compare-and-swap: this epoch and position, copy ended, no decided range."""
+    """Return whether a row matches a step's compare-and-swap: same epoch and position, streaming, no decided range."""
     if row is None or row.epoch != epoch or row.decided is not None:
         return False
     return row.position is not None and row.position == after and row.state in STREAMING
@@ -115,9 +115,11 @@ def explain_miss(row: ProgressRow | None, epoch: int, after: Position | None = N
     first.
     """
     if row is None:
-        return trouble(TroubleName.PROGRESS_LOST, "the progress row no longer exists at the sink")
+        return trouble(TroubleName.PROGRESS_LOST, "the progress row no longer exists in the sink")
     if row.epoch > epoch:
-        return Superseded(f"epoch {row.epoch} has replaced this job's epoch {epoch}", "this run of the job ends")
+        return Superseded(
+            f"another run has taken over (epoch {row.epoch}; this run has epoch {epoch})", "this run of the job ends"
+        )
     older = after is not None and row.position is not None and row.position < after
     if row.epoch < epoch or row.position is None or older:
         was = row.position.text if row.position else "none"
@@ -137,7 +139,7 @@ def explain_miss(row: ProgressRow | None, epoch: int, after: Position | None = N
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A change of all `lanes` lanes of a slot, or none, from states in `came_from` to `to` under the epoch."""
+    """An all-or-nothing state change of a slot's `lanes` lanes from states in `came_from` to `to`, under the epoch."""
 
     epoch: int
     lanes: int
@@ -149,9 +151,12 @@ def explain_turn(rows: Sequence[ProgressRow], turn: Turn) -> SlotkeeperError:
     """Return the error for a state change that did not update every lane, based on the current rows."""
     newest = max((row.epoch for row in rows), default=0)
     if newest > turn.epoch:
-        return Superseded(f"epoch {newest} has replaced this job's epoch {turn.epoch}", "this run of the job ends")
+        return Superseded(
+            f"another run has taken over (epoch {newest}; this run has epoch {turn.epoch})",
+            "this run of the job ends",
+        )
     if len(rows) < turn.lanes:
-        return trouble(TroubleName.PROGRESS_LOST, f"{len(rows)} of {turn.lanes} progress rows exist at the sink")
+        return trouble(TroubleName.PROGRESS_LOST, f"{len(rows)} of {turn.lanes} progress rows exist in the sink")
     behind = not_passed(rows, turn)
     if behind:
         row = behind[0]

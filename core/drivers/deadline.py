@@ -1,9 +1,10 @@
-"""Limits for calls that block in C code: at a limit, or on Ctrl-C, the call's socket is shut down, and the call fails.
+"""Limits for calls that block in C code: at a limit or on Ctrl-C, the call's socket is shut down and the call fails.
 
 psycopg2 waits in libpq, which restarts its poll after a signal, so neither a Python signal handler nor an exception can
-end the call. Only its socket can: `shutdown` on a copy of the descriptor, never `close`, which would free the number
-for another file while libpq still uses it. One thread per process waits for the next deadline and for signals, in one
-`poll`, and reads from the kernel how many bytes of an answer arrived, because libpq holds the whole answer in memory.
+end the call; only shutting down its socket can. `shutdown` is called on a copy of the descriptor. `close` would free
+the descriptor number for another file while libpq still uses it. One thread per process waits for the next deadline and
+for signals, in one `poll`, and reads from the kernel how many bytes of an answer have arrived, because libpq holds the
+whole answer in memory.
 Decision: docs/adr/0024-nothing-that-hangs.md.
 """
 
@@ -38,7 +39,8 @@ LATE_SECONDS = 60.0
 
 _STALE = 64
 _RECEIVED = 128
-"""Offset of `tcpi_bytes_received` in Linux's struct tcp_info (since 4.1): 8 bytes, 24 words of 4, 3 words of 8."""
+"""Offset of `tcpi_bytes_received` in Linux's struct tcp_info (since 4.1), after 8 bytes, 24 four-byte fields and 3
+eight-byte fields."""
 
 
 class Cut(Enum):
@@ -51,12 +53,12 @@ class Cut(Enum):
 
 
 class Call:
-    """A running call; `cut`: the reason if its socket was shut down."""
+    """A running call; `cut` is the reason if its socket was shut down."""
 
     __slots__ = ("at", "cut", "descriptor", "limit", "most_bytes", "moved", "moved_before", "over")
 
     def __init__(self, descriptor: int, at: float | None, most_bytes: int | None) -> None:
-        self.descriptor = os.dup(descriptor)  # libpq closes its own if a connection breaks; the number is reused
+        self.descriptor = os.dup(descriptor)  # libpq can close its own if a connection breaks; the number is reused
         self.at = at
         came = None if most_bytes is None else received(self.descriptor)
         self.limit = None if came is None or most_bytes is None else came + most_bytes
@@ -65,7 +67,7 @@ class Call:
         self.moved = False
         """Set by a caller that has forwarded a part of the answer; the byte limit then restarts at the next count."""
         self.moved_before = False
-        """Whether a count has found `moved` set."""
+        """Whether a byte count has already found `moved` set."""
         self.cut: Cut | None = None
         self.over = False
 
@@ -90,7 +92,7 @@ class Call:
 
 
 class Watchdog:
-    """The limits of this process's calls, and the thread that enforces them, started with the first call."""
+    """The limits of this process's calls, and the thread that enforces them; the thread starts with the first call."""
 
     def __init__(self) -> None:
         self._begin_anew()
@@ -106,7 +108,7 @@ class Watchdog:
         self._reading = self._writing = -1
 
     def forked(self) -> None:
-        """Reset the state in a forked child: the child has no threads; the pipe and the descriptors are the parent's.
+        """Reset the state in a forked child, which has no threads; the pipe and the descriptors belong to the parent.
 
         The child must not shut down the parent's calls, and its signals must not reach the parent.
         """
@@ -128,7 +130,7 @@ class Watchdog:
             return self._writing
 
     def begin(self, descriptor: int, seconds: float | None, most_bytes: int | None) -> Call:
-        """Start a call on this socket with its limits (None: no limit); the caller ends it."""
+        """Start a call on this socket with its limits; None means no limit. The caller ends the call."""
         now = time.monotonic()
         call = Call(descriptor, None if seconds is None else now + seconds, most_bytes)
         with self._lock:
@@ -188,7 +190,7 @@ class Watchdog:
                 self.shut_all(Cut.INTERRUPTED)
 
     def _shut_due(self) -> float | None:
-        """Shut down calls beyond their limits; return the seconds until the next check, None if no call is running."""
+        """Shut down calls beyond their limits; return the seconds until the next check, or None if no call runs."""
         with self._lock:
             now = time.monotonic()
             while self._due and (self._due[0][2].over or self._due[0][0] <= now):
@@ -215,10 +217,10 @@ os.register_at_fork(after_in_child=_watchdog.forked)
 
 @contextmanager
 def limited(descriptor: int, seconds: float | None, most_bytes: int | None = None) -> Iterator[Call]:
-    """Limit the calls of the block on this socket to a time and an answer size; calls beyond a limit raise an error.
+    """Limit the time and answer size of the block's calls on this socket; calls that exceed a limit raise an error.
 
-    None: no limit; only Ctrl-C ends the calls early. The `cut` of the call is the reason. A call that is answered at
-    the moment of its limit counts as answered. Bytes are counted on Linux and for TCP only.
+    None means no limit; then only Ctrl-C ends calls early. `cut` of the yielded call is the reason. A call that is
+    answered at the moment of its limit counts as answered. Bytes are counted only on Linux and only for TCP.
     """
     call = _watchdog.begin(descriptor, seconds, most_bytes)
     mine = threading.current_thread() is threading.main_thread()
@@ -233,9 +235,10 @@ def limited(descriptor: int, seconds: float | None, most_bytes: int | None = Non
 
 
 def shut(descriptor: int) -> None:
-    """Shut a socket down and leave its descriptor open: a thread that waits for the socket wakes up.
+    """Shut a socket down but leave its descriptor open; a thread that waits for the socket wakes up.
 
-    Does nothing for a negative descriptor: libpq's is -1 once it has found its connection broken.
+    Does nothing for a negative descriptor; libpq's descriptor is -1 once libpq has detected that the connection is
+    broken.
     """
     if descriptor >= 0:
         with suppress(OSError), lent(descriptor) as line:
@@ -299,7 +302,7 @@ def interrupts_heard() -> Iterator[None]:
 
 
 def cut_off() -> None:
-    """End all current waits of this process, in any thread: calls fail as on Ctrl-C, logins as after their timeout."""
+    """End all current waits of this process in any thread: calls fail as on Ctrl-C, and logins as after a timeout."""
     _watchdog.shut_all(Cut.GIVEN_UP)
     for aside in list(_asides):
         aside.ended.set()
@@ -351,10 +354,10 @@ _asides: set[_Aside[Any]] = set()
 def in_time(
     call: Callable[[], T], seconds: float, unwanted: Callable[[T], None], checked: Callable[[bool], None] | None = None
 ) -> T:
-    """Return the result of a call that has no socket to shut down yet: run it in a thread, abandoned if it is late.
+    """Return the result of a call without a socket to shut down yet; it runs in a thread, which is abandoned if late.
 
-    `checked` is called repeatedly until the call has ended; its argument is whether the call was abandoned.
-    Raises the call's error, or `Late`. The wait ends at Ctrl-C; a later result is passed to `unwanted`.
+    `checked` is called repeatedly until the call has ended; its argument is True once the call was abandoned. Raises
+    the call's error, or `Late`. The wait ends on Ctrl-C; a later result is passed to `unwanted`.
     """
     aside = _Aside(call, unwanted)
     _asides.add(aside)
@@ -379,9 +382,10 @@ def in_time(
 
 
 def _end_late(aside: _Aside[Any], checked: Callable[[bool], None]) -> None:
-    """Shut down each socket of the call until it ends: a server can send endlessly, a host can have several addresses.
+    """Shut down each socket of the call until the call ends, because a host can have several addresses.
 
-    A call without a socket after a minute (a name lookup, a certificate file that is a FIFO) is left alone.
+    A server can also send endlessly. A call without a socket after a minute (a name lookup, a certificate file that is
+    a FIFO) is no longer checked.
     """
     end = time.monotonic() + LATE_SECONDS
     while aside.is_alive() and time.monotonic() < end:

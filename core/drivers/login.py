@@ -1,21 +1,22 @@
-"""Logins: libpq's parameters, libpq's behavior during a login, and rejections that must not lock an account.
+"""Logins: libpq's parameters, libpq's behavior during a login, and limits on retries, so that no account is locked.
 
-Every parameter is set, so that libpq takes none from the environment or from files in the home directory: libpq,
-"Environment Variables", "The Connection Service File", "The Password File" and "SSL Support" list what it reads if a
-parameter is not set; "Parameter Key Words" explains each parameter. An empty value counts as set.
+Every parameter is set, so that libpq takes none from the environment or from files in the home directory. libpq's
+documentation ("Environment Variables", "The Connection Service File", "The Password File", "SSL Support") lists what
+libpq reads for a parameter that is not set; "Parameter Key Words" explains each parameter. An empty value counts as
+set.
 
 libpq provides neither its socket nor its notices before a login has ended. Its socket is found by a marker: a value of
-TCP_USER_TIMEOUT that no other socket of the process has (libpq sets it before it connects; tcp(7)). libpq writes
+TCP_USER_TIMEOUT that no other socket of the process has (tcp(7)); libpq sets it before it connects. libpq writes
 notices to the C library's `stderr` with all bytes that the server sent (`defaultNoticeProcessor` in fe-connect.c),
 until psycopg2 handles them (`_conn_sync_connect` in psycopg/connection_int.c).
 
-After a rejection the password's reference is read again, and a changed password is tried immediately. The same password
-is tried twice, then hours apart. DWS, "Setting Account Security Policies": an account is locked for a day after
-`failed_login_attempts` consecutive wrong passwords (default 10). A driver opens many sessions, and each would be
-another attempt.
+After a rejection the password's reference is read again, and a changed password is tried immediately. An unchanged
+password is tried twice, and after that only at intervals of several hours. DWS, "Setting Account Security Policies": an
+account is locked for a day after `failed_login_attempts` consecutive wrong passwords (default 10). A driver opens many
+sessions, and each would be another attempt.
 
-The host or port of another server is a common mistake, so `speaks` detects the protocol of a port. Sources:
-PostgreSQL, "Message Flow: SSL Session Encryption" (an SSLRequest is answered by one byte, S or N); MySQL, "Connection
+Configuring the host or port of another server is a common mistake, so `speaks` detects the protocol of a port. Sources:
+PostgreSQL, "Message Flow: SSL Session Encryption" (an SSLRequest is answered with one byte, S or N); MySQL, "Connection
 Phase: Protocol::HandshakeV10" (the server sends first: a packet numbered 0, whose first byte is 10); Spark, "Spark
 Standalone Mode: REST API" (the status of a submission is a JSON object with the server's version).
 """
@@ -51,7 +52,7 @@ _OPTION: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
 
 
 class LoginLine:
-    """The TCP connection of one login, even while it is being opened. Only on Linux is it found and shut down."""
+    """The TCP connection of one login, even while it is being opened; found and shut down only on Linux."""
 
     def __init__(self) -> None:
         self.mark = _FIRST_MARK + next(_numbers) % _MARKS
@@ -118,7 +119,7 @@ class _Silence:
         if self._nowhere is None:
             opened = ctypes.CDLL(None).fopen
             opened.restype = ctypes.c_void_p
-            self._nowhere = opened(os.devnull.encode(), b"we")  # e: no child inherits it
+            self._nowhere = opened(os.devnull.encode(), b"we")  # e: child processes do not inherit it
         if self._nowhere is not None:
             self._kept = _c_stderr().value
             _c_stderr().value = self._nowhere
@@ -137,12 +138,13 @@ def _c_stderr() -> ctypes.c_void_p:
 _silence = _Silence()
 os.register_at_fork(after_in_child=_silence.forked)
 silenced = _silence.kept
-"""Suppress what the C library writes to `stderr` within the block."""
+"""Suppress the C library's output to `stderr` within the block."""
 
 
 TRIES = 2
 AGAIN_SECONDS = 6 * 3600.0
-"""Seconds between attempts after the first two: four per day, fewer than ten before the server resets its count."""
+"""Seconds between attempts after the first two: four per day, which is fewer than ten before the server resets its
+count."""
 
 RECENT_SECONDS = 10.0
 RECENT_AT_ONCE = 6
@@ -176,10 +178,11 @@ class Refusals:
 
     @contextmanager
     def turn(self, endpoint: Endpoint, password: str, seconds: float) -> Iterator[str]:
-        """Hold a permit to log in for the block; yields the last rejection's message if no attempt is due.
+        """Hold a login permit during the block; yield the last rejection's message if no attempt is due.
 
         Without permits, parallel logins would all be rejected before the first rejection is counted. The wait for a
-        permit is at most `seconds`, the limit of any login: a server that was silent for that time has rejected none.
+        permit is limited to `seconds`, the limit of any login, because a server that has not answered in that time has
+        rejected no login.
         """
         with self._ended:
             found = self._found_of(endpoint, password)
@@ -202,13 +205,13 @@ class Refusals:
                 found.count, found.at, found.text = found.count + 1, self._now(), text
 
     def taken(self, endpoint: Endpoint, password: str) -> None:
-        """Record a successful login: the server's count of failures restarts at 0, and so does this one."""
+        """Record a successful login: the server's count of failures restarts at 0, and so does the local count."""
         with self._ended:
             found = self._found_of(endpoint, password)
             found.count, found.text, found.taken_at = 0, "", self._now()
 
     def forget(self, endpoint: Endpoint, password: str, but: int = 0) -> None:
-        """Forget all but `but` rejections of this password: the server may not have known the password yet."""
+        """Forget this password's rejections except `but` of them, because the server may not have known it yet."""
         with self._ended:
             found = self._found_of(endpoint, password)
             found.count = min(found.count, but)
@@ -233,11 +236,11 @@ class Refusals:
 
 
 def by_newest(endpoint: Endpoint, password: Secret | str, known: Refusals, attempt: Callable[[str], T]) -> T:
-    """Log in by `attempt` with the secret's current value; after a rejection, once more with a changed password.
+    """Log in through `attempt` with the secret's current value; after a rejection, once more with a changed password.
 
-    The changed password is the reference's new value, or else the last accepted password, because a reference can be
-    changed before the server's password. If the last accepted password works, the rejected password was not valid yet,
-    and its rejections are forgotten.
+    The changed password is the reference's new value, or otherwise the last accepted password, because a reference can
+    be changed before the server's password is. If the last accepted password works, the rejected password was not valid
+    yet, and its rejections are forgotten.
     """
     secret = secret_of(password)
     plain = secret.now()
@@ -271,9 +274,9 @@ NOWHERE = "/dev/null/none"
 ENVIRONMENT_ONLY = ("PGSERVICE", "PGDATESTYLE", "PGTZ", "PGGEQO")
 """Variables that libpq reads only from the environment; a service file can change any other parameter."""
 _ANY = "!sspi"
-"""All supported authentication methods: an empty `require_auth` would allow none."""
+"""The value that allows all supported authentication methods; an empty `require_auth` would allow none."""
 _NO_KEY_PASSWORD = "-"  # noqa: S105  (not a secret)
-"""A dummy key password: without one OpenSSL prompts on the terminal for an encrypted key, and waits."""
+"""A dummy key password; without one, OpenSSL prompts on the terminal for an encrypted key's password and waits."""
 
 _ALWAYS = {
     "hostaddr": "",
@@ -287,7 +290,7 @@ _ALWAYS = {
     "ssl_min_protocol_version": "TLSv1.2",
     "ssl_max_protocol_version": "",
     "requirepeer": "",
-    "gssencmode": "disable",  # it would count as encryption before TLS is tried
+    "gssencmode": "disable",  # otherwise GSSAPI encryption would be tried before TLS
     "krbsrvname": "postgres",
     "gssdelegation": "0",
     "gsslib": "",
@@ -301,10 +304,10 @@ _SINCE = {"sslnegotiation": (170_000, "postgres")}
 def parameters(
     endpoint: Endpoint, password: str, application_name: str, seconds: int, options: str, libpq: int
 ) -> dict[str, Any]:
-    """Return the parameters of one login; `seconds`: its time limit, `libpq`: the version number of libpq.
+    """Return the parameters of one login; `seconds` is its time limit, `libpq` the version number of libpq.
 
-    `options` are the session's options. Removes variables that no parameter overrides from this process's environment.
-    Raises ConfigError if libpq is too old.
+    `options` are the session's options. Also removes from this process's environment the variables that no parameter
+    overrides. Raises ConfigError if libpq is too old.
     """
     if libpq < OLDEST_LIBPQ:
         what = f"psycopg2 uses libpq {libpq // 10_000}, which cannot enforce encryption of passwords"
@@ -347,7 +350,7 @@ _REST_STATUS = b"GET /v1/submissions/status/none HTTP/1.0\r\n\r\n"
 
 
 def speaks(host: str, port: int) -> str:
-    """Return the protocol of a port, "MySQL" or "PostgreSQL"; "" if it is uncertain. Sends no login and no password."""
+    """Return the protocol of a port, "MySQL" or "PostgreSQL", or "" if uncertain. Sends no login and no password."""
     with suppress(OSError), socket.create_connection((host, port), _SECONDS) as line:
         greeted = _read(line, 5)
         if greeted[3:5] == b"\x00\x0a":
@@ -367,7 +370,7 @@ def takes_submissions(host: str, port: int) -> bool:
 
 
 def _read(line: socket.socket, enough: int, seconds: float = _SECONDS) -> bytes:
-    """Return the bytes that arrive in time, up to the needed number."""
+    """Read until `enough` bytes have arrived or the time is over; return the bytes."""
     end, found = time.monotonic() + seconds, b""
     while len(found) < enough and (left := end - time.monotonic()) > 0:
         line.settimeout(left)

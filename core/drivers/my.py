@@ -1,10 +1,10 @@
 """MySQL and MariaDB sessions, and a replica's stream; each login and call has a deadline.
 
 pymysql sends statements; this module reads the packets of a replication stream, because pymysql has no command for
-them. `deadline` shuts down the socket of a late call, as for `pg`.
+them. `deadline` shuts down the socket of a late call, as it does for `pg`.
 Decision: docs/adr/0040-reading-a-mysql-binlog.md.
 
-A hostile server can request a clear-text password, or a file, from a login. pymysql sends the password to any server
+A hostile server can request a clear-text password or a file during a login. pymysql sends the password to any server
 that requests it: in clear text (`mysql_clear_password`, `dialog`), as a hash of the format before 4.1, or encrypted
 with a key that the server has just sent (`sha256_password`, `caching_sha2_password`). Without TLS, each of these
 reveals the password to any host that answers; without TLS, MySQL's own client rejects them ("Client-Side Cleartext
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 else:
     _Connection = pymysql.Connection
 _HASHED = (b"mysql_native_password", b"caching_sha2_password", b"client_ed25519", b"sha256_password")
-"""Login methods that send a hash first; the second and last can continue with a public key, which is rejected below."""
+"""Login methods that send a hash first; the second and the last can continue with a public key, which is rejected
+below."""
 _ASKED_OPEN = 'the server requests a clear-text password, which requires TLS: set sslmode = "require" or above'
 _refusals = Refusals()
 _FILE = "Received LOAD_LOCAL packet"
@@ -71,7 +72,7 @@ class GuardedConnection(_Connection):
 
     @property
     def server_public_key(self) -> None:
-        """Always None: pymysql requests a key from the server only without TLS, and such a key is not trustworthy."""
+        """Always None, because pymysql requests a key only without TLS, and such a key is not trustworthy."""
         return None
 
     @server_public_key.setter
@@ -93,9 +94,9 @@ def logged_in(
     `name` is shown as `program_name` in performance_schema.session_connect_attrs. The result has no static type,
     because pymysql has no types for sockets and packets.
 
-    Raises DriverError; NoAnswer if the server does not answer, TooMuch if a login does not end; AccessRefused for an
-    invalid TLS file. A password that was rejected twice is not tried again for hours (`login.Refusals`): MySQL,
-    CREATE USER: FAILED_LOGIN_ATTEMPTS, and MariaDB, max_password_errors, lock an account.
+    Raises DriverError; NoAnswer if the server does not answer, TooMuch if the server sends too many bytes;
+    AccessRefused for an invalid TLS file. A password that was rejected twice is not tried again for hours
+    (`login.Refusals`): MySQL, CREATE USER: FAILED_LOGIN_ATTEMPTS, and MariaDB, max_password_errors, lock an account.
     """
 
     def attempt(plain: str) -> GuardedConnection:
@@ -143,7 +144,7 @@ def _open(raw: GuardedConnection, endpoint: Endpoint, seconds: float) -> None:
 
 @contextmanager
 def answered(descriptor: int, seconds: float | None, most_bytes: int | None = None) -> Iterator[Call]:
-    """Limit the calls of the block on this connection; any exception that they raise becomes a DriverError.
+    """Limit the calls of the block on this connection; convert any exception that they raise to a DriverError.
 
     Data that violates the protocol can raise any exception in pymysql's parser; the server's message is not repeated.
     """
@@ -224,7 +225,7 @@ NET_SECONDS = 3600
 is 60 s by default). If a sink takes longer, the job's own limits end its work."""
 ROWS_AT_ONCE = 1000
 LOT_BYTES = 8 << 20
-"""Bytes of rows in each batch of a large answer; a single row can be larger."""
+"""Size in bytes of each batch of rows of a large answer; a single row can be larger."""
 ANSWER_BYTES = 256 << 20
 """Maximum size in bytes of an answer in memory (ADR 24)."""
 ROW_BYTES = 1 << 30
@@ -233,7 +234,7 @@ Variables")."""
 EVENT_BYTES = (1 << 30) + (1 << 20)
 """Maximum size in bytes of an event: the maximum of replica_max_allowed_packet, and a header."""
 PIECE_BYTES = 256 * 1024
-"""Maximum bytes that a stream reads from its socket at once."""
+"""Maximum number of bytes that a stream reads from its socket at once."""
 _MAX_PACKET = 0xFFFFFF
 NON_BLOCKING = 0x01
 """The flag of a dump that ends at the binlog's end."""
@@ -242,7 +243,7 @@ _HEADER = struct.Struct("<HBB")
 
 
 def code_of(error: BaseException) -> int:
-    """Return the error number of the server or the client; 0 without one."""
+    """Return the error number of the server or the client; 0 if there is none."""
     code = error.args[0] if isinstance(error, DriverError) and error.args else 0
     return code if isinstance(code, int) else 0
 
@@ -253,10 +254,10 @@ def said(error: BaseException) -> str:
 
 
 class Session:
-    """One session, in autocommit; not shared between threads. Calls raise DriverError; at the time limit, NoAnswer."""
+    """One session in autocommit, used by a single thread. Calls raise DriverError; NoAnswer at the time limit."""
 
     def __init__(self, raw: pymysql.Connection[Any], seconds: float) -> None:
-        self._raw: Any = raw  # its sockets and packets have no types
+        self._raw: Any = raw  # pymysql has no types for its sockets and packets
         self.seconds = seconds
         """Time limit of a call in seconds."""
 
@@ -293,7 +294,7 @@ class Session:
                 yield rows
             done = True
         finally:
-            if not done:  # the cursor would read the rest, however long that takes
+            if not done:  # otherwise the cursor would read the rest, which can take long
                 self.close()
 
     def _lot(self, cursor: Any) -> list[tuple[Any, ...]]:
@@ -307,13 +308,13 @@ class Session:
         return found
 
     def command(self, number: int, payload: bytes) -> None:
-        """Send a protocol command that is answered by OK."""
+        """Send a protocol command that the server answers with OK."""
         with self._answered():
             self._raw._execute_command(number, payload)
             self._raw._read_packet()
 
     def dump(self, number: int, payload: bytes) -> Dump:
-        """Send a command that is answered by a stream; afterwards the session accepts nothing else."""
+        """Send a command that the server answers with a stream; afterwards the session accepts no other command."""
         with self._answered():
             self._raw._execute_command(number, payload)
         return Dump(self)
@@ -348,7 +349,8 @@ class Dump:
     def packet(self, seconds: float) -> bytes | None:
         """Return the next complete packet, including its first byte (0); None at the end of a non-blocking dump.
 
-        Raises DriverError for an error from the server or a broken connection; NoAnswer if no packet arrives in time.
+        Raises DriverError for an error from the server or a broken connection, and NoAnswer if no packet arrives in
+        time.
         """
         body = self._part(seconds)
         if len(body) == _MAX_PACKET:
@@ -383,7 +385,7 @@ class Dump:
         return self._buffer[begin : self._at]
 
     def _have(self, wanted: int, seconds: float) -> None:
-        """Wait until the buffer has the requested bytes, within the time limit."""
+        """Wait, within the time limit, until the buffer contains the requested number of bytes."""
         have = len(self._buffer) - self._at
         if have >= wanted:
             return
@@ -402,8 +404,8 @@ class Dump:
 def connect(endpoint: Endpoint, password: Secret | str, name: str, seconds: float, database: str = "") -> Session:
     """Log in within `seconds` and pin the session's settings: utf8mb4, UTC, strict, autocommit.
 
-    `name` is shown as `program_name` in performance_schema.session_connect_attrs. Raises DriverError, NoAnswer if the
-    server does not answer; AccessRefused for an invalid TLS file.
+    `name` is shown as `program_name` in performance_schema.session_connect_attrs. Raises DriverError; NoAnswer if the
+    server does not answer, and AccessRefused for an invalid TLS file.
     """
     session = Session(logged_in(endpoint, password, name, seconds, _AS_TEXT, database), seconds)
     try:
@@ -422,8 +424,8 @@ _AS_TEXT: dict[Any, Any] = {
     **dict.fromkeys((1, 2, 3, 8, 9, 13), int),
     5: float,
 }
-"""Conversions that return all values as the server's text, except integers and doubles: Python's dates and decimals
-would lose values."""
+"""Conversions that return all values except integers and doubles as the server's text, because Python's dates and
+decimals cannot represent all values."""
 
 
 # -- the commands of a replica ----------------------------------------------------------------------------------------
@@ -431,8 +433,11 @@ would lose values."""
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """The identity of a replica: `server_id` and `uuid` are unique among all replicas of a source (MySQL ends an older
-    replica with the same `uuid`); `heartbeat` is in seconds."""
+    """The identity of a replica; `heartbeat` is in seconds.
+
+    `server_id` and `uuid` are unique among all replicas of a source: MySQL disconnects an older replica with the same
+    `uuid`.
+    """
 
     server_id: int
     uuid: str
@@ -440,7 +445,7 @@ class Replica:
 
 
 def register(session: Session, replica: Replica) -> None:
-    """Register the session as a replica, with checksums as in the file, and with heartbeats.
+    """Register the session as a replica, with heartbeats and with checksums as stored in the file.
 
     Its id is shown by SHOW SLAVE HOSTS. MySQL, "COM_REGISTER_SLAVE"; MariaDB, "Replica Registration".
     """

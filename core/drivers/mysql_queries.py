@@ -1,4 +1,4 @@
-"""Queries over MySQL's protocol: a session with limits that is opened for the first query."""
+"""Queries over MySQL's protocol, in a session with limits that is opened for the first query."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NAMES = (
 
 
 class MysqlQueries:
-    """One session; one thread at a time uses it, any thread can call `sever`."""
+    """One session, used by one thread at a time; any thread can call `sever`."""
 
     def __init__(self, login: Login, where: str, read_seconds: float = READ_SECONDS) -> None:
         self._login = login
@@ -42,7 +42,7 @@ class MysqlQueries:
         self._names: list[str] = []
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return a statement's rows; after a broken session, the next call opens a new one."""
+        """Return a statement's rows; if the session breaks, the next call opens a new session."""
         return self.in_one_session(statement, values=values)[0]
 
     def records(self, statement: str) -> list[dict[str, Any]]:
@@ -51,7 +51,7 @@ class MysqlQueries:
         return [dict(zip(self._names, row, strict=True)) for row in rows]
 
     def in_one_session(self, *asked: str, values: Sequence[object] = ()) -> list[list[tuple[Any, ...]]]:
-        """Return the rows of each statement; all run in one session, so settings persist, or an error is raised."""
+        """Run all statements in one session, so that settings persist; return the rows of each statement."""
         found = []
         try:
             line = self._opened()
@@ -67,7 +67,7 @@ class MysqlQueries:
         return found
 
     def streamed(self, statement: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
-        """Yield a statement's rows one by one as they arrive; the session accepts no other statement meanwhile.
+        """Yield a statement's rows one by one as they arrive; until then, the session accepts no other statement.
 
         If the caller stops early, the session ends.
         """
@@ -84,7 +84,7 @@ class MysqlQueries:
         except pymysql.MySQLError as error:
             raise self._failed(error) from error
         finally:
-            if not done:  # the cursor would read the rest, however long that takes
+            if not done:  # otherwise the cursor would read the rest, which can take long
                 self.close()
 
     def _failed(self, error: Exception) -> SlotkeeperError:
@@ -142,7 +142,7 @@ KEYS_PER_STATEMENT = 200
 
 
 class OrderedKey(ComparedKey, Protocol):
-    """A key column in statements."""
+    """A key column, as used in statements."""
 
     @property
     def ordered(self) -> str:
@@ -153,7 +153,7 @@ class OrderedKey(ComparedKey, Protocol):
 
 
 class HashedHere(ABC):
-    """A table for a comparison: its rows arrive as strings and are hashed in this process; no value is kept or shown.
+    """A table for a comparison, whose rows arrive as strings and are hashed in this process; no value is stored.
 
     The hash is computed as in `slotkeeper.core.drivers.pg_table`, with the length before every string, so that the
     table can be compared with a PostgreSQL table.
@@ -172,14 +172,14 @@ class HashedHere(ABC):
     def key(self) -> Sequence[OrderedKey]:
         """The columns of the key."""
 
-    def hashes_by(self, forms: Sequence[str]) -> None:  # noqa: B027 - not abstract: nothing is to be done
-        """Do nothing: this table has only one form, and `forms` is already that form."""
+    def hashes_by(self, forms: Sequence[str]) -> None:  # noqa: B027 - not abstract: there is nothing to do
+        """Do nothing, because this table has only one form, which `forms` already contains."""
 
     @abstractmethod
     def _selected(
         self, where: str, values: Sequence[object], limit: int | None = None
     ) -> Iterator[tuple[Key, list[str | None]]]:
-        """Yield the key and the compared columns of each row that meets the condition, at most `limit` rows."""
+        """Yield the key and the compared columns of each row that meets the condition, up to `limit` rows."""
 
     def _within(self, bounds: KeyRange) -> tuple[str, list[object]]:
         """Return a range as a condition, and the condition's values."""

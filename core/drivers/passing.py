@@ -1,4 +1,4 @@
-"""Error classes by SQLSTATE, which decide whether errors are transient; also for codes that only a message contains.
+"""Error classes by SQLSTATE, which determine whether errors are transient; also for codes found only in a message.
 
 DWS, "Automatic Retry upon SQL Statement Execution Errors" (CN Retry, table of supported error types) and the GUC
 parameter retry_ecode_list, whose default is YY001 to YY016, 53200, 08006, 08000, 57P01, XX003, XX009, CG003, CG004,
@@ -28,7 +28,7 @@ UNREACHABLE = frozenset(
         "XX003",  # stream: remote socket closed
     }
 )
-"""Broken connections within the cluster: a node is restarting, or primary and standby are switching over."""
+"""Broken connections within the cluster, for example while a node restarts or during a switchover."""
 BUSY = frozenset(
     {
         "YY003",  # lock wait timeout
@@ -40,7 +40,7 @@ BUSY = frozenset(
         "CG003",  # code generation: memory
         "CG004",  # code generation
         "F0011",  # a temporary file of a hash join
-        "45003",  # the number of partitions changed meanwhile
+        "45003",  # the number of partitions has changed
     }
 )
 """Contention with other sessions; the same statement succeeds later."""
@@ -51,7 +51,7 @@ BY_CODE: dict[str, type[SlotkeeperError]] = {
     "57P01": Unreachable,  # admin_shutdown
     "57P02": Unreachable,  # crash_shutdown
     "57P03": Unreachable,  # cannot_connect_now
-    "25006": Unreachable,  # read_only_sql_transaction: a switch of primary and standby
+    "25006": Unreachable,  # read_only_sql_transaction: after a switchover
     "53300": Busy,  # too_many_connections
     "40001": Busy,
     "40P01": Busy,
@@ -64,21 +64,21 @@ BY_CODE: dict[str, type[SlotkeeperError]] = {
     "28P01": AccessRefused,
     "42501": AccessRefused,
 }
-"""The error class of each code at sources and sinks, including DWS; each `classify` function has its exceptions."""
+"""The error class of each code at sources and sinks, including DWS; each `classify` function overrides some of them."""
 
 _WRAPPED = re.compile(r"\b(YY0\d\d|53300|57P0[123])\b")
 _SENTENCES = (("too many clients", "53300"), ("too many connections", "53300"), ("lock wait timeout", "YY003"))
 
 
 def lost_line(text: str) -> type[SlotkeeperError]:
-    """Return the class of an error whose code only reports a lost connection, from the code in its message, if any."""
+    """Return the error class for a lost connection, according to the SQLSTATE in the error's message, if any."""
     return BY_CODE.get(wrapped(text), Unreachable)
 
 
 def wrapped(text: str) -> str:
     """Return the code that the message of an error without SQLSTATE names or describes; "" if there is none.
 
-    psycopg2 provides no code for an error at login, so the server's message is the only source of a code.
+    psycopg2 provides no code for a login error, so the code can only be found in the server's message.
 
     >>> wrapped("FATAL:  could not set up the session: ERROR YY003: Lock wait timeout"), wrapped("no route to host")
     ('YY003', '')

@@ -29,13 +29,12 @@ from slotkeeper.core.redaction import masked
 DriverError = psycopg2.Error
 """The base class of psycopg2's errors about a server or a connection."""
 ROLLBACK_SECONDS = 5.0
-"""Time limit of a ROLLBACK in seconds: if the server does not answer, the transaction ends with the connection."""
+"""Time limit of a ROLLBACK in seconds; if the server does not answer, the transaction ends with the connection."""
 ANSWER_BYTES = 256 * 1024 * 1024
 """Maximum size in bytes of one statement's answer, which libpq holds in memory; COPY is read row by row."""
 ROW_BYTES = 1024 * 1024 * 1024
-"""Maximum size in bytes of one COPY row: libpq holds a row's message in memory, more than once. A correct server has no
-larger rows, because it builds each in one allocation (`MaxAllocSize`, PostgreSQL's memutils.h).
-"""
+"""Maximum size in bytes of one COPY row, whose message libpq holds in memory more than once. A correct server has no
+larger rows, because it builds each in one allocation (`MaxAllocSize`, PostgreSQL's memutils.h)."""
 
 TEXT_SETTINGS: Mapping[str, str] = {
     "DateStyle": "ISO, MDY",
@@ -58,7 +57,7 @@ transform_null_equals on, `= NULL` in a row filter becomes IS NULL.
 """
 
 _NO_OPTIONS = ("startup parameter", "unrecognized configuration parameter", "command-line argument")
-"""Errors of a server or pooler that accepts no settings at login."""
+"""Error messages of a server or pooler that accepts no settings at login."""
 
 COPY_BUFFER = 262_144
 
@@ -95,7 +94,7 @@ class Connection(psycopg2.extensions.connection):
         self.login_ms = login_ms
         """Statement limit in milliseconds until the server has a limit."""
         self.limit_ms: int | None = login_ms
-        """The server's statement limit as set, in milliseconds; 0: no limit, None: not set."""
+        """The statement limit set on the server, in milliseconds; 0 means no limit, None means not set."""
         self.transaction_ms: int | None = None
         """The open transaction's own limit, if any."""
         super().__init__(*args, **options)
@@ -117,7 +116,7 @@ class Connection(psycopg2.extensions.connection):
         return limit_ms / 1000 + GRACE_SECONDS if limit_ms else None
 
     def commit(self) -> None:
-        """COMMIT within the time limit; without an answer, the outcome is unknown. Raises psycopg2.Error."""
+        """Commit within the time limit; without an answer, the outcome is unknown. Raises psycopg2.Error."""
         with _answered(self, self.seconds, ANSWER_BYTES):
             self.transaction_ms = None
             super().commit()
@@ -191,11 +190,11 @@ class _Copied:
 def _answered(
     connection: Connection, seconds: float | None, most_bytes: int, what: str = "answered one statement with"
 ) -> Iterator[Call | None]:
-    """Limit a call's answer in seconds and bytes; raises `NoAnswer` or `TooMuch` beyond them.
+    """Limit a call's answer in seconds and bytes; raise `NoAnswer` or `TooMuch` if it exceeds a limit.
 
     Yields None for a connection that libpq has already closed: a call there fails at once. If the server has ended the
     connection, psycopg2 raises libpq's last result, which has no SQLSTATE and only reports the lost connection;
-    `last_words` is the server's message before it (PostgreSQL, "Connection Status Functions", PQerrorMessage).
+    `last_words` is the server's preceding message (PostgreSQL, "Connection Status Functions", PQerrorMessage).
     """
     descriptor = connection.fileno()
     if descriptor < 0:
@@ -226,7 +225,7 @@ def _is_interrupted(call: Call) -> bool:
 
 
 def limit(connection: Connection, limit_ms: int) -> None:
-    """Set the session's statement limit on the server, and derive the deadline of calls from it. 0: no limit."""
+    """Set the session's statement limit on the server, and derive the deadline of calls from it; 0 means no limit."""
     connection.limit_ms = connection.login_ms
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = %s", (limit_ms,))
@@ -234,7 +233,7 @@ def limit(connection: Connection, limit_ms: int) -> None:
 
 
 def limit_transaction(cursor: Cursor, limit_ms: int) -> None:
-    """Set another limit for the open transaction's statements, on the server and in this process. 0: no limit."""
+    """Set another limit for the open transaction's statements, on the server and in this process; 0 means no limit."""
     cursor.connection.transaction_ms = limit_ms
     cursor.execute("SET LOCAL statement_timeout = %s", (str(limit_ms),))
 
@@ -255,11 +254,11 @@ def rename(connection: Connection, name: str) -> None:
 
 
 def cancel(connection: Connection) -> None:
-    """Ask the server, over a separate connection, to end a statement that another thread runs here; ignores failures.
+    """Ask the server, over a separate connection, to end another thread's statement; ignore failures.
 
     psycopg2's `cancel` holds the interpreter's lock (`psyco_conn_cancel` in psycopg/connection_type.c) while PQcancel
-    waits, without a limit, for the server to close that connection. This function can wait as long, but blocks only
-    its own thread.
+    waits, without a limit, for the server to close that connection. This function can wait as long, but blocks only its
+    own thread.
     """
     if not connection.closed and connection.to_cancel:
         _libpq.PQcancel(connection.to_cancel, ctypes.create_string_buffer(256), 256)
@@ -276,9 +275,9 @@ def connect(
 ) -> Connection:
     """Open a session with TCP keepalives, the pinned text settings and the additional `settings`.
 
-    Settings are sent after the login; those that the server does not know (SQLSTATE 42704) are skipped: DWS has an
-    older dialect than PostgreSQL. `path` is the search_path as SQL, always set first; empty: the login's own path
-    remains. `check` is called with the connection before anything is set. Raises psycopg2.Error.
+    Settings are sent after the login; settings that the server does not know (SQLSTATE 42704) are skipped, because DWS
+    has an older dialect than PostgreSQL. `path` is the search_path as SQL, always set first; if it is empty, the
+    login's own path remains. `check` is called with the connection before anything is set. Raises psycopg2.Error.
     """
     connection = log_in(endpoint, password, application_name)
     try:
@@ -325,7 +324,7 @@ _UNITS = {"": 1, "ms": 1, "s": 1_000, "min": 60_000}
 
 
 def _limit_of(settings: Mapping[str, str]) -> int | None:
-    """Return the statement_timeout among settings, in milliseconds; None without one.
+    """Return the statement_timeout in the settings, in milliseconds; None if it is not set.
 
     >>> _limit_of({"statement_timeout": "600s"}), _limit_of({"statement_timeout": "3000"}), _limit_of({})
     (600000, 3000, None)
@@ -357,8 +356,8 @@ def _login_as(made: Callable[..., Any], endpoint: Endpoint, password: str, appli
     seconds, line = max(2, endpoint.connect_timeout_ms // 1000), LoginLine()
 
     def opening() -> Any:
-        # libpq's `connect_timeout` counts per address of a host and not while its name is looked up (PostgreSQL,
-        # "Parameter Key Words": https://www.postgresql.org/docs/17/libpq-connect.html)
+        # libpq's `connect_timeout` applies to each address of a host separately, and not to the name lookup
+        # (PostgreSQL, "Parameter Key Words": https://www.postgresql.org/docs/17/libpq-connect.html)
         given = parameters(endpoint, password, application_name, seconds, options, libpq_version())
         opened = partial(line.over, timeout_ms=given["tcp_user_timeout"])
         kind = partial(made, login_ms=endpoint.connect_timeout_ms, opened=opened)
@@ -410,7 +409,7 @@ def _apply_one(cursor: Cursor, name: str, value: str) -> None:
     try:
         cursor.execute(f"SET {name} = %s", (value,))
     except psycopg2.Error as error:
-        # undefined_object: a setting of a newer server; insufficient_privilege: an extra safeguard some logins lack
+        # undefined_object: the server does not know the setting; insufficient_privilege: some logins cannot set it
         if error.pgcode != "42704" and (name, error.pgcode) != ("default_transaction_read_only", "42501"):
             raise
 
@@ -431,7 +430,7 @@ def rows_came(error: BaseException) -> bool:
 
 
 def hiding(error: psycopg2.Error, password: Secret | str) -> psycopg2.Error:
-    """Return the error, with the password hidden in the text of `failure`: a server can echo what a login sent."""
+    """Mark the error so that `failure` hides the password, and return it; a server can echo the data of a login."""
     error.hidden = secret_of(password)  # type: ignore[attr-defined]
     return error
 
@@ -472,11 +471,10 @@ _OUT = {"boolean": "boolout", "inet": "inet_out", "bpchar": "bpcharout", "charac
 
 MADE_TEXT = r"CASE WHEN format(E'\045s', {0}) = '' AND {0} IS NULL THEN NULL ELSE format(E'\045s', {0}) END"
 """SQL for the text of a user-defined type's value as COPY writes it, with the type's own output function. The type's
-owner can have created a cast to text whose function `::text` would run as the job's login; `format` needs no cast
-(PostgreSQL, "String Functions and Operators", since 9.1; no page documents it for DWS). `format` turns NULL into an
-empty string, and a row of NULLs IS NULL, so the expression tests both. \\045 is the percent sign, which would mark a
-parameter.
-"""
+owner may have created a cast to text; `::text` would then run the owner's function as the job's login. `format` needs
+no cast (PostgreSQL, "String Functions and Operators", since 9.1; no page documents it for DWS). `format` converts NULL
+to an empty string, and a row of NULLs IS NULL, so the expression tests both conditions. \\045 is the percent sign,
+which would mark a parameter."""
 
 
 def text_form(plain: str, expression: sql.Composable) -> sql.Composable:
@@ -488,7 +486,7 @@ def text_form(plain: str, expression: sql.Composable) -> sql.Composable:
 
 
 def is_made(plain: str) -> bool:
-    """Return whether a type is user-defined: only built-in types are written without a schema.
+    """Return whether a type is user-defined; only built-in types are written without a schema.
 
     >>> is_made("kinds.mood[]"), is_made("numeric(12,2)")
     (True, False)
@@ -497,7 +495,7 @@ def is_made(plain: str) -> bool:
 
 
 def number(value: object) -> int | None:
-    """Convert a value of a row to a whole number; None for NULL.
+    """Convert a row's value to an integer; None for NULL.
 
     >>> number("7"), number(None)
     (7, None)

@@ -1,10 +1,10 @@
 """Replication connections: one command starts a stream, and messages arrive as the server sends them.
 
-If psycopg2 believes that everything was read, it answers a keepalive with the keepalive's own LSN as flushed (its
+If psycopg2 assumes that everything has been read, it answers a keepalive with the keepalive's own LSN as flushed (its
 `pq_read_replication_message`), and a caller cannot prevent that. Without a slot this has no effect. With a slot, it
 would move the slot to an undocumented LSN. Therefore, with a slot, psycopg2 logs in and starts the stream, and this
 module reads the messages from libpq, through the pointer that psycopg2 provides (`connection.pgconn_ptr`). The client
-reports 0 as flushed, as pgjdbc does until it has an LSN, except in `confirm`: only a caller moves the slot.
+reports 0 as flushed, as pgjdbc does until it has an LSN, except in `confirm`; thus only a caller moves the slot.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _ReplicationLine(LogicalReplicationConnection):
 
 
 class Replication:
-    """A stream without a slot; one thread at a time uses it, any thread can close it. Calls raise psycopg2.Error."""
+    """A stream without a slot, used by one thread at a time; any thread can close it. Calls raise psycopg2.Error."""
 
     def __init__(self, login: Login, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -110,7 +110,7 @@ NOTHING = 0
 
 
 class _Libpq:
-    """The libpq functions that are needed, from the library that psycopg2 is linked with."""
+    """The required libpq functions, from the library that psycopg2 is linked with."""
 
     def __init__(self) -> None:
         # symbols are also found in the libraries that psycopg2 is linked with; calls release the GIL
@@ -137,7 +137,7 @@ def _libpq() -> _Libpq:
 
 
 class SlotReplication(Replication):
-    """A stream with a slot; one thread at a time uses it, any thread can close it. All calls raise psycopg2.Error."""
+    """A stream with a slot, used by one thread at a time; any thread can close it. All calls raise psycopg2.Error."""
 
     _said_at = 0.0
 
@@ -146,7 +146,7 @@ class SlotReplication(Replication):
         self._said_at = self._clock.monotonic()
 
     def _next(self) -> bytes | None:
-        """Return the payload of a received message, None if there is none; sends status messages that move no slot."""
+        """Return the payload of a received message, or None; also send status messages, which do not move the slot."""
         while True:
             if self._clock.monotonic() - self._said_at >= STATUS_SECONDS:
                 self._say(NOTHING)

@@ -4,14 +4,14 @@ Connections come from `drivers.pg.connect`, which pins the text settings: equal 
 Each statement is one short transaction, so a comparison that takes hours holds no snapshot open on either side.
 
 A row's hash is md5 over its columns' text, each written as `length:text` and NULL as `-`, so that the text is
-unambiguous whatever separators a value contains, and NULL, '' and 'NULL' differ. Types whose text never contains a `|`
-and is never just `-` are written as `text|`, which is half the work. (`ROW(...)::text` is even faster and equally
+unambiguous regardless of the separators in a value, and NULL, '' and 'NULL' differ. Types whose text never contains a
+`|` and is never just `-` are written as `text|`, which is half the work. (`ROW(...)::text` is even faster and equally
 unambiguous, but it is unknown whether DWS computes it on its DNs.) A range's hash is the sum of 60 bits of each row's
 hash: the order of rows does not matter, and each row is hashed once, in one pass.
 
-Two systems rarely share a collation, so text keys are ordered by their bytes (`COLLATE "C"`) on both sides; if a
-column is already ordered by bytes, the plain column is used, so that its index can be used. Other types have the same
-order everywhere. A key of a user-defined type is compared with the operators of its own index, each qualified with its
+Two systems rarely share a collation, so text keys are ordered by their bytes (`COLLATE "C"`) on both sides; if a column
+is already ordered by bytes, the plain column is used, so that its index can be used. Other types have the same order
+everywhere. A key of a user-defined type is compared with the operators of its own index, each qualified with its
 schema: with a search_path that lacks this schema, the server silently chooses other operators, and would compare a
 citext as text (PostgreSQL, "Operator Type Resolution"). Names that need no schema are not qualified: ADR 0025.
 """
@@ -123,13 +123,13 @@ class KeyColumn:
 
 
 SIGNS = ("<", "<=", "=", ">=", ">")
-"""The operators of the B-tree strategies from 1 on (PostgreSQL, "B-Tree Strategies")."""
+"""The operators of the B-tree strategies 1 to 5 (PostgreSQL, "B-Tree Strategies")."""
 
 _NAME = re.compile(r"[-+*/<>=~!@#%^&|`?]+")
 """The characters of an operator name, which cannot be quoted (PostgreSQL, CREATE OPERATOR)."""
 
 Operators = Mapping[str, Mapping[str, str]]
-"""The operator of each sign, by column; other columns use the built-in operators."""
+"""The operators by column and comparison symbol; other columns use the built-in operators."""
 
 
 def operators_of(rows: Iterable[tuple[Any, ...]]) -> Operators:
@@ -151,7 +151,7 @@ def operators_of(rows: Iterable[tuple[Any, ...]]) -> Operators:
 
 
 def spelled(operators: Operators, column: str, sign: str) -> sql.Composable:
-    """Return the operator for a sign between two values of a key column."""
+    """Return the operator for a comparison symbol between two values of a key column."""
     return sql.SQL(operators.get(column, {}).get(sign, sign))
 
 
@@ -177,9 +177,9 @@ def form_of(typname: str) -> str:
 
 
 class Statements:
-    """Statements on one table: its `key` columns, the compared `columns` as (name, form), `where`: a trusted filter.
+    """Statements on one table: its `key` columns, compared `columns` as (name, form), and `where`, a trusted filter.
 
-    `made`: the columns of user-defined types.
+    `made` contains the columns of user-defined types.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ class Statements:
 
 
 def _edge(key: Sequence[KeyColumn], at: Key, beyond: str, closed: bool) -> Composable:
-    """Return the condition that `key` is beyond `at` in a form that can use an index: a >= x AND (a > x OR b >= y)."""
+    """Return the condition that `key` is beyond `at`, in a form that can use an index: a >= x AND (a > x OR b >= y)."""
     column, part = key[0], at[0]
     left, right = _ordered(column, _column(column)), _ordered(column, _value(column, part))
     if len(key) == 1:
@@ -306,7 +306,7 @@ def _text(name: str, form: str, made: bool) -> Composable:
 KEYS_PER_STATEMENT = 500
 
 Opened = Callable[[], AbstractContextManager[pg.Cursor]]
-"""Opens a short transaction: a session's own, or `pg.transaction` over a connection."""
+"""Opens a short transaction, either a session's own or `pg.transaction` over a connection."""
 
 _COLUMNS = """
 SELECT a.attname, CASE WHEN s.nspname = 'pg_catalog' THEN t.typname::text ELSE '' END,
@@ -402,7 +402,7 @@ class PgTable:
         return tuple(column.canonical(str(text)) for column, text in zip(self.key, row, strict=False))
 
     def _based(self, described: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
-        """Replace domains by their base types, which a target created from the table has."""
+        """Replace domains with their base types, which are also used by a target created from the table."""
         while any(row[3] for row in described.values()):
             wanted = sorted({row[4] for row in described.values() if row[3]})
             bases = {row[0]: row[1:] for row in self._all(pg.sql.SQL(_BASES).format(pg.sql.Literal(wanted)))}

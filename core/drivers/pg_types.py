@@ -119,9 +119,9 @@ def _wider(target: str, source: str) -> bool:
 
 
 def float_text(value: float, single: bool = False) -> str:
-    """Format a number as PostgreSQL writes a double precision, or a real if `single`.
+    """Format a number as PostgreSQL writes a value of type double precision, or of type real if `single`.
 
-    PostgreSQL, src/common/d2s.c and f2s.c: without an exponent from 1e-4 to below 1e15, or below 1e6 for a real.
+    PostgreSQL, src/common/d2s.c and f2s.c: no exponent is used from 1e-4 to below 1e15, or to below 1e6 for a real.
 
     >>> float_text(1e15), float_text(1e14), float_text(1.5), float_text(-0.0), float_text(1e-5)
     ('1e+15', '100000000000000', '1.5', '-0', '1e-05')
@@ -129,7 +129,7 @@ def float_text(value: float, single: bool = False) -> str:
     ('1e+06', '123456', '1.234567e+06')
     """
     plain = repr(float(value))
-    if "e" not in plain and abs(value) < (1e6 if single else 1e15):  # nearly all: both write the fewest digits
+    if "e" not in plain and abs(value) < (1e6 if single else 1e15):  # nearly all: Python also writes the fewest digits
         return plain.removesuffix(".0")
     sign, digits, exponent = Decimal(plain).as_tuple()
     text = "".join(map(str, digits)).rstrip("0") or "0"
@@ -147,7 +147,7 @@ def float_text(value: float, single: bool = False) -> str:
 
 
 def plain_number(text: str) -> str:
-    """Return the same text for equal numbers: without trailing zeros in the fraction.
+    """Remove trailing zeros of the fraction from a number, so that equal numbers have the same text.
 
     >>> plain_number("1.500"), plain_number("-0.0"), plain_number("100")
     ('1.5', '0', '100')
@@ -157,17 +157,18 @@ def plain_number(text: str) -> str:
 
 
 TEXT, NUMBER, FLOAT, SINGLE, SPAN = "text", "number", "float", "single", "span"
-"""Conversions that give equal values of a key column the same text; TEXT changes nothing (`text_staging.one_text`).
+"""Conversions after which equal values of a key column have the same text; TEXT changes nothing
+(`text_staging.one_text`).
 
-A float is written as the sink writes it: the texts of a real and a double with the same value differ (1e+06 and
-1000000), and so do the texts of floats of servers before and since PostgreSQL 12.
+A float is written as the sink writes it: the text of a real differs from that of a double with the same value (1e+06
+and 1000000), and the text of floats differs between servers before PostgreSQL 12 and later servers.
 """
 
 _FORMS = {"numeric": NUMBER, "real": FLOAT, "double precision": FLOAT, "interval": SPAN}
 
 
 def form_of(type_: str, kind: str = "") -> str:
-    """Return the form of a key column's type (not a domain), "" if it has none; `kind`: a user-defined type's typtype.
+    """Return the form of a key column's type (not a domain), or ""; `kind` is the typtype of a user-defined type.
 
     >>> form_of("bigint"), form_of("numeric"), form_of("numeric(12,2)"), form_of("interval day to second")
     ('text', 'number', 'number', 'span')

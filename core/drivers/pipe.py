@@ -1,6 +1,6 @@
 r"""Moves a batch from a source to a sink; memory use does not grow with the number of rows.
 
-COPY text passes unparsed through an operating system's pipe, rows through a bounded queue. A text stream that is cut
+COPY text passes unparsed through an operating-system pipe; rows pass through a bounded queue. A text stream that is cut
 off at a line end looks complete, so the reader's error is raised and the counts of both sides are compared before
 anything is committed.
 
@@ -77,12 +77,12 @@ def copy_line(row: tuple[object, ...]) -> bytes:
 
 
 def _escaped(text: str) -> str:
-    """Escape a field's text. Four searches cost a thousandth of str.translate, which processes each character."""
+    """Escape a field's text. The four searches take a thousandth of the time of str.translate."""
     return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
 
 BLOCK, CHARACTERS = 256, 1 << 18
-"""Maximum number of rows per block, and of characters: a block that reaches this number has fewer rows."""
+"""Maximum number of rows per block, and the number of characters at which a block ends even if it has fewer rows."""
 BLOCKS = 8
 """Maximum number of blocks in the queue."""
 
@@ -158,7 +158,7 @@ class _Queue:
 
 
 class RowOut(io.RawIOBase, BinaryIO):
-    """The source's end of the queue: accepts rows by `put`, or COPY text by `write`, in pieces of any length."""
+    """The source's end of the queue: accepts rows through `put`, or COPY text of any length through `write`."""
 
     def __init__(self, queue: _Queue) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ class RowOut(io.RawIOBase, BinaryIO):
             self._hand_over()
 
     def write(self, text: Any) -> int:
-        """Add COPY text, which is parsed into rows here and nowhere else."""
+        """Add COPY text; only this method parses it into rows."""
         *lines, self._text = (self._text + bytes(text)).split(b"\n")
         for row in rows_of(lines):
             self.put(row)
@@ -217,7 +217,7 @@ class RowIn(io.RawIOBase, BinaryIO):
 
 
 def row_ends() -> tuple[RowIn, RowOut]:
-    """Return both ends of a queue of rows: the sink's, the source's."""
+    """Return the sink's end and the source's end of a queue of rows."""
     queue = _Queue()
     return RowIn(queue), RowOut(queue)
 
@@ -233,10 +233,10 @@ BUFFER = 262_144
 def copy_through(
     read: Callable[[BinaryIO], int], write: Callable[[BinaryIO], int | None], encoding: Encoding = Encoding.COPY_TEXT
 ) -> int | None:
-    """Run `read` (source to pipe) in a thread beside `write` (pipe to sink); returns what `write` returned.
+    """Run `read` (source to pipe) in a thread in parallel with `write` (pipe to sink); return the result of `write`.
 
-    `encoding` is the batch's encoding at the sink; for ROWS the two sides use `put` and `rows_in`.
-    Raises the first error of either side, and Unreachable if both succeeded with different row counts.
+    `encoding` is the batch's encoding in the sink; for ROWS the two sides use `put` and `rows_in`. Raises the first
+    error of either side, and Unreachable if both succeeded with different row counts.
     """
     stream, out = _text_ends() if encoding is Encoding.COPY_TEXT else row_ends()
     reading = _Reading(read, out)
@@ -294,7 +294,7 @@ def _text_ends() -> tuple[BinaryIO, BinaryIO]:
 
 
 class _Reading(threading.Thread):
-    """The source's side; always closes its end of the pipe."""
+    """The thread that reads the source; always closes its end of the pipe."""
 
     def __init__(self, read: Callable[[BinaryIO], int], out: BinaryIO) -> None:
         super().__init__(name="slotkeeper-copy", daemon=True)
@@ -311,6 +311,6 @@ class _Reading(threading.Thread):
             self.error = error
 
     def raise_first(self) -> None:
-        """Raise the source's own error; a pipe that the sink closed is not an error of the source."""
+        """Raise the source's own error; a pipe closed by the sink is not a source error."""
         if self.error is not None and not isinstance(self.error, BrokenPipeError):
             raise self.error

@@ -1,13 +1,13 @@
-"""One session at a server: opened on demand, dropped after a driver error, and closable from any thread.
+"""One session on a server, which is opened on demand, dropped after a driver error, and closable from any thread.
 
 A `Dialect` has the settings of a kind of server; named statements are in the dialect's SQL files.
 
 A connection must keep one server session: settings, locks and prepared statements belong to that session. The
 connection is direct if the server process that answers is the one named at login: PostgreSQL, "Message Formats",
 BackendKeyData ("the process ID of this backend"). A pooler returns its own number (PgBouncer: a random number,
-according to Citus' README of pg_send_cancellation), and DWS and Hologres can do so as well: in these cases a second
+according to Citus' README of pg_send_cancellation), and DWS and Hologres can do so as well. In these cases, a second
 connection is used for the test. The marker is `geqo_seed`, which no pooler transfers from client to client and which
-changes no result. Any user can set it (PostgreSQL, "Genetic Query Optimizer"; DWS, the page of that name, since DWS
+changes no result. Any user can set it (PostgreSQL, "Genetic Query Optimizer"; DWS has a page of the same name, but
 documents no user-defined settings).
 
 Sessions do not use the login's own search_path (ADR 0025); `doctor` reports that path.
@@ -31,8 +31,8 @@ from slotkeeper.core.errors import Refused, SlotkeeperError, TooLarge, Unreachab
 from slotkeeper.core.sqltext import dotted, quoted, statements
 
 LIMIT_MS = 1_000
-"""Time limit of each answer in milliseconds, without a call's grace: a pooler without a free session must not delay a
-start."""
+"""Time limit of each answer in milliseconds, excluding a call's grace period; a pooler without a free session must not
+delay a start."""
 ROUNDS = 3
 CLEANING = 16
 TRIES = 2
@@ -51,8 +51,8 @@ def shared(first: pg.Connection, login: Callable[[], pg.Connection]) -> str:
 
     `login` opens a second connection of the same login, whose transactions run between those of `first`. `first` is
     queried while such a transaction is open, so that a pooler must use another server process for it, and again after
-    it: a third client can hold the server session of `first` when the pooler chooses one for `second`. All settings are
-    reset. Raises psycopg2.Error.
+    it: a third client can hold the server session of `first` when the pooler chooses a session for `second`. All
+    settings are reset. Raises psycopg2.Error.
     """
     before, first.limit_ms = first.limit_ms, LIMIT_MS
     mark, found = _marked(first), ""
@@ -91,18 +91,18 @@ def _taken_in_turn(first: pg.Connection, second: pg.Connection, mark: str) -> st
     while not found and len(theirs) < ROUNDS:
         theirs.append(_seen(second, "BEGIN; "))
         found = breach(mine, theirs, mark)
-        if found:  # otherwise `first` can wait for the session that `second` holds
+        if found:  # otherwise `first` could wait for the session that `second` holds
             break
         mine.append(_seen(first))
         _run(second, "COMMIT")
-        # `first` gets the session of `second` now from a last-in-first-out pooler, next from a round-robin pooler
+        # `first` now gets the session of `second` from a last-in-first-out pooler, and later from a round-robin pooler
         mine += [_seen(first), _seen(first)]
         found = breach(mine, theirs, mark)
     return found
 
 
 def _marked(connection: pg.Connection) -> str:
-    """Set and return the marker; "" if the server rejects it."""
+    """Set and return the marker; return "" if the server rejects it."""
     mark = f"0.{random.SystemRandom().randrange(100_001, 999_999, 2)}"
     try:
         _run(connection, f"SET geqo_seed = {mark}")
@@ -162,7 +162,7 @@ def path_findings(place: str, user: str, schemas: Sequence[str]) -> Iterator[Fin
 
 
 Book = tuple[str, str]
-"""A package and its file of named statements."""
+"""A package and the name of its file of named statements."""
 Rows = list[tuple[Any, ...]]
 PING_LIMIT_MS = 2_000
 """Time limit in milliseconds of a query that only tests whether the server answers."""
@@ -170,19 +170,17 @@ PING_LIMIT_MS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The settings of a kind of server for its sessions."""
+    """The settings for sessions on a kind of server."""
 
     side: str
     book: Book
     settings: Mapping[str, str]
     classify: Callable[..., SlotkeeperError]
-    """Convert a driver's error; called with the server's label and, if unusual, the meaning of a timeout.
-
-    Called only after an error.
-    """
+    """Converts a driver error after it occurred. The arguments are the error, the server's label and, if it is not the
+    usual one, the error class for a timeout."""
     autocommit: bool = False
     limit_ms: int | None = None
-    """Default limit of a statement; None leaves it to `settings`."""
+    """Default time limit of a statement in milliseconds; if None, `settings` determines the limit."""
     quiet: bool = False
     """Send only the caller's statements: settings are sent with the login, and the connection survives an error that
     does not break it.
@@ -192,7 +190,7 @@ class Dialect:
 
 
 class Session:
-    """A connection for a login and a dialect; one thread at a time uses it, any thread can cancel or close it."""
+    """A connection for a login and a dialect, used by one thread at a time; any thread can cancel or close it."""
 
     def __init__(
         self,
@@ -205,11 +203,11 @@ class Session:
         self.place = endpoint.place
         self.application_name = application_name
         self.generation = 0
-        """Incremented for every new connection: it does not have the prepared state of the old one."""
+        """Incremented for every new connection, which does not have the prepared state of the old connection."""
         self.parts: Mapping[str, pg.sql.Composable] = {}
-        """Values for the placeholders in braces in every statement of `run`, by name."""
+        """Values for the placeholders (in braces) of all statements of `run`, by name."""
         self.transaction_ms = 0
-        """The limit of a statement in a transaction, in milliseconds; 0: the session's own limit."""
+        """The limit of a statement in a transaction, in milliseconds; 0 means the session's own limit."""
         self._endpoint = endpoint
         self._password = password
         self._dialect = dialect
@@ -243,7 +241,7 @@ class Session:
     def prove(self) -> str:
         """Test whether this connection keeps its server session; return a sentence that confirms it, or raise Refused.
 
-        Call it only between transactions; another connection's transactions run between the compared ones.
+        Call it only between transactions; the test runs transactions of a second connection in between.
         """
         connection = self.ready()
         with self.translated():
@@ -257,9 +255,9 @@ class Session:
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """Hold one open session for the block: a lost session is not reopened inside it.
+        """Hold one open session during the block; if the session is lost, it is not reopened.
 
-        A registrar that stalls and resumes must find its session ended, not open a new one.
+        A registrar that resumes after a stall must detect that its session has ended, instead of opening a new one.
         """
         self.ready()
         self._pinned = True
@@ -286,8 +284,8 @@ class Session:
     def _renamed(self, name: str) -> bool:
         """Rename the connection; return whether the server lists the name, which is checked once per connection.
 
-        PostgreSQL, "Error Reporting and Logging": pg_stat_activity shows application_name, and any user can set it. No
-        page documents the latter for DWS, and this session is found by its name when it has to be ended.
+        PostgreSQL, "Error Reporting and Logging": pg_stat_activity shows application_name, and any user can set it. DWS
+        does not document the latter, and the session must be listed under its name so that it can be ended.
         """
         try:
             self.composed_rows(pg.sql.SQL("SET application_name = {}").format(pg.sql.Literal(name[:63])), None)
@@ -323,7 +321,7 @@ class Session:
             self.close()
 
     def cancel(self) -> None:
-        """Ask the server to end the statement that another thread runs here; does nothing if none is running."""
+        """Ask the server to end another thread's statement in this session; do nothing if none is running."""
         connection = self._connection
         if connection is not None:
             pg.cancel(connection)
@@ -338,7 +336,7 @@ class Session:
         """End the session; waits for a statement of another thread unless `sever` was called. Safe to call twice."""
         connection = self._connection
         if connection is not None and not connection.closed:
-            connection.close()  # can wait, and `sever` must find the connection meanwhile
+            connection.close()  # this call can wait, and `sever` must find the connection meanwhile
         if self._connection is connection:
             self._connection = None
 
@@ -364,7 +362,7 @@ class Session:
             self._limit_ms, self._opened = None, self._clock.monotonic()
         limit_ms = self._dialect.limit_ms if limit_ms is None else limit_ms
         if limit_ms is not None:
-            if self._endpoint.socket_timeout_ms:  # the time in which the connection has to answer
+            if self._endpoint.socket_timeout_ms:  # the time within which the connection must answer
                 limit_ms = min(limit_ms, self._endpoint.socket_timeout_ms)
             if limit_ms != self._limit_ms:
                 pg.limit(connection, limit_ms)
@@ -453,7 +451,7 @@ class Session:
 
     @contextmanager
     def _asked(self, limit_ms: int | None, *timed_out: type[SlotkeeperError]) -> Iterator[pg.Connection]:
-        """Yield the connection for one statement; it is dropped on any error, so that the next call opens a new one."""
+        """Yield the connection for one statement; drop it on any error, so that the next call reconnects."""
         with self.translated(*timed_out):
             try:
                 yield self._ready(limit_ms)
@@ -468,7 +466,7 @@ class Session:
     def transaction(self) -> Iterator[pg.Cursor]:
         """Yield a cursor in one transaction; driver errors become SlotkeeperErrors, and drop the connection.
 
-        It commits on the connection where it started: a later connection does not have the transaction.
+        It commits on the connection on which it started, because a later connection does not have the transaction.
         """
         connection = self.ready()
         with self.translated():
@@ -499,7 +497,7 @@ class Session:
         return cursor
 
     def fetched(self, name: str, parameters: Mapping[str, Any], of: Book | None = None) -> Rows:
-        """Return all rows of a statement of `run`, in its own transaction."""
+        """Run a named statement, as `run` does, in its own transaction; return all its rows."""
         with self.transaction() as cursor:
             return self.run(cursor, name, parameters, of).fetchall()
 
@@ -513,6 +511,6 @@ class Session:
 
 
 def _loses_line(error: BaseException) -> bool:
-    """Return whether a connection is unusable after this error: any except a server's answer to a single statement."""
+    """Return whether a connection is unusable after this error; it remains usable if only a single statement failed."""
     code, _ = pg.failure(error)
     return not code or (code[:2] in ("08", "57") and code != "57014")

@@ -1,7 +1,7 @@
 """TLS contexts and TLS errors for connections that Python makes itself (HTTP, the MySQL protocol).
 
-libpq has its own TLS (`login.parameters`). The values of sslmode are those of libpq, except those that allow a fallback
-to plain text.
+libpq has its own TLS (`login.parameters`). The sslmode values are those of libpq, without the values that allow a
+fallback to plain text.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def context(endpoint: Endpoint) -> ssl.SSLContext | None:
 
 
 def _show(made: ssl.SSLContext, endpoint: Endpoint) -> None:
-    """Load the client's certificate, always with a key password: without a password, OpenSSL would wait at a prompt."""
+    """Load the client's certificate, always with a key password; without a password, OpenSSL would wait at a prompt."""
     try:
         made.load_cert_chain(
             endpoint.sslcert, endpoint.sslkey or None, secret_of(endpoint.key_password).now() or NO_KEY_PASSWORD
@@ -63,7 +63,7 @@ def _show(made: ssl.SSLContext, endpoint: Endpoint) -> None:
 
 
 def refused(error: BaseException, place: str, where: str) -> SlotkeeperError | None:
-    """Return the error, with a hint, for a connection that failed in TLS; None if TLS is not the cause."""
+    """Return the error, with a hint, for a connection that failed because of TLS; None if TLS is not the cause."""
     said = error.args[1] if len(error.args) > 1 else error
     text = str(getattr(error, "verify_message", "") or said)
     low = f"{error} {text}".lower()

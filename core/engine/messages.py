@@ -27,7 +27,7 @@ class StreamTask:
     """Lanes that one task processes in turn for at most `seconds`, `parallel` of them at once.
 
     `group` names the tables that stream together: a worker retains sessions per group. `session` is the unique name of
-    the task's sessions at the store, "" if none is needed.
+    the task's store sessions, "" if none is needed.
     """
 
     job: JobSpec
@@ -45,7 +45,8 @@ class LaneOutcome:
 
     `position`: the last known committed position, None if none was read. `latest`: the newest position in the last
     status. `changes` and `repeats`: the counts in the lane's progress row, including earlier tasks (0: not read).
-    `rows`: the rows of this task. `waited`: seconds from the task's start to the lane's first turn, None without one.
+    `rows`: the rows of this task. `waited`: seconds from the task's start to the lane's first turn, None if it had no
+    turn.
     """
 
     table: str
@@ -93,7 +94,7 @@ class CopyTask:
 
 @dataclass(frozen=True, slots=True)
 class CopyOutcome:
-    """Numbers of finished chunks, and copied rows; `refused`: a chunk was not free (another start has taken over)."""
+    """Numbers of finished chunks, and copied rows; `refused`: a chunk was not free (another run has taken over)."""
 
     done: tuple[int, ...]
     rows: int

@@ -15,7 +15,7 @@ from slotkeeper.core.ports.driver import TaskRunner
 
 
 class LocalRunner:
-    """Runs tasks in threads; a cancelled task is abandoned and can still commit, which the fence makes harmless."""
+    """Runs tasks in threads; a cancelled task is abandoned and can still commit; the fence makes this harmless."""
 
     def __init__(self, capacity: int = 2) -> None:
         self.capacity = max(2, capacity)
@@ -51,7 +51,7 @@ class LocalRunner:
             return self._live.pop(future, None) is not None
 
     def cancel(self, group: str) -> None:
-        """Abandon the tasks of a group: a thread cannot be ended from outside."""
+        """Abandon the tasks of a group, because a thread cannot be ended from outside."""
         with self._lock:
             found = [future for future, known in self._live.items() if known == group]
         for future in found:
@@ -92,15 +92,14 @@ class _Part:
 
 
 class Pooled(_Part):
-    """A view of a runner with a capacity of at most `size`, because each task reads through a source
-    connection."""
+    """A view of a runner with a capacity of at most `size`, because each task reads over a source connection."""
 
     def __init__(self, runner: TaskRunner, size: int) -> None:
         super().__init__(runner, lambda there: max(2, min(there, size)))
 
 
 class SharedRunner(_Part):
-    """The joint tables' share of a runner: its capacity, less at most half of it for the `beside` separate tables."""
+    """The joint tables' share of a runner: its capacity minus at most half of it for the `beside` separate tables."""
 
     def __init__(self, whole: TaskRunner, beside: int = 0) -> None:
         super().__init__(whole, lambda there: max(1, there - min(self.beside, there // 2)))

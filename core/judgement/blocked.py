@@ -30,7 +30,7 @@ def _fault(wait: SourceWait, view: JobStatus, facts: Facts) -> Fault:
     severity = Severity.CRITICAL if lasts is not None and lasts >= CRITICAL_AFTER else Severity.WARNING
     paused = {view.name: view.state is JobState.PAUSED}
     return Fault(
-        "source_blocked", Party.LOCK, "a wait at the source", severity, safe(cause(wait, None), 600),
+        "source_blocked", Party.LOCK, "a wait in the source", severity, safe(cause(wait, None), 600),
         effect(wait), safe(to_do(wait, paused), 600), since, view.name, wait.table,
         f"{wait.table} {wait.waiter.pid}", "hidden" if wait.behind is None else str(wait.behind),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The input of the judgement: the limits of `[alerts]`, and the state of jobs, slots and this host at one moment.
+"""The input of the evaluation: the limits of `[alerts]`, and the state of jobs, slots and this host at one moment.
 
 An unknown value is None, never 0. The default limits of a slot are fractions of its TTL (`slotkeeper.core.domain.ttl`).
 Two defaults are PeerDB's: five minutes without a commit while the source advances, and fifteen minutes between two
@@ -89,7 +89,7 @@ class JobSeen:
 
 @dataclass(frozen=True, slots=True)
 class SlotSeen:
-    """The last observed state of one slot, from any process."""
+    """The last state of one slot, as observed by any process."""
 
     source: str
     table: str
@@ -108,7 +108,7 @@ class SlotSeen:
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """A running process that evaluates or sends alerts; no other process can do so meanwhile."""
+    """A running process that evaluates or sends alerts; no other process can do so at the same time."""
 
     name: str
     """Display name of the process."""

@@ -36,7 +36,7 @@ GOT, WAITED = 0.5, 0.25
 A step that waits for a server needs little CPU time, so a shortage of CPU time does not make it late.
 """
 WAITED_BY_LIMIT = 0.5
-"""The minimum of waiting threads for a step that a time limit ended.
+"""Minimum number of waiting threads for a step that a time limit ended.
 
 A CPU wait of less than half of the limit does not explain why no answer arrived in time.
 """
@@ -93,7 +93,8 @@ def _may_be_by_host(fault: Fault) -> bool:
 
 
 def window(fault: Fault, seen: JobSeen, facts: Facts) -> HostShare | None:
-    """Return the host's shares for a late step: since its lane's last commit if known, else over the longer window.
+    """Return the host's shares for a late step, since its lane's last commit if that is known, else over the longer
+    window.
 
     A step that a time limit ended started before its fault did, so the longer window is used for it.
     """
@@ -126,7 +127,7 @@ def pressure(share: HostShare | None, host: HostReport, waited: float = WAITED) 
     throttled = share.throttled is not None and share.throttled >= THROTTLED
     if share.got is not None:
         starved = share.got <= GOT and (share.waited or 0.0) >= waited
-    else:  # without the time for which the job was ready to run, both pressure and load must show contention
+    else:  # if the job's ready time is unknown, both pressure and load must show contention
         starved = bool(by_load) or throttled
     if not (starved and (contended or throttled)):
         return ""
@@ -165,7 +166,7 @@ def slow_side(share: HostShare | None, host: HostReport, pressed: bool) -> tuple
 
 
 def _with_kills(fault: Fault, host: HostReport) -> Fault:
-    """Add the control group's count of out-of-memory kills: Spark's report of a killed worker names no cause."""
+    """Add the control group's count of out-of-memory kills, because Spark's report of a killed worker has no cause."""
     if not host.oom_kills_new or "worker exited" not in fault.cause:
         return fault
     kills = many(host.oom_kills_new, "out-of-memory kill")

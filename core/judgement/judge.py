@@ -27,7 +27,8 @@ _SEVERITIES = {Part.WARN: Severity.WARNING, Part.CRITICAL: Severity.CRITICAL}
 
 
 def of_slot(seen: SlotSeen, now: datetime, state: JobState | None, lost: bool) -> Iterator[Fault]:
-    """Yield a slot's faults; none if nothing can expire, or if no job reads the slot and its last observation is old.
+    """Yield a slot's faults; none for a slot without a TTL, or if no job reads the slot and its last observation is
+    old.
 
     `state` is the state of its job; None if the slot has no job, or if the job never ran here. A slot that its job
     reports as `lost` has no TTL left: `job_failed` or `table_failed` reports it.
@@ -45,7 +46,7 @@ def _absent(seen: SlotSeen) -> Iterator[Fault]:
         return
     start = f"`slotkeeper jobs start {typed(seen.job)}` reports SLOT LOST, or creates the slot if the job never ran"
     yield Fault(
-        "slot_absent", Party.SLOT, _name(seen), Severity.CRITICAL, "the slot does not exist at the source",
+        "slot_absent", Party.SLOT, _name(seen), Severity.CRITICAL, "the slot does not exist in the source",
         "the source retains no changes of the table for this job", start, None, seen.job, seen.table, seen.slot,
         "ABSENT",
     )  # fmt: skip
@@ -78,8 +79,8 @@ def _renew(seen: SlotSeen, state: JobState | None) -> str:
     job = typed(seen.job)
     if not seen.job:
         drop = f"`slotkeeper slots drop {typed(seen.table, seen.slot)} --source {typed(seen.source)}`"
-        consumer = "Find the slot's consumer (not a job of this configuration) and start it"
-        return f"{consumer}{OR}if no consumer needs the slot any more, {drop} prints the command that drops it"
+        consumer = "Find the slot's consumer, which is not a job in this configuration, and start it"
+        return f"{consumer}{OR}if no consumer needs the slot, {drop} prints the command that drops it"
     if state is JobState.PAUSED:
         return f"`slotkeeper jobs resume {job}`: the next confirmation renews the TTL"
     if state is not None and state.has_process:
@@ -140,7 +141,7 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
 
 
 def _stuck(facts: Facts) -> Iterator[Fault]:
-    """Yield a fault if an evaluation of alerts does not end: no other process can evaluate meanwhile."""
+    """Yield a fault if an evaluation of alerts does not end, because it blocks every other evaluation."""
     one = facts.machine.evaluator
     lasts = None if one is None else elapsed(one.since, facts.now)
     if one is None or lasts is None or lasts < (STOPPED_SECONDS if one.stopped else HANGS_SECONDS):
@@ -187,7 +188,7 @@ def judge(facts: Facts) -> tuple[Fault, ...]:
 
 
 def counts(slot: SlotSeen, state: JobState | None) -> bool:
-    """Whether a configured job's slot can have faults: not once the job is CANCELLED or FINISHED.
+    """Whether a configured job's slot can have faults; it cannot once the job is CANCELLED or FINISHED.
 
     Before the job's first start (no `state`), a missing slot is not a fault.
     """

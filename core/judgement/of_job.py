@@ -104,7 +104,9 @@ def _of_process(rule: str, seen: JobSeen, severity: Severity, cause: str, effect
 
 
 def began(view: JobStatus) -> datetime | None:
-    """Return when the job entered its state; for a killed process, which records no time, not before its report."""
+    """Return when the job entered its state; for a killed process, which records no time, at the earliest its last
+    report.
+    """
     seen = [at for at in (view.changed_at, view.reported_at if view.state is JobState.DEAD else None) if at]
     return max(seen, default=None)
 
@@ -130,7 +132,7 @@ def _ended(seen: JobSeen) -> Fault:
 def _code_of(said: str) -> str:
     """Return the code of the server's rejection that ended a job or table; "" if no server is named, or if unknown.
 
-    The code is found by the error text, because the store does not retain the server's own code.
+    The code is determined from the error text, because the store does not retain the server's own code.
     """
     side, _, words = server_of(said)
     cause = cause_of("", words) if side else UNKNOWN
@@ -373,8 +375,8 @@ def _quarantined(seen: JobSeen) -> Iterator[Fault]:
     yield Fault(
         "rows_quarantined", Party.TABLE, "the target", severity,
         f"{rows_quarantined(number)}{when}{newest}", f"the target lacks them{stops}",
-        f"`slotkeeper errors list {name}` shows the rows{THEN}fix what rejects them"
-        f" at the sink{THEN}`slotkeeper errors replay {name} --all --reason TEXT`",
+        f"`slotkeeper errors list {name}` shows the rows{THEN}fix the cause"
+        f" in the sink{THEN}`slotkeeper errors replay {name} --all --reason TEXT`",
         None, seen.view.name, value=str(number), limit="0" if limit is None else str(limit),
     )  # fmt: skip
 
@@ -466,14 +468,14 @@ def _by_lock(lane: LaneReport, things: Collection[str]) -> bool:
 
 
 def _of_lock(lock: Locked, view: JobStatus, report: JobReport, facts: Facts) -> Fault:
-    """Return the fault for a lock; if a step exceeded a time limit because of the lock, the sink has no fault."""
+    """Return the fault for a lock; if a step exceeded a time limit because of the lock, the sink is not at fault."""
     living = [lane for lane in report.lanes if lane.activity != Activity.STOPPED.value]
     waiting = [lane for lane in living if lane.target == lock.thing]
     named = f"{len(waiting)} of {many(len(living), report.part)} {'waits' if len(waiting) == 1 else 'wait'}"
     effect = named if waiting else f"{many(lock.sessions, 'session')} of the job wait"
     since = datetime.fromtimestamp(lock.since, timezone.utc)
     return Fault(
-        _RULES[Party.LOCK], Party.LOCK, "a lock at the sink", _severity(since, facts), safe(lock.cause, 600), effect,
+        _RULES[Party.LOCK], Party.LOCK, "a lock in the sink", _severity(since, facts), safe(lock.cause, 600), effect,
         safe(lock.do, 600), since, view.name, thing=f"{lock.thing} {lock.pid}", value="-" if lock.pid is None else
         f"pid {lock.pid}",
     )  # fmt: skip
@@ -499,5 +501,5 @@ def _fault(one: Condition, view: JobStatus, facts: Facts, unread: str) -> Fault:
 def unread_meanwhile(report: JobReport | None) -> str:
     """Describe what happens to unread changes while a job does not read; a source that stores positions has a TTL."""
     if report is not None and not report.keeps_positions:
-        return "unread changes may expire at the source"
+        return "unread changes may expire in the source"
     return "the TTL of its slot counts down"

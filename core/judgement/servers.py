@@ -33,7 +33,7 @@ class Message:
     codes: tuple[str, ...] = ()
     """The server codes of this problem."""
     words: str = ""
-    """A regular expression that matches error texts without a code."""
+    """A regular expression that matches errors without a code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Refusal:
     """host:port."""
     job: str = ""
     table: str = ""
-    """The table at that server, as the configuration names it."""
+    """The table on that server, as named in the configuration."""
     own_schema: str = ""
     """The schema of the progress table."""
     secret: Callable[[], str] = str
@@ -196,7 +196,7 @@ CAUSES = (
     ),
     _cause(
         "SK-1305",
-        "input/output error at the server",
+        "input/output error on the server",
         "Check the disks of {server}: it cannot read or write its files.",
         "58030 58P01 XX001 XX002",
         "could not (read|write|fsync) (block|file)|input/output error",
@@ -352,7 +352,7 @@ CAUSES = (
     ),
     _cause("SK-1804", "binlog is off", "Set log_bin and binlog_format = ROW on {server}, and restart it.", "1381"),
 )
-"""All known causes, in the order in which texts are matched: narrower entries before wider ones."""
+"""All known causes, in the order in which their expressions are matched: narrower entries before wider ones."""
 UNKNOWN = Message(
     "SK-1999", "cause not recognized", "Position held.",
     "Read `slotkeeper jobs logs {job_typed}`: it shows the preceding messages.",
@@ -384,11 +384,11 @@ def cause_of(code: str, text: str) -> Message:
 IMPACTS = {
     "SK-11": "This login cannot read or write. Position held; the job tries a rejected password at most twice.",
     "SK-12": "The job retries each step, at half its size if that helps. Position held.",
-    "SK-13": "The server cannot be used meanwhile. Position held; unread changes may expire at the source.",
+    "SK-13": "The server cannot be used. Position held; unread changes may expire in the source.",
     "SK-14": "The job retries the step. Position held.",
     "SK-15": 'The target lacks the row, and its lane waits; with on_bad_row = "quarantine" the lane continues.',
     "SK-16": "The lane waits. Position held.",
-    "SK-17": "The job is not connected. Position held; unread changes may expire at the source.",
+    "SK-17": "The job is not connected. Position held; unread changes may expire in the source.",
     "SK-18": "The source cannot be read from this position.",
 }
 """The impact by group of codes: `SK-` and the first two digits."""
@@ -484,7 +484,7 @@ _REFERS = re.compile(r"insert or update on table .+ violates foreign key constra
 
 
 def _row(refusal: Refusal) -> str:
-    """Return the action for a rejected row: drop a target-only constraint, never the key that the job writes by."""
+    """Return the action for a rejected row: drop a target-only constraint, never the key that the job's writes use."""
     found = _CHECKED.search(refusal.text) or _REFERS.search(refusal.text)
     fits = "Alter {table} so that the row fits"
     if found and refusal.side == "sink" and refusal.table:

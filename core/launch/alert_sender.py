@@ -1,12 +1,12 @@
 """Send the notifications in the outbox to the command of `[alerts]`, one at a time, in a separate process.
 
 Run as `python -m slotkeeper.core.launch.alert_sender --state-dir DIR`, with the command on standard input. No
-supervisor waits for this process, and the command's time limit also holds if the supervisor that started it has exited.
-At most one sender runs per state folder. A notification is removed from the outbox once the command has exited with 0;
-if the sender is killed before that, the notification is sent again.
+supervisor waits for this process, and the command's time limit applies even if the supervisor that started this process
+has exited. At most one sender runs per state folder. A notification is removed from the outbox once the command has
+exited with 0; if the sender is killed before that, the notification is sent again.
 
-The command leads its own process group. The whole group is killed at the time limit, or when the command has exited and
-left processes running. The size of the command's output is limited.
+The command leads its own process group. The whole group is killed at the time limit, or when the command exits and
+leaves processes running. The size of the command's output is limited.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from slotkeeper.core.state.folder import StateFolder
 _PYTHON = (sys.executable, "-P", "-m")
 _spawned: list[subprocess.Popen[bytes]] = []
 MOST_BYTES = 1 << 20
-"""Maximum output of a command in bytes; a command that writes more is killed, because so much output is never read."""
+"""Maximum output of a command in bytes; a command that writes more is killed."""
 _KEPT = 2_000
 _POLL_SECONDS = 0.02
 _KILLED_WITHIN = 2.0
-"""Seconds to wait for the exit of a killed command; the other notifications must not wait longer."""
+"""Seconds to wait for the exit of a killed command; this is short because other notifications are waiting."""
 _BLOCK = 65_536
 _left: list[subprocess.Popen[bytes]] = []
 """Commands that could not be killed, kept so that their exit is still collected."""
@@ -82,20 +82,20 @@ class Sender:
 
 
 def place_of(folder: StateFolder) -> Place:
-    """Return the host and the state folder that a notification names."""
+    """Return the host and the state folder for notifications."""
     return Place(socket.gethostname(), str(folder.path))
 
 
 def reap() -> None:
-    """Reap the senders that this process started: an exited sender stays in the process table until then."""
+    """Reap the senders that this process started; an exited sender stays in the process table until then."""
     _spawned[:] = [one for one in _spawned if one.poll() is None]
 
 
 def spawn(folder: StateFolder, options: AlertOptions, given: Sequence[Waiting] = ()) -> None:
     """Start a sender that outlives this process, which does not wait for it. Raises OSError.
 
-    `given`: notifications that could not be stored for the sender (a full disk); if there are none, the sender sends
-    the outbox.
+    `given` contains notifications that could not be stored for the sender, for example on a full disk; if it is empty,
+    the sender sends the outbox.
     """
     values = [notification_values(one.notification) for one in given]
     text = json.dumps({"command": options.command, "seconds": options.command_timeout, "given": values})
@@ -119,7 +119,7 @@ def _begin(file: AlertFile) -> Notification | None:
         state = file.read()
         if not state.outbox or not may_try(state.failure, _now()):
             return None
-        # a notification is sent only if its start can be recorded
+        # a notification is sent only if its start can be recorded first
         file.save(replace(state, outbox=begun(state.outbox)))
         return state.outbox[0].notification
 
@@ -133,11 +133,11 @@ class Answer:
     """The result of a command."""
 
     code: int | None
-    """Its exit code (negative: a signal); None if it was killed or could not be started."""
+    """The command's exit code (negative for a signal); None if it was killed or could not be started."""
     fault: str
-    """Why the command failed; empty if it accepted the notification."""
+    """The reason why the command failed; empty if it accepted the notification."""
     written: str = ""
-    """The beginning of its output, as printable text."""
+    """The beginning of the command's output, as printable text."""
 
     @property
     def said(self) -> str:
@@ -192,14 +192,14 @@ def _answer(child: subprocess.Popen[bytes], program: str, seconds: float) -> Ans
             time.sleep(_POLL_SECONDS)
         _drain(reading, written)
     finally:
-        # a command that runs as another user (sudo) may not be killable by this user
+        # this user may not be allowed to kill a command that runs as another user (sudo)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         child.stdout.close()
         code: int | None = None
         try:
             code = child.wait(_KILLED_WITHIN)
-        except subprocess.TimeoutExpired:  # it runs as another user, or in a call that hangs
+        except subprocess.TimeoutExpired:  # the command runs as another user, or hangs in a system call
             _left.append(child)
     said = safe(bytes(written).decode("utf-8", "replace").strip(), _KEPT // 2)
     if number > MOST_BYTES:
@@ -224,7 +224,7 @@ def _drain(reading: int, written: bytearray) -> int:
 
 
 def main() -> int:
-    """Read the command from standard input, then send what is pending; the next evaluation reports failures."""
+    """Read the command from standard input and send all pending notifications; the next evaluation reports failures."""
     masking.mask_tracebacks()
     parser = argparse.ArgumentParser(prog="slotkeeper.core.launch.alert_sender")
     parser.add_argument("--state-dir", required=True)

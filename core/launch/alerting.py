@@ -1,10 +1,11 @@
 """Evaluate alerts every few seconds: in each supervisor for its job, and in `jobs ensure` for all jobs.
 
-An evaluation never raises or waits: it reports a failure once in the job's log, and retries. All processes that
-evaluate share their records in the state folder, so no alert is sent twice.
+An evaluation never raises an error or waits: it reports a failure once in the job's log, and retries. All processes
+that evaluate share their records in the state folder, so no alert is sent twice.
 
 If the process that evaluates or sends alerts is stopped, or hangs while it holds the lock, all other processes wait for
-it. The alert about this is therefore recorded in a separate file with its own lock, and sent by a separate sender.
+it. The alert about this condition is therefore recorded in a separate file with its own lock, and sent by a separate
+sender.
 
 The metrics are written to a file for node_exporter's textfile collector or another reader; the file is always complete.
 """
@@ -50,7 +51,7 @@ _REFUSED, _UNREADABLE = "job_refused", "store_unreadable"
 class Options:
     """The current options, reread when the file changes; while the file is invalid, the last valid options apply.
 
-    `known`: whether the options have been read.
+    `known` is whether the options have been read.
     """
 
     file: Path | None
@@ -60,7 +61,7 @@ class Options:
     fault: str = ""
 
     def renewed(self, env: Mapping[str, str], kept: Callable[[], str | None]) -> Options:
-        """Return these options, or those of a changed file; if it is invalid and none were read, those in `kept`."""
+        """Return the options from a changed file, or else these options; use `kept` if no valid file was ever read."""
         if self.file is None:
             return self
         try:
@@ -83,7 +84,7 @@ class Alerting:
     def __init__(
         self, store: Store, say: Say, job: str = "", config: str = "", loaded: Loaded | None = None, run: str = ""
     ) -> None:
-        """`job`: the supervised job of `run`, "" for all jobs; `config`: its file; `loaded`: the file's content."""
+        """`job` is the supervised job of `run`, or "" for all jobs; `config` is the file and `loaded` its content."""
         self._run, self._store, self._say, self._job = run, store, say, job
         self._loaded = loaded
         known = loaded.alerts if loaded else AlertOptions()
@@ -98,7 +99,7 @@ class Alerting:
         self._said: dict[str, str] = {}
 
     def tick(self, every: float, now: bool = False) -> None:
-        """Evaluate if due, or at once if `now`; no error reaches the caller."""
+        """Evaluate if due, or immediately if `now` is true; raise no error."""
         if not now and time.monotonic() < self._due:
             return
         self._due = time.monotonic() + every
@@ -115,12 +116,12 @@ class Alerting:
         options = self._options.options
         self._once("alerts misconfigured", self._options.fault and f"{_AS[self._options.known]}: {self._options.fault}")
         if not self._options.known:
-            return  # an alert that was not sent must not count as sent
+            return  # an unsent alert must not count as sent
         now = datetime.fromtimestamp(self._store.now(), timezone.utc)
         facts, readable = self._facts(options, now)
         faults = judge(facts)
         lock = self._file.try_lock(patience)
-        if lock is not None:  # else another process evaluates, or records the result of a notification
+        if lock is not None:  # otherwise another process is evaluating, or recording the result of a notification
             try:
                 judged = self._judged(facts) if readable else lambda one: one.rule == _UNREADABLE
                 self._tell(faults, judged, options, now)
@@ -145,7 +146,7 @@ class Alerting:
             return Facts(now, machine=machine, limits=options.limits), False
 
     def _judged(self, facts: Facts) -> Callable[[Fault], bool]:
-        """Return a filter for the faults to report: all, or those of its job, this host, slots, and unsupervised jobs.
+        """Return a filter for the faults to report: all, or those of this job, this host, slots and unsupervised jobs.
 
         It excludes the faults that `StuckAlerts` reports.
         """
@@ -163,7 +164,7 @@ class Alerting:
         before = self._unsaved or self._file.read()
         acks = self._acks()
         found = evaluate(faults, before.firing, acks, options.limits.gap, now, judged)
-        self._end_acks(acks, found, now)  # first: if killed afterwards, the next evaluation repeats it
+        self._end_acks(acks, found, now)  # first: if killed, the next evaluation repeats it
         outbox = queued(before.outbox, found.notifications) if options.command else ()
         failure = before.failure if options.command else None
         state = AlertState(found.firing, outbox, failure)
@@ -172,13 +173,13 @@ class Alerting:
         kept = (self._unsaved is None and _marks(before) == _marks(state)) or self._saved(state)
         self._once("alert command failed", f"the [alerts] command fails: {failure.cause}" if failure else "", True)
         if outbox and not kept:
-            alert_sender.spawn(self._store.folder, options, state.outbox)  # now, as the outbox could not be stored
+            alert_sender.spawn(self._store.folder, options, state.outbox)  # now, because the outbox could not be stored
             self._unsaved = replace(state, outbox=())
         elif outbox and may_try(failure, now) and not self._file.is_sending():
             alert_sender.spawn(self._store.folder, options)
 
     def _saved(self, state: AlertState) -> bool:
-        """Store the records; keep them in this process's memory if the disk accepts no data."""
+        """Store the records, or keep them in this process's memory if the disk accepts no data."""
         try:
             self._file.save(state)
         except StateError as error:
@@ -190,7 +191,7 @@ class Alerting:
         return True
 
     def _acks(self) -> Acks:
-        """Return acknowledgements of lasting faults; none if unreadable: extra alerts are better than missing ones."""
+        """Return acknowledgements of lasting faults; if unreadable, return none, so that no alert is missing."""
         try:
             found = AckFile(self._store.folder).read()
         except StateError as error:
@@ -226,7 +227,7 @@ def _line(one: Notification, words: str) -> str:
 
 
 def _marks(state: AlertState) -> tuple[object, ...]:
-    """Return the part of the records whose changes must be written; a fault's growing duration is not part of it."""
+    """Return the part of the records whose changes must be stored, which excludes the growing duration of faults."""
     firing = {
         key: (one.began, one.sent_at, one.sent_as, one.over, one.fault.severity) for key, one in state.firing.items()
     }
@@ -234,7 +235,7 @@ def _marks(state: AlertState) -> tuple[object, ...]:
 
 
 def is_stuck(fault: Fault) -> bool:
-    """Whether only `StuckAlerts` reports this fault."""
+    """Return whether only `StuckAlerts` reports this fault."""
     return fault.rule == ALERTS_STUCK
 
 
@@ -270,14 +271,14 @@ class StuckAlerts:
 
 
 FRESH_SECONDS = 3.0
-"""Seconds within which a metrics file that another supervisor wrote is not rewritten."""
+"""Seconds for which a metrics file written by another supervisor is not rewritten."""
 _METRICS_BEGIN = b"# TYPE slotkeeper_"
 _METRICS_MODE = 0o644
 """Readable by other users, such as a collector; the file contains no secret."""
 
 
 def write_metrics(path: Path, facts: Facts, faults: tuple[Fault, ...]) -> str:
-    """Write the metrics under another name and rename the file; return why that failed, or ""."""
+    """Write the metrics under another name and rename the file; return the error message if that failed, else ""."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         there = None
@@ -304,7 +305,7 @@ def write_metrics(path: Path, facts: Facts, faults: tuple[Fault, ...]) -> str:
 
 
 def _is_metrics(path: Path, there: os.stat_result) -> bool:
-    """Whether metrics can replace the file: a regular file, not a link, that is empty or contains metrics."""
+    """Return whether metrics can replace the file: a regular file, not a link, that is empty or contains metrics."""
     if not stat.S_ISREG(there.st_mode):
         return False
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:

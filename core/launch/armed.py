@@ -1,6 +1,6 @@
-"""Record which consoles can make changes at this moment, for all users of a state folder: one small file per console.
+"""Record which consoles are currently armed to make changes, in one small file per console of a state folder.
 
-The records only inform: a command that changes an object takes that object's own lock.
+The records are only informational; a command that changes an object takes that object's own lock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def forget(folder: Path) -> None:
 
 
 def others(folder: StateFolder, now: datetime) -> tuple[Armed, ...]:
-    """Return the other armed consoles: on this host, the running ones; on other hosts, those that have not expired."""
+    """Return the other armed consoles: those running on this host, and unexpired ones of other hosts."""
     found = [(one, process) for one, process in _all(folder) if one.until > now and process.pid != os.getpid()]
     return tuple(one for one, process in found if processes.elsewhere(process) or processes.alive(process))
 

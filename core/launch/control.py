@@ -1,13 +1,13 @@
 """Commands on a whole job: start, stop, pause, resume, restart, and `ensure`; used by console and CLI.
 
 A command writes the desired state, and reports success only after its effect is *seen* in the store and among the
-processes. Any shell of the user can run it: nothing here depends on who started the job. While the state store cannot
-be written, for example on a full disk, a stop sends a signal to the supervisor.
+processes. It can be run from any shell of the user, regardless of who started the job. While the state store cannot be
+written, for example on a full disk, a stop sends a signal to the supervisor.
 
-`ensure` starts jobs whose desired state is run and that are not running, after a reboot or after supervisor and driver
-were both killed. It can be called any number of times at once: the start lock lets one caller start a job, and a later
-caller finds the job running. A job that a user paused, stopped or cancelled keeps its state, and a FAILED job stays
-FAILED until a user acts.
+`ensure` starts jobs whose desired state is run but that are not running, for example after a reboot or after both
+supervisor and driver were killed. It can be called several times at once: the start lock lets one caller start a job,
+and the other callers find the job running. A job that a user paused, stopped or cancelled keeps its state, and a FAILED
+job stays FAILED until a user acts.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ _COPYING = (JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 
 class Unwanted(Refused):
-    """Raised if a job that the command did not name has meanwhile ended, or a user has stopped it."""
+    """A job that the command did not name has meanwhile ended or has been stopped by a user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """The time to wait for an effect (0: not at all), and the callbacks for progress.
+    """The time in seconds to wait for an effect (0 means no wait), and the callbacks for progress.
 
-    With `stalled`, the wait for a start continues beyond `seconds` as long as the start makes progress at least that
-    often. `waiting` receives a line of progress every ten seconds.
+    With `stalled`, the wait for a start continues beyond `seconds` while the start makes progress at least every
+    `stalled` seconds. `waiting` receives a line of progress every ten seconds.
     """
 
     seconds: float = 30.0
@@ -71,13 +71,13 @@ def start(
     patience: Patience | None = None,
     again: bool = False,
 ) -> JobStatus:
-    """Start a job and wait until it runs or shows why it does not.
+    """Start a job and wait until it runs or its state shows why it does not run.
 
-    Raises Refused, naming the process, if the job is running, and Busy if nothing has started in time. A copy can take
-    hours: a start whose copy continues after that time does not fail. The start lock is held until the supervisor is
-    running, so the later of two simultaneous starts finds the first. `take_over` is passed to the driver, and also
-    allows the start of a job that is recorded on another host. `again`: start the job only if its desired state is
-    already run and its end was not recorded; raises Unwanted otherwise.
+    Raises Refused, naming the process, if the job is running, and Busy if nothing has started in time. A start whose
+    copy continues after that time does not fail, because a copy can take hours. The start lock is held until the
+    supervisor is running, so that the second of two simultaneous starts detects the first. `take_over` is passed to the
+    driver, and also allows the start of a job that is recorded on another host. With `again`, the job is started only
+    if its desired state is already run and its end was not recorded; otherwise Unwanted is raised.
     """
     with store.folder.locked(job, START_LOCK, _LOCK_SECONDS):
         run = _begin(store, job, config, launch, take_over, again)
@@ -98,7 +98,7 @@ def start(
 
 
 def has_begun(view: JobStatus) -> bool:
-    """Whether a start is over: the job runs, or has ended."""
+    """Return whether a start is over: the job runs or has ended."""
     return not view.state.has_process or (view.reported and view.state in _ARRIVED)
 
 
@@ -106,16 +106,16 @@ def run_here(store: Store, job: str, config: str, launch: Launch | None = None, 
     """Start a job and supervise it until its run ends, for systemd and containers; SIGTERM stops the job."""
     with store.folder.locked(job, START_LOCK, _LOCK_SECONDS):
         run = _begin(store, job, config, launch, take_over)
-    from slotkeeper.core.launch.supervisor import supervise  # a caller that only queries a job does not supervise
+    from slotkeeper.core.launch.supervisor import supervise  # not needed by a caller that only queries a job
 
     supervise(job, config, store.folder.path, run, adopt=False)
     return observe(store, job)
 
 
 def stop(store: Store, job: str, patience: Patience | None = None) -> JobStatus:
-    """Request a stop and wait until the job's processes have exited; send a signal if the request cannot be stored.
+    """Request a stop and wait until the job's processes have exited; if the request cannot be stored, send a signal.
 
-    A job that has ended keeps its state; its desired state becomes stop.
+    A job that has already ended keeps its state, but its desired state becomes stop.
     """
     view = observe(store, job)
     refuse_elsewhere(view)
@@ -140,7 +140,7 @@ def pause(store: Store, job: str, patience: Patience | None = None) -> JobStatus
 
 
 def resume(store: Store, job: str, patience: Patience | None = None) -> JobStatus:
-    """Resume a paused job and wait until it runs or copies; raises Busy if it does neither in time."""
+    """Resume a paused job and wait until it runs or copies; raise Busy if it does neither in time."""
     return _wanted(store, job, WantedState.RUN, JobEvent.RESUMED, patience, lambda view: view.goes_on)
 
 
@@ -157,7 +157,7 @@ def restart(
 def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over: bool, again: bool = False) -> str:
     """Record a new run, under the start lock.
 
-    Raises Refused if the job runs; with `again`, raises Unwanted if the job has ended.
+    Raises Refused if the job is running; with `again`, raises Unwanted if the job has ended.
     """
     if again:
         view = observe(store, job)
@@ -182,17 +182,17 @@ def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over
 def refuse_open_reset(store: Store, job: str) -> None:
     """Raise Refused if a reset of the job's slot is unfinished on this host.
 
-    A slot of which only some points were moved must not be read. The driver checks the sink; this function checks the
+    A slot must not be read if only some of its points were moved. The driver checks the sink; this function checks the
     local markers.
     """
     for mark in marks(store.folder.path):
         if mark.job == job:
-            what = f"reset {mark.id} of slot {mark.slot} is unfinished; job {job} has to wait until it ends"
+            what = f"reset {mark.id} of slot {mark.slot} is unfinished; job {job} must wait until the reset ends"
             raise Refused(what, f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`")
 
 
 def refuse_unconsented(store: Store, job: str) -> None:
-    """Raise AwaitsCopy if the job's only table awaits a copy that requires a consent, and none is stored here.
+    """Raise AwaitsCopy if the job's only table awaits a copy that requires a consent, and no consent is stored here.
 
     The driver checks again, however it was started, and also if this host has no record of a reset.
     """
@@ -235,7 +235,7 @@ def _who(view: JobStatus) -> str:
 
 
 def _bring_up_supervisor(store: Store, job: str, config: str, run: str, patience: Patience) -> None:
-    """Start a supervisor and wait until it has recorded itself, or has exited, which closes its pipe.
+    """Start a supervisor and wait until it has recorded itself or has exited, which closes its pipe.
 
     That can take minutes on a busy host. Raises Refused.
     """
@@ -250,7 +250,7 @@ def _bring_up_supervisor(store: Store, job: str, config: str, run: str, patience
         waiting = Waiting(patience.waiting)
         while not _has_supervisor(view := observe(store, job)):
             if pipe.poll(_POLL * 1_000) and not _has_supervisor(observe(store, job)):
-                said = "".join(last_lines(store.folder.log(job), 1)) or "it wrote nothing"
+                said = "".join(last_lines(store.folder.log(job), 1)) or "no output"
                 raise Refused(f"the supervisor of job {job} has exited: {said}", f"see {store.folder.log(job)}")
             if why := waiting.status(view):
                 raise Refused(f"the supervisor of job {job} did not start: {why}", f"see {store.folder.log(job)}")
@@ -267,7 +267,7 @@ def _stop_without_supervisor(store: Store, view: JobStatus) -> None:
     limits = _launch(store, view).limits
     if view.driver is not None and not processes.end(view.driver, limits.stop):
         raise Busy(f"driver of job {view.name} (pid {view.driver.pid}) could not be ended", "it may hang in the kernel")
-    # Until here the driver may have started a new supervisor, which then records the same.
+    # The driver may have started a new supervisor in the meantime, which then records the same.
     if observe(store, view.name).state.is_open and not observe(store, view.name).supervisor_alive:
         store.apply(view.name, JobEvent.STOPPED, "stopped; its supervisor had exited")
         store.end_run(view.run, None, "stopped; its supervisor had exited")
@@ -288,7 +288,7 @@ def _wanted(
 
 
 def _seen(store: Store, job: str, patience: Patience | None, reached: Reached, what: str) -> JobStatus:
-    """Check until the effect is seen, and report each change; raises Busy if the effect is not seen in time."""
+    """Check repeatedly for the effect, and report each change; raise Busy if the effect is not seen in time."""
     patience = patience or Patience()
     deadline = time.monotonic() + patience.seconds
     waiting = Waiting(patience.waiting, limit=patience.stalled) if patience.stalled else None
@@ -312,13 +312,13 @@ def _seen(store: Store, job: str, patience: Patience | None, reached: Reached, w
 
 
 def _stop_by_signal(store: Store, view: JobStatus, seconds: float, cause: SlotkeeperError) -> JobStatus:
-    """Signal the job's processes to end and wait `seconds` (0: not at all); `cause`: why nothing can be stored.
+    """Signal the job's processes to end, and wait up to `seconds`; `cause` is why the request cannot be stored.
 
     The store is still read, because it names the process to signal. A recorded supervisor is signaled only while it
     holds the job's supervisor lock, because any user of the folder could have recorded any pid.
 
-    Returns the job as STOPPED with the cause as its reason, even if the store cannot record that. Raises Busy if
-    processes are still running, Refused if the recorded pid is not the supervisor's.
+    Returns the job as STOPPED with the cause as its reason, even if the store cannot record that state. Raises Busy if
+    processes are still running, and Refused if the recorded pid is not the supervisor's.
     """
     deadline = time.monotonic() + seconds
     asked: set[Identity] = set()
@@ -327,7 +327,7 @@ def _stop_by_signal(store: Store, view: JobStatus, seconds: float, cause: Slotke
         if seconds <= 0:
             return view
         if time.monotonic() > deadline:
-            what = f"job {view.name} was signalled to stop, but after {seconds:g} s its processes are still running"
+            what = f"job {view.name} was signaled to stop, but after {seconds:g} s its processes are still running"
             raise Busy(what, f"its desired state could not be stored: {cause.message}")
         time.sleep(_POLL)
         view = observe(store, view.name)
@@ -349,7 +349,7 @@ def _signal_supervisor(store: Store, job: str, supervisor: Identity) -> None:
     lock = store.folder.lock_file(job, SUPERVISOR_LOCK)
     if processes.terminate(supervisor, lambda: processes.has_open(supervisor.pid, lock)):
         return
-    # it may have released its lock because it is about to exit
+    # the supervisor may have released its lock because it is about to exit
     if processes.wait_gone(lambda: processes.alive(supervisor), _LETS_GO):
         return
     pid = supervisor.pid
@@ -390,7 +390,7 @@ class Outcome:
 
 
 def ensure(store: Store, start: Callable[[JobStatus], JobStatus] | None = None) -> list[Outcome]:
-    """Start every DEAD job whose desired state is run, as it was last started; return one outcome per known job.
+    """Start every DEAD job whose desired state is run, as it was started last time; return one outcome per known job.
 
     A failed start is returned as an outcome and does not prevent other starts. `start` starts one job; the default does
     not wait for its driver.
@@ -399,12 +399,12 @@ def ensure(store: Store, start: Callable[[JobStatus], JobStatus] | None = None) 
 
 
 def restarted(store: Store, view: JobStatus) -> JobStatus:
-    """Start a job like its newest run: with its configuration file, command and limits; do not wait for its driver.
+    """Start a job like its newest run, with that run's configuration file, command and limits, without waiting for it.
 
     Raises the errors of `start`, and Unwanted if the job was stopped or has failed since it was observed.
     """
     launch = _launch(store, view)
-    # the earlier take-over is still valid; this start must not end a later start on another host
+    # an earlier take-over remains in effect; this start must not end a later start on another host
     launch = replace(launch, extra=tuple(one for one in launch.extra if one != TAKE_OVER))
     return start(store, view.name, view.config, launch, patience=Patience(0), again=True)
 

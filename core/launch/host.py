@@ -1,6 +1,6 @@
-"""Read from /proc and the control groups which resources a job gets, and why one of its processes was killed.
+"""Read a job's resources, and the reason why one of its processes was killed, from /proc and the control groups.
 
-Each read returns at most 64 KiB of one file in a file system of the kernel; no subprocess or server is involved. A
+Each read returns at most 64 KiB of a file in one of the kernel's file systems; no subprocess or server is involved. A
 value that is absent or cannot be read is None. Sources: `slotkeeper.core.domain.host`, and for out-of-memory kills
 "Control Group v2" (`memory.events`, `oom_kill`), "Memory Resource Controller" (v1, `memory.oom_control`) and
 "/dev/kmsg" of the kernel's ABI documentation.
@@ -24,15 +24,15 @@ from slotkeeper.core.state.faults import free_bytes
 
 _BYTES = 1 << 16
 _PROCESSES, _THREADS = 64, 512
-"""Maximum number of processes counted per job, and of threads per process; a driver has fewer processes."""
+"""Maximum number of processes counted per job, and of threads counted per process; a driver has fewer."""
 _RECORDS, _KMSG_SECONDS = 20_000, 0.5
-"""Limits of one read of the kernel log, in records and seconds; its buffer of 1 MiB has fewer records."""
+"""Limits of one read of the kernel log, in records and seconds; the log's 1 MiB buffer holds fewer records."""
 _LEVELS = 8
 """The number of control groups, from the driver's group upwards, that are searched for a CPU limit."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KILLED = re.compile(r"^\d+,\d+,(\d+),[^;]*;.*[Kk]illed process (\d+)\b", re.MULTILINE)
-"""Matches a kernel log record of a killed process: level, number, microseconds since the boot, flags; then the text."""
+"""Matches the kernel log record of a killed process: level, number, microseconds since boot, flags, and the text."""
 _EARLIER = 60.0
 """Seconds by which the log's clock can be behind the monotonic clock."""
 _JAVA = "java"
@@ -57,7 +57,7 @@ class _Threads:
     living: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
     def all(self, now: Mapping[int, tuple[float, float]]) -> tuple[float | None, float | None]:
-        """Return the seconds that the threads ran and waited until now; None if unknown."""
+        """Return the seconds for which the threads ran and waited until now; None if unknown."""
         for thread, (ran, waited) in self.living.items():
             if thread not in now or now[thread][0] < ran:
                 self.ended = self.ended[0] + ran, self.ended[1] + waited
@@ -87,7 +87,7 @@ class HostReader:
         self._threads = _Threads()
 
     def read(self, at: float, monotonic: float, driver: Identity | None, report: JobReport | None) -> HostReport:
-        """Take a sample and return the shares over the last samples; `at` is in seconds since 1970."""
+        """Take a sample and return the usage shares over the last samples; `at` is in seconds since 1970."""
         pid = 0 if driver is None else driver.pid
         if pid and pid != self._driver:
             self.begins(pid, monotonic)
@@ -119,13 +119,13 @@ class HostReader:
         )
 
     def begins(self, pid: int, monotonic: float) -> None:
-        """Set the driver's process; its counters and its group's kills are counted from now on."""
+        """Set the driver's process; its counters and its group's kills are measured from this time on."""
         self._driver, self._pids, self._began, self._threads = pid, {pid}, monotonic, _Threads()
         self._group = self._text(f"{pid}/cgroup") or self._text("self/cgroup")
         self._kills = self._oom_kills()
 
     def out_of_memory(self) -> str:
-        """Return the evidence that the kernel killed a process of the driver for lack of memory; "" if there is none.
+        """Return the evidence that the kernel killed a process of the driver for lack of memory, or "".
 
         The control group's count covers all processes in the group, and is reported as such. The kernel log names the
         pids.
@@ -171,7 +171,7 @@ class HostReader:
         return None if micros is None else micros / 1e6
 
     def _processes(self, driver: int) -> Iterator[Usage]:
-        """Yield the usage of the driver, then of all its descendants; omit a process that ends meanwhile."""
+        """Yield the usage of the driver and then of all its descendants; omit processes that end in the meantime."""
         waiting, seen = deque([driver]), {driver}
         while waiting and len(seen) <= _PROCESSES:
             pid = waiting.popleft()
@@ -191,7 +191,7 @@ class HostReader:
     # -- control groups --------------------------------------------------------------------------------------------
 
     def _folders(self, controller: str) -> Iterator[Path]:
-        """Yield the group's folder of a controller, then the folders above it: of v1 if mounted, else of v2.
+        """Yield the group's folder for a controller and the folders above it, from v1 if mounted, else from v2.
 
         Inside a container, the kernel lists paths of the host, but the container's own group is at the root of the
         mount.
@@ -212,7 +212,7 @@ class HostReader:
                 return
 
     def _throttling(self) -> tuple[float | None, float | None]:
-        """Return the number of periods of the nearest CPU limit, and of the periods in which it throttled the group."""
+        """Return the number of periods of the nearest CPU limit, and of those in which it throttled the group."""
         for folder in self._folders("cpu"):
             values = _pairs(_read(folder / "cpu.stat"))
             if values.get("nr_periods") and "nr_throttled" in values:
@@ -288,7 +288,7 @@ def _kib(text: str) -> int | None:
 
 
 def _listed(text: str) -> int | None:
-    """Return how many numbers a list in the kernel's format contains.
+    """Return the number of entries in a list in the kernel's format.
 
     >>> _listed("0-3,8"), _listed("")
     (5, None)

@@ -1,8 +1,8 @@
-"""Recognize, await and end processes by facts recorded at their start, never by their name.
+"""Recognize, await and end processes according to facts recorded at their start, never by name.
 
-Ending processes by their command line once killed another user's processes. So a process counts as Slotkeeper's own
-only if its pid, its start (ticks since that boot, which no clock change moves) and its session match the record; the
-members of its session count only while that session is provably still the recorded one.
+Ending processes by their command line once killed another user's processes. Therefore, a process counts as Slotkeeper's
+own only if its pid, its start time (in ticks since boot, which clock changes do not affect) and its session match the
+record. The members of its session count only while it is certain that the session is still the recorded session.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _POLL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The system's current facts about a pid."""
+    """Current information from the system about a pid."""
 
     started: str
     session_id: int
 
 
 def of(pid: int, run_id: str = "") -> Identity:
-    """Return the identity of a running process; raises ProcessLookupError if there is none."""
+    """Return the identity of a running process; raises ProcessLookupError if the process does not exist."""
     seen = _observe(pid)
     if seen is None:
         raise ProcessLookupError(errno.ESRCH, f"no process {pid}")
@@ -45,14 +45,14 @@ def of(pid: int, run_id: str = "") -> Identity:
 
 
 def alive(identity: Identity | None) -> bool:
-    """Whether exactly that process is running here: same pid, start and session; a zombie counts as exited."""
+    """Return whether exactly that process is running here: same pid, start and session; a zombie counts as exited."""
     if identity is None:
         return False
     return _observe(identity.pid) == _Seen(identity.started, identity.session_id)
 
 
 def stopped(identity: Identity | None) -> bool:
-    """Whether the process exists but a signal or a debugger has stopped it (proc(5): state T or t)."""
+    """Return whether the process exists but a signal or a debugger has stopped it (proc(5): state T or t)."""
     if not alive(identity) or identity is None:
         return False
     try:
@@ -62,7 +62,7 @@ def stopped(identity: Identity | None) -> bool:
 
 
 def elsewhere(identity: Identity | None) -> bool:
-    """Whether it was recorded on another host or in another container, whose processes are not visible here."""
+    """Return whether the process was recorded on another host or in another container, and so is not visible here."""
     if identity is None:
         return False
     return identity.host != socket.gethostname() and not identity.started.startswith(f"{_machine()}:")
@@ -81,10 +81,10 @@ def session_members(session_id: int) -> list[int]:
 def members(identity: Identity) -> list[int]:
     """Return a recorded driver's running processes: the members of its session, and those with its marker (a JVM).
 
-    The kernel does not reuse a pid while a session with that id has members. So while the recorded leader runs, the
-    session is the recorded one. If another process leads it, all recorded processes have exited; if no process leads
-    it, a member counts only with the marker. A driver that does not lead its session (started in the foreground of a
-    shell) owns only itself.
+    The kernel does not reuse a pid while a session with that id has members. Therefore, while the recorded leader runs,
+    the session is the recorded one. If another process leads the session, all recorded processes have exited; if no
+    process leads it, a member counts only with the marker. A driver that does not lead its session (started in the
+    foreground of a shell) owns only itself.
     """
     found = {pid for pid in psutil.pids() if pid != os.getpid() and _marked(pid, identity.run_id)}
     if alive(identity):
@@ -105,7 +105,7 @@ def wait_gone(still_there: Callable[[], bool], seconds: float) -> bool:
 
 
 def end(identity: Identity, grace: float) -> bool:
-    """End a process and its members: SIGTERM, then SIGKILL to all after `grace` seconds; return True if all exited."""
+    """Send SIGTERM to a process and SIGKILL to it and its members after `grace` seconds; return True if all exited."""
     if alive(identity):
         _send(identity.pid, signal.SIGTERM, lambda: alive(identity))
         wait_gone(lambda: alive(identity), grace)
@@ -123,7 +123,7 @@ def terminate(identity: Identity, also: Callable[[], bool] = lambda: True) -> bo
 
 
 def has_open(pid: int, file: Path) -> bool:
-    """Whether a process has exactly this file open, such as a lock file; raises Refused for another user's process."""
+    """Return whether a process has exactly this file open; raises Refused for another user's process."""
     try:
         return any(Path(one.path).samefile(file) for one in psutil.Process(pid).open_files())
     except psutil.AccessDenied as error:
@@ -133,7 +133,7 @@ def has_open(pid: int, file: Path) -> bool:
 
 
 def kill_members(identity: Identity) -> bool:
-    """Send SIGKILL to the remaining processes of a recorded driver; return True once none is left."""
+    """Send SIGKILL to the remaining processes of a recorded driver; return True once all have exited."""
     for _ in range(3):
         left = members(identity)
         for pid in left:
@@ -177,7 +177,7 @@ def _observe(pid: int) -> _Seen | None:
         text = _PROC.joinpath(str(pid), "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The command name can contain blanks and parentheses: the fields are counted after its last parenthesis.
+    # The command name can contain blanks and parentheses, so the fields are counted after its last parenthesis.
     rest = text[text.rindex(")") + 2 :].split()
     if rest[0] in "ZXx":
         return None
@@ -196,7 +196,7 @@ def _observe_portably(pid: int) -> _Seen | None:
 
 @cache
 def _machine() -> str:
-    """Return the id of this boot and pid namespace: a start time means nothing outside of them."""
+    """Return the id of this boot and pid namespace; a start time is meaningful only within both."""
     try:
         boot = _PROC.joinpath("sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         namespace = _PROC.joinpath("self/ns/pid").readlink().name

@@ -21,11 +21,11 @@ from slotkeeper.core.launch.log import last_lines
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.frames import KEPT_FRAMES, KEPT_SECONDS
 
-# -P excludes the current folder from the module search path, so that code of a folder named `core` there does not run.
+# -P excludes the current folder from the module search path, so that a folder named `core` there is not imported.
 _PYTHON = (sys.executable, "-P", "-m")
 _DRIVER, _DRIVER_BEFORE = "slotkeeper.core.spark.job", "core.spark.job"
 TAKE_OVER, FOREGROUND = "--take-over", "--foreground"
-"""Driver options: end an earlier start's sessions; the supervisor is a command that a user runs."""
+"""Driver options: the first ends an earlier start's sessions, the second marks a supervisor that a user runs."""
 START_LOCK = "start"
 """The lock of the state folder that a start of a job, or a reset of its slot, holds until it ends."""
 SUPERVISOR_LOCK = "supervisor"
@@ -36,8 +36,8 @@ SUPERVISOR_LOCK = "supervisor"
 class Limits:
     """Limits of a supervisor, in seconds or as counts; tests shorten them.
 
-    `stop`: the time that a driver has to end before it is killed, so that `jobs stop` takes at most ten seconds;
-    `grace`: the time between two kills.
+    `stop` is the time within which a driver must end before it is killed, so that `jobs stop` takes at most ten
+    seconds; `grace` is the time between two kills.
     """
 
     poll: float = 0.25
@@ -60,8 +60,8 @@ class Limits:
 class Launch:
     """A caller's choices for a run: another driver command, arguments appended to it, and the supervisor's limits.
 
-    Without a command the usual driver runs, in the interpreter of the process that starts it. The interpreter's path is
-    never stored: it would be invalid after an upgrade of Python or of the virtual environment.
+    Without a command, the usual driver runs, with the interpreter of the process that starts it. The interpreter's path
+    is never stored, because it would become invalid after an upgrade of Python or of the virtual environment.
     """
 
     command: tuple[str, ...] = ()
@@ -93,8 +93,8 @@ def spawn_supervisor(
 ) -> None:
     """Start a detached supervisor: in its own session, without this terminal, and not as a child of this process.
 
-    The started command forks, and its parent process exits at once: the caller has no child to wait for and no zombie,
-    however long the supervisor runs. The supervisor holds the descriptors `keeps_open` until it exits.
+    The started command forks, and its parent process exits immediately; thus the caller has no child to wait for and no
+    zombie, however long the supervisor runs. The supervisor holds the descriptors `keeps_open` until it exits.
     """
     command = [*_PYTHON, "slotkeeper.core.launch.supervisor", *_arguments(job, config, folder.path, run)]
     log = folder.append(folder.log(job))
@@ -112,7 +112,7 @@ def spawn_supervisor(
     finally:
         os.close(log)
     if ended.returncode:
-        said = "".join(last_lines(folder.log(job), 1)) or "it wrote nothing"
+        said = "".join(last_lines(folder.log(job), 1)) or "no output"
         what = f"the supervisor of job {job} did not start (exit code {ended.returncode}): {said}"
         raise Refused(what, f"see {folder.log(job)}")
 

@@ -1,14 +1,14 @@
-"""A job's log file: written by the driver and its processes, bounded by the supervisor, searched for the last error.
+"""A job's log file, written by the driver and its processes, truncated by the supervisor, and searched for errors.
 
-The writers have the file itself open for appending, not a pipe to the supervisor: if the supervisor is killed, their
-stderr must still work. All of them would continue to write to a renamed file (a JVM and its workers cannot be asked to
-reopen it), so the file is copied and then truncated: writers that append continue at the new end. Text that is written
-between the last copied block and the truncation is lost; that is acceptable, because the state store has the official
-record.
+The writers have the file itself open for appending instead of a pipe to the supervisor, so that their stderr still
+works if the supervisor is killed. All of them would continue to write to a renamed file (a JVM and its workers cannot
+be asked to reopen it), so the file is copied and then truncated; writers that append continue at the new end. Text that
+is written between the last copied block and the truncation is lost; that is acceptable, because the state store has the
+official record.
 
 A JVM that ends for lack of memory or because of its own error reports that on its stderr, which is the job's log (java,
-the options -XX:+ExitOnOutOfMemoryError and -XX:ErrorFile). A killed JVM reports nothing; then the driver reports that
-the JVM has exited.
+the options -XX:+ExitOnOutOfMemoryError and -XX:ErrorFile). A killed JVM reports nothing; in that case, the driver
+reports that the JVM has exited.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from slotkeeper.core.state.folder import StateFolder, opened_alone
 
 _LONGEST = 2_000
 SHOWN_BYTES = 8 * 1024 * 1024
-"""Maximum number of bytes read from the end of a log; at most `_LONGEST` bytes of each line."""
+"""Maximum number of bytes read from the end of a log; lines are limited to `_LONGEST` bytes."""
 
 
 def rotate(folder: StateFolder, job: str, most_bytes: int, files: int) -> bool:
@@ -62,7 +62,7 @@ def rotate(folder: StateFolder, job: str, most_bytes: int, files: int) -> bool:
 
 
 def say(folder: StateFolder, job: str, text: str) -> None:
-    """Write a line of the supervisor to the log; a failed write is ignored, because the log is only informational."""
+    """Write a supervisor's line to the log; a failed write is ignored, because the log is only informational."""
     now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
     with suppress(OSError, StateError):
         descriptor = folder.append(folder.log(job))
@@ -84,7 +84,7 @@ def last_lines(path: Path, count: int) -> list[str]:
     found = []
     for line in content.splitlines(keepends=True)[-count:]:
         text = line.rstrip(b"\r\n")
-        whole = len(text) <= _LONGEST and text != line  # else truncated, or not complete yet
+        whole = len(text) <= _LONGEST and text != line  # otherwise truncated or incomplete
         found.append(safe(text, _LONGEST) if whole else piece(text[:_LONGEST], _LONGEST))
     return found
 
@@ -103,7 +103,7 @@ _MOST_WORDS = 200
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """Return the last error since the last driver's start, preferably the Java process's; "" if there is none.
+    """Return the last error since the last driver start, preferably from the Java process; "" if there is none.
 
     >>> last_words(["12:00 supervisor 7 driver started, pid 9", "slotkeeper: Spark's Java process is gone"])
     "Spark's Java process is gone"

@@ -1,4 +1,4 @@
-"""Gather the facts of the judgement, from the state store and this host only: no server is queried.
+"""Gather the facts for the judgement, only from the state store and this host; no server is queried.
 
 Screens, `status` and supervisors call this and `core.judgement.judge` to show or report the state of jobs.
 """
@@ -35,7 +35,7 @@ from slotkeeper.core.state.observed import last
 from slotkeeper.core.state.sqlite import Store
 
 OLD_SECONDS = 15.0
-"""Seconds after which a recorded lag grows with the clock, because nothing has been applied since."""
+"""Seconds after which a recorded lag is assumed to grow with time, because nothing has been applied since."""
 _EVENTS = 50
 _LINES = 200
 _ASKED = {JobState.PAUSED: ("jobs pause",), JobState.STOPPED: ("jobs stop", "jobs drain", "jobs restart")}
@@ -48,7 +48,7 @@ def gather(
     frames: Iterable[Frame] | None = None,
     limits: Limits | None = None,
 ) -> Facts:
-    """Return the facts of the state store and this host; `frames`: the last frame of each job, if known.
+    """Return the facts from the state store and this host; `frames` are the last frames of the jobs, if known.
 
     `limits` replace those of the configuration.
 
@@ -94,7 +94,7 @@ def job_seen(
 ) -> JobSeen:
     """Return one job with its events and its audit lines."""
     since = now - timedelta(seconds=limits.crashes)
-    # the limit is in the configuration; a supervisor, which has not read it, uses its driver's report
+    # the limit is in the configuration; a supervisor has not read it and uses its driver's report
     limit = None if view.report is None else view.report.quarantine_limit
     if job is not None:
         limit = job.sink_options.quarantine_limit if job.sink_options.quarantines else None
@@ -117,10 +117,10 @@ def job_seen(
 
 
 def _new_snapshot(job: JobSpec | None) -> str:
-    """Return the commands that copy a job's target again; "" if a job has several tables: unknown which one differs.
+    """Return the commands that copy a job's target again; "" for several tables, as it is unknown which one differs.
 
-    Called only when they are shown: deciding whether a copy is possible imports the sink's module and its database
-    driver.
+    Call it only if the commands are shown, because checking whether a copy is possible imports the sink's module and
+    its database driver.
     """
     if job is None or len(job.channels) != 1 or not job.binlog.binlog or sinks.open(job.sink_kind).no_reset:
         return ""
@@ -130,8 +130,7 @@ def _new_snapshot(job: JobSpec | None) -> str:
 def lags_of(frame: Frame, now: datetime, newer: JobReport | None = None, ended: bool = False) -> Lags:
     """Return a frame's lags as of now; unknown if their age is unknown.
 
-    The lag of a lane that has not moved according to a `newer` report grows with time, as do all lags of an `ended`
-    job.
+    The lag of a lane whose position is unchanged in a `newer` report grows with time, as do all lags of an `ended` job.
     """
     old = elapsed(frame.at, now)
     if old is None:
@@ -165,7 +164,7 @@ def machine_of(folder: StateFolder, audit: AuditRead) -> Machine:
 
 
 def evaluator_of(store: Store) -> Evaluator | None:
-    """Return the process that is evaluating alerts, which excludes all others; else a stopped process that should send.
+    """Return the process that is evaluating alerts and excludes all others, or else a stopped process that should send.
 
     None if there is no such process; the alert command has its own time limit.
     """

@@ -1,13 +1,13 @@
-"""The detached process that starts a job's driver, watches and records it, restarts it and ends it on request.
+"""The detached process that starts a job's driver, monitors and records it, restarts it, and ends it on request.
 
 `python -m slotkeeper.core.launch.supervisor --job J --config FILE --state-dir DIR --run RUN [--adopt]`: there is one
-per running job, in its own session, which holds the job's supervisor lock for as long as it runs. If it is killed,
-nothing breaks: the driver calls `ensure_supervisor`, which starts another one that adopts the driver by its recorded
-identity.
+supervisor per running job, in its own session; it holds the job's supervisor lock as long as it runs. If it is killed,
+the driver continues and calls `ensure_supervisor`, which starts another supervisor that adopts the driver by its
+recorded identity.
 
-It records a frame of the job every few seconds, and whenever the job's state changes. It also tracks the source's
-newest positions over time, so that a lag can be given in seconds, and reports faults. If a record cannot be written, it
-is skipped, and the job continues.
+The supervisor records a frame of the job every few seconds, and whenever the job's state changes. It also tracks the
+source's newest positions over time, so that lags can be expressed in seconds, and it reports faults. If a record cannot
+be written, it is skipped, and the job continues.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _UNSEEN = Curve()
 
 
 class Signals:
-    """Turns SIGTERM, SIGINT and SIGCHLD into an early end of `wait`; for a process's main thread only."""
+    """Makes SIGTERM, SIGINT and SIGCHLD end `wait` early; for a process's main thread only."""
 
     def __init__(self) -> None:
         self.asked_to_end = False
@@ -64,7 +64,7 @@ class Signals:
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._end)
-        signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler must be set for the signal to end the wait
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # without a handler, the signal would not end the wait
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -75,7 +75,7 @@ class Signals:
         os.close(self._writing)
 
     def wait(self, seconds: float) -> None:
-        """Wait until a signal arrives or these seconds have passed."""
+        """Wait until a signal arrives or `seconds` have passed."""
         readable, _, _ = select.select([self._reading], [], [], max(0.0, seconds))
         if readable:
             os.read(self._reading, 4096)
@@ -85,11 +85,11 @@ class Signals:
 
 
 def ensure_supervisor(store: Store, job: str, run: str, driver: Identity) -> bool:
-    """Record the calling driver, and start a supervisor if none runs; return True if started. Called every few seconds.
+    """Record the calling driver, and start a supervisor if none is running; return True if one was started.
 
-    Cheap while the supervisor is running: it reads one row and checks one pid. Two simultaneous callers are harmless:
-    the supervisor that does not get the lock exits at once. Raises SlotkeeperError if none can be started: the driver
-    reports that error and retries, and does not end.
+    Called every few seconds; while a supervisor is running, the call only reads one row and checks one pid. Two
+    simultaneous callers are harmless, because the supervisor that does not get the lock exits immediately. Raises
+    SlotkeeperError if no supervisor can be started; the driver reports that error, retries, and does not end.
     """
     row = store.run(run)
     if row is None or row.ended_at is not None:
@@ -108,7 +108,7 @@ def ensure_supervisor(store: Store, job: str, run: str, driver: Identity) -> boo
 
 
 class Supervisor:
-    """Watches one run; `slotkeeper.core.launch.verdict` decides the next step, and the store has the run's state."""
+    """Monitors one run; `slotkeeper.core.launch.verdict` decides the next step, and the store has the run's state."""
 
     def __init__(self, store: Store, job: str, config: str, run: str, launch: Launch, signals: Signals) -> None:
         self._store, self._job, self._config, self._run = store, job, config, run
@@ -125,7 +125,7 @@ class Supervisor:
         self._wanted = WantedState.RUN
 
     def run(self, adopt: bool) -> None:
-        """Start (or adopt) the driver, wait for its end and decide what follows; repeat until the run ends."""
+        """Start or adopt the driver, wait for its end, and decide on the next step; repeat until the run ends."""
         if adopt:
             row = self._store.run(self._run)
             self._driver = row.driver if row else None
@@ -160,7 +160,7 @@ class Supervisor:
         except SlotkeeperError as error:
             return Ended(None, JobEvent.FAILED, f"the driver cannot be started: {error}")
         try:
-            # the run's marker identifies left-over processes of exactly this run
+            # the run's marker identifies leftover processes of exactly this run
             with handover.passed() as given:
                 self._child = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
@@ -171,8 +171,9 @@ class Supervisor:
             return Ended(None, JobEvent.FAILED, f"the driver cannot be started: {error}")
         finally:
             os.close(output)
-        # A driver that has already ended is still a zombie of this process: `_wait_for_end` then finds its exit code.
-        # A driver that cannot be recorded now (a full disk) records itself later: `ensure_supervisor`.
+        # A driver that has already ended is still a zombie of this process, so `_wait_for_end` finds its exit code. A
+        # driver that cannot be recorded now, for example on a full disk, records itself later through
+        # `ensure_supervisor`.
         with contextlib.suppress(ProcessLookupError, SlotkeeperError):
             self._driver = processes.of(self._child.pid, self._run)
             self._host.begins(self._child.pid, time.monotonic())
@@ -254,7 +255,7 @@ class Supervisor:
 
     def _stop_is_wanted(self) -> bool:
         if not self._signals.asked_to_end:
-            with contextlib.suppress(StateError, Busy):  # keep the last desired state
+            with contextlib.suppress(StateError, Busy):  # keep the last known desired state
                 self._wanted = self._store.wanted(self._job)
         return self._signals.asked_to_end or self._wanted is WantedState.STOP
 
@@ -269,7 +270,7 @@ class Supervisor:
     def _finish(self, ended: Ended) -> None:
         reason = ended.reason
         if ended.event is JobEvent.STOPPED and self._signals.asked_to_end:
-            reason = "its supervisor was terminated by SIGTERM, as at a shutdown"
+            reason = "its supervisor was terminated by SIGTERM, as during a shutdown"
         if ended.event is not None:
             self._event(ended.event, reason, ended.trouble, ended.safe)
         with contextlib.suppress(SlotkeeperError):
@@ -280,7 +281,7 @@ class Supervisor:
         self._recorder.tick(now=True)
 
     def _event(self, event: JobEvent, reason: str, trouble: str = "", safe: str = "") -> None:
-        """Apply an event; a more precise reason that the driver has already recorded is retained."""
+        """Apply an event, but retain a more precise reason that the driver has already recorded."""
         if self._noted_state() not in WITH_PROCESS:
             return
         with contextlib.suppress(SlotkeeperError):
@@ -288,12 +289,12 @@ class Supervisor:
             self._store.apply(self._job, event, reason, trouble, safe)
 
     def _tell(self, event: str, text: str) -> None:
-        with contextlib.suppress(SlotkeeperError):  # a full disk must not end the supervisor: the log may have space
+        with contextlib.suppress(SlotkeeperError):  # a full disk must not end the supervisor; the log may have space
             self._store.record_event(self._job, event, text)
         log.say(self._store.folder, self._job, text)
 
     def _say(self, event: str, text: str) -> None:
-        """Record a message of the alerts: as an event if it has a key, else as a line of the log."""
+        """Record a message about alerts, as an event if it has a key, otherwise as a line of the log."""
         if event:
             self._tell(event, text)
         else:
@@ -326,7 +327,7 @@ class Recorder:
         self._failed = False
 
     def tick(self, now: bool = False) -> None:
-        """Record a frame and evaluate alerts if due, or at once if `now`; cheap if not due."""
+        """Record a frame and evaluate alerts if due, or immediately if `now`; cheap if not due."""
         try:
             state = self._store.state(self._job)
             if now or state is not self._state or time.monotonic() >= self._due:
@@ -372,10 +373,10 @@ class Recorder:
 
 
 def lags_at(curves: Mapping[str, Curve], lanes: Iterable[LaneReport], now: float) -> Lags:
-    """Return the lags of lanes in seconds at `now`, by the curves of their names.
+    """Return the lags of lanes in seconds at `now`, calculated from the curve of each lane's name.
 
-    A lane's position here is the position up to which all changes are applied. Its progress row advances more slowly
-    while no changes arrive, because a job with many lanes settles a limited number of lanes per second.
+    A lane's position in this calculation is the position up to which all changes are applied. While no changes arrive,
+    its progress row advances more slowly, because a job with many lanes settles a limited number of lanes per second.
     """
     known: dict[str, float | None] = {}
     least: dict[str, float] = {}
@@ -394,7 +395,7 @@ def _follow(curves: dict[str, Curve], report: JobReport, reported_at: float) -> 
 
 
 def supervise(job: str, config: str, folder: Path, run: str, adopt: bool) -> int:
-    """Hold the job's supervisor lock, record this process and watch; return 0 also if another supervisor is running."""
+    """Hold the job's supervisor lock, record this process, and monitor the run; also return 0 if the lock is taken."""
     with Store.open(folder) as store, Signals() as signals:
         row = store.run(run)
         if row is None or row.ended_at is not None:
@@ -413,7 +414,7 @@ def supervise(job: str, config: str, folder: Path, run: str, adopt: bool) -> int
 
 
 def main() -> int:
-    """Parse, detach, supervise; errors go to the job's log, which is this process's stderr."""
+    """Parse the arguments, detach and supervise; errors go to the job's log, which is this process's stderr."""
     masking.mask_tracebacks()
     parser = argparse.ArgumentParser(prog="slotkeeper.core.launch.supervisor")
     for name in ("--job", "--config", "--state-dir", "--run"):
@@ -421,7 +422,7 @@ def main() -> int:
     parser.add_argument("--adopt", action="store_true")
     given = parser.parse_args()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # continue as a process without a terminal that leads its own session; the started process ends here
+    # continue in a process that leads its own session and has no terminal; the started process ends here
     if os.fork():
         os._exit(0)
     os.setsid()

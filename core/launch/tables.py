@@ -1,7 +1,6 @@
-"""Commands on a running job's tables: pause, resume, stop, start or restart one alone, or retry now.
+"""Commands on single tables of a running job: pause, resume, stop, start, restart, and immediate retry.
 
-As for whole jobs, a command writes its request, then waits until the effect is *seen*, or until the request is
-answered.
+As for whole jobs, a command writes its request, and then waits until the effect is *seen* or the request is answered.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ _COPYING = (JobState.SNAPSHOT.value, JobState.CATCHING_UP.value)
 
 @dataclass(frozen=True, slots=True)
 class TablePatience:
-    """The seconds to wait for an effect (0: not at all), and the callback for each change meanwhile."""
+    """The time in seconds to wait for an effect (0 means no wait), and the callback for each change during the wait."""
 
     seconds: float = 30.0
     progress: Callable[[TableReport], None] = lambda _: None
 
 
 def known(view: JobStatus) -> tuple[TableReport, ...]:
-    """Return a running job's tables, as its driver reports them; raises Refused if none can be controlled alone."""
+    """Return a running job's tables, as its driver reports them; raises Refused if none can be controlled."""
     name = view.name
     refuse_elsewhere(view)
     if not view.lives or not view.state.has_process:
@@ -72,18 +71,18 @@ def known(view: JobStatus) -> tuple[TableReport, ...]:
 
 
 def refuse_one_table(job: str) -> None:
-    """Raise Refused: a job with one table cannot continue without it."""
+    """Raise Refused, because a job with one table cannot continue without it."""
     raise Refused(f"job {job} has only one table: use the command without --table")
 
 
 def refuse_one_position(job: str) -> None:
-    """Raise Refused for a source that keeps one position for all tables: no table can be controlled alone."""
+    """Raise Refused for a source that stores one position for all tables, which cannot be controlled separately."""
     what = f"job {job}: its source has one position for all tables, so a single table cannot be controlled"
     raise Refused(what, "use the command without --table; with one job per table, each table has its own position")
 
 
 def table_of(job: str, tables: Iterable[TableReport], name: str) -> TableReport:
-    """Return the table of this name; raises Refused with the known names if it is unknown."""
+    """Return the table with this name; raises Refused with the known names if it is unknown."""
     found = {one.source_table: one for one in tables}
     if name not in found:
         raise Refused(f"job {job} has no table {name!r}", f"known: {', '.join(sorted(found))}")
@@ -95,7 +94,7 @@ def ask(store: Store, job: str, name: str, what: Ask, patience: TablePatience | 
 
     Raises Refused if the command has no effect, and Busy if its effect is not seen in time. A start whose copy
     continues after that time does not fail. A reset of the table holds the start lock, so that the table does not start
-    during it.
+    during the reset.
     """
     with store.folder.locked(job, START_LOCK, LOCK_SECONDS):
         view = observe(store, job)
@@ -121,12 +120,13 @@ def _refuse(store: Store, view: JobStatus, table: TableReport, what: Ask) -> Non
         raise Refused(said, f"`slotkeeper jobs {'resume' if paused else 'restart'} {alone}`")
     for mark in marks(store.folder.path) if what in _AGAIN else ():
         if (mark.job, mark.table) == (view.name, table.source_table):
-            said = f"reset {mark.id} of slot {mark.slot} is unfinished; table {mark.table} has to wait until it ends"
+            waits = f"table {mark.table} must wait until the reset ends"
+            said = f"reset {mark.id} of slot {mark.slot} is unfinished; {waits}"
             raise Refused(said, f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`")
 
 
 def _reached(view: JobStatus, before: TableReport, now: TableReport, what: Ask) -> bool:
-    """Whether the effect is reported; after a start, the report must be newer than the previous state."""
+    """Return whether the effect is reported; after a start, the report must be newer than the previous state."""
     if what in _AGAIN and now.since == before.since:
         return False
     goal = _GOALS.get(what, JobState.RUNNING)
@@ -136,7 +136,7 @@ def _reached(view: JobStatus, before: TableReport, now: TableReport, what: Ask) 
 
 
 def _seen(store: Store, job: str, before: TableReport, what: Ask, patience: TablePatience) -> TableReport:
-    """Check until the effect is seen, and report each change; raises Busy if the effect is not seen in time."""
+    """Check repeatedly for the effect, and report each change; raise Busy if the effect is not seen in time."""
     deadline, name = time.monotonic() + patience.seconds, before.source_table
     shown, now = "", before
     while True:
@@ -164,10 +164,10 @@ def _seen(store: Store, job: str, before: TableReport, what: Ask, patience: Tabl
 
 
 def try_now(store: Store, job: str, table: str = "", seconds: float = 30.0) -> tuple[TryAnswer, ...]:
-    """Request a retry, and return the result per table; with `seconds` 0, return nothing without waiting.
+    """Request a retry and return the result per table; if `seconds` is 0, return nothing and do not wait.
 
-    Raises Refused if no table waits for a retry, or if an early retry is not allowed; Busy if no process answers in
-    time.
+    Raises Refused if no table is waiting for a retry or an early retry is not allowed, and Busy if no process answers
+    in time.
     """
     expected = _expected(observe(store, job), table)
     number = steering.ask(store, job, table)
@@ -191,13 +191,13 @@ def try_now(store: Store, job: str, table: str = "", seconds: float = 30.0) -> t
 
 
 def _expected(view: JobStatus, table: str) -> Set[str]:
-    """Return the source tables that must answer, none if unknown; raises Refused if no table can answer."""
+    """Return the source tables that must answer (empty if unknown); raises Refused if no table can answer."""
     name = typed(view.name)
     refuse_elsewhere(view)
     if not view.state.has_process or not view.lives:
-        raise Refused(f"job {view.name} is {view.state.value} and retries nothing", f"`slotkeeper jobs start {name}`")
+        raise Refused(f"job {view.name} is {view.state.value} and is not retrying", f"`slotkeeper jobs start {name}`")
     if view.state is JobState.PAUSED:
-        raise Refused(f"job {view.name} is PAUSED and retries nothing", f"`slotkeeper jobs resume {name}`")
+        raise Refused(f"job {view.name} is PAUSED and is not retrying", f"`slotkeeper jobs resume {name}`")
     waits = view.reason or (view.report.reason if view.report is not None and view.reported else "")
     if view.state in _BEGINNING and not waits:
         raise Refused(
@@ -209,7 +209,7 @@ def _expected(view: JobStatus, table: str) -> Set[str]:
         if one.rests or one.state == JobState.PAUSED.value:
             verb = "start" if one.rests else "resume"
             do = f"`slotkeeper jobs {verb} {name} --table {typed(table)}`"
-            raise Refused(f"table {table} of job {view.name} is {one.state} and retries nothing", do)
+            raise Refused(f"table {table} of job {view.name} is {one.state} and is not retrying", do)
         return {table}
     report = view.report if view.reported else None
     several = () if report is None else report.tables

@@ -1,8 +1,8 @@
-"""Map a driver's end (exit code, reported state, requested stop) to the supervisor's next step. Pure.
+"""Map a driver's end (exit code, reported state, requested stop) to the supervisor's next step, without side effects.
 
 The driver's exit codes are a contract: 0 ended as requested, 2 configuration, 10 FAILED (needs an action), 11
-SUPERSEDED, 12 ended by SIGTERM, 13 the Spark cluster provides no executor (the only crash that is not counted for crash
-loops). Any other code, and any signal, is a crash.
+SUPERSEDED, 12 ended by SIGTERM, 13 the Spark cluster provides no executor (the only crash that does not count towards a
+crash loop). Any other code, and any signal, is a crash.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_CLUSTER = 13
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The run is over; `event` is recorded unless the driver has reported its own end already."""
+    """The run has ended; `event` is recorded unless the driver has already reported its own end."""
 
     exit_code: int | None
     event: JobEvent | None
@@ -34,9 +34,9 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """The driver has to be restarted; `text` describes its end.
+    """The driver must be restarted; `text` describes its end.
 
-    `counts` is False if the cause is temporary and needs no action: a cluster in maintenance is not a crash loop.
+    `counts` is False if the cause is temporary and needs no action, such as maintenance of the cluster.
     """
 
     exit_code: int | None
@@ -60,7 +60,7 @@ class CrashHistory:
 
 
 def judge(exit_code: int | None, reported: JobState, stop_wanted: bool) -> Ended | Crashed:
-    """Return the step that follows a driver's end; `exit_code` None: an adopted driver recorded none.
+    """Return the step that follows a driver's end; `exit_code` is None if an adopted driver did not record a code.
 
     >>> judge(-9, JobState.RUNNING, stop_wanted=False)
     Crashed(exit_code=-9, code='SIGKILL', text='killed by SIGKILL', counts=True)
@@ -78,7 +78,7 @@ def judge(exit_code: int | None, reported: JobState, stop_wanted: bool) -> Ended
 
 
 def because(crash: Crashed, out_of_memory: str) -> Crashed:
-    """Return the crash with the reason, if known, why its driver or a child process was killed; a signal has none.
+    """Return the crash with the cause of the kill, if known; a signal itself does not carry its cause.
 
     >>> because(Crashed(-9, "SIGKILL", "killed by SIGKILL"), "").text
     'killed by SIGKILL, cause unknown'
@@ -90,9 +90,9 @@ def because(crash: Crashed, out_of_memory: str) -> Crashed:
 
 TAKEN_OVER = Ended(
     SUPERSEDED, JobEvent.SUPERSEDED, "a later start of this job has taken over", trouble="SUPERSEDED",
-    safe="No action needed if that start is intended. Otherwise stop it on its host",
+    safe="No action needed if that start was intended. Otherwise, stop the job on its host",
 )  # fmt: skip
-"""The end of a run after a later start; the driver reports it at once, because closing resources can take a while."""
+"""The end of a run after a later start; the driver reports it immediately, because closing resources can take time."""
 _MEANINGS: dict[int | None, Ended] = {
     ENDED: Ended(ENDED, JobEvent.STOPPED, "ended as requested"),
     CONFIGURATION: Ended(

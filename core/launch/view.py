@@ -26,7 +26,8 @@ Say = Callable[[str], None]
 STARTING_SECONDS = 60.0
 """Seconds for which a supervisor that has not recorded itself counts as starting."""
 LAST_MOMENTS = 20.0
-"""Seconds that the processes of an ended run may need to exit: Spark ends after the job has recorded its end."""
+"""Seconds that the processes of an ended run may need to exit, because Spark ends after the job has recorded its end.
+Seconds that the processes of an ended run may need to exit, because Spark ends after the job has recorded its end."""
 
 
 def observe(store: Store, job: str) -> JobStatus:
@@ -53,14 +54,14 @@ def observe_all(store: Store) -> list[JobStatus]:
 
 
 def view_of(row: JobStatus, run: RunRow | None) -> JobStatus:
-    """Add to a stored job its newest run and the state of its recorded processes."""
+    """Return a stored job with its newest run and the state of its recorded processes."""
     supervisor, driver = (run.supervisor, run.driver) if run else (None, None)
     supervisor_alive, driver_alive = processes.alive(supervisor), processes.alive(driver)
     open_run = run is not None and run.ended_at is None
     away = open_run and (processes.elsewhere(supervisor) or processes.elsewhere(driver))
     recorded = supervisor is not None or driver is not None
     dead = row.state.has_process and recorded and not (supervisor_alive or driver_alive or away)
-    # the state is so recent that its supervisor may not have recorded itself yet
+    # if the state is recent, its supervisor may not have recorded itself yet
     age = None if row.changed_at is None else elapsed(row.changed_at, SystemClock().utc())
     young = age is not None and age < STARTING_SECONDS
     starting = open_run and not recorded and row.state is JobState.PENDING and young
@@ -88,7 +89,7 @@ def view_of(row: JobStatus, run: RunRow | None) -> JobStatus:
 
 
 def _reason(row: JobStatus, supervisor_alive: bool, driver_alive: bool, away: bool) -> tuple[str, str]:
-    """Return (reason, safe action), from the processes if they show more than the store."""
+    """Return (reason, safe action), based on the processes if they show more than the store."""
     if not row.state.has_process or supervisor_alive:
         return row.reason, row.safe
     if away:
@@ -101,7 +102,7 @@ def _reason(row: JobStatus, supervisor_alive: bool, driver_alive: bool, away: bo
 SHOWN_EVERY = 10.0
 """Seconds between two lines about a wait."""
 _SAMPLE_EVERY = 2.0
-"""Seconds between two samples of the driver's processes, each of which reads all of /proc."""
+"""Seconds between two samples of the driver's processes; each sample reads all of /proc."""
 
 
 class Waiting:
@@ -116,7 +117,7 @@ class Waiting:
         self._fresh = True
 
     def status(self, view: JobStatus, moved: Hashable = None, what: str = "") -> str:
-        """Sample the job, at most every 2 s; return why the wait ends, "" while it continues.
+        """Sample the job, at most every 2 s; return why the wait ends, or "" while it continues.
 
         `moved` changes after each piece of work of a running job. If it is given, heartbeats and CPU time of a running
         job do not count as progress, and `what` is shown as its step.
@@ -134,7 +135,7 @@ class Waiting:
 
 
 def signs_of(view: JobStatus, usage: tuple[float, bool], moved: Hashable = None) -> Signs:
-    """Return a job's signs of progress, from its view and its processes (CPU seconds, whether Java runs).
+    """Return a job's signs of progress, from its status and its processes (CPU seconds, whether Java runs).
 
     While a driver reports a wait, its heartbeats and CPU time continue, but do not count as progress.
     """
@@ -150,12 +151,12 @@ def signs_of(view: JobStatus, usage: tuple[float, bool], moved: Hashable = None)
 
 
 def waits(view: JobStatus) -> bool:
-    """Whether the job's driver reports what blocks the job, such as a server that does not answer."""
+    """Return whether the job's driver reports what blocks the job, such as a server that does not answer."""
     return view.reported and view.driver_alive and view.state is not JobState.RUNNING and bool(view.reason)
 
 
 def step_of(view: JobStatus, java: bool) -> str:
-    """Describe the step that a starting job waits for."""
+    """Describe the step for which a starting job is waiting."""
     report = view.report if view.reported else None
     if waits(view):
         return f"the condition that its driver reports ({view.reason})"

@@ -1,4 +1,4 @@
-"""Ports of a job's driver: the progress rows with their locks and lease, sessions by name, targets, tasks."""
+"""Ports of a job's driver: the progress rows with their locks and lease, named sessions, targets, and tasks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from slotkeeper.core.ports.source import Chunk, Retention, SlotAdmin, Source
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """The run of a job, as its progress rows record it."""
+    """The run of a job, as recorded in its progress rows."""
 
     job: str
     run: str
@@ -55,7 +55,7 @@ class Repeats:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A progress row, locked FOR UPDATE during a registration, with its epoch checked; `others` are locked, too.
+    """A progress row that is locked FOR UPDATE during a registration, after its epoch check; `others` are also locked.
 
     `record` stores the registration and the record of the target check in the row; "" leaves that record unchanged.
     """
@@ -98,7 +98,7 @@ class Rows(Protocol):
 
     @property
     def generation(self) -> int:
-        """The number of connections that this session has opened: a new connection can see an older sink state."""
+        """The number of connections that this session has opened; a new one can see an older state of the sink."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -137,13 +137,13 @@ class Decisions(Protocol):
         """Count the rows of a decided range as repeats, before they are written again."""
 
     def arm(self, key: LaneKey, epoch: int, after: Position, was: Decided, armed: Decided) -> bool:
-        """Record that a planned range's load can be committed; the load replaces that in `was`."""
+        """Record that a planned range's load can be committed; it replaces the load in `was`."""
 
     def send_again(self, key: LaneKey, epoch: int, after: Position, was: Decided, planned: Decided) -> bool:
         """Count a range as repeated because the sink no longer has its load, and set it back to planned."""
 
     def withdraw(self, key: LaneKey, epoch: int, after: Position, planned: Decided) -> bool:
-        """Withdraw a plan, none of whose loads can be committed."""
+        """Withdraw a plan without a load that can be committed."""
 
     def settle(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
         """Move the position to the end of the decided range, which the sink has stored."""
@@ -200,7 +200,7 @@ class Store(Rows, Protocol):
         """Return the target's last record; None if there is none, or if a copy is due."""
 
     def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
-        """Store the source's columns under a fingerprint; the target matches them now."""
+        """Store the source's columns, which the target now matches, under a fingerprint."""
 
     def noted_columns(self, fingerprint: str) -> tuple[Column, ...] | None:
         """Return the source's columns stored under a fingerprint; None if they were never stored."""
@@ -245,7 +245,7 @@ class ResetStore(Store, Protocol):
     def write(
         self, reset: str, step: str, swap: Swap, epoch: int, by: str = "", undone: str = "", outcome: str = ""
     ) -> list[str]:
-        """Write the rows under the epoch, and the reset's step, in one transaction; return unexpected facts as text.
+        """Write the rows under the epoch, and the reset's step, in one transaction; return any discrepancies as text.
 
         Quarantined rows after the new positions are archived as `by`; rows that the reset `undone` had archived are
         restored.
@@ -265,7 +265,7 @@ class ResetStore(Store, Protocol):
 
 
 class TaskRunner(Protocol):
-    """Calls a function of an importable module with one plain value, in another thread or process."""
+    """Runs a function of an importable module with one plain value, in another thread or process."""
 
     @property
     def capacity(self) -> int:
@@ -276,7 +276,7 @@ class TaskRunner(Protocol):
         """The number of tasks that were ever started."""
 
     def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
-        """Start a task: `entry(spec)`; `entry` is picklable: a module's function, or a partial of such a function."""
+        """Start the task `entry(spec)`; `entry` must be picklable (a function of a module, or a partial of one)."""
 
     def cancel(self, group: str) -> None:
         """Try to end the tasks of a group; a cancelled task can still commit, which the fence makes harmless."""
@@ -298,10 +298,10 @@ class Target(Protocol):
         """Whether a copy can write to the target, because it does not exist yet or is empty."""
 
     def count_rows(self, identity: TableIdentity) -> RowCount:
-        """Count the target's rows within 5 s; unknown if it is unreadable, no count if it does not exist."""
+        """Count the target's rows within 5 s; unknown if the target is unreadable, 0 if it does not exist."""
 
     def size(self, identity: TableIdentity) -> int | None:
-        """Return the target's size at the sink in bytes; None if unknown or missing."""
+        """Return the target's size in the sink in bytes; None if it is unknown or the target is missing."""
 
     def readers(self) -> str | None:
         """Return, as text, the target's other sessions and its publications; None if the sink does not report them."""
@@ -316,7 +316,7 @@ class Target(Protocol):
         """Return why an unfinished copy in mode `way` cannot continue; None if it can."""
 
     def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
-        """Record the plan and the mode, prepare for it and set the lanes' states, in one transaction."""
+        """Record the plan and the mode, prepare the copy, and set the lanes' states, in one transaction."""
 
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
         """Return how to alter the target after the source's columns changed; alters nothing.
@@ -334,14 +334,14 @@ class Target(Protocol):
         """
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
-        """Swap in a shadow table, if used, and set the lanes' states, in one transaction; a swap can take long."""
+        """Swap in a shadow table, if used, and set the lanes' states, in one transaction; a swap can be slow."""
 
 
 class Sessions(Protocol):
-    """Sessions of the driver, which have names and are reused; a failed session reopens automatically."""
+    """Named sessions of the driver, which are reused; a failed session is reopened automatically."""
 
     def of(self, table: str) -> Sessions:
-        """Return the sessions for the channel of a source table: all channels share the sessions of one name."""
+        """Return the sessions for the channel of a source table; all channels share sessions with the same name."""
 
     def source(self, name: str) -> Source:
         """Return the source session `name`."""
@@ -353,24 +353,25 @@ class Sessions(Protocol):
         """Return the sink session `name` for progress rows."""
 
     def log_in(self, where: str) -> None:
-        """Log in to the servers of a side ("" for both) and log out again; raises the server's rejection."""
+        """Log in to the servers of one side ("" for both) and log out again; raises the server's rejection."""
 
 
 class TaskEnds(Protocol):
-    """Ends the store sessions of abandoned tasks; `slotkeeper.core.engine.driver.copy` calls it from threads."""
+    """Ends abandoned tasks' sessions in the store; `slotkeeper.core.engine.driver.copy` calls it from threads."""
 
     def task_prefix(self) -> str:
-        """Return the unique prefix of the names of tasks' sessions at the store."""
+        """Return the unique prefix of the names of tasks' sessions in the store."""
 
     def end_tasks(self, names: Mapping[str, Callable[[bool], None]]) -> None:
-        """End the job's own sessions of these names at the store; tell each callback whether its session was busy.
+        """End the job's own sessions of these names in the store; pass to each callback whether its session was busy.
 
-        Waits at most for a login and 2 s. Raises a SlotkeeperError if the server does not answer or allow it.
+        Waits for at most one login and 2 s. Raises a SlotkeeperError if the server does not respond or rejects the
+        request.
         """
 
 
 class DriverSessions(Sessions, TaskEnds, Protocol):
-    """The driver's sessions; after `begin`, new sessions have the epoch in their name.
+    """The driver's sessions; after `begin`, new sessions have the epoch in their names.
 
     Calls about one table go to the sessions for its channel.
     """
@@ -385,14 +386,14 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
 
     @property
     def shards_apart(self) -> bool:
-        """Whether positions of different shards are incomparable."""
+        """Whether positions of different shards cannot be compared."""
 
     @property
     def no_reset(self) -> str:
         """Why the job's slots cannot be reset; empty if they can."""
 
     def of(self, table: str) -> DriverSessions:
-        """Return the sessions for the channel of a source table: all channels share the sessions of one name."""
+        """Return the sessions for the channel of a source table; all channels share sessions with the same name."""
 
     def store(self) -> Store:
         """Return the start's own sink session, which holds the lease."""

@@ -1,9 +1,9 @@
 """Ports of a server kind: one session with its interfaces, and the kind's own strings and traits.
 
-Each interface serves one part of the program; all interfaces of a session share the session, one call at a time. No
-code above these ports names a kind: `slotkeeper.core.sources.registry` and `slotkeeper.core.sinks.registry` open a kind
-by its name in the configuration. `TableReader` is for the comparison of a table. `Changelog` is for readers in other
-programs: it fixes a range's end before the read, and not every source kind has it.
+Each interface serves one part of the program; all interfaces of a session share the session, which executes one call at
+a time. No code above these ports names a kind: `slotkeeper.core.sources.registry` and `slotkeeper.core.sinks.registry`
+open a kind by its name in the configuration. `TableReader` is for the comparison of a table. `Changelog` is for readers
+in other programs: it fixes a range's end before the read. Not every source kind supports it.
 """
 
 from __future__ import annotations
@@ -156,9 +156,9 @@ class TableSession(Protocol):
     """An open session that reads whole tables, in short transactions."""
 
     def table(self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = "") -> ComparedTable:
-        """Open a table `schema.table`; no `key`: its primary key; no `columns`: all columns.
+        """Open a table `schema.table`; by default with its primary key as the key and all columns.
 
-        `where` is a trusted condition over the columns. Raises Refused without a usable key.
+        `where` is a trusted condition over the columns. Raises Refused if there is no usable key.
         """
 
     def close(self) -> None:
@@ -202,11 +202,11 @@ class SinkAsked:
 
 
 class SourceSession(Protocol):
-    """One session at a source, with its interfaces."""
+    """One session on a source, with its interfaces."""
 
     @property
     def name(self) -> str:
-        """The session's own name at the server."""
+        """The session's own name on the server."""
 
     def source(self, job: JobSpec, points_proven: bool = False) -> Source:
         """Return the source of a job's channel; `points_proven`: a probe recorded one sync point per transaction."""
@@ -230,13 +230,13 @@ class SourceSession(Protocol):
         """Return why rows of a table may be hidden or masked from this login; empty if the table does not exist."""
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """Return the findings of `doctor` on the server and the tables that jobs read there."""
+        """Return the findings of `doctor` about the server and the tables that jobs read from it."""
 
     def waits(self, asked: WaitsAsked) -> SourceWaitReader | None:
         """Return a reader of the waits for slots and sessions of jobs; None if the server kind cannot report waits."""
 
     def ping(self) -> None:
-        """Return once the server has answered; raises a SlotkeeperError, Unreachable after a few seconds."""
+        """Return once the server has answered; raises a SlotkeeperError (Unreachable after a few seconds)."""
 
     def sever(self) -> None:
         """Close the connection immediately, from any thread, without waiting."""
@@ -252,7 +252,7 @@ class Probe(Protocol):
     """The number of questions."""
 
     def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
-        """Return the plan of a probe; changes nothing. Raises Refused if a probe is impossible there."""
+        """Return the plan of a probe; changes nothing. Raises Refused if the source cannot be probed."""
 
     def ask(
         self,
@@ -263,7 +263,7 @@ class Probe(Protocol):
         progress: Callable[[str], None],
         ending: Callable[[], None],
     ) -> list[Answer]:
-        """Execute a plan; `left` receives the tables that could not be dropped; `ending` is called before the drops."""
+        """Execute a plan; `left` receives the tables that could not be dropped; `ending` is called before the drop."""
 
     def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
         """Return the answer to each question for which the stand-in has a switch; None if unknown."""
@@ -284,7 +284,7 @@ class SourceKind(Protocol):
 
     @property
     def manual(self) -> ManualSql:
-        """Return the SQL that a user can run there as a last resort."""
+        """Return the SQL that a user can run on the server as a last resort."""
 
     @property
     def probe(self) -> Probe:
@@ -304,23 +304,23 @@ class SourceKind(Protocol):
 
 
 class AuditCopy(Protocol):
-    """A copy of the audit at a sink."""
+    """A copy of the audit log in a sink."""
 
     def append(self, line: AuditLine, chain: str, head: str) -> None:
-        """Append a line, its audit's name and its hash, in a separate transaction; raises the sink's errors."""
+        """Append a line, its audit log's name and its hash, in a separate transaction; raises the sink's errors."""
 
     def heads(self, chains: Sequence[str]) -> list[CopiedHead]:
-        """Return the hashes of these audits' lines, the oldest first; none before the first copy. Creates nothing."""
+        """Return the hashes of these audit logs' lines, oldest first; none before the first copy. Creates nothing."""
 
 
 class SinkSession(Protocol):
-    """One session at any sink, with its common interfaces."""
+    """One session on any sink, with the interfaces that all sinks have."""
 
     def target(self, job: JobSpec) -> Target:
         """Return the target of a job's channel for a start."""
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """Return the findings of `doctor` on the server and the targets that jobs write there."""
+        """Return the findings of `doctor` about the server and the targets of jobs that write to it."""
 
     def locks(self, prefix: str) -> LockReader | None:
         """Return a reader of lock waits of the sessions whose names start with `prefix`.
@@ -336,13 +336,13 @@ class SinkSession(Protocol):
 
 
 class BatchSession(SinkSession, Protocol):
-    """One session at a sink that cannot store progress rows."""
+    """One session on a sink that cannot store progress rows."""
 
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> BatchSink | LabelSink:
         """Return the sink with which a worker writes ranges and chunks to the target of a job's channel."""
 
     def target(self, job: JobSpec, store: Store | None = None) -> Target:
-        """Return the target of a job's channel, compared with its record at the store if given."""
+        """Return the target of a job's channel, compared with its record in the store if one is given."""
 
     def targets(self) -> TargetSight | None:
         """Return a reader of targets; None if the kind identifies a table only by its name."""
@@ -352,7 +352,7 @@ class BatchSession(SinkSession, Protocol):
 
 
 class StoreSession(SinkSession, Protocol):
-    """One session at a sink that is a store: it has progress rows, for its own jobs or for other sinks."""
+    """One session on a sink that is a store: it has progress rows, for its own jobs or for other sinks."""
 
     def targets(self) -> TargetReader:
         """Return a reader of the store's own targets."""
@@ -367,7 +367,7 @@ class StoreSession(SinkSession, Protocol):
         """Return a writer of batches to a job's target, without progress rows; the target is created on request."""
 
     def query_sink(self, target: QueryTarget) -> QuerySink:
-        """Return the sink of a Spark query, which fences its own batches."""
+        """Return the sink for a Spark query, which fences its own batches."""
 
     def progress(self, job: JobSpec, runner: Runner) -> Store:
         """Return the progress rows of a job's channel."""
@@ -391,7 +391,7 @@ class StoreSession(SinkSession, Protocol):
         """End this login's sessions with exactly that name in this database; return their number."""
 
     def lanes(self, job: JobSpec) -> list[LaneSeen]:
-        """Return a job's lanes by their progress rows; none before a first run. Creates and locks nothing."""
+        """Return a job's lanes according to their progress rows; none before a first run. Creates and locks nothing."""
 
     def followed(self) -> list[tuple[str, str, str, str]]:
         """Return (job, source, source table, slot) of all progress rows; none before a first run."""
@@ -403,10 +403,10 @@ class StoreSession(SinkSession, Protocol):
         """Return the account of the query that reads a slot; ignores the key's shard."""
 
     def audit(self) -> AuditCopy:
-        """Return the copy of the audit at this sink."""
+        """Return this sink's copy of the audit log."""
 
     def ping(self) -> None:
-        """Return once the server has answered; raises a SlotkeeperError, Unreachable after a few seconds."""
+        """Return once the server has answered; raises a SlotkeeperError (Unreachable after a few seconds)."""
 
 
 class SinkKind(Protocol):
@@ -422,13 +422,13 @@ class SinkKind(Protocol):
     """The encodings of a batch that the sink accepts."""
 
     def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
-        """Return a session at a store, which opens at its first call; raises Defect for another sink.
+        """Return a session on a store, which opens at its first call; raises Defect for any other sink.
 
-        `positions` parses progress rows: without it the session cannot read them.
+        `positions` parses progress rows, which the session otherwise cannot read.
         """
 
     def connect_beside(self, login: Login) -> BatchSession:
-        """Return a session at a sink without progress rows; it opens at its first call; raises Defect for a store."""
+        """Return a session on a sink that is not a store, which opens at its first call; raises Defect for a store."""
 
     def tables(self, login: Login, limit_ms: int) -> TableSession:
         """Open a session that reads whole tables for a comparison."""

@@ -1,12 +1,12 @@
 """Ports of a sink: batches and their commit, rejected rows, locks, Spark queries, and targets.
 
-A sink with progress rows commits a step together with them in one transaction, under their fence (`StepSink`). A sink
-without progress rows writes in two parts (`BatchSink`), between which a separate store records the decision
+A sink with progress rows commits a step together with these rows in one transaction, under their fence (`StepSink`). A
+sink without progress rows writes in two parts (`BatchSink`), between which a separate store records the decision
 (`Decisions` of `slotkeeper.core.ports.driver`); `slotkeeper.core.engine.worker.two_part` combines both into a
 `StepSink` (ADR 23).
 
-A Spark query has an id, which its checkpoint retains; its batches have ascending numbers. The sink records the query of
-a target and its last batch in the transaction that writes the rows: that is the fence. A store has an account of a
+A Spark query has an id, which its checkpoint retains; its batches have ascending numbers. The sink records a target's
+query and its last batch in the transaction that writes the rows; this record is the fence. A store has an account of a
 query that reads a slot; the account is informational only.
 
 While a job runs, its target is checked: its current state, and whether a start would still accept it (ADR 63).
@@ -36,7 +36,9 @@ from slotkeeper.core.errors import Refused, SlotkeeperError
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The highest first number of the staged pairs, and the highest second number at the range's last first number.
+    """The highest numbers of the staged pairs: the first number of all pairs, the second of those at the range's end.
+
+    The pairs at the range's end are those with its last first number.
 
     Both are None without rows.
     """
@@ -57,7 +59,7 @@ class StepSink(Protocol):
         """Return the lane's committed progress row."""
 
     def stage(self, reader: BinaryIO) -> int:
-        """Start a transaction and fill the staging table from a batch in its encoding; return the staged rows."""
+        """Start a transaction and load a batch in its encoding into the staging table; return the number of rows."""
 
     def stage_isolating(self, reader: BinaryIO) -> int:
         """Stage like `stage`; `commit` then quarantines the rows that the target rejects, and applies the others."""
@@ -69,14 +71,14 @@ class StepSink(Protocol):
         """Update the fenced progress row, apply the net effect, COMMIT; return False if the fence did not match."""
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
-        """Finish the decided range of `row`; raises Refused at a sink with one transaction per step.
+        """Finish the decided range of `row`; raises Refused for a sink with one transaction per step.
 
         `read_again` stages exactly the rows after the row's position, like `stage`, and a few rows after the decided
         end if the source cannot distinguish them; it is called only if the sink has stored nothing.
         """
 
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """Claim the planned chunk and fill the target in one open transaction; return None if the chunk is not free."""
+        """Claim the planned chunk and fill the target in one open transaction; return None if it is not free."""
 
     def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
         """Copy like `copy_chunk`; quarantine the rows that the target rejects."""
@@ -110,7 +112,7 @@ Fields = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`count` rows for a sink with a separate store: of a lane's range, or of a chunk (then `key` names no shard).
+    """A batch of `count` rows for a sink with a separate store, from a lane's range or a chunk (`key` names no shard).
 
     `label` names the rows in messages; after a reset, the same label can name other rows. `rows` can be iterated
     repeatedly, in the source's order.
@@ -125,14 +127,14 @@ class Batch:
 class Outcome(Enum):
     """The outcome of a load's commit."""
 
-    COMMITTED = "the load is visible or will be, by this commit or an earlier one"
+    COMMITTED = "the load is or will become visible, through this commit or an earlier one"
     ABORTED = "the load will never be visible"
     UNKNOWN = "the server no longer knows the load: it may be visible"
 
 
 @runtime_checkable
 class LabelSink(Protocol):
-    """A sink with labels and two-phase commit; the plans in its separate store use the labels (ADR 41); one session.
+    """A sink with labels and two-phase commit; plans in its separate store use the labels (ADR 41). One session.
 
     A label consists of letters, digits, `_`, `-` and `:`, at most 128 characters; a load's number contains no blank.
     """
@@ -159,7 +161,7 @@ class LabelSink(Protocol):
         """Make a load visible; repeating it changes nothing."""
 
     def abort(self, load: str) -> None:
-        """Abort a load that no task will commit; ignores failures: the server ends it at its timeout."""
+        """Abort a load that no task will commit; ignores failures, because the load ends at its timeout."""
 
     def clear(self, label: str) -> None:
         """Abort a load that is pre-committed under a withdrawn plan's label; ignores failures."""
@@ -177,7 +179,7 @@ class LabelSink(Protocol):
         """Prepare for the next task."""
 
     def abandon(self) -> None:
-        """Abandon a running call; sent rows stay."""
+        """Abandon a running call; rows that were already sent remain."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -200,7 +202,7 @@ class BatchSink(Protocol):
         """
 
     def discard(self, token: str) -> None:
-        """Discard prepared rows that will certainly not be decided."""
+        """Discard prepared rows whose range will certainly not be decided."""
 
     def write(self, batch: Batch) -> None:
         """Write the rows, immediately visible; the call can be a repeat, and can be interrupted at any row."""
@@ -212,7 +214,7 @@ class BatchSink(Protocol):
         """Prepare for the next task: roll back an open transaction, and end a session after long use."""
 
     def abandon(self) -> None:
-        """Roll back an open transaction; prepared rows stay."""
+        """Roll back an open transaction; prepared rows remain."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -235,14 +237,14 @@ class ReplaysBeside(Protocol):
         """
 
     def resolve(self, label: str, applied: bool) -> None:
-        """End the replay: its entry becomes replayed, or stays quarantined."""
+        """End the replay: its entry becomes replayed or remains quarantined."""
 
     def still_bad(self, id: int, refusal: Refusal) -> None:
         """Record that the target rejected the row again, and why."""
 
 
 class Quarantine(Protocol):
-    """The quarantine of one sink, which all its jobs share; always empty at a sink without one."""
+    """The quarantine of one sink, which all its jobs share; always empty for a sink without one."""
 
     def page(self, wanted: Wanted) -> Sequence[QuarantineEntry]:
         """Return entries without their values, the newest first, at most `wanted.limit`."""
@@ -251,19 +253,19 @@ class Quarantine(Protocol):
         """Return one entry with its values; None if it does not exist."""
 
     def counts(self) -> Sequence[QuarantineCount]:
-        """Return the number of quarantined rows by slot's table; tables without any are absent."""
+        """Return the number of quarantined rows by slot and table; tables without quarantined rows are omitted."""
 
     def values(self, key: LaneKey) -> Sequence[dict[str, str | None]]:
         """Return the quarantined rows of a slot's table, by target column; an update's old half has only its key."""
 
     def ids(self, key: LaneKey) -> list[int]:
-        """Return the ids of a slot's table's quarantined entries, in the order in which the rows were read."""
+        """Return the ids of the quarantined entries of a slot's table, in the order in which the rows were read."""
 
     def replay(self, id: int, job: JobSpec, key: LaneKey, identity: TableIdentity, by: str, reason: str) -> Replayed:
         """Apply an entry to the target of the job's channel in one transaction; raises Refused during a copy."""
 
     def discard(self, id: int, key: LaneKey, by: str, reason: str) -> Replayed:
-        """Discard an entry: the target stays without that row until its key changes again."""
+        """Discard an entry: the row remains missing in the target until its key changes again."""
 
 
 @runtime_checkable
@@ -332,13 +334,13 @@ class Staged:
 
 
 class QuerySink(Protocol):
-    """One session at a sink for a query's batches; not shared between threads."""
+    """One session on a sink for a query's batches; not shared between threads."""
 
     def admit(self) -> str:
         """Create missing tables; raise Refused for an unsuitable target; return the location where tasks stage rows."""
 
     def stage(self, place: str, query: str, token: int, lines: BinaryIO) -> int:
-        """Stage CSV lines of (token, point, sequence, kind, columns) at `place`; return the stored rows.
+        """Stage CSV lines of (token, point, sequence, kind, columns) at `place`; return the number of stored rows.
 
         The rows are durable, and invisible to readers of the target. Raises Refused if another query writes the target.
         """
@@ -362,8 +364,8 @@ class QueryAccounts(Protocol):
     def begin(self, epoch: int, fresh: bool) -> None:
         """Create the account of a query of this epoch, and its table if missing; does nothing if a newer one exists.
 
-        Earlier reports stay unless `fresh`: a slot has one checkpoint, so they belong to this query. Raises the store's
-        errors, for example if the login cannot create a table.
+        Earlier reports are retained unless `fresh`: a slot has one checkpoint, so they belong to this query. Raises the
+        store's errors, for example if the login cannot create a table.
         """
 
     def write(self, report: QueryReport) -> bool:
@@ -408,7 +410,7 @@ class TargetRecords(Protocol):
         """Return the counts for the channel of each job, by source table, in one statement."""
 
     def recorded(self, job: JobSpec) -> tuple[TargetSeen | None, bool]:
-        """Return the newest record of a job's channel, and whether a copy is due, which needs no record."""
+        """Return the newest record of a job's channel, and whether a copy is due, in which case no record is needed."""
 
     def record(self, job: JobSpec, seen: TargetSeen) -> None:
         """Write the record into all rows of a job's channel."""
@@ -464,7 +466,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """A driver loop's targets by source table, and their reader; without it, no registration waits for a check."""
+    """A driver loop's targets by source table, and their reader; without one, no registration waits for a check."""
 
     reader: TargetReader | None = None
     tables: Mapping[str, Watched] = field(default_factory=dict)

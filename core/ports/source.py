@@ -117,11 +117,11 @@ class Source(Protocol):
         """Whether the DN has a row in (after, up_to]."""
 
     def next_range(self, after: Position, status: SlotStatus, width: int) -> Position:
-        """Return the end of the range after `after`: at most the status's latest, and about `width` wide.
+        """Return the end of the range after `after`: at most the latest position in `status`, about `width` wide.
 
         The result is `after` itself if the step has enough rows without this range (`Bounded`). If the end is stored,
-        the range can be read again and has the same rows. `width` is in the source's own unit. Raises Trouble if rows
-        cannot represent the next change; everything before it is readable.
+        the range can be read again and returns the same rows. `width` is in the source's own unit. Raises Trouble if
+        rows cannot represent the next change; everything before it is readable.
         """
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
@@ -138,7 +138,7 @@ class Source(Protocol):
         """
 
     def standing(self, after: Position, status: SlotStatus) -> Position:
-        """Return the position of a lane without changes between `after` and the status's latest."""
+        """Return the position of a lane without changes between `after` and the latest position in `status`."""
 
     def open_now(self) -> OpenTransactions:
         """Return the currently open transactions; later calls on the result do not wait."""
@@ -177,7 +177,7 @@ class SlotAdmin(Protocol):
         """Same as `Source.standing`."""
 
     def confirm(self, first: SlotStatus, asked: Confirmation) -> Kept:
-        """Confirm a lane's position at the source; `first` was just read and checked.
+        """Confirm a lane's position in the source; `first` was just read and checked.
 
         Returns the slot's new state. After any error except Trouble and Superseded the outcome is unknown.
         """
@@ -189,7 +189,7 @@ class SlotAdmin(Protocol):
         """
 
     def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        """Register this state for a new lane on one DN, over any earlier state. Raises Busy if no node was reached."""
+        """Register this state for a new lane on one DN, replacing any other. Raises Busy if no node was reached."""
 
     def full_sync(self) -> str:
         """Move the slot to the newest position on every DN; return the server's answer (undocumented for DWS)."""
@@ -228,7 +228,7 @@ class Confirmation:
 
 
 class Retention(SlotAdmin, Protocol):
-    """Additional calls for a start without a copy, and for a reset: about a table's oldest records, and its points.
+    """Additional calls, for a start without a copy and for a reset, about a table's oldest records and its points.
 
     `read_status` and registrations are sent only for an existing slot, because on DWS the status query creates a
     missing slot.
@@ -256,7 +256,7 @@ class Retention(SlotAdmin, Protocol):
         """Return the position of the first record at or after a time by DN; raises Refused if records have no time."""
 
     def since(self, at: str) -> dict[str, Position | None]:
-        """Return by DN the smallest position of a record at or after a time, below all positions of other DNs.
+        """Return by DN the position of a record at or after a time; the lowest result is the lowest of all DNs.
 
         Raises Refused if records have no time.
         """
@@ -276,15 +276,15 @@ class Retention(SlotAdmin, Protocol):
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
         """Register exactly this state for a slot with the status `first`; check each part before registering the next.
 
-        `lost`: the slot did not exist when the reset was planned. Raises Refused if the server rejects it, SLOT LOST if
-        the slot is lost meanwhile.
+        `lost`: the slot did not exist when the reset was planned. Raises Refused if the server rejects it, or SLOT LOST
+        if the slot has been lost in the meantime.
         """
 
     def registration_text(self, node: int, kept: Kept) -> list[str]:
         """Return the calls that register this state on one DN, for a plan."""
 
     def seconds(self) -> float:
-        """Return the server's clock, in seconds since 1970."""
+        """Return the time of the server's clock, in seconds since 1970."""
 
     def ttl(self) -> int | None:
         """Return the table's TTL in seconds."""
@@ -310,8 +310,9 @@ class SlotCalls:
 class DdlWords:
     """Strings of one kind of source about DDL that waits for slots or clears them; {limit} is replaced by the duration.
 
-    `waits`: by action. `limit`: the duration if it is unknown, `limit_of` if it is known. `clears`: the DDL that clears
-    slots. `lost_by`: the same for the shown slot. `blocked`: the actions that wait, in a few words. `note`: a caution.
+    `waits`: how each action waits. `limit`: the duration if it is unknown; `limit_of`: the duration if it is known.
+    `clears`: the DDL that clears slots. `lost_by`: the same for the shown slot. `blocked`: the actions that wait, in a
+    few words. `note`: a caution.
     """
 
     waits: Mapping[str, str]
@@ -330,10 +331,10 @@ class SlotWords:
     `head`: about a table, with {ttl} and {timeout}. `ttl`: the name of a table's time to live. `part`: the name of a
     lane's part of the source (`Positions.part`). `short`: the slot did not reach the newest position when it was moved
     there. `identity`: what distinguishes tables with the same name. `marks`: the names of a slot's values on one DN
-    (`Positions.marks`), none if the server stores none: then Slotkeeper's own position is shown. `retains`: whether the
-    source retains records until all slots have read them; if not, it deletes them by age, and no slot expires. `there`:
-    the statement that a slot is complete. `no_expiry`: why a reset has no TTL to check. `ddl`: None if no DDL waits for
-    readers or clears a slot.
+    (`Positions.marks`), empty if the server stores none, in which case Slotkeeper's own position is shown. `retains`:
+    whether the source retains records until all slots have read them; if not, it deletes them by age, and no slot
+    expires. `there`: the statement that a slot is complete. `no_expiry`: why a reset has no TTL to check. `ddl`: None
+    if no DDL waits for readers or clears a slot.
     """
 
     no_list: str = "the server cannot list slots: only configured slots are shown, from Slotkeeper's progress rows"
@@ -397,13 +398,13 @@ class SlotViewer(Protocol):
         """Return the seconds for which the source retains unregistered slots; None if the table does not exist."""
 
     def consume_timeout(self) -> int | None:
-        """Return the seconds that maintenance waits for readers; None if the server does not report it."""
+        """Return the seconds for which maintenance waits for readers; None if the server does not report it."""
 
     def may_drop(self) -> bool | None:
         """Whether this login can drop a slot; None if this kernel cannot drop slots."""
 
     def now(self) -> datetime:
-        """Return the server's clock."""
+        """Return the time of the server's clock."""
 
 
 class SlotPoller(Protocol):
@@ -413,7 +414,7 @@ class SlotPoller(Protocol):
     """The kind's strings about its slots."""
 
     def read_table(self, table: str) -> TableAnswer | None:
-        """Return points and clock; None if the kernel proves unable to list points; then, later answers have none."""
+        """Return points and clock; None if the kernel cannot list points; later answers then contain none."""
 
     def unread(self, table: str) -> Sequence[UnreadRows] | None:
         """Same as `SlotViewer.unread`."""
@@ -446,7 +447,7 @@ class BinlogReader(Protocol):
         """Return the newest position of a DN; None if it has no records."""
 
     def firsts(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
-        """Return the first record at or after a position by DN; without a position, the first of all."""
+        """Return the first record at or after a position by DN; without a position, the very first record."""
 
     def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
         """Return the position of a DN's first record at or after a time; raises Refused if records have no time."""

@@ -2,7 +2,7 @@
 
 The local file is written first: if the line before an action cannot be written, the action is not carried out. A failed
 copy blocks nothing; it is reported, retried with the next line, and recorded in the outcome. Verification covers the
-file's own chain, and the hashes of its lines that sinks have.
+file's own chain, and the hashes of its lines that are stored in sinks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def silent(sentence: str) -> None:
 
 
 class CopiedAudit(Audit):
-    """The audit file, and its copy over a sink session; no session for a slot whose sink is unknown.
+    """The audit file, and its copy in a sink. There is no sink session for a slot whose sink is unknown.
 
     `tell` receives a sentence if a copy fails, once for each different failure.
     """
@@ -74,7 +74,7 @@ class CopiedAudit(Audit):
 class DriverAudit:
     """The audit of a job's own actions; implements `slotkeeper.core.engine.driver.context.JobAudit`.
 
-    `connect` opens a session at the job's store for each line, because years can pass between two lines.
+    `connect` opens a session on the job's store for each line, because years can pass between two lines.
     """
 
     def __init__(self, folder: StateFolder, connect: Callable[[], StoreSession], tell: Tell = silent) -> None:

@@ -1,4 +1,4 @@
-"""The console's queries at a source: slots while they are shown, and rows of one DN's binlog on demand.
+"""The console's queries of a source: slots while they are shown, and rows of one DN's binlog on demand.
 
 Values of a PROD source are masked, except the key. To show them, two audit lines are written; the request is rejected
 if they cannot be. A peek is bounded: the source searches until it has enough rows or its time has passed. No query here
@@ -33,7 +33,7 @@ from slotkeeper.core.state.audit import Audit, intent
 from slotkeeper.core.state.folder import StateFolder
 
 SECONDS = 5.0
-"""Seconds that a peek can last; each of its statements has its own, shorter limit at the server."""
+"""Seconds that a peek can last; each of its statements has its own, shorter limit on the server."""
 
 
 Places = Mapping[str, Position]
@@ -123,7 +123,7 @@ ACTION = "slots peek --unmask"
 
 
 def slot_poller(loaded: Loaded, source: str, clock: Clock) -> StatusPoller:
-    """Return a poller of the slots of tables that configured jobs read at a source; it does not query yet."""
+    """Return a poller for the slots of tables that configured jobs read from a source; it does not query yet."""
     entry = loaded.sources[source]
     mine = {table: owners(loaded, source, table) for _, table in tables(loaded, source)}
 

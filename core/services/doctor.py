@@ -181,7 +181,7 @@ ACTION = "doctor --probe"
 
 
 def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
-    """Return the plan of a probe of a source; only reads.
+    """Return the plan for probing a source; only reads.
 
     Raises ConfigError for an unknown source, Refused if the server has no binlog or no schema for a table.
     """

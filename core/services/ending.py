@@ -1,7 +1,7 @@
 """End one session that blocks a job's session, after a check, with audit lines before and after.
 
-The session is ended by its pid and its start time, in the statement that checks whether it blocks: a session that no
-longer blocks, or another session that now has its pid, is not ended.
+The session is identified by its pid and its start time, in the statement that checks whether it still blocks: a session
+that no longer blocks, or another session that now has its pid, is not ended.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SINK = "sink "
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The session to end, its server ("sink mart"), and the reason; `began` is None if the user did not give it."""
+    """The session to end, its server ("sink mart"), and the reason; `began` is None if the user did not specify it."""
 
     server: str
     pid: int
@@ -66,7 +66,7 @@ def server_of(loaded: Loaded, sink: str, source: str) -> str:
 
 
 def end(loaded: Loaded, asked: Asked, now: Callable[[], float], tell: Tell = silent) -> Ended:
-    """End the session; raises Refused if that is not allowed, and then nothing was ended."""
+    """End the session. Raises Refused, without ending a session, if that is not allowed."""
     if not asked.reason.strip():
         raise Refused(f"ending pid {asked.pid} needs a reason: {ending.NOTHING}", "--reason TEXT")
     session, reader = askers(loaded)[asked.server]()
@@ -75,7 +75,7 @@ def end(loaded: Loaded, asked: Asked, now: Callable[[], float], tell: Tell = sil
             what = (
                 "it does not report locks"
                 if asked.server.startswith(_SINK)
-                else "its sessions wait for jobs, not jobs for them"
+                else "its sessions wait for jobs, but no job waits for them"
             )
             hint = "`slotkeeper locks` shows how to end the wait"
             raise Refused(f"{safe(asked.server, 60)}: {what}: {ending.NOTHING}", hint)

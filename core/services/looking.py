@@ -1,4 +1,4 @@
-"""Read-only commands: their sessions, their time limit for all servers, and the waits at these servers.
+"""Read-only commands: their sessions, their time limit for all servers, and the waits on these servers.
 
 Their sessions do not have a job's session names, because the job's next start ends the sessions of those names. Each
 server is queried in its own thread and session, so that a server that does not answer delays no other.
@@ -54,7 +54,7 @@ def asked(lanes: Mapping[str, Sequence[Question[K, V]]], seconds: float | None =
                     found[key] = ask()
                 except SlotkeeperError as error:
                     found[key] = error
-        except Exception as error:  # report any error: it must not look like no answer
+        except Exception as error:  # report every error, so that it does not look like a missing answer
             defects.append(error)
 
     threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in lanes.values()]
@@ -92,7 +92,8 @@ def passwords(endpoints: Iterable[Endpoint]) -> None:
 
 
 STORE_LIMIT_MS = 30_000
-"""Milliseconds of one statement of a command at a store: less than a step's ten minutes, because a user waits."""
+"""Time limit in milliseconds of one statement of a command in a store: less than a step's ten minutes, because a user
+waits."""
 
 
 def poll_name(what: str) -> str:
@@ -105,19 +106,19 @@ def poll_name(what: str) -> str:
 
 
 def open_source(kind: str, endpoint: Endpoint, name: str = "") -> SourceSession:
-    """Open a session at a source with the given name; the default is the name of a read-only command."""
+    """Open a source session with the given name; the default is the name of a read-only command."""
     return sources.open(kind).connect(login(endpoint, name or poll_name(endpoint.name)))
 
 
 @contextmanager
 def viewing(kind: str, endpoint: Endpoint) -> Iterator[SlotViewer]:
-    """Open a read-only session at a source for the block."""
+    """Open a read-only source session for the block."""
     with closing(open_source(kind, endpoint)) as session:
         yield session.viewer()
 
 
 def open_store(job: JobSpec, limit_ms: int | None = None, name: str = "") -> StoreSession:
-    """Open a session at the store of a job's progress rows; `name` defaults to that of a read-only command."""
+    """Open a session on the store of a job's progress rows; `name` defaults to that of a read-only command."""
     endpoint, kind = job.store_at
     endpoint = replace(endpoint, socket_timeout_ms=STORE_LIMIT_MS if limit_ms is None else limit_ms)
     positions = sources.open(job.source_kind).positions
@@ -206,7 +207,7 @@ class ServerLocks:
     """Repeats queries in the same sessions, which open at the first query."""
 
     def __init__(self, loaded: Loaded, job: str = "") -> None:
-        """Prepare queries of all servers about all jobs' sessions; with `job`, of its servers about its sessions."""
+        """Prepare to query all servers about all jobs' sessions or, with `job`, its servers about its sessions."""
         prefix = session_name(job, "") if job else PREFIX
         jobs = [loaded.jobs[job]] if job else list(loaded.jobs.values())
         sinks = {_at(one.endpoint): one for each in jobs for one in _sinks(each, prefix)}
@@ -226,7 +227,7 @@ class ServerLocks:
                     answers.put((number, one.ask(now)))
             except SlotkeeperError as error:
                 answers.put((number, replace(one.blank(), error=error)))
-            except Exception as error:  # the top of a thread: its caller must get the error
+            except Exception as error:  # this is the top of a thread: its caller must get the error
                 answers.put((number, error))
 
         found: dict[int, LocksSeen] = {}
@@ -236,7 +237,7 @@ class ServerLocks:
             else:
                 threading.Thread(target=work, args=(number, one), name=_NAME, daemon=True).start()
         end = None if seconds is None else time.monotonic() + seconds
-        while len(found) < len(self._servers):  # Ctrl-C arrives here, and then the threads are not awaited
+        while len(found) < len(self._servers):  # Ctrl-C arrives here, and the threads are then not awaited
             try:
                 number, answer = answers.get(timeout=None if end is None else max(0.0, end - time.monotonic()))
             except Empty:
@@ -260,11 +261,13 @@ class ServerLocks:
 
 
 Asker = Callable[[], tuple[StoreSession | SourceSession, LockReader | SourceWaitReader | None]]
-"""Opens a session at a server, and its reader of waits, or None if this kind of server cannot report waits."""
+"""Opens a session on a server, and its reader of waits, or None if this kind of server cannot report waits."""
 
 
 def askers(loaded: Loaded) -> dict[str, Asker]:
-    """Return, by "sink NAME" and "source NAME", the openers of sessions and readers for a configuration's servers."""
+    """Return the functions that open the sessions and readers of a configuration's servers, by "sink NAME" or "source
+    NAME".
+    """
 
     def at_sink(job: JobSpec) -> tuple[StoreSession, LockReader | None]:
         session = open_store(job, name=_NAME)

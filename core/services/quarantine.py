@@ -1,9 +1,9 @@
-"""The quarantine: reading it, and the two commands that end an entry.
+"""Read the quarantine, and run the two commands that resolve an entry.
 
-Each command is audited: an intent line before (if it cannot be written, nothing is done), each result after. A replay
-into a sink with a separate store is stored as a plan of an empty range, which is armed before it is committed (ADR 50).
-Nothing else is planned on the row's lane until the replay is resolved, by this command, a later one, or a worker of the
-job.
+Each command is audited: an intent line is written before it, and each result after it. If the intent line cannot be
+written, nothing is done. A replay into a sink with a separate store is stored as a plan of an empty range, which is
+armed before it is committed (ADR 50). Nothing else is planned on the row's lane until the replay is resolved, by this
+command, a later one, or a worker of the job.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Provide the inputs of a slot reset: a session at the source, one at the sink with the lease, and files.
+"""Provide the inputs of a slot reset: a source session, a sink session with the lease, and files.
 
 The console checks whether a job runs, because processes are visible only above this layer.
 """
@@ -30,13 +30,15 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
 
 STORE_LIMIT_MS = 40_000
-"""Milliseconds of one statement of a reset at its store, which has few rows: more than the lock wait there (30 s)."""
+"""Time limit in milliseconds of one statement of a reset in its store, which has few rows; it exceeds the lock wait (30
+s)."""
 probe: Probe = silent
 """Called at named points of a reset; tests replace it."""
 
 
 def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
-    """Return the job that reads a table by a slot, restricted to that channel; raises ConfigError if there is none.
+    """Return the job that reads a table through a slot, restricted to that channel; raises ConfigError if there is
+    none.
 
     If a job with an invalid configuration could be that job, the error of its configuration is raised.
     """
@@ -75,12 +77,12 @@ def reset_context(
 ) -> Iterator[ResetContext]:
     """Yield the context of a reset of a job's slot, with the lease held until the block ends.
 
-    `tell` receives secondary failures, such as a failed copy of the audit; `alone`: the job has no other table than
-    that of its channel; `rate` returns the speed of its last copy, `progress` receives the steps of an execution.
+    `tell` receives secondary failures, such as a failed copy of the audit; `alone`: whether the job's only table is
+    that of its channel; `rate` returns the speed of its last copy; `progress` receives the steps of an execution.
     """
     why = sinks.open(job.sink_kind).no_reset
     if why:
-        cure = "with the job stopped: slots drop, delete its slotkeeper_progress rows, start with on_existing"
+        cure = "stop the job, drop the slot, delete its slotkeeper_progress rows, and start the job with on_existing"
         hint = f"{cure}: {see('runbook', 'I must reset a slot')}"
         raise Refused(f"the sink of slot {job.slot} {why}", hint, where="sink")
     name = f"reset-{uuid.uuid4().hex[:8]}"

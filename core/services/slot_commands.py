@@ -1,7 +1,7 @@
-"""Slot commands: what slots retain, preflight, changes of a slot, and the DataFrame queries that read slots.
+"""Slot commands: retained changes, preflight, changes of a slot, and the DataFrame queries that read slots.
 
-Each change is audited: an intent line before (if it cannot be written, nothing is done), the observed result after.
-Queries run in other processes; they are observed through the store's rows.
+Each change is audited: an intent line is written before it, and the observed result after it. If the intent line cannot
+be written, nothing is done. Queries run in other processes; they are observed through the store's rows.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ OWN_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """The slots of a table and what they retain, at one moment."""
+    """The slots of a table and their retained changes, at one moment."""
 
     slots: TableSlots
     retained: TableRetained
@@ -68,14 +68,14 @@ class Polled:
 
 
 def poll(loaded: Loaded, source: str, table: str, silent: set[str] | None = None) -> Polled:
-    """Return the slots of a source's table and what they retain; create no slot; raises the source's errors.
+    """Return the slots of a source's table and their retained changes; creates no slot; raises the source's errors.
 
-    `silent`: the sinks that do not answer, so that each is awaited only once.
+    `silent`: the sinks that do not answer, so that this function waits for each only once.
     """
     entry, silent = loaded.sources[source], set() if silent is None else silent
     with viewing(entry.dialect, entry.endpoint) as viewer:
         mine = owners(loaded, source, table)
-        points, unread = viewer.points(table), viewer.unread(table)  # queried once: all values are of one moment
+        points, unread = viewer.points(table), viewer.unread(table)  # queried once: all values are from the same moment
         slots = inspect(source, table, mine, points, unread, viewer.words)
         now = viewer.now()
 
@@ -153,7 +153,7 @@ def own_lanes(job: JobSpec, now: datetime, silent: set[str] | None = None) -> li
         return found
     for one in lanes:
         kept = None if one.registered is None else positions.kept(one.registered)
-        # a negative age comes from a sink whose clock was set back since: the time is unknown
+        # a negative age comes from a sink whose clock was set back in the meantime: the time is unknown
         at = None if one.age is None or one.age < 0 else now - timedelta(seconds=one.age)
         found.append(OwnLane(one.shard, kept.furthest if kept else None, kept.oldest if kept else None, at))
     return found
@@ -211,7 +211,7 @@ def change(
 ) -> Changed:
     """Plan a slot command on (source, table, slot); execute it if the user consented.
 
-    To execute, the owning job must be stopped, and this command must hold its lease before the plan is shown.
+    Execution requires that the owning job is stopped, and that this command holds its lease before the plan is shown.
     """
     with ExitStack() as stack:
         source, table, slot = place
@@ -260,7 +260,7 @@ def change(
 
 @contextmanager
 def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
-    """Hold the job's lease, so that no host runs it meanwhile; yield its session. Raises Refused if it is taken."""
+    """Hold the job's lease, so that no host can run the job; yield the session. Raises Refused if it is taken."""
     session = worker.store_session(job, "lease")
     progress = session.progress(job, worker.who(job, f"slots {verb}"))
     try:
@@ -291,7 +291,7 @@ Queries = Mapping[tuple[str, str], QuerySeen]
 
 
 def query_of(job: JobSpec) -> QuerySeen | None:
-    """Return the query that reads the slot of a job's channel; None without one, or if the store does not answer."""
+    """Return the query that reads the slot of a job's channel; None if there is none or the store does not answer."""
     return queries_of([job]).get((job.name, job.channel.source_table))
 
 
@@ -319,7 +319,7 @@ def queries_of(jobs: Iterable[JobSpec], silent: set[str] | None = None, unasked:
 
 def _ask(jobs: list[JobSpec]) -> Queries | None:
     found: dict[tuple[str, str], QuerySeen] = {}
-    # the top of a thread: after any error, this store has not answered
+    # this is the top of a thread: any error means that the store has not answered
     with suppress(Exception), closing(open_store(jobs[0], FOLLOWED_LIMIT_MS)) as session:
         there = set(session.queried())
         for job in jobs:

@@ -1,6 +1,6 @@
-"""Shared parts of sink kinds without progress rows: the session, the check of targets, the target for a start.
+"""Shared parts of sink kinds without progress rows: the session, the check of targets, and the target for a start.
 
-A kind adds what depends on its server: how a table is read, the objections to it, how its rows are counted.
+A kind adds the parts that depend on its server: reading a table, objecting to it, and counting its rows.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class BesideTarget(ABC, Generic[L]):
 
     @abstractmethod
     def _count(self) -> int:
-        """Count the target's rows; raises a SlotkeeperError if that fails."""
+        """Count the target's rows; raises a SlotkeeperError if the count fails."""
 
     def admit(self, identity: TableIdentity) -> bool:
         self._check(identity)
@@ -134,7 +134,7 @@ class BesideTarget(ABC, Generic[L]):
         return None
 
     def half_done(self, way: str) -> Refused | None:
-        """Return None: chunks are written by key, so a started chunk can be written again."""
+        """Return None: chunks are written by key, so a chunk that was started can be written again."""
         return None
 
     def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
@@ -150,7 +150,7 @@ class BesideTarget(ABC, Generic[L]):
         store.end_copy(turn, noted)
 
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
-        """Return the changes that a user has to make at the target."""
+        """Return the changes that a user has to make to the target."""
         return Reshape(changes(old or (), identity.columns), before=tuple(self._sight.objections(self._job, identity)))
 
     def alterable(self, shape: Reshape) -> None:
@@ -168,7 +168,7 @@ class BesideConnection(Generic[L]):
         self._session = session
 
     def locks(self, prefix: str) -> None:
-        """Return None: no session there waits for a lock that a query could report."""
+        """Return None, because no query reports the lock waits of these sessions."""
         return
 
     def sever(self) -> None:

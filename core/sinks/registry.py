@@ -1,4 +1,4 @@
-"""The kinds of sink by their name in the configuration (`kind`); a new kind needs one line here.
+"""The kinds of sink by their name in the configuration (`kind`); to add a kind, add one line here.
 
 A kind is imported when it is first used. Its traits can be imported separately, for callers that need no driver.
 """

@@ -1,9 +1,9 @@
-"""Records the state of targets at a sink beside the store, in the job's store, and compares targets with the record.
+"""Records the state of a separate sink's targets in the job's store, and compares targets with their records.
 
 Two servers have no common snapshot. So an empty target is compared with the changes that the store counts after the
-target was read, plus the batch that is decided by then (a batch is decided before it is written). A target with rows is
-recorded with the changes counted before the read, minus changes that may not be visible yet. Both rules avoid false
-alarms.
+target was read, plus the batch that has been decided by then (a batch is decided before it is written). A target with
+rows is recorded with the changes counted before the read, minus changes that may not be visible yet. Both rules avoid
+false alarms.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def _now(reader: TargetReader, job: JobSpec, columns: Sequence[str], since: Targ
 
 
 def refuse_changed(reader: TargetReader, records: TargetRecords, job: JobSpec, columns: Sequence[str]) -> None:
-    """Raise TARGET CHANGED if a target differs from its record; otherwise record its present state."""
+    """Raise TARGET CHANGED if a target differs from its record; otherwise record its current state."""
     record, due = records.recorded(job)
-    if due or not job.binlog.binlog:  # the job's pending copy decides what happens to the target
+    if due or not job.binlog.binlog:  # the job's pending copy decides what to do with the target
         return
     now = _now(reader, job, columns, record)
     why = changed(record, now)

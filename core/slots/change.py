@@ -1,13 +1,12 @@
 """The commands that change a slot (create, register a full-sync point, drop): plan, execution and check of each.
 
-All three commands are dry runs unless they are executed with a reason and the typed name of the slot. If rows
-would be lost, their number has to be typed. A slot without a configured job, or a source whose environment is PROD,
-needs the typed name of the table as well.
-Create queries the slot's points on every DN, which creates the slot and starts recording. The slot stays unregistered:
-a first `jobs start` expects a point of 0 and treats a slot with any other point as another program's slot.
-Register moves a slot to the newest point on every DN, for full data that was loaded in another way; the slot's unread
-changes are skipped, so their number has to be typed. If the kernel cannot drop a slot, the slot is abandoned until its
-TTL clears it.
+All three commands are dry runs unless they are executed with a reason and the typed name of the slot. If rows would be
+lost, their number must be typed as well. For a slot without a configured job, or a source whose environment is PROD,
+the name of the table must also be typed. Create queries the slot's points on every DN, which creates the slot and
+starts recording. The slot stays unregistered: a first `jobs start` expects a point of 0 and treats a slot with any
+other point as another program's slot. Register moves a slot to the newest point on every DN, for use after full data
+was loaded in another way; the slot's unread changes are skipped, so their number must be typed. If the kernel cannot
+drop a slot, the slot is abandoned until its TTL clears it.
 """
 
 from __future__ import annotations
@@ -42,9 +41,12 @@ AT_REST = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The configured job of a slot: `state` is None if the job was never started here; `positions` is the number of its
-    progress rows, None if the sink does not answer. For a DataFrame query, `query` is the reason why its slot cannot be
-    changed, and `query_to_do` is what the user of the query has to do first; both are "" for other jobs."""
+    """The configured job of a slot.
+
+    `state` is None if the job was never started on this host; `positions` is the number of its progress rows, or None
+    if the sink does not answer. For a DataFrame query, `query` is the reason why its slot cannot be changed, and
+    `query_to_do` is the action that the user of the query must take first; both are "" for other jobs.
+    """
 
     job: str
     state: JobState | None = None
@@ -68,9 +70,9 @@ class Consent:
 
 @dataclass(frozen=True, slots=True)
 class ChangePlan:
-    """The effects of a command; `rows` is the number of rows that would be lost, None if they cannot be counted.
+    """The effects of a command; `rows` is the number of rows that would be lost, or None if they cannot be counted.
 
-    `before` is the present state of the slot; with `highest`, the table's name has to be typed as well.
+    `before` is the current state of the slot; with `highest`, the table's name must be typed as well.
     """
 
     verb: str
@@ -86,22 +88,22 @@ class ChangePlan:
 
     @property
     def what(self) -> str:
-        """The slot as it is named in the audit."""
+        """The name of the slot in the audit."""
         return f"{self.source} {self.table} slot {self.slot}"
 
     @property
     def rows_to_type(self) -> str:
-        """The number of unread rows to type as consent to their loss; "" if there are none.
+        """The number to type as consent to the loss of unread rows; "" if there are none.
 
-        It is ten times the present number of unread rows: a table in use gains rows while the command is being typed,
-        and a recently created slot soon has twice as many.
+        It is ten times the current number of unread rows, because a table in use gains rows while the command is being
+        typed, and a recently created slot soon has twice as many.
         """
         return UNKNOWN_ROWS if self.rows is None else str(10 * self.rows) if self.rows else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The observed result per DN; `missed` names the DNs without the requested result."""
+    """The observed result per DN; `missed` lists the DNs on which the requested result was not reached."""
 
     outcome: str
     result: Mapping[str, str]
@@ -128,7 +130,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class SlotVerb:
-    """One slot command: the functions that plan and execute it; their TimeLeft is the time until the slot's TTL ends.
+    """A slot command, with functions that plan and execute it; their TimeLeft is the time until the slot's TTL ends.
 
     `instead` describes what to do at a source that creates slots implicitly, where the command does not apply.
     """
@@ -141,7 +143,7 @@ class SlotVerb:
 
 
 def refuse_unasked(traits: SourceTraits, source: str, verb: SlotVerb) -> None:
-    """Raise Refused if the source creates slots implicitly, because there is then nothing to create, move or drop."""
+    """Raise Refused if the source creates slots implicitly, because then there is nothing to create, move or drop."""
     if not traits.slot_unasked:
         return
     what = f"source {source} has no slots, because any client can read its binlog: nothing to {verb.name}"
@@ -184,7 +186,7 @@ def for_owner(owner: Owner | None, foreign: str, rows: str, no_rows: str) -> lis
 
 
 def view_of(found: TableSlots, slot: str) -> SlotView:
-    """Return the slot as observed; an unlisted slot is absent, or unknown if the server lists no slots."""
+    """Return the slot as observed; an unlisted slot is absent, or unknown if the server cannot list slots."""
     listed = next((one for one in found.slots if one.name == slot), None)
     if listed is not None:
         return listed
@@ -192,7 +194,7 @@ def view_of(found: TableSlots, slot: str) -> SlotView:
 
 
 def refuse_unless_at_rest(owner: Owner | None) -> None:
-    """Raise Refused if the owning job is running, may be running on another host, or is to be running."""
+    """Raise Refused if the owning job is running, may be running on another host, or has the desired state run."""
     if owner is not None and owner.query and owner.lives:
         raise Refused(owner.query, f"it is a DataFrame query: {owner.query_to_do}")
     if owner is None or owner.state is None:
@@ -245,7 +247,7 @@ def plan_create(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) 
         raise Refused(f"{asked.source} {asked.table} already has a slot {asked.slot!r}", "`slots show` shows it")
     if before.exists is None:
         silent = viewer.words.no_list.partition(" (")[0]
-        what = f"{silent}: whether {asked.slot!r} exists is unknown, and a query would create it"
+        what = f"{silent}: it is unknown whether {asked.slot!r} exists, and a query would create it"
         raise Refused(what, "`jobs start` creates the slot of a job")
     kept = "the source retains every change from now on until a reader confirms it"
     effects = [kept, *filter(None, [viewer.words.lapses])]
@@ -282,13 +284,13 @@ NO_ROWS_TO_MOVE = (
 
 
 def plan_register(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
-    """Return the plan of a registration and the changes that it skips; raises Refused if the slot does not exist."""
+    """Return the plan of a registration, with the changes that it skips; raises Refused if the slot does not exist."""
     before = view_of(seen(viewer, asked), asked.slot)
     if before.exists is False:
         to_do = f"`slots create {typed(asked.table, asked.slot)}`"
         raise Refused(f"{asked.source} {asked.table} has no slot {asked.slot!r}", to_do)
     rows = before.unread
-    effects = [viewer.words.moved, f"skipped for good: {unread_rows(rows)}"]
+    effects = [viewer.words.moved, f"skipped permanently: {unread_rows(rows)}"]
     effects += for_owner(asked.owner, FOREIGN, ROWS_STAY, NO_ROWS_TO_MOVE)
     return planned(asked, "register", before, rows, effects, [viewer.calls.register])
 
@@ -329,7 +331,7 @@ NO_ROWS_LEFT = "job {job} has no progress row: its next start creates the slot a
 
 
 def plan_drop(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> ChangePlan:
-    """Return the plan of a drop and its losses; raises Refused if the slot does not exist or cannot be dropped."""
+    """Return the plan of a drop, with its losses; raises Refused if the slot does not exist or cannot be dropped."""
     found = seen(viewer, asked)
     before = view_of(found, asked.slot)
     if before.exists is False:

@@ -1,4 +1,4 @@
-"""Verdicts on whether VACUUM FULL, a scale-out or a table change can start now, and what the table's slots retain.
+"""Verdicts on whether VACUUM FULL, a scale-out or a table change can start now, and on the changes that slots retain.
 
 The verdict follows the server's own answer, 0 or 1 (`pgxc_consumed_binlog_records`); points and unread counts identify
 the slots that retain changes.
@@ -45,7 +45,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A slot that retains changes on one DN; `point` names the point that does so, `rows` is None if not counted."""
+    """A slot that retains changes on a DN; `point` names the point that retains them, `rows` is None if not counted."""
 
     slot: str
     job: str | None
@@ -57,7 +57,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class ActionVerdict:
-    """Whether this action can start now, and the reason."""
+    """Whether an action can start now, and the reason."""
 
     action: Action
     answer: MayBegin
@@ -82,7 +82,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """The answers for one table; `drain_seconds`: time that the owning jobs need at the present rate, None: unknown."""
+    """The answers for one table; `drain_seconds` is how long the owning jobs need at the current rate, if known."""
 
     source: str
     table: str
@@ -106,12 +106,12 @@ class Preflight:
         return next(one.answer for one in self.verdicts if one.action is action)
 
 
-MOMENT = "this is valid only now: the next commit on the table can change it"
-NO_DDL = "there, no DDL or maintenance waits for readers or clears unread changes"
+MOMENT = "this answer applies only now: the next commit on the table can change it"
+NO_DDL = "on this source, no DDL or maintenance waits for readers or clears unread changes"
 
 
 def gather(viewer: SlotViewer, source: str, table: str, owners: Mapping[str, str], timeout: int | None = None) -> Facts:
-    """Query a source; raises the source's errors, and Refused if no operation at the source waits for readers."""
+    """Query a source; raises the source's errors, and Refused if no operation there waits for readers."""
     if viewer.words.ddl is None:
         raise Refused(f"{source} {table}: {NO_DDL}", "start at any time", where="source")
     consumed = viewer.consumed(table)
@@ -161,7 +161,7 @@ def rate_between(job: str, earlier: tuple[int, datetime], later: tuple[int, date
 
 
 def _holders(facts: Facts) -> list[Holder]:
-    """Return the slots with unread rows on a DN or, if rows are not counted, the slots with the lowest point there."""
+    """Return the slots with unread rows on a DN or, if rows are not counted, the slots with the DN's lowest point."""
     at: dict[tuple[str, str], dict[bool, Position | None]] = {}
     for point in facts.points or ():
         at.setdefault((point.slot, point.shard), {})[point.checkpoint] = point.point
@@ -197,7 +197,7 @@ def _holder(
 
 
 def _unread(facts: Facts) -> int | None:
-    """Return the number of unread rows, counted once per DN (of the slot with the most); None if a count is unknown."""
+    """Return the number of unread rows, summed over the DNs, for each DN the slot with the most; None if unknown."""
     if facts.unread is None or any(one.rows is None for one in facts.unread):
         return None
     by_shard: dict[str, int] = {}
@@ -207,7 +207,7 @@ def _unread(facts: Facts) -> int | None:
 
 
 def _waiting(facts: Facts, holders: Sequence[Holder]) -> tuple[MayBegin, str]:
-    """Return whether the action can start, and the slots with unread changes as text."""
+    """Return whether the action can start, and a text that lists the slots with unread changes."""
     if facts.consumed is None:
         counted = [one for one in holders if one.rows]
         return (MayBegin.NO, _named(counted)) if counted else (MayBegin.UNKNOWN, facts.words.no_drained)
@@ -260,7 +260,7 @@ def _alter(facts: Facts, waiting: tuple[MayBegin, str]) -> ActionVerdict:
 
 
 def _drain(facts: Facts, unread: int | None) -> tuple[int | None, str]:
-    """Return (seconds, text) for the slowest of the owning jobs; unknown if an external slot has unread rows."""
+    """Return (seconds, text) for the slowest owning job; unknown if an external slot has unread rows."""
     if facts.consumed or unread == 0:
         return 0, "nothing to drain"
     if unread is None:
@@ -275,13 +275,13 @@ def _drain(facts: Facts, unread: int | None) -> tuple[int | None, str]:
             return None, f"unknown: job {job} is not running here or reports no rate"
         seconds = drain_seconds(unread, rates[job])
         if seconds is None:
-            return None, f"unknown: job {job} applies nothing now"
+            return None, f"unknown: job {job} is not applying any changes"
         times.append(seconds)
     return max(times), f"about {max(times)} s at the current rate, if no more rows are written"
 
 
 def left_by_shard(found: Preflight) -> dict[str, str]:
-    """Describe the undrained changes of each DN; raises Refused if the kernel does not report them."""
+    """Describe the unread changes of each DN; raises Refused if the kernel does not report them."""
     if found.consumed is None:
         raise Refused(found.no_drained, "`slots preflight` shows what the server reports")
     left = {}

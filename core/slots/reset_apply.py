@@ -1,8 +1,9 @@
-"""Executes a plan: lease, backup, intent, marker, epoch, rows, points, recheck, outcome. Finishes it after a crash.
+"""Executes the plan of a reset in recorded steps, and finishes or rolls back the reset after a crash.
 
-Each step is recorded before the next: `resume` finishes a reset that a crash interrupted, or rolls it back if nothing
-was written yet. Rows are written first and points second, as in a running job: each registration locks the lane's row.
-Lanes that move back are registered first, so that nothing has changed yet if the server rejects such a move.
+The steps are lease, backup, intent, marker, epoch, rows, points, recheck, and outcome. Each step is recorded before the
+next one starts; `resume` finishes a reset that a crash interrupted, or rolls it back if nothing was written yet. Rows
+are written before points, as in a running job, where each registration locks the lane's row. Lanes that move back are
+registered first, so that nothing has changed yet if the server rejects such a move.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ REFUSED_BACK = "this server does not move a point back; use --to snapshot instea
 
 
 class Way(Enum):
-    """The direction: forward to the planned state, or back to the previous state."""
+    """The direction of a reset: forward to the planned state, or back to the previous state."""
 
     THERE = "there"
     BACK = "back"
@@ -61,7 +62,7 @@ class Way(Enum):
 def register(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> None:
     """Register every lane that the plan moves; a temporary failure of one lane does not stop the other lanes.
 
-    During a rollback this applies to every failure: every lane that can be restored is restored.
+    During a rollback, no failure stops the other lanes: every lane that can be restored is restored.
     """
     late: list[SlotkeeperError] = []
     never: list[SlotkeeperError] = []
@@ -114,7 +115,7 @@ def _register(ctx: ResetContext, move: Move, epoch: int, way: Way) -> None:
 
 
 def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[str, str]:
-    """Read every DN and row again; return the observed state by DN; raise Refused unless it is the requested state."""
+    """Read every DN and row again; return the observed state by DN. Raises Refused if it is not the requested state."""
     rows = {row.key: row for row in ctx.resets.rows()}
     asking = any(_points(move, way) for move in plan.moves)
     statuses = {status.shard.name: status for status in ctx.retention.read_status(None)} if asking else {}
@@ -123,9 +124,9 @@ def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[st
         row, points, place = _row(move, way), _points(move, way), move.seen.row.key.shard
         now = rows.get(row.key)
         if now is None:
-            raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {place} no longer exists at the sink")
+            raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {place} no longer exists in the sink")
         if now.epoch != epoch:
-            raise Superseded(f"{place}: epoch {now.epoch} has replaced this reset's epoch {epoch}")
+            raise Superseded(f"{place}: another run has taken over (epoch {now.epoch}; this reset has epoch {epoch})")
         if (now.position, now.state) != (row.position, row.state):
             raise Refused(f"{place}: the row is not at the position that this reset set")
         text = f"is at {row.position.text}, {row.state.value}" if row.position else "awaits its copy"
@@ -141,7 +142,7 @@ def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[st
 
 
 def recount(ctx: ResetContext, plan: ResetPlan) -> None:
-    """Raise Refused if fewer changes remain than the plan promised to apply again: some were purged in the meantime."""
+    """Raise Refused if fewer changes remain than the plan counted, because some were purged in the meantime."""
     for move in plan.moves:
         if not move.back or not move.read_again.whole or move.before is None or move.to.position is None:
             continue
@@ -205,7 +206,7 @@ class ResetOrder:
 def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     """Execute exactly this plan, or raise Refused; after a later failure, roll back or wait for `--resume`."""
     plan = _typed(ctx, order)
-    # preconditions that have to hold now; the lease check also takes the lease
+    # preconditions that must be met now; the lease check also takes the lease
     refuse([ctx.at_rest()])
     refuse([reset_plan.lease_check(ctx)])
     refuse([reset_plan.open_reset_check(ctx), reset_plan.writable_check(ctx)])
@@ -239,7 +240,7 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
 
 
 def _typed(ctx: ResetContext, order: ResetOrder) -> ResetPlan:
-    """Return the plan with the typed id if all other typed values are correct."""
+    """Return the plan with the typed id; raises Refused if another typed value is wrong."""
     if not order.reason.strip():
         raise Refused("a reset needs a reason", 'add --reason "why": it is stored with the backup')
     if order.confirm != ctx.job.slot:
@@ -265,14 +266,14 @@ def _typed(ctx: ResetContext, order: ResetOrder) -> ResetPlan:
 
 
 def refuse(checks: list[Check] | tuple[Check, ...]) -> None:
-    """Raise Refused for the first precondition that does not hold."""
+    """Raise Refused for the first precondition that is not met."""
     for check in checks:
         if check.ok is False:
-            raise Refused(f"precondition '{check.name}' does not hold: {check.sentence}")
+            raise Refused(f"precondition '{check.name}' is not met: {check.sentence}")
 
 
 def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
-    """Raise the epoch and write the rows; write nothing if an older epoch changed the rows after the plan read them."""
+    """Raise the epoch and write the rows, unless an older epoch changed the rows after the plan read them."""
     before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
         ctx.progress(ResetStep.SESSIONS, 0, len(plan.moves))
@@ -361,12 +362,12 @@ def restore(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, w
 
 
 def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
-    """Record the outcome in the audit, at the sink and for the job; remove the marker last."""
+    """Record the outcome in the audit, in the sink and for the job; remove the marker last."""
     say(ctx, entry, Phase.OUTCOME, outcome=f"{result.outcome}: {result.sentence}", result=result.lanes)
     ctx.probe("after_outcome")
     ctx.resets.step(entry.id, result.outcome, result.sentence)
     ctx.probe("after_done")
-    # consents of earlier resets no longer apply: an undo cancels the copy, and another snapshot has its own consent
+    # consents of earlier resets no longer apply, because an undo cancels the copy and each snapshot has its own consent
     ctx.consents.drop(entry.table, entry.plan_id if result.outcome == DONE else "")
     if result.outcome == DONE:
         tell_job(ctx, entry, result.sentence)
@@ -430,7 +431,8 @@ def resume(ctx: ResetContext) -> Result:
         if error.name is not TroubleName.PROGRESS_LOST:
             raise
         return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"{error} ({error.hint})"))
-    # read the reset again under the new epoch: a commit that was in progress has taken effect by now or never will
+    # read the reset again under the new epoch: a commit that was in progress has either taken effect by now or never
+    # will
     entry = ctx.resets.reset(entry.id) or entry
     made = plan_from(entry.plan, ctx.positions)
     if entry.step == BEGUN:

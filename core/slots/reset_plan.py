@@ -69,7 +69,8 @@ from slotkeeper.core.ports.driver import ResetStore
 from slotkeeper.core.ports.source import Retention
 
 Probe = Callable[[str], None]
-"""A function called at named points of a reset; does nothing in production, and stops or kills the reset in tests."""
+"""A function called at named points of a reset; it does nothing in production, and stops or kills the reset in tests.
+A function called at named points of a reset; it does nothing in production, and stops or kills the reset in tests."""
 
 
 class Files(Protocol):
@@ -82,7 +83,7 @@ class Files(Protocol):
 
 
 def silent(point: str) -> None:
-    """Do nothing: the probe used in production."""
+    """Do nothing; this is the probe used in production."""
 
 
 def unseen(step: ResetStep, done: int, total: int) -> None:
@@ -93,15 +94,15 @@ def unseen(step: ResetStep, done: int, total: int) -> None:
 class ResetContext:
     """The context of a reset; `positions` parses the source's positions.
 
-    `at_rest` checks that the job, or the reset table of the job, is stopped. `report` receives a description of the
-    reset and whether the job now awaits a copy; `void` receives the id of the reset after which older comparisons are
-    invalid. `silence` ends other sessions at the source that register this channel, and returns False if that is not
-    certain. `can_copy` returns whether the target is empty or absent, `count_target` counts the target's rows, and
+    `at_rest` checks that the job, or the job's table that is being reset, is stopped. `report` receives a description
+    of the reset and whether the job now awaits a copy; `void` receives the id of the reset, which invalidates older
+    comparisons. `silence` ends other sessions in the source that register this channel, and returns False if that is
+    not certain. `can_copy` returns whether the target is empty or absent, `count_target` counts the target's rows, and
     `shape` returns how to adapt the target to the source, given the fingerprint of the source's earlier columns.
     `size_target` returns the target's size in bytes, `read_target` names the sessions that read the target, and
     `copied_per_second` returns the rate of the job's last copy, given the number of rows in the target; each returns
-    None if unknown. `apart`: positions of different shards cannot be compared. `alone`: the job has no other table.
-    `progress` receives the step that starts, with the number of lanes already moved and of lanes to move.
+    None if unknown. `apart` is true if positions of different shards cannot be compared, `alone` if the job has no
+    other table. `progress` receives the step that starts, with the number of lanes already moved and of lanes to move.
     """
 
     job: JobSpec
@@ -165,7 +166,7 @@ FRESH = LanePast()
 
 @dataclass(frozen=True, slots=True)
 class SlotSeen:
-    """The slot on all DNs at one moment; `left`: seconds until its TTL ends; `statuses` is empty if not queried."""
+    """The slot on all DNs at one time; `left` is in seconds until its TTL ends, `statuses` is empty if not queried."""
 
     identity: TableIdentity
     shards: tuple[Shard, ...]
@@ -244,7 +245,8 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
         rows_there = "1 row" if archived == 1 else f"{archived} rows"
         notes.append(f"{rows_there} in quarantine after the new points will be archived: the job reads them again")
     notes += _shape_notes(ctx, goal, seen)
-    # note if RUNNING will not mean equal data: this or an earlier reset skips changes that a lane had to replay
+    # note if RUNNING will not imply equal data, because this or an earlier reset skips changes that a lane had to
+    # replay
     names = [move.seen.row.key.shard for move in moves]
     older = [name for name, move in zip(names, moves, strict=True) if leaves_older(pasts.now.get(name, FRESH), move)]
     if older:
@@ -302,7 +304,7 @@ def _pasts(ctx: ResetContext, goal: Goal) -> SlotPast:
 
 
 def count_rows(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> CopyRows | None:
-    """Count the rows at the source and in the target for a reset to a snapshot; None for any other reset."""
+    """Count the rows in the source and in the target for a reset to a snapshot; return None for any other reset."""
     if goal.kind is not TargetKind.SNAPSHOT:
         return None
     same = {lane.row.fingerprint for lane in seen.lanes} == {seen.identity.text}
@@ -357,9 +359,12 @@ def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> None:
 
 
 def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> dict[str, Position]:
-    """Return by DN the first position at or after a time, which is the same for all DNs. It is limited to the newest
-    safe point seen before the search, because changes whose commit is in progress are not visible yet and are after
-    that point. If positions of DNs cannot be compared, each DN has its own position and its own safe point."""
+    """Return by DN the first position at or after a time.
+
+    The position is the same for all DNs, and is at most the newest safe point seen before the search, because changes
+    whose commit is in progress are not visible yet and are after that point. If positions of DNs cannot be compared,
+    each DN has its own position and its own safe point.
+    """
     moment = datetime.fromisoformat(goal.at)
     if moment.tzinfo is None:
         raise Refused(f"{goal.at} has no offset from UTC", "write it as 2026-01-31T08:30:00+01:00 or with Z")
@@ -428,12 +433,12 @@ def _counted(ctx: ResetContext, move: Move) -> Move:
         return replace(move, read_again=ctx.retention.count(move.seen.shard, new, old))
     found = ctx.retention.count(move.seen.shard, old, new)
     if move.seen.kept_from is not None and move.seen.kept_from > old:
-        found = replace(found, whole=False)  # changes after the lane's position that were purged are skipped too
+        found = replace(found, whole=False)  # purged changes after the lane's position are also skipped
     return replace(move, skipped=found)
 
 
 def _shape_notes(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> list[str]:
-    """Describe the source's and target's columns if they changed or are copied, and the statements for the target."""
+    """Describe the columns of source and target if they changed or are copied, and the statements for the target."""
     then, channel = seen.lanes[0].row.fingerprint, ctx.job.channel
     if goal.kind is not TargetKind.SNAPSHOT and then == seen.identity.text:
         return []
@@ -460,7 +465,7 @@ def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Places) -
         found.append("each DN starts just before its own first record at or after that time" if ctx.apart else same)
     skips = any(move.skips for move in moves)
     if skips and goal.kind is TargetKind.BACKUP:
-        found.append("correct only if the target already has the skipped changes, as after a reset back")
+        found.append("correct only if the target already has the skipped changes, for example after a reset back")
     elif skips:
         found.append("skipped changes never reach the target: it differs from the source until a new snapshot")
     if any(move.back for move in moves):
@@ -484,7 +489,7 @@ def _checks(
     ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], backup: Backup | None, pasts: SlotPast
 ) -> list[Check]:
     rows = [lane.row for lane in seen.lanes]
-    # whether the requested time is within the TTL: tables with timestamps retain every record that long
+    # check whether the requested time is within the TTL, because tables with timestamps retain every record that long
     ttl = ctx.retention.ttl() if goal.kind is TargetKind.TIME else None
     within = None if ttl is None else datetime.fromisoformat(goal.at).timestamp() > ctx.retention.seconds() - ttl
     expiry = time_check(seen.left)
@@ -520,7 +525,7 @@ def _checks(
 
 
 def lease_check(ctx: ResetContext) -> Check:
-    """Check that this command can take the lease; if `steal` names the holder, the holder's session is ended."""
+    """Check that this command can take the lease; if `steal` names the holder, end the holder's session."""
     if _taken(ctx):
         return Check("lease", True, "taken")
     if ctx.steal and ctx.steal == ctx.resets.lease_id():

@@ -1,8 +1,9 @@
-"""The status of a table's slots: their positions, the changes that they retain per DN, and the polling of both.
+"""The status of a table's slots: their positions, the changes that they retain per DN, and a poller for both.
 
-An unknown value is None, never 0, and is explained by a sentence in `TableSlots.untold` or `TableRetained.untold`.
-Every turn of the poller sends the most overdue query for one table. It reads either the points or the unread rows; the
-latter query costs more and is sent less often, and even less often if the source is slow. Each answer has its own time.
+An unknown value is None, never 0, and is explained by a sentence in `TableSlots.untold` or `TableRetained.untold`. In
+each turn, the poller sends the most overdue query for one table, which reads either the points or the unread rows. The
+query for unread rows costs more and is sent less often, and even less often if the source is slow. Each answer has its
+own time.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class SlotOnShard:
 
 @dataclass(frozen=True, slots=True)
 class SlotView:
-    """A slot of a table; `job` is the configured job that owns it, None for an external slot.
+    """A slot of a table; `job` is the configured job that owns it, or None for an external slot.
 
     `exists` is None if unknown.
     """
@@ -59,21 +60,21 @@ class SlotView:
 
     @property
     def registered_at(self) -> datetime | None:
-        """The time of the oldest registration among the DNs; its TTL ends first."""
+        """The time of the oldest registration on any DN; its TTL ends first."""
         times = [one.registered_at for one in self.shards]
         known = [at for at in times if at is not None]
         return min(known) if known and len(known) == len(times) else None
 
     @property
     def unread(self) -> int | None:
-        """The total of unread rows; None if unknown on one DN."""
+        """The total number of unread rows; None if it is unknown for a DN."""
         known = [one.unread for one in self.shards if one.unread is not None]
         return sum(known) if known and len(known) == len(self.shards) else None
 
 
 @dataclass(frozen=True, slots=True)
 class TableSlots:
-    """The slots of one source table; `untold`: values not reported by the server, `listed`: the server lists slots."""
+    """The slots of one source table; `untold` explains missing values, `listed` is whether the server lists slots."""
 
     source: str
     table: str
@@ -93,9 +94,9 @@ class TableSlots:
 def inspect(
     source: str, table: str, owners: Owners, points: Points | None, unread: Counts | None, words: SlotWords = NEUTRAL
 ) -> TableSlots:
-    """Return every slot of a table that the server reports, and every configured slot; `owners`: jobs by slot name.
+    """Return a table's slots as reported by the server, and its configured slots; `owners` are jobs by slot name.
 
-    `points` and `unread` are the server's answers, None without an answer; `words` explains a missing answer.
+    `points` and `unread` are the server's answers, or None if there is no answer; `words` explains a missing answer.
     """
     untold = [text for text, answer in ((words.no_list, points), (words.no_count, unread)) if answer is None]
     named = {one.slot for one in points or ()} | {one.slot for one in unread or ()}
@@ -155,7 +156,7 @@ class KnownBy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ShardRetained:
-    """A slot on one DN; `oldest`: whether no other slot is further back on this DN, None if unknown.
+    """A slot on one DN; `oldest` is whether it is the furthest back on this DN, or None if unknown.
 
     `unread` is the number of rows that the DN retains for the point that is further back. If `known_by` is OURS, the
     points are those that Slotkeeper registered, not those that the server stores.
@@ -186,7 +187,7 @@ class SlotRetained:
 
     @property
     def left(self) -> TimeLeft | None:
-        """The earliest expiry among the DNs; None if it is unknown for a DN."""
+        """The earliest expiry on any DN; None if it is unknown for a DN."""
         known = [one.left for one in self.shards if one.left is not None]
         return min(known, key=lambda one: one.expires_at) if known and len(known) == len(self.shards) else None
 
@@ -215,7 +216,7 @@ class TableRetained:
         return next((one for one in self.slots if one.slot == name), SlotRetained(name, ()))
 
     def oldest_reader(self, shard: str) -> str | None:
-        """Return the slot that retains the most changes on a DN; None if unknown."""
+        """Return the slot that retains the most changes on a DN; None if it is unknown."""
         found = (slot.slot for slot in self.slots for one in slot.shards if one.shard == shard and one.oldest)
         return next(found, None)
 
@@ -226,7 +227,7 @@ def retained(
     """Return the changes that a table's slots retain; None if the table does not exist.
 
     `points` and `unread` are the server's answers; `ours` returns the sink's records by slot, and is called only if the
-    server lists no points, or none with a time.
+    server lists no points, or only points without a time.
     """
     ttl = viewer.ttl(table)
     if ttl is None:
@@ -249,8 +250,10 @@ def purges_of(viewer: object, ours: Ours) -> dict[str, Purge]:
 
 
 def times_untold(points: Points | None, ttl: Ttl) -> bool:
-    """Return whether the expiry is known from Slotkeeper's records only: no points are listed, or records expire by
-    their age and no listed point has a time."""
+    """Return whether the expiry is known only from Slotkeeper's records.
+
+    That is the case if no points are listed, or if records expire by age and no listed point has a time.
+    """
     if points is None:
         return True
     return ttl.by_record and not any(one.registered_at for one in points)
@@ -341,16 +344,16 @@ def _untold(ttl: Ttl, timeout: int | None, silent: bool, slots: Sequence[SlotRet
 POINTS_EVERY, COUNT_EVERY, OURS_EVERY = 2.0, 10.0, 30.0
 COUNT_SLOWEST = 300.0
 _SHARE = 20
-"""The minimum interval between two counts, as a multiple of the duration of a count."""
+"""The minimum interval between two counts, as a multiple of a count's duration."""
 NO_TIME = "the server did not count unread rows of this table in time"
 
 
 @dataclass(frozen=True, slots=True)
 class PolledTable:
-    """A table's slots, combined from points as of `at` and unread rows as of `counted_at` (None: not counted yet).
+    """A table's slots, combined from points as of `at` and unread rows as of `counted_at` (None if not counted yet).
 
-    `clock_apart`: the least number of seconds by which the server's clock was ahead of this host's clock at that time
-    (`slotkeeper.core.domain.finding`).
+    `clock_apart` is the minimum number of seconds by which the server's clock was ahead of this host's clock at that
+    time (`slotkeeper.core.domain.finding`).
     """
 
     slots: TableSlots
@@ -376,7 +379,7 @@ class PollTurn:
 
 @dataclass
 class _Table:
-    """The known state of one table; `asked`: the time at which each query was last sent, by this process's clock."""
+    """The known state of one table; `asked` is the time at which each query was last sent, by this process's clock."""
 
     asked: dict[str, float] = field(default_factory=dict)
     answer: TableAnswer | None = None
@@ -394,8 +397,8 @@ class _Table:
 class StatusPoller:
     """The tables of one source, queried in turn; used by one thread.
 
-    `owners`: the configured jobs by table and slot; `ours` returns the sink's record of a slot, and is called only if
-    the server cannot list points.
+    `owners` are the configured jobs by table and slot; `ours` returns the sink's record of a slot, and is called only
+    if the server cannot list points.
     """
 
     def __init__(
@@ -467,7 +470,7 @@ class StatusPoller:
             mine.count_every = min(COUNT_SLOWEST, mine.count_every * 2)
             return
         mine.late, mine.counted_at = False, self._utc()
-        slow = COUNT_SLOWEST if mine.unread is None else COUNT_EVERY  # a kernel that cannot count now never can
+        slow = COUNT_SLOWEST if mine.unread is None else COUNT_EVERY  # if None, this kernel can never count
         mine.count_every = min(COUNT_SLOWEST, max(slow, (self._now() - began) * _SHARE))
 
     def _seen(self, table: str, mine: _Table) -> PolledTable | None:
@@ -489,14 +492,14 @@ def sights(
 ) -> list[SlotSeen]:
     """Return every slot of one observation; `at` is a time by this host's clock.
 
-    `owners` are further jobs by slot of the table, which the caller did not query.
+    `owners` contains further jobs by slot of the table; the caller did not query these jobs.
     """
     return [_sight(source, table, at, slot, retained, (owners or {}).get(slot.name, "")) for slot in slots.slots]
 
 
 def _sight(source: str, table: str, at: datetime, slot: SlotView, retained: TableRetained, owner: str) -> SlotSeen:
     kept = retained.slot(slot.name)
-    # a slot for which nothing is retained cannot expire, but its unread records can, by their own age
+    # a slot for which nothing is retained cannot expire, but its unread records can expire because of their own age
     expires = retained.words.marks or kept.left is not None
     left, back = (kept.left if expires else None), kept.furthest_back
     return SlotSeen(

@@ -20,7 +20,7 @@ from slotkeeper.core.ports.source import Confirmation, SlotCalls
 
 
 class NoSlotAdmin:
-    """`SlotAdmin` for a server without stored positions: no earlier registration can take effect late."""
+    """`SlotAdmin` for a server that stores no positions, so no earlier registration can take effect late."""
 
     shown_as = ""
     cleared_for = 1
@@ -64,7 +64,7 @@ class NoSlotRetention:
         return []
 
     def record_ttl(self) -> int | None:
-        """Return None: each status shows whether a lane's records are retained."""
+        """Return None, because each status shows whether a lane's records are retained."""
         return None
 
 
@@ -90,7 +90,7 @@ class NoSlotViewer:
 
 
 class NoProbe:
-    """Implements `slotkeeper.core.ports.kinds.Probe` without questions; `what`: the reason, `hint`: the alternative."""
+    """Implements `slotkeeper.core.ports.kinds.Probe` by refusing; `what` is the reason, `hint` the alternative."""
 
     asked = 0
 

@@ -138,7 +138,7 @@ def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
 
 def plain_error(error: BaseException, place: str) -> tuple[SlotkeeperError | None, str, str, str]:
     """Return (error, code, text, message) for a driver error; `error` is None unless the driver's error has the same
-    meaning at every server.
+    meaning on every server.
     """
     code, text = pg.failure(error)
     message = f"source {place}: {safe(pg.without_values(text, code), 300)}"

@@ -20,8 +20,8 @@ CONCEALED = "<insufficient privilege>"
 EVERY = 60.0
 """Seconds after which the reader checks privileges and settings again."""
 MOST = 20
-"""Maximum number of lock waits reported per table, the longest first; each further waiting session is only counted in
-one of these. Without this limit, a report with thousands of waits could be written every two seconds."""
+"""Maximum number of lock waits reported per table, the longest first; every further waiting session is only included in
+the count of one of these. Without this limit, a report with thousands of waits could be written every two seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Support for jobs on a cluster: a check of the master before Spark starts, the home of a local cluster, and the
 classification of executor errors.
 
-Reasons: the ADR about clusters.
+The ADR about clusters gives the reasons.
 """
 
 from __future__ import annotations

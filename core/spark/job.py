@@ -328,7 +328,7 @@ def _say(text: str) -> None:
 
 
 def main() -> int:
-    """Parse the arguments that the supervisor or a foreground run passes."""
+    """Run the job with the supervisor's or a foreground run's arguments; return the exit code."""
     masking.mask_tracebacks()
     parser = argparse.ArgumentParser(prog="python -m slotkeeper.core.spark.job")
     for name in ("--job", "--config", "--state-dir", "--run"):

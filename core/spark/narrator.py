@@ -111,8 +111,8 @@ class StoreNarrator:
             self._tell()
 
     def _take_in(self) -> None:
-        """Convert the last reported lanes for the report. This is done only when a report is due: with many lanes, the
-        job would do little else.
+        """Convert the last reported lanes for the report. This is done only when a report is due; otherwise, a job with
+        many lanes would do little else.
         """
         if self._lanes is None:
             return
@@ -152,8 +152,8 @@ class StoreNarrator:
             self._report = replace(self._report, quarantined=rows, quarantined_newest=newest)
 
     def table(self, report: TableReport) -> None:
-        """Set the state of a table in a job with several tables; if the table starts running or rests, an event of the
-        job is recorded as well.
+        """Set the state of a table in a job with several tables; if the table starts running or stops, also record an
+        event of the job.
         """
         name = report.source_table
         with self._lock:
@@ -207,7 +207,7 @@ class StoreNarrator:
         self._tell(now=True)
 
     def lock_waits(self, waits: tuple[LockWait, ...], untold: str) -> None:
-        """Report at once the job's lock waits at its sink, or why they are unknown. Any thread can call this."""
+        """Report at once the job's lock waits in its sink, or why they are unknown. Any thread can call this."""
         with self._lock:
             self._report = replace(self._report, lock_waits=waits, locks_untold=untold)
         self._tell(now=True)
@@ -280,8 +280,8 @@ def _tried(
 
 
 def _older(lane: LaneReport, seconds: float) -> LaneReport:
-    """Add the seconds elapsed since a lane's last report to the ages in it: a loop that is in a long call has read
-    nothing meanwhile.
+    """Add the seconds elapsed since a lane's last report to the ages in it, because a loop that is in a long call has
+    read nothing since then.
     """
     return replace(
         lane,

@@ -1,8 +1,8 @@
 """Stored alerts and users' acknowledgements: two small files in the state folder, each protected by a lock.
 
 Supervisors share the first file, consoles share the second. The holder of the first lock writes its identity into the
-lock's file, so that a holder that was stopped by a signal can be named in messages. A damaged file is treated as empty:
-a superfluous alert is better than a missing one.
+lock's file, so that messages can name a holder that was stopped by a signal. A damaged file is treated as empty: a
+superfluous alert is better than a missing one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from slotkeeper.core.state.folder import Holder, SignedLock, StateFolder, holder
 
 KIND, NAME = "alerts", "state"
 BESIDE = "stuck"
-"""Name of a second file with its own lock, for alerts that are sent while the process that holds the first lock
-hangs."""
+"""Name of a second file with its own lock, used for alerts while the process that holds the first lock hangs."""
 DAMAGED = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """Errors raised when invalid text is read, including text with too many nested brackets or an infinite number."""
 LOCK, SENDER_LOCK = "evaluation", "sender"
@@ -59,7 +58,7 @@ class AlertFile:
         self._files.save(KIND, self._name, text_of(state))
 
     def try_lock(self, seconds: float = 0.0) -> SignedLock | None:
-        """Return the lock for reading and saving; None if another process holds it for all of `seconds`."""
+        """Return the lock for reading and saving; None if another process still holds it after `seconds`."""
         end = time.monotonic() + seconds
         while (lock := self._folder.try_lock(KIND, self._lock)) is None and time.monotonic() < end:
             time.sleep(0.02)
@@ -92,7 +91,7 @@ class AlertFile:
         return holder_of(self._folder, KIND, SENDER_LOCK)
 
     def is_sending(self) -> bool:
-        """Whether a process currently passes notifications to the command."""
+        """Return whether a process currently passes notifications to the command."""
         return self._folder.is_locked(KIND, SENDER_LOCK)
 
 
@@ -123,7 +122,7 @@ def notification_values(one: Notification) -> dict[str, Any]:
 
 
 def notification_of(found: dict[str, Any]) -> Notification:
-    """Parse a notification; raises ValueError for anything else."""
+    """Parse a notification; raises ValueError if the values are not a notification."""
     made = codec.record_of(Notification, found)
     codec.aware(made.began, made.at, made.fault.since)
     return made
@@ -154,7 +153,7 @@ class AckFile:
         return self._change(lambda found: {name: ack for name, ack in found.items() if name != key}, now)
 
     def end(self, keys: Collection[str], now: datetime) -> Acks:
-        """Remove the acknowledgements of alerts that have ended; a silence is kept until its end."""
+        """Remove the acknowledgements of alerts that have ended; silences remain until their end."""
         return self._change(lambda found: without(found, keys), now)
 
     def _change(self, change: Callable[[Acks], Acks], now: datetime) -> Acks:
@@ -165,23 +164,23 @@ class AckFile:
 
 
 def left_behind(acks: Mapping[str, Ack], over: Mapping[str, datetime]) -> frozenset[str]:
-    """Return the keys of the alerts in `over` that have an acknowledgement from before their end."""
+    """Return the keys of the alerts in `over` that were acknowledged before they ended."""
     old = [(name, ack.at) for name, ack in acks.items() if ack.until is None]
     return frozenset(key for key, at in over.items() if any(_is_of(name, (key,)) and said <= at for name, said in old))
 
 
 def without(acks: Mapping[str, Ack], keys: Collection[str]) -> Acks:
-    """Return the acknowledgements of all alerts except these, and all silences."""
+    """Return the acknowledgements except those of the given alerts; silences are always included."""
     return {key: ack for key, ack in acks.items() if ack.until is not None or not _is_of(key, keys)}
 
 
 def ended(acks: Acks, keys: Collection[str]) -> bool:
-    """Whether `acks` has an acknowledgement of an alert in `keys`, the alerts that have ended."""
+    """Return whether `acks` contains an acknowledgement of an alert in `keys`, the alerts that have ended."""
     return len(without(acks, keys)) < len(acks)
 
 
 def _is_of(key: str, keys: Collection[str]) -> bool:
-    """Whether an acknowledgement's key belongs to one of these alert keys (`Fault.ack_keys`)."""
+    """Return whether an acknowledgement's key belongs to one of these alert keys (`Fault.ack_keys`)."""
     return key.rsplit("\x1f", 2)[0] in keys
 
 

@@ -1,8 +1,8 @@
 """The audit files: append-only JSON lines in the state folder, each flushed to disk before the action continues.
 
-The lines are linked (`slotkeeper.core.domain.audit`). A writer holds the folder's audit lock, so that the writers of a
-team's folder take turns. A full file is renamed to a numbered name and retained, up to `KEPT` files. The owner of the
-files can rewrite all of them, but the copies in sinks reveal this.
+The lines are linked (`slotkeeper.core.domain.audit`). A writer holds the folder's audit lock, so that the members of a
+team take turns writing to a shared folder. A full file is renamed to a numbered name and retained, up to `KEPT` files.
+The owner of the files can rewrite all of them, but the copies in sinks reveal this.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from slotkeeper.core.state.folder import StateFolder
 
 FILE = "audit.jsonl"
 MOST_BYTES = 1_048_576
-"""Size in bytes at which a file is full, about 2,500 lines; the limit is low because the console reads the newest file
-repeatedly."""
+"""Size in bytes at which a file is full (about 2,500 lines); it is small because the console rereads the newest file.
+Size in bytes at which a file is full (about 2,500 lines); it is small because the console rereads the newest file."""
 KEPT = 50
 LOCK_SECONDS = 5.0
 _NUMBERED = re.compile(r"audit-(\d{6})\.jsonl")
@@ -51,7 +51,7 @@ _TAIL = 65_536
 
 
 def actor() -> Actor:
-    """Return the process's user from the kernel, and claims from the environment, such as the SSH client's address."""
+    """Return the process's user from the kernel, and claims from the environment, such as an SSH client's address."""
     try:
         account = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # no account has this user id (in a container)
@@ -101,7 +101,7 @@ class Audit:
 
     @property
     def place(self) -> str:
-        """The host and the folder, by which sinks identify this audit."""
+        """The host and the folder, with which sinks identify this audit."""
         return f"{socket.gethostname()}:{self._folder.path}"
 
     def append(self, line: AuditLine) -> str:
@@ -139,9 +139,7 @@ class Audit:
         return [(link_of("", 0, text).line, text) for text in texts]
 
     def accept(self, chain: Chain, reason: str) -> None:
-        """Record that this chain's unlinked lines are accepted in their current state; raises StateError like
-        `append`.
-        """
+        """Record that this chain's unlinked lines are accepted as they are; raises StateError like `append`."""
         what = f"{many(len(chain.unlinked), 'line')} of an earlier version"
         self.append(outcome(intent(ACCEPT, what, reason), "accepted", {SEAL: seal(chain.unlinked)}))
 
@@ -157,8 +155,8 @@ class Audit:
         gone = [f"the file after {file.name} is missing" for file in numbered[:-1] if _number(file) not in followed]
         if numbers and numbers[0] > 1 and not rotated_out:
             gone.insert(0, f"the files before {numbered[0].name} are missing")
-        # only full files are numbered: otherwise fifty empty files would look like the regular deletion of all
-        # earlier files
+        # numbered files must be full; otherwise, fifty empty files would look like the regular deletion of all earlier
+        # files
         gone += [f"{file.name} is not full: lines are missing" for file in numbered if _size(file) < MOST_BYTES]
         return replace(judged, broken=(*gone, *judged.broken))
 
@@ -214,7 +212,7 @@ class Audit:
             return b""
 
     def _tail(self, file: Path) -> bytes:
-        """Return the last bytes of a file, in which the first line can be incomplete; empty if the file is missing."""
+        """Return the last bytes of a file; the first line can be incomplete. Empty if the file is missing."""
         try:
             with os.fdopen(self._folder.open_to_read(file), "rb") as stream:
                 stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL))
@@ -234,7 +232,7 @@ class Audit:
 
 
 def _size(file: Path) -> int:
-    """Return a file's size in bytes; 0 if another program has just deleted it."""
+    """Return a file's size in bytes; 0 if another program has just deleted the file."""
     try:
         return file.stat().st_size
     except FileNotFoundError:

@@ -12,15 +12,14 @@ from pathlib import Path
 from slotkeeper.core.errors import Busy, Refused
 
 FULL_BYTES = 65_536
-"""A disk with fewer free bytes than this counts as full: SQLite writes pages of 4 KiB, and extends the index of its log
-by 32 KiB (wal.html)."""
+"""A disk with fewer free bytes than this counts as full: SQLite writes pages of 4 KiB and extends its log's index in
+steps of 32 KiB (wal.html)."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of write(2): no space left, quota exceeded, or file too large."""
 
 
 def full(path: Path, certain: bool = False) -> str:
-    """Return a message that names the full disk, or "" if it has space; `certain`: a write has failed for lack of
-    space.
+    """Return a message that names the full disk, or "" if it has space; set `certain` if a write has just failed.
 
     >>> full(Path("/proc/self"), certain=True).startswith("the disk at /proc accepts no more data")
     True
@@ -54,7 +53,7 @@ def free_bytes(path: Path) -> int:
 
 
 def _free(found: os.statvfs_result) -> int:
-    """Return the number of free bytes; for root, this includes the space that a disk reserves for root."""
+    """Return the number of free bytes; for root, this includes the disk's reserved space."""
     return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize
 
 
@@ -87,14 +86,14 @@ class StateError(Refused):
 
 
 WAY_OUT = (
-    "stop the jobs, move the file away with its -wal and -shm, and start the jobs again: it contains no position, the"
-    " sink's progress rows do"
+    "stop the jobs, move the file away with its -wal and -shm, and start the jobs again: it contains no positions; the"
+    " sink's progress rows contain them"
 )
 """The hint for a state file that cannot be read."""
 
 
 PLANTED = "find out which user created it, and remove it"
-"""The hint for a link or a FIFO among Slotkeeper's files."""
+"""The hint for a link or a FIFO in place of one of Slotkeeper's files."""
 _WHEN_FULL = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")
 """SQLite's errors on a full disk: FULL if a page cannot be written; IOERR and CANTOPEN if -wal or -shm cannot grow or
 be created (rescode.html)."""

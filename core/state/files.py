@@ -1,11 +1,11 @@
 """Named files in the state folder: files of resets, the configuration of a run, records of probes.
 
-The marker of a reset exists from before the first change of the reset until after its last, so that every command can
-detect an unfinished reset without network access.
+The marker of a reset is written before the reset's first change and removed after its last change, so that every
+command can detect an unfinished reset without network access.
 
-A restarted driver reads the configuration with which its run was started. A user may edit the file while the job runs,
-and an unfinished edit must not end a job whose driver crashed. The text contains references to secrets, never a secret.
-The arguments of a command can still be secret, so only the owner of the file can read it, even in a team's folder.
+A restarted driver reads the configuration with which its run was started: a user may edit the file while the job runs,
+and an unfinished edit must not end a job whose driver crashed. The text contains references to secrets instead of
+secrets. The arguments of a command can still be secret, so only the file's owner can read it, even in a team's folder.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ResetFiles:
         self._folder = folder
 
     def save(self, kind: str, name: str, text: str) -> None:
-        """Write a file under another name, flush it, rename it, flush the folder; raises StateError on failure."""
+        """Write a file under another name, flush it, rename it, and flush the folder; raises StateError on failure."""
         self._folder.replace(self._path(kind, name), text.encode("utf-8"))
 
     def load(self, kind: str, name: str) -> str | None:
@@ -77,7 +77,7 @@ def names(folder: Path, kind: str) -> list[str]:
 
 
 def marks(folder: Path) -> list[OpenReset]:
-    """Return the unfinished resets of a state folder; a damaged marker counts as one."""
+    """Return the unfinished resets of a state folder; a damaged marker counts as an unfinished reset."""
     found = []
     for name in names(folder, MARKS):
         text = ""
@@ -103,7 +103,7 @@ class StoredConsents:
         return [one for one in found if one is not None and one.job == self._job]
 
     def given(self, plan: str) -> bool:
-        """Whether a valid approval exists; False if it cannot be read, because rows are never deleted on a guess."""
+        """Return whether a valid approval exists; False if unreadable, because rows are never deleted on a guess."""
         try:
             return any(one.plan == plan and one.valid(SystemClock().utc().timestamp()) for one in self.known())
         except StateError:
@@ -163,7 +163,7 @@ def answered(found: ProbeRecord | None, place: str, name: str) -> str:
 
 
 def points_proven(state_dir: Path, source: str, place: str) -> bool:
-    """Whether a probe found, under GTM-Lite, one sync point per transaction, with sync points in commit order."""
+    """Return whether a probe found, under GTM-Lite, one sync point per transaction, in commit order."""
     found = probe_record(state_dir, source)
     lite = str(found.get("gtm_option", "")).lower() if found else ""
     return lite in ("gtm-lite", "1") and answered(found, place, "one_point") == "yes"

@@ -1,16 +1,16 @@
 """The state folder: its owner, how its files are opened and replaced, and its locks.
 
 A folder is private (0700, this user's) or a team's (2770, one of this user's groups). Any other folder that other users
-can write to is rejected, because every user who can write to the folder can decide which commands run. New files have
-the same mode regardless of the umask.
+can write to is rejected, because a user with write access can decide which commands run. New files have the same mode
+regardless of the umask.
 
-In a team's folder every member can put a link or a FIFO in place of a file of Slotkeeper. Therefore every name is
+In a team's folder, every member can replace one of Slotkeeper's files with a link or a FIFO. Therefore every name is
 opened relative to its folder (openat(2)), no link is followed, and anything except a regular file is rejected.
 
 The kernel releases a lock when the process that holds it exits, but not when a signal stops that process. Therefore a
 holder can write its identity and start time into the lock's file; if the holder was killed, the file names a process
-that is no longer running. A holder removes its identity before it releases the lock, so that a new holder that has not
-written yet is not mistaken for the earlier one.
+that is no longer running. A holder removes its identity before it releases the lock, so that the next holder is not
+mistaken for the previous one before it has written its own identity.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class StateFolder:
 
     @classmethod
     def looked_at(cls, path: Path) -> StateFolder:
-        """Return the folder for a command that only reads; a missing folder is also returned, but not created."""
+        """Return the folder for a command that only reads; a missing folder is returned without being created."""
         return cls.existing(path) or cls(path.expanduser().absolute(), False)
 
     @classmethod
@@ -85,7 +85,7 @@ class StateFolder:
             raise cannot_read(named, error) from error
         end = parts[-1]
         if end.kind is not Kind.FOLDER:
-            raise StateError(f"state folder {named} is not a folder", "name another folder with [state] dir")
+            raise StateError(f"state folder {named} is not a folder", "set [state] dir to another folder")
         folder = cls(Path(end.path), end.mode == TEAM_MODE)
         _refuse_foreign(parts, folder.shared)
         return folder
@@ -158,7 +158,7 @@ class StateFolder:
     def replace(self, path: Path, content: bytes, mode: int | None = None) -> None:
         """Replace a file, entirely or not at all, in a subfolder with this folder's mode; raises StateError.
 
-        `mode`: the mode for a file of a single user; default: the mode of the folder's files.
+        `mode` is for a file of a single user; the default is the mode of the folder's files.
         """
         try:
             if path.parent != self.path:
@@ -175,7 +175,7 @@ class StateFolder:
             raise cannot_write(path, error) from error
 
     def try_lock(self, job: str, what: str) -> FolderLock | None:
-        """Return the lock `what` of a job, or None while another process holds it; the lock ends with its process."""
+        """Return the lock `what` of a job, or None while another process holds it; it ends with this process."""
         descriptor = self.append(self.lock_file(job, what))
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -185,7 +185,7 @@ class StateFolder:
         return FolderLock(descriptor)
 
     def is_locked(self, job: str, what: str) -> bool:
-        """Whether a process holds the lock `what` of a job now; creates no file."""
+        """Return whether a process currently holds the lock `what` of a job; creates no file."""
         try:
             descriptor = self.open_to_read(self.lock_file(job, what))
         except (OSError, StateError):
@@ -212,7 +212,7 @@ class StateFolder:
             lock.release()
 
     def _give_rights(self, path: Path) -> None:
-        """Give a subfolder this folder's mode, regardless of the umask; reject it if this user cannot enter it."""
+        """Set a subfolder's mode to this folder's, regardless of the umask; reject it if this user cannot enter it."""
         rights, group = (TEAM_MODE if self.shared else _PRIVATE), self.path.stat().st_gid
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode):
@@ -220,7 +220,7 @@ class StateFolder:
         if found.st_uid != os.geteuid():
             if not self.shared or stat.S_IMODE(found.st_mode) != rights or found.st_gid != group:
                 owner = ownership.shown_user(found.st_uid)
-                shares = "ask that user to run any slotkeeper command, which shares it"
+                shares = "ask that user to run any slotkeeper command, which shares the folder"
                 hint = shares if self.shared else f"chown {path} to this user"
                 raise StateError(f"{path} belongs to {owner} and is not shared like the state folder", hint)
             return
@@ -234,7 +234,7 @@ class StateFolder:
             os.close(descriptor)
 
     def _check_file(self, path: Path, descriptor: int) -> None:
-        """Give a file this folder's file mode; reject a hard link, and a file of another user."""
+        """Set a file's mode to this folder's file mode; reject hard links and other users' files."""
         found = os.fstat(descriptor)
         if self.shared and found.st_nlink > 1:
             raise StateError(f"{path} is a hard link to another file", PLANTED)
@@ -275,7 +275,7 @@ def _create(path: Path, group: str) -> None:
 
 
 def _refuse_foreign(parts: tuple[Part, ...], shared: bool) -> None:
-    """Raise StateError if any user except this user, root and the team's members could change the folder's content."""
+    """Raise StateError if users other than this user, root and the team's members could change the folder's content."""
     end = parts[-1]
     what = f"state folder {end.path}"
     if shared and end.gid not in {os.getegid(), *os.getgroups()}:
@@ -300,15 +300,14 @@ def log_of(folder: Path, job: str) -> Path:
 
 def _checked(job: str) -> str:
     if not _JOB_NAME.fullmatch(job):
-        raise StateError(f"job name {safe(job, 80)!r} is invalid", "use only letters, digits, _ - and ., at most 63")
+        raise StateError(f"job name {safe(job, 80)!r} is invalid", "use only letters, digits, _, - and ., at most 63")
     return job
 
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_FILE = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.ENXIO)
-"""Errors of open(2) for a link that is not followed (FreeBSD: EMLINK), for a link in place of a folder, and for a
-FIFO."""
+"""Errors of open(2) for links that are not followed (FreeBSD: EMLINK), links in place of folders, and FIFOs."""
 
 
 def opened(folder: Path, path: Path, flags: int, mode: int = 0) -> int:
@@ -319,12 +318,12 @@ def opened(folder: Path, path: Path, flags: int, mode: int = 0) -> int:
 
 
 def opened_alone(path: Path) -> int:
-    """Open a file for reading in a folder that was checked before; does not follow a link in the file's place."""
+    """Open a file for reading in a folder that was already checked; do not follow a link in the file's place."""
     return _regular(str(path), path, os.O_RDONLY, 0, None)
 
 
 def replaced(folder: Path, path: Path, content: bytes, mode: int) -> None:
-    """Write a file under another name, flush it, rename it, flush its folder: a crash leaves the old or new file."""
+    """Write a file under another name, flush and rename it, flush its folder; a crash leaves the old or new file."""
     *above, name = path.relative_to(folder).parts
     with _place(folder, above, path) as place:
         draft = f".{name}.{os.getpid()}.{secrets.token_hex(4)}"
@@ -403,7 +402,7 @@ _SIGNATURE_BYTES = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process that has held a lock since `since`, by the clock of that process."""
+    """A process that has held a lock since `since`, according to the clock of that process."""
 
     who: Identity
     since: datetime
@@ -417,7 +416,7 @@ class SignedLock:
 
     @classmethod
     def of(cls, lock: FolderLock, who: Identity | None, at: datetime) -> SignedLock:
-        """Write the holder into a lock's file; if the disk accepts no data, the lock is returned unsigned."""
+        """Write the holder into a lock's file; if the disk accepts no data, return the lock unsigned."""
         if who is not None:
             with suppress(OSError):
                 os.ftruncate(lock.descriptor, 0)

@@ -1,4 +1,4 @@
-"""The ring of frames: the status of each job every few seconds during the last day, for replay and for rates.
+"""The ring of frames, which records the status of each job every few seconds for one day, for replay and for rates.
 
 The lanes of a report are stored as columns, because adjacent values of the same kind compress well. A frame is
 compressed with an earlier frame of its job as the dictionary, because little changes in five seconds. A frame that
@@ -34,14 +34,14 @@ _NAMES = (
     b'"side":["",""],"polled_age":[],"read_s":[],"write_s":[],"register_s":[]}},"reported_at":0.0,"reported":true,'
     b'"lags":{"dn_6001_6002":0.0,"dn_":0.0}}'
 )
-"""The dictionary for frames without a base. Never change this value: older frames would become unreadable."""
+"""The dictionary for frames without a base. Changing this value would make older frames unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A job's status at a point in time; `lags` are seconds by lane, None if unknown.
+    """A job's status at a point in time; `lags` are seconds by lane, or None if unknown.
 
-    `least` is the lower bound of the lag of each lane whose lag is unknown.
+    `least` is a lower bound for the lag of each lane whose lag is unknown.
     """
 
     view: JobStatus
@@ -80,13 +80,13 @@ def _tenths(at: datetime | None) -> float | None:
 
 
 def packed(text: bytes, base: bytes | None) -> bytes:
-    """Compress a text; `base` is the text of the frame that serves as the dictionary."""
+    """Compress text; `base` is the text of the frame that serves as the dictionary."""
     press = zlib.compressobj(LEVEL, zdict=_NAMES if base is None else base)
     return press.compress(text) + press.flush()
 
 
 def unpacked(content: bytes, base: bytes | None) -> bytes:
-    """Decompress a text; raises zlib.error if that fails."""
+    """Decompress text; raises zlib.error if that fails."""
     press = zlib.decompressobj(zdict=_NAMES if base is None else base)
     return press.decompress(content) + press.flush()
 
@@ -107,7 +107,7 @@ def frame_of(text: bytes) -> Frame:
 KEPT_SECONDS = 86_400.0
 KEPT_FRAMES = 20_000
 GROUP = 60
-"""Number of frames that share a base. Bases are larger than other frames, and frames are deleted in whole groups."""
+"""Number of frames that share a base; a base is larger than the other frames. Frames are deleted in whole groups."""
 _BASES = 64
 _MOST = 5_000
 
@@ -118,7 +118,7 @@ _WITH_BASE = (
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The frame that serves as the dictionary for later frames, as the writer keeps it in memory."""
+    """The frame that serves as the dictionary for later frames, kept in memory by the writer."""
 
     id: int
     text: bytes
@@ -141,7 +141,7 @@ class Metrics:
         self._bases: OrderedDict[int, bytes] = OrderedDict()
 
     def add(self, frame: Frame, base: Base | None) -> Base:
-        """Store a frame; return the base for the writer's next frame, which is a new base after `GROUP` frames."""
+        """Store a frame; return the base for the writer's next frame. Every `GROUP` frames, a new base starts."""
         text = text_of(frame)
         fresh = base is None or base.used >= GROUP
         content = packed(text, None if fresh or base is None else base.text)
@@ -155,7 +155,7 @@ class Metrics:
         return Base(base.id, base.text, base.used + 1)
 
     def prune(self, job: str, now: float, seconds: float = KEPT_SECONDS, most: int = KEPT_FRAMES) -> None:
-        """Delete a job's frames that are too old or too many, in whole groups; the newest group is always kept."""
+        """Delete a job's frames that are too old or too many, in whole groups; never delete the newest group."""
         with self._store.write() as sql:
             sql.execute(
                 "DELETE FROM frames WHERE job = ?1 AND id < (SELECT max(id) FROM frames WHERE job = ?1 AND base IS NULL"
@@ -165,7 +165,7 @@ class Metrics:
             )
 
     def frames(self, at: datetime) -> list[Frame]:
-        """Return each job's last frame at or before a time; the caller checks by its age whether it is still useful."""
+        """Return each job's last frame at or before a time; the caller checks whether the frame is recent enough."""
         rows = self._store.read(
             f"{_WITH_BASE} WHERE f.id IN (SELECT (SELECT id FROM frames WHERE job = j.name AND at <= ?"
             " ORDER BY at DESC, id DESC LIMIT 1) FROM jobs j)",
@@ -188,7 +188,7 @@ class Metrics:
         return self._kept(rows)
 
     def some(self, job: str, first: datetime, last: datetime, every: float) -> list[Frame]:
-        """Return a job's frames between two times, oldest first: the last frame of each interval of `every` seconds."""
+        """Return a job's frames between two times, oldest first; only the last per interval of `every` seconds."""
         rows = self._store.read(
             f"{_WITH_BASE} WHERE f.id IN (SELECT max(id) FROM frames WHERE job = ? AND at BETWEEN ? AND ?"
             " GROUP BY CAST(at / ? AS INTEGER)) ORDER BY f.id LIMIT ?",
@@ -204,7 +204,7 @@ class Metrics:
         return [row["at"] for row in rows]
 
     def beside(self, at: datetime) -> tuple[float | None, float | None]:
-        """Return the times of the last frame at or before `at` and the first frame after it; None if there is none."""
+        """Return the times of the last frame at or before `at` and of the first frame after it, or None for each."""
         (row,) = self._store.read(
             "SELECT (SELECT max(at) FROM frames WHERE at <= ?1) AS before,"
             " (SELECT min(at) FROM frames WHERE at > ?1) AS after",
@@ -229,7 +229,7 @@ class Metrics:
                 text = self._text(row)
                 found.append(NumberedFrame(row["id"], frame_of(text)))
             except (zlib.error, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-                continue  # a frame of another version, or a damaged one
+                continue  # a damaged frame, or a frame of another version
         return found
 
     def _text(self, row: sqlite3.Row) -> bytes:

@@ -1,8 +1,8 @@
-"""Observations of slots and targets: made by any process, shared by all processes, each stored with its time.
+"""Observations of slots and targets, made by any process, shared by all processes, and stored with their time.
 
-For a slot, the last observation is valid; earlier observations are kept for a day as history, one row per minute. For a
-target, the observation is the result of `slotkeeper verify`: the target is reported as equal only together with the
-time of the comparison.
+For a slot, the last observation applies; earlier observations are kept for a day as history, one row per minute. For a
+target, the observation is the result of `slotkeeper verify`; a target is reported as equal only together with the time
+of the comparison.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ KEPT_SECONDS = 7 * 86_400.0
 """Seconds after which a slot that no process has seen is deleted, because no configured job uses it any more."""
 PAST_SECONDS = 86_400.0
 PAST_EVERY = 60.0
-"""Seconds between two rows of history; a slot that appears or disappears also adds a row."""
+"""Seconds between two rows of history; a row is also added if a slot appears or disappears."""
 _COLUMNS = "source, source_table, slot, job, at, there, expires_at, ttl, unread, shard"
 
 
 def put(store: Store, found: Iterable[SlotSeen], knows_all: bool = True) -> None:
-    """Store observations of slots; an older one never replaces a newer one, unless this host's clock was set back.
+    """Store observations of slots; they never replace newer observations, unless this host's clock was set back.
 
-    `found` has all slots of each table in it: a stored slot of such a table that belongs to no job and is missing in
-    `found` no longer exists. `knows_all`: the observer knows which slots belong to which jobs. A driver knows only the
-    configuration with which its run was started, so a slot that it cannot assign to a job keeps its stored owner.
+    `found` contains all slots of each of its tables; a stored slot of such a table that belongs to no job and is
+    missing from `found` no longer exists. `knows_all` means that the observer knows which slots belong to which jobs. A
+    driver knows only the configuration with which its run was started, so a slot that it cannot assign to a job keeps
+    its stored owner.
     """
     ahead = store.now() + AHEAD_SECONDS
     rows = [
@@ -65,7 +66,7 @@ def put(store: Store, found: Iterable[SlotSeen], knows_all: bool = True) -> None
 
 
 def _forget_gone(sql: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Delete slots of no job that are missing in their table's status, and slots that were not seen for a long time."""
+    """Delete slots without a job that are missing from the table's status, and slots not seen for a long time."""
     there: dict[tuple[str, str, float], list[str]] = {}
     for source, table, slot, _, at, *_ in rows:
         there.setdefault((source, table, at), []).append(slot)
@@ -131,7 +132,7 @@ KEPT = 50
 def record(store: Store, found: Verified) -> bool:
     """Store the result of a comparison; only the newest fifty results of a job are retained.
 
-    Returns False and stores nothing if a reset happened during the comparison: rows were read before the reset.
+    Returns False and stores nothing if a reset happened during the comparison, because rows were read before the reset.
     """
     with store.write() as sql:
         since = found.at.timestamp() - found.seconds

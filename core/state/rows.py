@@ -1,7 +1,7 @@
 """Values that the state store returns, and the format of these values in its columns.
 
 SQLite enforces the columns' types (STRICT tables, https://www.sqlite.org/stricttables.html), but not states, times and
-JSON: an invalid row raises a clear one-line error.
+JSON; an invalid row raises a one-line error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One execution of a job, across restarts of its driver; `exit_code` is what its last driver recorded or returned.
+    """One execution of a job, across restarts of its driver; `exit_code` is what the last driver recorded or returned.
 
     `launch` contains the parameters with which the driver is started (JSON of `slotkeeper.core.launch.launch.Launch`),
     so that a supervisor that adopts a driver starts the next driver in the same way.
@@ -45,12 +45,12 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
-    """One kind of error: errors that have the same side, code and message, apart from numbers, are counted together."""
+    """One kind of error; errors whose side, code and message are the same except for numbers are counted together."""
 
     job: str
     """The job's name."""
     signature: str
-    """Hash of side, code and message without numbers: equal for errors of one kind."""
+    """Hash of side, code and message without numbers; it is the same for all errors of one kind."""
     count: Positive
     """Number of occurrences."""
     first_at: datetime
@@ -97,7 +97,7 @@ def report_text(report: JobReport) -> str:
 
 
 def _record(kind: type[_Value], *of_json: str) -> Callable[[sqlite3.Row], _Value]:
-    """Return a function that makes a record of this kind from a row; the columns in `of_json` contain JSON."""
+    """Return a function that converts a row to a record of this kind; the columns in `of_json` contain JSON."""
 
     def made(row: sqlite3.Row) -> _Value:
         values = dict(row)
@@ -112,14 +112,15 @@ def _record(kind: type[_Value], *of_json: str) -> Callable[[sqlite3.Row], _Value
 
 
 job_from = _record(JobStatus, "report")
-"""Makes a job's status from the job's row joined with its report, without the job's processes."""
+"""Converts a job's row joined with its report to the job's status, without the job's processes."""
 run_from = _record(RunRow, "supervisor", "driver")
 error_from = _record(ErrorRow)
 event_from = _record(EventRow)
 
 
 _IMPOSSIBLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, OSError, RecursionError)
-"""Errors of an invalid value: an unknown state, a time outside the calendar's range, JSON with another structure."""
+"""Errors raised for an invalid value, such as an unknown state, a time outside the calendar's range, or JSON with
+another structure."""
 
 
 def values_of(

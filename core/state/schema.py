@@ -1,8 +1,8 @@
-"""Open the store's file: create it with this version's schema if missing, migrate it if requested, otherwise leave it
-unchanged.
+"""Open the store's file: create it if missing, and migrate it if requested; otherwise leave it unchanged.
 
-`migrations/` has a numbered file per schema version. A migration file that has been merged is never changed; a test
-compares its checksum. Store files written by versions before this rule are recognized by their tables (`earlier/`).
+A new file has this version's schema. `migrations/` has a numbered file per schema version. A migration file that has
+been merged is never changed; a test compares its checksum. Store files written before this rule was introduced are
+recognized by their tables (`earlier/`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ APPLICATION_ID = 0x534C4B52
 """Marks the file as Slotkeeper's ("SLKR"), so that another program's database is never migrated."""
 
 LOG_BYTES = 16 << 20
-"""Size in bytes to which SQLite truncates a longer log after a checkpoint (pragma.html, journal_size_limit)."""
+"""Size in bytes to which SQLite truncates its log after a checkpoint (pragma.html, journal_size_limit)."""
 
 KEPT_COPIES = 3
 """Number of copies of the file that are retained, one for each version that was migrated; older copies are deleted."""
@@ -37,12 +37,12 @@ def migrations() -> list[str]:
 def connect(folder: StateFolder, file: Path, busy_seconds: float, migrates: bool = False) -> sqlite3.Connection:
     """Connect to the file; raises StateError if it cannot be used.
 
-    A missing file is created. A file of an older version is migrated if `migrates` is true; otherwise it is not
-    changed.
+    A missing file is created. A file with an older version is migrated only if `migrates` is true.
     """
     _refuse_planted(file)
     if not file.exists():
-        # not if the file exists: closing any descriptor of it releases the locks of this process's other connections
+        # only if the file is missing: closing any descriptor of it releases the locks of this process's other
+        # connections
         os.close(folder.append(file))
     with translated(file):
         connection = sqlite3.connect(file, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
@@ -56,7 +56,7 @@ def connect(folder: StateFolder, file: Path, busy_seconds: float, migrates: bool
 
 
 def older(connection: sqlite3.Connection, file: Path) -> bool:
-    """Whether the file has an older schema version; raises StateError if it has a newer version."""
+    """Return whether the file has an older schema version; raises StateError if it has a newer version."""
     with translated(file):
         return bool(_pending(connection, _version(connection, file)))
 
@@ -80,10 +80,10 @@ def view_of(connection: sqlite3.Connection, file: Path) -> sqlite3.Connection:
 
 
 def refusal(connection: sqlite3.Connection, file: Path) -> StateError:
-    """Return the error for a write to a file of an older version."""
+    """Return the error for a write to a file with an older version."""
     return StateError(
         f"state file {file} was written by an older slotkeeper (schema {_version(connection, file)},"
-        f" this version has {len(migrations())}) and is only read here",
+        f" this version has {len(migrations())}) and can only be read here",
         "`slotkeeper jobs start JOB` migrates it and stores a copy; stop the jobs of the older version first",
     )
 
@@ -116,9 +116,10 @@ def _prepare(
     connection.row_factory = sqlite3.Row
     found = _version(connection, file)
     if found == 0 or (migrates and _pending(connection, found)):
-        # Without the lock, two processes that switch a new file to WAL at once would get SQLITE_BUSY without waiting.
+        # Without the lock, two processes that switch a new file to WAL at the same time would get SQLITE_BUSY without
+        # waiting.
         def before(version: int) -> None:
-            if version:  # a new file needs neither of these
+            if version:  # a new file needs neither of these two steps
                 _refuse_running(folder, file)
                 _keep_copy(folder, file, version)
 
@@ -131,14 +132,14 @@ def _prepare(
 
 
 def _version(connection: sqlite3.Connection, file: Path) -> int:
-    # one statement, so that all three values are from the same time: another process may be creating the file
+    # one statement, so that all three values are from the same time, because another process may be creating the file
     version, owner, filled = connection.execute(
         "SELECT v.user_version, a.application_id, (SELECT count(*) FROM sqlite_master)"
         " FROM pragma_user_version v, pragma_application_id a"
     ).fetchone()
     known = len(migrations())
     if filled and owner != APPLICATION_ID:
-        raise StateError(f"state file {file} is another program's database", "name another [state] dir")
+        raise StateError(f"state file {file} is another program's database", "set [state] dir to another folder")
     if version > known:
         raise StateError(
             f"state file {file} was written by a newer slotkeeper (schema {version}, this version supports {known})",
@@ -164,10 +165,10 @@ def _pending(connection: sqlite3.Connection, found: int) -> list[tuple[int, str]
 
 
 def _migrate(connection: sqlite3.Connection, file: Path, before: Callable[[int], None]) -> None:
-    """Apply the missing versions, each in one transaction with its number; a new file is created in one transaction.
+    """Apply each missing version and record its number in one transaction; create a new file in one transaction.
 
-    A process that opens a new file meanwhile finds the file empty or complete, never with an older version. `before` is
-    called with the version found, before the first change and with the write lock held.
+    A process that opens a new file at the same time finds it either empty or complete, never with an older version.
+    `before` is called with the version found, before the first change and with the write lock held.
     """
     untouched = True
     while True:
@@ -202,7 +203,8 @@ def _refuse_running(folder: StateFolder, file: Path) -> None:
     if running:
         raise StateError(
             f"state file {file} was written by an older slotkeeper, which still runs job {safe(running[0], 80)}",
-            f"`slotkeeper jobs stop {safe(running[0], 80)}`, then repeat this command: it stores a copy and migrates",
+            f"`slotkeeper jobs stop {safe(running[0], 80)}`, then repeat this command, which stores a copy"
+            " and migrates the file",
         )
 
 

@@ -1,7 +1,8 @@
 """The state store: data about the jobs of this host, shared by consoles, supervisors and drivers.
 
-One SQLite file in WAL mode; every change is one short transaction that takes the write lock first, so that processes do
-not overwrite each other's changes. The store is never authoritative for positions: the sink's progress rows are.
+The store is one SQLite file in WAL mode; every change is one short transaction that takes the write lock first, so that
+processes do not overwrite each other's changes. The sink's progress rows, not the store, are authoritative for
+positions.
 """
 
 from __future__ import annotations
@@ -66,11 +67,11 @@ class Store:
     def open(
         cls, folder: Path, group: str = "", clock: Clock | None = None, migrates: bool = False, reads_only: bool = False
     ) -> Store:
-        """Open the store of a folder, created if missing; raises StateError if folder or file cannot be used.
+        """Open the store of a folder, created if missing; raises StateError if the folder or the file cannot be used.
 
-        `migrates`: a file of an older version is migrated, and a copy of the file is retained; otherwise the file is
-        only read. `reads_only`: the store waits for a lock of another process only as long as a user can wait for an
-        answer.
+        If `migrates` is true, a file with an older version is migrated, and a copy of the file is retained; otherwise
+        the file is only read. If `reads_only` is true, the store waits for other processes' locks only for
+        `READING_SECONDS`.
         """
         checked = StateFolder.open(folder, group)
         seconds = READING_SECONDS if reads_only else BUSY_SECONDS
@@ -89,9 +90,7 @@ class Store:
 
     @classmethod
     def looked_at(cls, folder: Path) -> Store:
-        """Open a folder's store for a command that only reads; if missing, use an empty one in memory. Creates no
-        files.
-        """
+        """Open a folder's store for a read-only command, or an empty in-memory store if missing; create no files."""
         checked = StateFolder.looked_at(folder)
         if (checked.path / FILE_NAME).exists():
             return cls.open(folder, reads_only=True)
@@ -113,7 +112,7 @@ class Store:
     # Jobs
 
     def register_job(self, job: str, config: str) -> None:
-        """Add a job (STOPPED, never started), or record the configuration file with which it is now started."""
+        """Add a job as STOPPED and never started, or record the configuration file with which it is now started."""
         self.folder.log(job)
         with self.write() as sql:
             sql.execute(
@@ -152,14 +151,14 @@ class Store:
                 self._put_state(sql, job, state, reason, trouble, safe)
 
     def apply(self, job: str, event: JobEvent, reason: str = "", trouble: str = "", safe: str = "") -> JobState:
-        """Read the state, apply the event and write the new state in one transaction, so that no event is lost."""
+        """Read the state, apply the event, and write the new state in one transaction, so that no event is lost."""
         with self.write() as sql:
             after = transition(self._known(sql, job), event)
             self._put_state(sql, job, after, reason, trouble, safe)
             return after
 
     def put_report(self, report: JobReport) -> bool:
-        """Store a driver's newest report and state; if the job has a newer run or has ended, only return False.
+        """Store a driver's newest report and state; if the job has a newer run or has ended, return False instead.
 
         A report never changes the state of a job that its supervisor has recorded as STOPPED or FAILED.
         """
@@ -183,10 +182,10 @@ class Store:
     # Runs
 
     def begin_run(self, job: str, run: str, launch: str = "", unasked: bool = False) -> bool:
-        """Record a start in one transaction: state PENDING, desired state RUN, a new run; Refused if the job is active.
+        """Record a new run, state PENDING and desired state RUN in one transaction; raise Refused if the job is active.
 
-        `unasked`: no user requested this start by name, so nothing is started and False is returned if the desired
-        state is stop or pause.
+        `unasked` means that no user requested this start by name: nothing is started, and False is returned, if the
+        desired state is stop or pause.
         """
         with self.write() as sql:
             wanted = sql.execute("SELECT wanted FROM jobs WHERE name = ?", (job,)).fetchone()
@@ -206,7 +205,7 @@ class Store:
         return True
 
     def end_run(self, run: str, exit_code: int | None, outcome: str) -> None:
-        """Record the end of a run; an end that is already recorded is not changed."""
+        """Record the end of a run unless an end is already recorded."""
         self._execute(
             "UPDATE runs SET ended_at = ?, exit_code = coalesce(?, exit_code), outcome = ?"
             " WHERE run = ? AND ended_at IS NULL",
@@ -240,7 +239,7 @@ class Store:
     # Errors and events
 
     def record_error(self, job: str, side: str, code: str, message: str) -> None:
-        """Record one occurrence of an error; unsafe bytes in the message are made visible before it is stored."""
+        """Record one occurrence of an error; unsafe bytes in the message are escaped before it is stored."""
         shown = visible(message)
         signature = hashlib.sha256(f"{side}\x1f{code}\x1f{re.sub(r'[0-9]+', '#', shown)}".encode()).hexdigest()[:16]
         now = self.now()
@@ -307,7 +306,7 @@ class Store:
             sql.execute(statement, values)
 
     def read(self, statement: str, *values: object) -> list[sqlite3.Row]:
-        """Return the rows of one statement."""
+        """Return the rows of a statement."""
         with self._one_at_a_time, translated(self.file):
             return self._current().execute(statement, values).fetchall()
 
@@ -330,7 +329,7 @@ class Store:
         return self._view or self._file_connection
 
     def values(self, what: str, make: Callable[[sqlite3.Row], _Value], statement: str, *values: object) -> list[_Value]:
-        """Return the rows of one statement as values; raises StateError with `what` if a row is invalid."""
+        """Return the rows of a statement as values; raises StateError with `what` if a row is invalid."""
         return values_of(self.file, what, make, self.read(statement, *values))
 
     def _of_job(self, job: str, make: Callable[[sqlite3.Row], _Value], statement: str) -> _Value:

@@ -1,6 +1,6 @@
-"""Requests to a running job other than its desired state: desired states of single tables, and tries ahead of schedule.
+"""Requests to a running job besides its desired state: desired states of single tables, and immediate retries.
 
-Commands write the requests; the job's driver or supervisor reads them and answers each try.
+Commands write the requests; the job's driver or supervisor reads them and answers each retry request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def wanted(store: Store, job: str) -> dict[str, TableWanted]:
 
 
 def want(store: Store, job: str, table: str, state: WantedState, again: bool = False) -> TableWanted:
-    """Set a table's desired state; `again`: start it again, even if it is running or has failed."""
+    """Set a table's desired state; with `again`, the table is started again, even if it is running or has failed."""
     with store.write() as sql:
         sql.execute(
             "INSERT INTO tables_wanted (job, source_table, wanted, turn) VALUES (?, ?, ?, ?)"
@@ -48,7 +48,7 @@ KEPT = 20
 
 
 def ask(store: Store, job: str, table: str = "") -> int:
-    """Request an immediate try of one source table, or of the whole job; return the number of the request."""
+    """Request an immediate retry for one source table or for the whole job; return the number of the request."""
     with store.write() as sql:
         number = sql.execute("INSERT INTO tries_asked (job, source_table) VALUES (?, ?)", (job, table)).lastrowid
         sql.execute(
@@ -68,7 +68,7 @@ def answers(store: Store, number: int) -> list[TryAnswer]:
 
 
 class StoredTries:
-    """The tries requested for one job; implements `slotkeeper.core.domain.tries.Tries`. Any thread can call it.
+    """The retries requested for one job; implements `slotkeeper.core.domain.tries.Tries`. Any thread can call it.
 
     While the store is busy or missing, no new requests are returned, and answers that cannot be stored are dropped.
     """

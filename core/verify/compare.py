@@ -81,7 +81,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether every row was judged and none differs; quarantined keys are excluded."""
+        """Whether every row was checked and none differs; quarantined keys are excluded."""
         return not (self.missing.count or self.extra.count or self.different.count or self.unsettled.count)
 
 
@@ -94,7 +94,7 @@ class Verdict(Enum):
 
 
 def verdict(before: Digest | None, sink: Digest | None, after: Digest | None) -> Verdict:
-    """Judge one key from the source's row before and after the sink was read; None: the row does not exist.
+    """Evaluate one key from the source's row before and after the sink was read; None: the row does not exist.
 
     >>> verdict(("a",), ("a",), ("b",)), verdict(("a",), None, ("a",)), verdict(("a",), ("x",), ("b",))
     (<Verdict.SAME: 'same'>, <Verdict.DIFFERS: 'differs'>, <Verdict.MOVING: 'moving'>)
@@ -122,7 +122,7 @@ class _Tally:
 
 
 class Suspects:
-    """Keys suspected to differ, judged in batches so that memory does not grow with the number of differences."""
+    """Keys suspected to differ, checked in batches so that memory does not grow with the number of differences."""
 
     def __init__(self, source: TableReader, sink: TableReader, options: Options) -> None:
         self._source = source
@@ -137,7 +137,7 @@ class Suspects:
         self._columns: Counter[str] = Counter()
 
     def add(self, keys: Iterable[Key]) -> None:
-        """Add `keys` to the suspects; judges the batch when it is full."""
+        """Add `keys` to the suspects; checks the batch when it is full."""
         self._waiting.update(dict.fromkeys(keys))
         if len(self._waiting) >= self._options.pending:
             self.judge()
@@ -185,7 +185,7 @@ class Suspects:
             self._columns.update(name for name, ours, theirs in pairs if ours != theirs)
 
     def result(self, rows_source: int, rows_sink: int, ranges: int, seconds: float) -> Comparison:
-        """Return the result of all keys judged so far, with the row and range counts of the comparison."""
+        """Return the result of all keys checked so far, with the row and range counts of the comparison."""
         return Comparison(
             rows_source=rows_source,
             rows_sink=rows_sink,

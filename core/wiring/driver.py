@@ -55,7 +55,7 @@ class _Opened:
         self._stores: dict[str, StoreSession] = {}
 
     def source(self, name: str, part: str) -> SourceSession:
-        """Return the source session `name`; `part` becomes a part of the session's name at the server."""
+        """Return the source session `name`; `part` becomes a part of the session's name on the server."""
         if name not in self._sources:
             self._sources[name] = source_session(self.job, f"{self.epoch}/{part}" if part else self.epoch)
         return self._sources[name]
@@ -66,14 +66,14 @@ class _Opened:
         return self._stores[name]
 
     def leased(self) -> StoreSession:
-        """Return the session at the store that belongs to the start and holds the leases of all channels."""
+        """Return the start's session on the store, which holds the leases of all channels."""
         if self.lease is None:
             encoding_of(self.job)
             self.lease = store_session(self.job, "lease")
         return self.lease
 
     def beside(self, name: str) -> BatchSession:
-        """Return the session `name` at a sink that has a separate store; `start` is the start's own session."""
+        """Return the session `name` on a sink that has a separate store; `start` is the start's own session."""
         if name not in self._besides:
             self._besides[name] = session_beside(self.job, name)
         return self._besides[name]
@@ -202,7 +202,7 @@ class WiredSessions:
         return self._keep("source", name, lambda: session(f"source {name}", "").source(self._job, proven))
 
     def admin(self, name: str) -> SlotAdmin:
-        """Return the slot administration of a registering session; the session's name at the server contains `name`."""
+        """Return the slot administration of a registering session; the session's name on the server contains `name`."""
         return self._keep("admin", name, lambda: self._shown(self._registering(name).admin(self._job), name))
 
     def starter(self) -> Retention:
@@ -269,7 +269,7 @@ class WiredSessions:
         return session_name(self._job.name, f"{self._opened.epoch}.{secrets.token_hex(3)}.")
 
     def end_tasks(self, names: Mapping[str, Callable[[bool], None]]) -> None:
-        """End the sessions with these names at the store; uses a separate session.
+        """End the sessions with these names on the store; uses a separate session.
 
         Reads their activity first, because an ordinary DWS login can see its own sessions but cannot end them.
         """

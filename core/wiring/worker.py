@@ -1,4 +1,4 @@
-"""The composition root: opens sessions at the source and the sink of a job, by their kinds."""
+"""The composition root: opens a job's source and sink sessions by their kinds."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def channel_part(job: JobSpec, part: str) -> str:
 
 
 def end_job_sessions(job: JobSpec, admin: SlotAdmin) -> bool:
-    """End the job's other sessions at the source, regardless of epoch; return False if it is not certain that all
+    """End the job's other sessions on the source, regardless of epoch; return False if it is not certain that all
     ended.
     """
     return admin.end_sessions(_pattern(job, ""))
@@ -73,7 +73,7 @@ def source_session(job: JobSpec, part: str) -> SourceSession:
 
 
 def store_session(job: JobSpec, part: str, limit_ms: int = 0, name: str = "") -> StoreSession:
-    """Open a session of a job at the server of its progress rows: its sink, or the store that the sink names.
+    """Open a session of a job on the server of its progress rows: its sink, or the store that the sink names.
 
     `limit_ms` is the time limit of a statement; 0 selects the limit of a step. `name` replaces the name made from
     `part`.
@@ -86,7 +86,7 @@ def store_session(job: JobSpec, part: str, limit_ms: int = 0, name: str = "") ->
 
 
 def session_beside(job: JobSpec, part: str) -> BatchSession:
-    """Open a session at the sink of a job whose store is separate from its sink."""
+    """Open a session on the sink of a job whose store is separate from its sink."""
     return sinks.open(job.sink_kind).connect_beside(login(job.sink, session_name(job.name, part)))
 
 

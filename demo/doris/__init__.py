@@ -1,8 +1,8 @@
 """A stand-in for Apache Doris, for tests and demonstrations; its version and answers identify it as a stand-in.
 
-It answers Stream Load, its two-phase commit and `get_load_state` with the messages of Doris's own source code, stores
+It answers Stream Load, its two-phase commit and `get_load_state` with the messages from Doris's own source code, stores
 rows in DuckDB, and can be read over MySQL's protocol. It listens only on the loopback interface. `CANNOT_PROVE` lists
-what a run over it does not prove.
+what a run against it does not prove.
 """
 
 STANDIN = "stand-in for Apache Doris (on DuckDB), not Apache Doris"

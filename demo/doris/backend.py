@@ -1,6 +1,7 @@
-"""The BE of the stand-in: it accepts loads and their second phase, and serves the pages of rejected rows.
+"""The BE of the stand-in: it accepts loads and their second phase, and serves the error pages that list rejected rows.
 
-Sources of the answers: BE's stream_load, stream_load_2pc and stream_load_context (docs/adr/0041); fields as in 2.1.
+Sources of the responses: stream_load, stream_load_2pc and stream_load_context of the BE (docs/adr/0041); fields as in
+2.1.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _NO_ROW = "all partitions have no load data"
 
 @dataclass
 class Backend:
-    """Answers of the BE; `pages` are the error pages by file name."""
+    """The responses of the BE; `pages` maps file names to error pages."""
 
     user: str
     faults: Faults
@@ -41,9 +42,9 @@ class Backend:
     two_phase: bool = True
     scheme: str = "http"
     packs_json: bool = True
-    """Whether the BE accepts compressed JSON, as from 3.0.5 on."""
+    """Whether the BE accepts compressed JSON, as Doris 3.0.5 and later do."""
     fails_without_rows: bool = True
-    """Whether a load in which no row fits fails at any ratio (apache/doris #8133), as in older versions."""
+    """Whether a load without any valid row fails at any ratio (apache/doris #8133), as in older versions."""
     pages: dict[str, str] = field(default_factory=dict)
     loads: int = 0
 
@@ -185,7 +186,7 @@ class Backend:
 
 
 def refusal(headers: Any, two_phase: bool) -> str:
-    """Return why a load with these headers is rejected, "" if it is not; features that are not imitated are named."""
+    """Return why a load with these headers is rejected, "" if it is accepted; unsupported features are named."""
     kind = headers.get("format", "csv").lower()
     if kind != "json":
         what = "" if kind in ("csv", "parquet", "orc") else f"unknown data format, format={kind}"
@@ -232,7 +233,7 @@ def _columns(table: Table, headers: Any) -> list[str]:
 
 
 def _body(request: Request) -> BinaryIO:
-    """Return the complete body; raises Refused if the connection closes before its end, which fails the load."""
+    """Return the complete body. Raises Refused, which fails the load, if the connection is closed before the end."""
     request.handler.go_on()
     file = cast("BinaryIO", request.handler.rfile)
     if request.headers.get("transfer-encoding", "").lower() == "chunked":

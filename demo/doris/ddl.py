@@ -1,6 +1,6 @@
-"""Statements of the stand-in that change tables: those that a mirror needs, each in the exact form in which it is sent.
+"""The table-changing statements that a mirror needs, each in the exact form in which it is sent.
 
-Statements in any other form are not executed here.
+The stand-in does not run statements in any other form.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ LONGEST_NAME = 256
 
 
 class NotDone(Exception):
-    """The statement is rejected; the message is the FE's."""
+    """Raised if a statement is rejected; the message is the FE's."""
 
 
 def run(tables: Tables, sql: str) -> bool:
-    """Run the statement if it has one of these forms; return whether it has."""
+    """Run the statement if it has one of these forms; return whether it does."""
     for form, act in _ACTS.items():
         found = form.match(sql)
         if found:
@@ -68,7 +68,7 @@ def _column(line: str, unicode_names: bool) -> Column:
 
 
 def _names_a_column(name: str, unicode_names: bool) -> bool:
-    """Whether the FE accepts a column name; other letters need `enable_unicode_name_support`, off by default.
+    """Whether the FE accepts a column name; non-ASCII letters require `enable_unicode_name_support`, off by default.
 
     >>> [_names_a_column(one, False) for one in ("order", "a b", "a`b", "a(b)", "größe", "mv_a")]
     [True, True, False, False, False, False]

@@ -41,7 +41,7 @@ class Faults:
         self._coming: dict[Call, deque[Fault]] = {call: deque() for call in Call}
         self._lock = threading.Lock()
         self.ended = threading.Event()
-        """Set when the server ends: hanging requests then continue."""
+        """Set when the server stops, so that hanging requests continue."""
 
     def plan(self, call: Call, *faults: Fault) -> None:
         """Plan these faults for the next calls of a kind."""
@@ -49,16 +49,16 @@ class Faults:
             self._coming[call].extend(faults)
 
     def give_back(self, call: Call, fault: Fault) -> None:
-        """Plan this fault for the next call of a kind, before all planned ones."""
+        """Plan this fault for the next call of a kind, ahead of all other planned faults."""
         with self._lock:
             self._coming[call].appendleft(fault)
 
     def next(self, call: Call) -> Fault:
-        """Return the fault of this call."""
+        """Return the fault for this call."""
         with self._lock:
             return self._coming[call].popleft() if self._coming[call] else Fault.NONE
 
     def left(self) -> int:
-        """Return the number of faults that have not occurred."""
+        """Return the number of faults that have not occurred yet."""
         with self._lock:
             return sum(map(len, self._coming.values()))

@@ -1,6 +1,6 @@
 """The FE of the stand-in: it redirects loads to the BE, and returns the state of a label.
 
-Sources of requests and answers: FE's LoadAction, RestBaseController and GetStreamLoadState (docs/adr/0041).
+Sources of requests and responses: LoadAction, RestBaseController and GetStreamLoadState of the FE (docs/adr/0041).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OF_FRONTEND = frozenset(
 
 @dataclass
 class Frontend:
-    """Answers of the FE; `backend` returns the BE's port."""
+    """The responses of the FE; `backend` returns the BE's port."""
 
     user: str
     faults: Faults
@@ -67,7 +67,7 @@ class Frontend:
         self._redirect(request, fault)
 
     def _of_frontend(self, call: Call) -> Fault:
-        """Return the fault that occurs at the FE; a fault of the BE is left to the BE."""
+        """Return the fault that occurs in the FE; a fault of the BE is planned again for the BE."""
         fault = self.faults.next(call)
         if fault in _OF_FRONTEND:
             return fault
@@ -76,8 +76,8 @@ class Frontend:
         return Fault.NONE
 
     def _redirect(self, request: Request, fault: Fault) -> None:
-        """Redirect with 307 to a URL with the user and the password, which ends with a question mark, as the
-        FE does.
+        """Redirect with status 307 to a URL that contains the user and the password and ends with a question mark, as
+        the FE does.
         """
         host = self.elsewhere if fault is Fault.ELSEWHERE else LOOPBACK
         port = DEAD_PORT if fault is Fault.DEAD_BACKEND else self.backend()
@@ -100,5 +100,5 @@ class Frontend:
 
 
 def failed(request: Request, message: str) -> None:
-    """Send the FE's answer, with status 200, to a load that it rejects."""
+    """Send the FE's response to a rejected load, with status 200."""
     request.handler.send_json({"status": "FAILED", "msg": message, "code": 1, "data": None, "count": 0})

@@ -1,4 +1,4 @@
-"""The header `columns` of a load, parsed as the FE does: a list of SQL expressions, of which only names are accepted.
+"""Parses the header `columns` of a load as the FE does: a list of SQL expressions, of which only names are accepted.
 
 Sources: apache/doris, `NereidsStreamLoadTask.setColumnToColumnExpr` and `NereidsLoadUtils.parseExpressionSeq` (the FE
 parses `SELECT <columns>`), `StreamLoadTask.setColumnToColumnExpr` of older versions (`COLUMNS (<columns>)`), and the
@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"\d+(?:E\d+)?(?:L|S|Y|BD)?$", re.I)
 
 
 class NotParsed(Exception):
-    """The FE rejects the header; the message is the FE's."""
+    """Raised if the FE rejects the header; the message is the FE's."""
 
 
 def columns_of(header: str) -> list[str]:

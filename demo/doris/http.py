@@ -1,4 +1,4 @@
-"""An HTTP server on the loopback interface for one part of the stand-in: routing, Basic auth, answers, lost
+"""An HTTP server on the loopback interface for one part of the stand-in: routing, Basic auth, responses, lost
 connections.
 """
 
@@ -19,7 +19,7 @@ from slotkeeper.demo.doris.faults import Faults
 
 LOOPBACK = "127.0.0.1"
 STANDIN = "slotkeeper-standin (not Apache Doris)"
-"""The `Server` header of every answer."""
+"""The `Server` header of every response."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Exchange(BaseHTTPRequestHandler):
         return STANDIN
 
     def handle_expect_100(self) -> bool:
-        return True  # the reader of the body sends the 100 Continue
+        return True  # the code that reads the body sends 100 Continue
 
     def go_on(self) -> None:
         """Send 100 Continue to a client that waits for it before it sends its body."""
@@ -88,7 +88,7 @@ class Exchange(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def trickle(self, ended: threading.Event) -> None:
-        """Send an answer that never ends, one byte at a time."""
+        """Send a response that never ends, one byte at a time."""
         self.send_response(200)
         self.send_header("Content-Length", "1000000")
         self.end_headers()
@@ -99,7 +99,7 @@ class Exchange(BaseHTTPRequestHandler):
                 return
 
     def break_off(self) -> None:
-        """Close the connection without an answer."""
+        """Close the connection without a response."""
         try:
             self.connection.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -117,14 +117,14 @@ def _utf8(value: str) -> str:
 
 
 class Server(ThreadingHTTPServer):
-    """A part of the stand-in; `respond` answers requests."""
+    """An HTTP server for one part of the stand-in; `respond` answers requests."""
 
     daemon_threads = True
     block_on_close = False
 
     def __init__(self, respond: Callable[[Request], None], faults: Faults, tls: ssl.SSLContext | None = None) -> None:
         super().__init__((LOOPBACK, 0), Exchange)
-        if tls is not None:  # the thread of the connection does the handshake, at its first byte
+        if tls is not None:  # the connection's thread performs the handshake at the first byte
             self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self.respond = respond
         self.faults = faults

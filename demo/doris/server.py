@@ -1,5 +1,5 @@
-"""The complete stand-in: FE, BE and MySQL's protocol over the same tables, each on its own port of the
-loopback interface.
+"""The complete stand-in: an FE, a BE and MySQL's protocol over the same tables, each on its own port of the loopback
+interface.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ class Ports:
 
 
 class DorisStandin:
-    """A running stand-in; `close` ends it, and every request that waits for it.
+    """A running stand-in; `close` stops it and ends every waiting request.
 
-    `clock` returns seconds, for retention; `tls` applies to FE and BE: the query port has no TLS.
+    `clock` returns seconds and is used for retention; `tls` applies to the FE and the BE, because the query port has no
+    TLS.
     """
 
     host = LOOPBACK

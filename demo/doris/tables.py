@@ -1,7 +1,7 @@
 """Tables of the stand-in in DuckDB: their structure as Doris reports it, and the rows of loads.
 
-A load is first read into a table with text columns; rows that do not fit their column are filtered and reported, as by
-a BE.
+A load is first read into a table with text columns; rows with a value that does not fit its column are filtered and
+reported, as in a BE.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; `model` is UNIQUE, DUPLICATE or AGGREGATE, `sequence` is the type of the hidden column, or ""
-    without one.
+    """A table; `model` is UNIQUE, DUPLICATE or AGGREGATE, `sequence` is the type of the hidden column, or "" if the
+    table has none.
     """
 
     database: str
@@ -206,7 +206,7 @@ class Tables:
             self._db.execute(f"DROP TABLE {_at(table)}")
 
     def take_place(self, database: str, name: str, other: str) -> None:
-        """Drop a table and rename another one to its name, under one lock."""
+        """Drop a table and rename another table to its name, under one lock."""
         with self._lock:
             moved = self._tables[database, other]
             self.drop(database, name)
@@ -229,8 +229,8 @@ class Tables:
             return [one[0] for one in found.description or ()], found.fetchall()
 
     def read(self, table: Table, body: BinaryIO, names: Sequence[str], strict: bool = False) -> Loaded:
-        """Read JSON lines into a table with text columns; values that do not fit are NULL, and their rows
-        filtered if `strict`.
+        """Read JSON lines into a table with text columns; values that do not fit become NULL, and if `strict` their
+        rows are filtered.
         """
         with tempfile.NamedTemporaryFile(suffix=".json", dir=self._loads.name) as file:
             while piece := body.read(1 << 16):
@@ -262,7 +262,7 @@ class Tables:
             self._db.execute(f"DROP TABLE IF EXISTS {staged}")
 
     def apply(self, table: Table, staged: str, names: Sequence[str]) -> None:
-        """Make the rows of a load visible: per key the last row applies, or the row with the highest sequence."""
+        """Make the rows of a load visible. For each key, the last row applies, or the row with the highest sequence."""
         with self._lock:
             self._db.execute("BEGIN")
             try:
@@ -306,8 +306,8 @@ class Tables:
 
 
 def _misfit(table: Table, name: str, strict: bool, soft: int) -> str:
-    """Return an SQL expression: the reason why a row's text does not fit its column, or NULL. A failed cast is a
-    reason if `strict`, and always in a NOT NULL or key column.
+    """Return an SQL expression for the reason why a row's text does not fit its column, NULL if it fits. A failed cast
+    is a reason if `strict`, and always in a NOT NULL or key column.
     """
     column = table.column(name)
     assert column is not None
@@ -326,7 +326,7 @@ def _misfit(table: Table, name: str, strict: bool, soft: int) -> str:
 
 
 def _too_long(at: str, name: str, schema: int, soft: int) -> list[str]:
-    """Return the cases for values longer than their type, or than the BE accepts, in bytes of UTF-8.
+    """Return the CASE branches for values with more UTF-8 bytes than their type, or the BE, accepts.
 
     apache/doris, `OlapTableBlockConvertor::_validate_column` (vtablet_block_convertor.cpp), with its messages.
     """

@@ -13,7 +13,7 @@ from enum import Enum
 
 
 class State(Enum):
-    """A transaction's state, by the name that `get_load_state` returns."""
+    """A transaction's state, with the name that `get_load_state` returns."""
 
     UNKNOWN = "UNKNOWN"
     PREPARE = "PREPARE"
@@ -25,15 +25,15 @@ class State(Enum):
 
 DECIDED = frozenset({State.COMMITTED, State.VISIBLE})
 EXISTING = {State.PREPARE: "RUNNING", State.PRECOMMITTED: "PRECOMMITTED"}
-"""`ExistingJobStatus` of a used label by state; FINISHED otherwise."""
+"""`ExistingJobStatus` by state, for a label that is already used; FINISHED for other states."""
 
 
 class Refused(Exception):
-    """The FE rejects the request; the message is the FE's."""
+    """Raised if the FE rejects the request; the message is the FE's."""
 
 
 class LabelTaken(Exception):
-    """The label belongs to a transaction that is not aborted."""
+    """Raised if the label belongs to a transaction that is not aborted."""
 
     def __init__(self, other: Transaction) -> None:
         super().__init__(other.label)
@@ -42,7 +42,7 @@ class LabelTaken(Exception):
 
 @dataclass
 class Transaction:
-    """A load; `apply` makes its rows visible, `began` and `limit` are in seconds of the stand-in's clock."""
+    """A load; `apply` makes its rows visible. `began` and `limit` are in seconds of the stand-in's clock."""
 
     id: int
     database: str
@@ -57,7 +57,7 @@ class Transaction:
 
 @dataclass
 class Transactions:
-    """All transactions, and the settings of an administrator; `clock` returns seconds."""
+    """All transactions, and the settings that an administrator can change; `clock` returns seconds."""
 
     clock: Callable[[], float]
     label_keep: float = 43_200.0
@@ -65,16 +65,15 @@ class Transactions:
     (`TransactionState.isShortTxn`).
     """
     label_most: int = 2_000
-    """`label_num_threshold`: maximum retained ended loads of a database, the oldest are dropped first; 0 or less: no
-    limit (`DatabaseTransactionMgr.unprotectedRemoveUselessTxns`).
-    """
+    """`label_num_threshold`: maximum number of ended loads retained per database; the oldest are dropped first. 0 or
+    less means no limit (`DatabaseTransactionMgr.unprotectedRemoveUselessTxns`)."""
     precommit_seconds: float = 3_600.0
     """`stream_load_default_precommit_timeout_second`: the header `timeout` limits PREPARE only
     (`TransactionState.isTimeout`)."""
     most: int = 100
     """`max_running_txn_num_per_db`."""
     publishes: bool = True
-    """Whether a committed load becomes visible at once; False for a lost BE or a slow publish."""
+    """Whether a committed load becomes visible at once; False simulates a lost BE or a slow publish."""
     _all: dict[int, Transaction] = field(default_factory=dict)
     _committed: list[Transaction] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -139,7 +138,7 @@ class Transactions:
                 one.state = State.COMMITTED
 
     def publish(self) -> None:
-        """Make committed transactions visible in the order of their commits, as the versions of a partition are."""
+        """Make committed transactions visible in commit order, like the versions of a partition."""
         with self._lock:
             while self._committed:
                 one = self._committed.pop(0)

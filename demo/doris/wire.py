@@ -1,6 +1,6 @@
-"""MySQL's protocol of the stand-in: statements that describe tables, answered as by Doris, and SELECT, run by DuckDB.
+"""The stand-in's MySQL protocol: it answers statements that describe tables as Doris does, and runs SELECT in DuckDB.
 
-The protocol is implemented by mysql-mimic, the translation by sqlglot.
+mysql-mimic implements the protocol, and sqlglot translates the SQL.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class _Asked(Session):  # type: ignore[misc]  # the library has no types
         self._hidden = False
 
     async def init(self, connection: Any) -> None:
-        """Reject an unknown user after the login: the library would still accept commands after it has
-        rejected a login.
+        """Reject an unknown user after the login, because the library still accepts commands after it has rejected a
+        login.
         """
         if self.username is None:
             raise MysqlError("Access denied", ErrorCode.ACCESS_DENIED_ERROR)
@@ -152,9 +152,7 @@ class _Asked(Session):  # type: ignore[misc]  # the library has no types
 
 
 def _type_of(values: list[object]) -> Any:
-    """Return a numeric type for numbers, else VARCHAR; left to itself, the library would confuse columns of
-    the same name.
-    """
+    """Return a numeric type for numbers, else VARCHAR; by default, the library confuses columns of the same name."""
     there = [one for one in values if one is not None]
     if there and all(isinstance(one, int) and abs(one) < 1 << 63 for one in there):
         return ColumnType.LONGLONG
@@ -217,7 +215,7 @@ class Wire:
         self._loop = asyncio.new_event_loop()
         logins = _Logins(user, password)
         self._server = MysqlServer(lambda: _Asked(tables, settings), identity_provider=logins)
-        # sessions that are still open when the loop ends are canceled, which asyncio would print
+        # sessions that are still open when the loop ends are canceled; asyncio would print each cancellation
         self._loop.set_exception_handler(lambda loop, context: None)
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -241,7 +239,7 @@ class Wire:
         for one in listening.sockets:  # asyncio leaks a socket that it accepts right before its server is closed
             self._loop.remove_reader(one.fileno())
         while left := [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]:
-            await asyncio.sleep(0)  # the task of an accepted connection owns its socket only from its first step on
+            await asyncio.sleep(0)  # the task of an accepted connection takes over its socket only in its first step
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 
 class Fault(Enum):
-    """A fault in one page of a binlog that is read by SQL."""
+    """A fault in one page of a binlog that is read with SQL."""
 
     DROP = "the connection is cut in the middle of the page"
     TWICE = "the page's records are sent twice"
@@ -17,7 +17,7 @@ class Fault(Enum):
 
 
 class StreamFault(Enum):
-    """A fault in one message of a binlog's stream that has a record."""
+    """A fault in one stream message that contains a record."""
 
     DROP = "the connection is cut in the middle of the message"
     TWICE = "the message is sent twice"
@@ -41,32 +41,32 @@ class Faults:
         self._hanging: dict[int, threading.Event] = {}
         self.met: Counter[Enum] = Counter()
         self.pages = 0
-        """Requested pages."""
+        """Number of requested pages."""
         self.messages = 0
-        """Sent messages with a record."""
+        """Number of sent messages that contain a record."""
         self.streams: list[str] = []
         """Commands that started a stream."""
         self.flushed: set[int] = set()
         """LSNs that streams' clients reported as flushed."""
         self.senders: int | None = None
-        """Maximum parallel streams; None: unlimited."""
+        """Maximum number of parallel streams; None: unlimited."""
         self.frame_lsn = FOREIGN_LSN
         """LSN in keepalives of streams."""
         self.keepalive_seconds = 0.5
-        """Seconds between keepalives that request an answer; a real server has about ten. 0: after each message."""
+        """Seconds between keepalives that request an answer; about ten in a real server. 0: one after each message."""
         self.running = 0
         """Number of open streams."""
         self.deaf = False
-        """Whether a flushed report moves no slot."""
+        """If true, a report of flushed LSNs does not move the slot."""
         self.forward_only = False
-        """Whether a slot never moves back."""
+        """If true, a slot never moves back."""
         self.one_reader = False
-        """Whether a slot has at most one stream per shard, as PostgreSQL has one per slot."""
+        """If true, a slot has at most one stream per shard, as a PostgreSQL slot has at most one."""
         self._readers: Counter[tuple[str, int]] = Counter()
         self.ended = threading.Event()
 
     def arm(self, fault: Enum, times: int = 1) -> None:
-        """Arm this fault for the next pages, or messages, that have a record."""
+        """Arm this fault for the next pages or messages that contain a record."""
         with self._lock:
             self._armed[fault] += times
 
@@ -112,7 +112,7 @@ class Faults:
             self._readers[slot, shard] -= 1
 
     def hang(self, shard: int) -> None:
-        """Let every request for a shard's binlog wait."""
+        """Make every request for a shard's binlog wait."""
         with self._lock:
             self._hanging.setdefault(shard, threading.Event())
 

@@ -1,4 +1,4 @@
-"""A stand-in for Hologres in one database of an embedded server, behind a proxy: install, create tables, cause faults.
+"""Installs a stand-in for Hologres in a database of an embedded server, behind a proxy; creates tables, causes faults.
 
 `SELECT hg_standin.label()` identifies it as a stand-in. The SQL is in `standin/`, numbered in the order of
 installation. Clients connect to `proxy.py`.
@@ -143,7 +143,7 @@ class Hologres:
             cursor.execute("SELECT hg_standin.build(rel) FROM hg_standin.tab")
 
     def version(self, text: str) -> None:
-        """Set the text that hg_version() returns from now on."""
+        """Set the string that hg_version() returns from now on."""
         with self.control() as cursor:
             cursor.execute("UPDATE hg_standin.setting SET value = %s WHERE name = 'version'", (text,))
 
@@ -155,7 +155,7 @@ class Hologres:
             )
 
     def heartbeat(self, sql_name: str, shard: int) -> None:
-        """Insert a record of type 27, with no row."""
+        """Insert a record of type 27, without a row."""
         names = "hg_shard_id, hg_binlog_lsn, hg_binlog_event_type, hg_binlog_timestamp_us"
         with self.control() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(7306, 1)")
@@ -165,18 +165,20 @@ class Hologres:
             )
 
     def purge(self) -> int:
-        """Remove records that are past their TTL, which Hologres does late. Returns their number."""
+        """Remove records past their TTL, which Hologres does with a delay; return their number."""
         return int(self.rows("SELECT hg_standin.purge()")[0][0])
 
     def cut(self, sql_name: str, shard: int, lsn: int) -> None:
-        """Remove a shard's records up to an LSN, whatever their age."""
+        """Remove a shard's records up to an LSN, regardless of their age."""
         with self.control() as cursor:
             cursor.execute(
                 f'DELETE FROM hg_log."{sql_name}" WHERE hg_shard_id = %s AND hg_binlog_lsn <= %s', (shard, lsn)
             )
 
     def rebuild(self, sql_name: str, new_id: bool = True) -> None:
-        """Recreate the table with its rows: an empty binlog whose LSNs restart, with a new table_id."""
+        """Recreate the table with its rows; its binlog is then empty, its LSNs restart, and it has a new table_id if
+        `new_id`.
+        """
         with self.control() as cursor:
             cursor.execute("SELECT hg_standin.rebuild(%s::regclass, %s)", (sql_name, new_id))
 
@@ -190,12 +192,12 @@ class Hologres:
             cursor.execute("UPDATE hg_standin.setting SET value = %s WHERE name = 'replication'", (user,))
 
     def move_slot(self, slot: str, shard: int, lsn: int) -> None:
-        """Confirm an LSN of the slot, as a foreign reader would."""
+        """Confirm an LSN of the slot, as another reader would."""
         with self.control() as cursor:
             cursor.execute("SELECT hg_standin.confirmed(%s, %s, %s, true)", (slot, shard, lsn))
 
     def drop_slot(self, slot: str) -> None:
-        """Drop the slot, as a foreign user would."""
+        """Drop the slot, as another user would."""
         with self.control() as cursor:
             cursor.execute("CALL hg_drop_logical_replication_slot(%s)", (slot,))
 
@@ -233,12 +235,12 @@ class Hologres:
 
     @contextmanager
     def control(self) -> Iterator[pg.Cursor]:
-        """Open one superuser transaction; a lock lets only one at a time change the stand-in."""
+        """Open a superuser transaction; a lock allows only one at a time to change the stand-in."""
         with closing(self.connect(autocommit=False)) as connection, pg.transaction(connection) as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(7305, 0)")
             yield cursor
 
     def close(self) -> None:
-        """End the proxy; safe to call twice."""
+        """Stop the proxy; safe to call twice."""
         self.faults.release()
         self.proxy.close()

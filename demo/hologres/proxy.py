@@ -28,9 +28,9 @@ _SHARD = re.compile(r"\bhg_shard_id = (\d+)|hg_get_binlog_cursor\w*\([^)]*, (\d+
 
 
 class Proxy:
-    """A listening proxy; `port` is its port, `close` ends it with all its connections.
+    """A listening proxy; `port` is its port, `close` stops it and closes all its connections.
 
-    `connect` opens one of the stand-in's own sessions, over which streams are read.
+    `connect` opens one of the stand-in's own sessions, through which streams are read.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True, name="hologres-proxy").start()
 
     def close(self) -> None:
-        """End the proxy; safe to call twice."""
+        """Stop the proxy; safe to call twice."""
         self._faults.ended.set()
         # close() alone does not wake a thread that accepts connections
         with suppress(OSError):
@@ -100,7 +100,7 @@ class _Line:
         self._sender: WalSender | None = None
         self._logged_in = threading.Event()
         self._watched = False
-        """Whether the current answer is a page that a fault can affect: then the proxy inspects it."""
+        """Whether the current answer is a page that a fault can affect; if so, the proxy inspects it."""
 
     def cut(self) -> None:
         """Close both sides."""
@@ -124,7 +124,7 @@ class _Line:
             letter, body = wire.message(self._client)
             if letter == b"Q" and self._sender is not None:
                 if not self._logged_in.is_set():
-                    raise EOFError  # a stream is the stand-in's own: the real server would not reject it
+                    raise EOFError  # the stand-in serves streams itself: the real server would not reject this one
                 self._sender.serve(body[:-1].decode())
                 continue
             if letter == b"Q":
@@ -135,8 +135,8 @@ class _Line:
             self._server.sendall(wire.framed(letter, body))
 
     def _login(self, body: bytes) -> bytes:
-        """Return a login for the real server to check, without the replication parameter: the server streams
-        nothing itself.
+        """Return a login for the real server to check. It lacks the replication parameter, because the server itself
+        streams nothing.
         """
         parameters = wire.startup(body)
         if parameters.pop("replication", "") in _REPLICATION:
@@ -152,7 +152,7 @@ class _Line:
             self._faults.wait(int(found[1] or found[2]))
         page = bool(_PAGE.search(text))
         self._faults.pages += page
-        # no answer is under way when a client sends a statement: the next answer starts with a message
+        # the server is not sending an answer when a client sends a statement: the next answer starts with a message
         self._watched = page and self._faults.armed()
         return routed(text).encode()
 
@@ -199,7 +199,7 @@ class _Line:
 
 
 class _PageSoFar:
-    """Bytes of a page, some of which have already arrived."""
+    """A page of which some bytes have already arrived."""
 
     def __init__(self, begun: bytes, rest: socket.socket) -> None:
         self._begun = begun

@@ -1,7 +1,7 @@
 """Determines the table of a query that names hidden columns of Hologres: the binlog, or the rows with their shard.
 
 Hologres, "Technical Principle of Hologres Binlog": a query that names one of three fields "is automatically routed to
-the Binlog table". sqlglot splits a statement into tokens; nothing here parses it.
+the Binlog table". sqlglot only splits a statement into tokens; the statement is not parsed.
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ def _replaced(statement: str, words: list[Token], schema: str) -> str:
 
 
 def _name_end(words: list[Token], first: int) -> int | None:
-    """Return the index of a table name's last token; None if a function call or a subquery is there instead of
-    a table.
-    """
+    """Return the index of a table name's last token; None if the tokens are a function call or a subquery."""
     last = first
     if last >= len(words) or words[last].token_type is TokenType.L_PAREN:
         return None

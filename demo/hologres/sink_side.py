@@ -8,8 +8,8 @@ stores milliseconds, as in Hologres.
 What it cannot prove about Hologres:
 - that its fixed plan accepts Slotkeeper's statements, how fast it is, and which rows of a failed statement are stored:
   here none;
-- which functions of a comparison exist there (md5, bit, float8send), and as which texts a float is written;
-- the texts of its errors, its limits of connections, a change of role, a coordinator that is behind;
+- which functions of a comparison exist there (md5, bit, float8send), and how a float is written as text;
+- its error messages, its connection limits, a change of role, a coordinator that lags;
 - shards, storage formats, table groups, partitions, the binlog of the target.
 """
 

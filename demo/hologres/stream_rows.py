@@ -1,4 +1,4 @@
-"""Messages of a binlog stream as the stand-in sends them: rows, batches, compression, by the published layouts. Pure.
+"""Messages of a binlog stream as the stand-in sends them: rows, batches, compression, in the published layouts. Pure.
 
 It is written independently of the product's reader and shares no code with it; bytes made by Flink's own serializer
 verify both. Sources: Flink, BinaryRowWriter and BinaryArrayWriter; holo-client, HoloBinlogDecoder.

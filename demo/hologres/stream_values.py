@@ -1,6 +1,6 @@
 """Converts a value's text, as PostgreSQL writes it, to its form in a Hologres stream. Part of the stand-in; pure.
 
-It is written independently of the product's reader, after holo-client (RecordBinaryRowOutputStream.convertToBinaryRow)
+It is written independently of the product's reader, from holo-client (RecordBinaryRowOutputStream.convertToBinaryRow)
 and Flink's layout; the same test vectors of Flink's own serializer verify both.
 """
 

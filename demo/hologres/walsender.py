@@ -2,8 +2,8 @@
 
 The request is that of holo-client (its V3ReplicationProtocol and ServiceContract): the options contain the shard, the
 batch size and the position, and name a table or a slot. Rows come from the embedded binlog as they become visible; a
-message without rows means that there are no more. Every LSN that a client reports as flushed moves its slot, also
-those of keepalives.
+message without rows means that there are no more. Every LSN that a client reports as flushed moves its slot, including
+the LSNs of keepalives.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FROM hg_log.{log} WHERE hg_shard_id = {shard} AND {place} ORDER BY hg_binlog_lsn
 
 
 class RefusedStream(Exception):
-    """The stream is rejected; the arguments are a SQLSTATE and a message."""
+    """Raised if the stream is rejected; the arguments are a SQLSTATE and a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class WalSender:
         self._faults = faults
 
     def serve(self, command: str) -> None:
-        """Answer a command with an error, after which the connection continues, or with a stream, and then end."""
+        """Answer a command with a stream, or with an error, after which the connection remains open."""
         try:
             what = asked(command)
             self._faults.wait(what.shard)

@@ -18,7 +18,7 @@ COPY_BOTH = b"W\x00\x00\x00\x07\x00\x00\x00"
 
 
 def exactly(line: socket.socket, size: int) -> bytes:
-    """Return exactly the requested bytes; raises EOFError if the connection ends before."""
+    """Return exactly the requested bytes; raises EOFError if the connection ends first."""
     found = b""
     while len(found) < size:
         some = line.recv(size - len(found))

@@ -1,6 +1,4 @@
-"""Incidents of the source as a cluster: an added DN, clocks that differ, a restore, and a connection without
-answers.
-"""
+"""Incidents of the source cluster: an added DN, clocks that differ, a restore, and an unresponsive connection."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ from slotkeeper.demo.scaling import add_dn
 
 AHEAD_S = 90.0
 SILENT_AFTER_S = 5.0
-"""Seconds after which a server without an answer counts as silent: the limit of the driver's pulse."""
+"""Seconds after which a server that does not answer counts as silent: the limit of the driver's pulse."""
 _CLOCKS = (("now", "STABLE"), ("clock_timestamp", "VOLATILE"))
 _SCALED_WITHIN = 60.0
 
@@ -70,9 +68,7 @@ def _set_clock(world: World) -> str:
 
 
 def _own(name: str, kind: str) -> tuple[str, str]:
-    """Return the statements that replace a clock function of the server by one expression, which the planner
-    inlines.
-    """
+    """Return the statements that replace a clock function of the server with an expression that the planner inlines."""
     return (
         f"CREATE FUNCTION clocks.{name}() RETURNS timestamptz {kind} LANGUAGE internal AS '{name}'",
         f"CREATE OR REPLACE FUNCTION pg_catalog.{name}() RETURNS timestamptz {kind} LANGUAGE sql"
@@ -135,7 +131,7 @@ CLOCK_SKEW = Incident(
         Manual(
             "ask the NTP administrator of that host to correct the clock",
             lambda world: _ahead(world, 0.0),
-            lambda world: "UPDATE clocks.ahead SET seconds = 0, at the source",
+            lambda world: "UPDATE clocks.ahead SET seconds = 0, in the source",
         ),
         Command("slotkeeper doctor"),
         VERIFY,

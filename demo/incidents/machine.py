@@ -1,4 +1,4 @@
-"""Incidents of the job's host: another host takes over the job, the driver is killed, the disk is full."""
+"""Incidents of the job's host: another host takes over the job, the driver is killed, or the disk is full."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _kill_driver(world: World) -> str:
     world.begins()
     os.kill(int(found[1]), signal.SIGKILL)
     write(world, FEW)
-    return f"the driver (pid {found[1]}) was killed by SIGKILL, as by the kernel's OOM killer"
+    return f"the driver (pid {found[1]}) was killed by SIGKILL, as the kernel's OOM killer would do"
 
 
 def _fill_disk(world: World) -> str:

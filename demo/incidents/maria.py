@@ -59,7 +59,7 @@ def _run(world: World, command: Command) -> str:
 
 
 def _purge(world: World) -> str:
-    """Stop the job, end its sessions, and purge the binlogs: a file that a replica still reads is not purged."""
+    """Stop the job, end its sessions, and purge the binlogs: a file that a replica is still reading is not purged."""
     _run(world, STOP)
     world.at_source(_CHANGE, "FLUSH BINARY LOGS", _CHANGE)
     with closing(world.maria.session()) as session:
@@ -71,7 +71,7 @@ def _purge(world: World) -> str:
 
         world.begins()
         _wait(purged, f"the files before {file} to be purged")
-    world.run(START.text.split()[1:])  # ends in state FAILED, on a slow host after the command's wait has ended
+    world.run(START.text.split()[1:])  # ends in state FAILED, on a slow host after the command has stopped waiting
     return f"the job was stopped, the binlogs before {file} were purged, and the job was started again"
 
 
@@ -92,7 +92,7 @@ def _lose_tail(world: World) -> str:
 
 
 def _place(world: World) -> tuple[str, int]:
-    """Return file and offset up to which the job has applied everything."""
+    """Return the binlog file and offset up to which the job has applied everything."""
     lanes = (json.loads(_run(world, _POSITION))["report"] or {}).get("lanes") or [{}]
     file, _, rest = str(lanes[0].get("position") or "").partition("/")
     return file, int(re.split("[@/|]", rest)[0] or 0)
@@ -169,7 +169,7 @@ CASCADE_ADDED = Incident(
     start_refused("foreign key of_customer with cascades"),
     (
         Manual(
-            "drop the foreign key", lambda world: world.at_source(_DROP_KEY), lambda _: f"{_DROP_KEY}, at the source"
+            "drop the foreign key", lambda world: world.at_source(_DROP_KEY), lambda _: f"{_DROP_KEY}, in the source"
         ),
         *COPY_ANEW,
     ),

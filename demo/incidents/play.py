@@ -1,4 +1,4 @@
-"""Runs an incident from its record: causes it, waits for its symptom, tries the command to be rejected, resolves it."""
+"""Runs an incident from its definition: causes it, waits for its symptom, tries the rejected command, and fixes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slotkeeper.demo.incidents.record import JOB, START, VERIFY, Answer, AtSink,
 from slotkeeper.demo.mariadb import MariaServer
 
 SHOWN_WITHIN = 60.0
-"""Seconds within which an incident has to be shown; most need a few, a lag needs its limit of 30 s."""
+"""Seconds within which an incident must be reported; most need a few seconds; a lag needs its limit of 30 s."""
 READ_WITHIN = 240.0
 """Seconds allowed for a start with its copy and later changes, including Spark's start on a busy host."""
 DRAIN = ("jobs", "drain", JOB, "--wait", "10s")
@@ -34,7 +34,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """When the incident was shown, how many seconds after its start, and with which text."""
+    """When the incident was reported, how many seconds after its start, and with which text."""
 
     at: datetime
     after_s: float
@@ -53,7 +53,7 @@ def make(world: World, incident: Incident) -> Made:
 
 
 def shown(world: World, incident: Incident, made: Made, within: float = SHOWN_WITHIN) -> Shown:
-    """Wait until the incident is shown. Raises Unreachable if it is not shown within the given seconds."""
+    """Wait until the incident is reported. Raises Unreachable if it is not reported within the given seconds."""
     signal, began = incident.signal, time.monotonic()
     while True:
         answer = run(world, signal.command)
@@ -68,9 +68,7 @@ def shown(world: World, incident: Incident, made: Made, within: float = SHOWN_WI
 
 
 def refused(world: World, incident: Incident) -> Answer:
-    """Try the command that Slotkeeper rejects. Raises Refused if the command is accepted, or fails with
-    another message.
-    """
+    """Try the command that Slotkeeper rejects. Raises Refused if it is accepted or fails with another message."""
     answer = run(world, incident.refusal.command)
     if _STILL_WANTED in answer.text:
         answer = _ended(world, answer)
@@ -126,7 +124,7 @@ def filled(command: Command, printed: str) -> Command:
 
 
 def _wait_read(world: World) -> None:
-    """Wait until the job has read everything: a copy can still be running, or a driver about to start."""
+    """Wait until the job has read everything: a copy may still be running, or a driver may be starting."""
     end = time.monotonic() + READ_WITHIN
     while said := _left(world):
         if '"FAILED"' in world.run(("status", "--json")).text or time.monotonic() > end:

@@ -1,7 +1,7 @@
-"""The record of an incident: how it is caused, where it is shown, which command is rejected, and how it is fixed.
+"""The definition of an incident: how it is caused, where it is shown, which command is rejected, and how it is fixed.
 
-Demo, runbook and tests share these records. They do not use a job's processes: they control the product only with its
-commands, as a user does.
+The demo, the runbook and the tests share these definitions. They do not use a job's processes: they control the product
+only through its commands, as a user does.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def _now() -> datetime:
 class World:
     """The environment of an incident: a source, a sink, and one RUNNING job between them.
 
-    `state` is the job's state folder. `run` runs `slotkeeper` with these words, as a user does. `opened` closes
-    everything that an incident leaves open, such as a session with a lock, when the demo ends. `began` is the
+    `state` is the job's state folder. `run` runs `slotkeeper` with the given arguments, as a user does. When the demo
+    ends, `opened` closes everything that an incident leaves open, such as a session that holds a lock. `began` is the
     incident's start, as set by `begins`.
     """
 
@@ -68,11 +68,11 @@ class World:
         return self.source
 
     def begins(self) -> None:
-        """Mark the start of the incident: from now on it can be seen; everything before was preparation."""
+        """Record the start of the incident: it can be observed from now on; everything before was preparation."""
         self.began = _now()
 
     def at_source(self, *statements: str) -> None:
-        """Run statements at the source as its superuser, in one session, each in its own transaction."""
+        """Run statements on the source as its superuser, in one session, each in its own transaction."""
         if isinstance(self.source, Warehouse):
             _each(self.source.connect(), statements)
             return
@@ -81,11 +81,11 @@ class World:
                 session.rows(statement)
 
     def at_sink(self, *statements: str) -> None:
-        """Run statements at the sink as its superuser, each in its own transaction."""
+        """Run statements on the sink as its superuser, each in its own transaction."""
         _each(self.connect_sink(), statements)
 
     def connect_sink(self) -> pg.Connection:
-        """Open a superuser session at the sink."""
+        """Open a superuser session on the sink."""
         return self.sink.connect(self.sink_database)
 
 
@@ -115,7 +115,9 @@ class AtSink:
 
 @dataclass(frozen=True, slots=True)
 class Manual:
-    """An action outside Slotkeeper: `text` as in the runbook, `act` does it here, `here` is its shell command."""
+    """An action outside Slotkeeper: `text` as in the runbook, `act` performs it in the demo, `here` is its shell
+    command.
+    """
 
     text: str
     act: Callable[[World], object]
@@ -127,10 +129,10 @@ Step = Command | AtSink | Manual
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """The symptom: the command that shows it, its exit code, and texts of which one appears.
+    """The symptom: the command that shows it, its exit code, and the expected strings, one of which must appear.
 
-    `rules`: the rules of docs/alerts.md of which one reports it, and `parties`: their party. `late`: seconds of a named
-    limit that has to pass first. `why`: if the command is not `status`, the fact that `status` does not show.
+    `rules`: rules in docs/alerts.md, one of which reports the symptom; `parties`: their parties. `late`: seconds of a
+    limit that must elapse first. `why`: if the command is not `status`, the fact that `status` does not show.
     """
 
     command: Command
@@ -143,7 +145,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A tempting command that is rejected: its exit code, and texts of which one appears."""
+    """A tempting command that is rejected: its exit code, and the expected strings, one of which must appear."""
 
     command: Command
     says: tuple[str, ...]
@@ -151,7 +153,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """One incident; `page` is its heading in the runbook, `stand_in` how it differs from an incident of DWS.
+    """One incident; `page` is its heading in the runbook, `stand_in` describes how it differs from an incident in DWS.
 
     `make` causes it, reports its start, and returns one line about it. `options`: keys of the job's `sink_options` that
     the incident needs from the start. `small_disk`: the state folder is on its own small disk. `source`: the source
@@ -190,5 +192,5 @@ def by_status(exit_code: int, says: tuple[str, ...], rule: str, *parties: Party,
 
 
 def start_refused(*says: str) -> Refusal:
-    """Return a start that ends FAILED with the same error class each time: a repeated start skips nothing."""
+    """Return a start that always ends FAILED with the same error class: repeating the start skips nothing."""
     return Refusal(Command(START.text, (1,)), says)

@@ -43,9 +43,9 @@ def _many_bad_rows(world: World) -> str:
 
 
 def _truncate(world: World) -> str:
-    world.at_sink(f"TRUNCATE {TARGET}")  # can wait for a step that is writing
+    world.at_sink(f"TRUNCATE {TARGET}")  # may wait for a step in progress
     world.begins()
-    return f"another user ran TRUNCATE {TARGET} at the sink; {TABLE} still has all rows"
+    return f"another user ran TRUNCATE {TARGET} in the sink; {TABLE} still has all rows"
 
 
 POISON_ROW = Incident(

@@ -1,4 +1,4 @@
-"""Incidents of the sink as a server: a held lock, a new password, and a restore from a backup."""
+"""Incidents of the sink server: a held lock, a new password, and a restore from a backup."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def _lock(world: World) -> str:
         cursor.execute(f"LOCK TABLE {TARGET} IN ACCESS EXCLUSIVE MODE")
     world.begins()
     write(world, FEW)
-    return f"session {REPORT} at the sink locked {TARGET} and stays open"
+    return f"session {REPORT} in the sink locked {TARGET} and stays open"
 
 
 def _rotate(world: World) -> str:
-    """Change the password; the new one is written not to the job's password file, but to a file next to it."""
+    """Change the password; write the new one to a file next to the job's password file, not to the job's file."""
     password = postgres.write_password(_fresh(world))
     name = pg.sql.Identifier(world.sink_user)
     world.begins()
@@ -107,7 +107,7 @@ SINK_DEADLOCK = Incident(
     "sink-deadlock",
     9,
     "The target is locked, or its transactions deadlock",
-    "a session at the sink locks the target and stays open",
+    "a session in the sink locks the target and stays open",
     _lock,
     by_status(1, ("mart.orders is locked by pid",), "lock_waits", Party.LOCK),
     Refusal(Command(PLAN.text, (3,)), ("its process is running here", "job orders_rt is RUNNING")),

@@ -1,5 +1,5 @@
-"""Incidents of slots and of tables at the source: a slot that expired, a slot without a reader, points cleared by DDL,
-lag, and a waiting VACUUM FULL.
+"""Incidents of slots and source tables: an expired slot, a slot without a reader, points cleared by DDL, lag, and a
+waiting VACUUM FULL.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from slotkeeper.demo.warehouse import STATISTICS, USER
 
 RETIRED = "retired"
 LATE_FIRST = 600_000_000_000
-"""First number of the orders that an incident writes."""
+"""First order number that an incident writes."""
 BAD_FIRST = 700_000_000_000
 """First number of the orders that the target rejects."""
 _APART = 100_000_000_000
@@ -45,9 +45,9 @@ _WAITS = 300
 
 
 def write(world: World, rows: int, first: int = LATE_FIRST) -> int:
-    """Insert orders at the source, in one transaction, numbered from `first` on; return their first number.
+    """Insert orders into the source in one transaction, numbered from `first`; return their first number.
 
-    If another incident has inserted orders from `first` on, these remain, and the numbers follow them.
+    If another incident has inserted orders from `first` on, those orders remain, and the new numbers follow theirs.
     """
     with closing(world.warehouse.connect(autocommit=False)) as connection:
         with connection.cursor() as cursor:
@@ -80,11 +80,11 @@ def _leave_behind(world: World) -> str:
 def _add_column(world: World) -> str:
     world.begins()
     world.at_source(f"ALTER TABLE {TABLE} ADD COLUMN channel text")
-    return f"ALTER TABLE {TABLE} ADD COLUMN channel text, at the source"
+    return f"ALTER TABLE {TABLE} ADD COLUMN channel text, in the source"
 
 
 def _slow_down(world: World) -> str:
-    """Make the sink take 8 ms per row, like a missing index or a slow disk: an index calls a function that sleeps.
+    """Make the sink take 8 ms per row, as with a missing index or a slow disk: an index calls a function that sleeps.
 
     A trigger on the target would end the job with TARGET CHANGED.
     """
@@ -95,7 +95,7 @@ def _slow_down(world: World) -> str:
     )
     write(world, MANY)
     world.begins()
-    return f"{MANY:,} rows were inserted at once, and an index at the sink takes 8 ms per row"
+    return f"{MANY:,} rows were inserted at once, and an index in the sink takes 8 ms per row"
 
 
 def _vacuum(world: World) -> str:
@@ -160,7 +160,7 @@ DDL_RESET = Incident(
     "ddl-reset",
     3,
     'SCHEMA CHANGED, or SLOT LOST with "the table\'s columns changed"',
-    "a column is added at the source, which clears the sync points of every slot",
+    "a column is added to the source table, which clears the sync points of every slot",
     _add_column,
     by_status(2, ("SLOT LOST", "SCHEMA CHANGED"), "job_failed", Party.SLOT, Party.TABLE),
     start_refused("SCHEMA CHANGED", "the table's columns changed"),

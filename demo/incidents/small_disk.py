@@ -1,4 +1,4 @@
-"""A separate small disk for a state folder, so that it can be filled: a file system in memory, mounted by root."""
+"""Mounts, as root, a small in-memory file system for a state folder, so that the folder's disk can be filled."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SIZE = "64m"
 
 @contextmanager
 def small_disk(place: Path) -> Iterator[None]:
-    """Mount the disk at `place`, which is created, during the block. Raises ConfigError if this host does not
-    allow it.
+    """Create the folder `place` and mount the disk there for the block. Raises ConfigError if this host does not allow
+    it.
     """
     place.mkdir(parents=True, exist_ok=True)
     words = ["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=0700", "slotkeeper", str(place)]

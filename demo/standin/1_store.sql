@@ -1,9 +1,10 @@
--- STAND-IN for the binlog surface of DWS, for the demo and the tests. Not GaussDB(DWS).
--- Here: tables and the commit-ordered sync points.
+-- STAND-IN for the binlog functions of DWS, for the demo and the tests. Not GaussDB(DWS). This file creates the tables
+-- and the commit-ordered sync points.
 --
--- Commit order: a transaction gets its point at commit, in a deferred trigger: FIRST a shared advisory lock on the
--- sequence's last value (a lower bound of its point), THEN nextval. A look reads the sequence FIRST and the locks
--- SECOND; every point below the smallest bound is complete and visible, because locks fall after a commit shows.
+-- Commit order: a transaction gets its point at commit, in a deferred trigger, which FIRST takes a shared advisory lock
+-- on the sequence's last value (a lower bound of its point) and THEN calls nextval. A query reads the sequence FIRST
+-- and the locks SECOND. Every point below the smallest bound is complete and visible, because locks are released only
+-- after a commit is visible.
 
 CREATE SCHEMA dws;
 GRANT USAGE ON SCHEMA dws TO PUBLIC;
@@ -15,12 +16,12 @@ $$ SELECT 'Slotkeeper stand-in for the DWS binlog surface on PostgreSQL; not Gau
 CREATE TABLE dws.node (
     ord smallint PRIMARY KEY, node_name name NOT NULL UNIQUE, node_id integer NOT NULL UNIQUE);
 
--- one row per binlog table; columns/types are what the store was built for, to notice DDL
+-- one row per binlog table; names and types are the columns for which the store was built, so that DDL is detected
 CREATE TABLE dws.tab (
     rel oid PRIMARY KEY, ttl_s integer NOT NULL, with_time boolean NOT NULL, distribute_by text[] NOT NULL,
     names text[] NOT NULL DEFAULT '{}', types text[] NOT NULL DEFAULT '{}');
 
--- everything of (rel, dn) with a smaller point than purged_to is gone
+-- all records of (rel, dn) with a point below purged_to have been deleted
 CREATE TABLE dws.shard (
     rel oid, dn smallint, purged_to bigint NOT NULL DEFAULT 0, PRIMARY KEY (rel, dn));
 
@@ -38,10 +39,10 @@ SELECT nextval('dws.csn');
 
 CREATE TABLE dws.switch (name text PRIMARY KEY, is_on boolean NOT NULL);
 
--- run-time controls: kind is down, hang, by_time (of any node) or partial (times = calls still to be ignored)
+-- run-time controls: kind is down, hang, by_time (for any node) or partial (times = number of calls still to ignore)
 CREATE TABLE dws.control (kind text, node_id integer, times integer NOT NULL DEFAULT 0, PRIMARY KEY (kind, node_id));
 
--- While a row is here, the changes function materializes the whole range, as DWS can under any LIMIT, and reports it.
+-- While a row exists, the changes function materializes the whole range, as DWS can under any LIMIT, and records it.
 CREATE TABLE dws.reading (calls bigint NOT NULL, widest bigint NOT NULL, most_rows bigint NOT NULL);
 
 CREATE FUNCTION dws.note_reading(points bigint, read bigint) RETURNS void LANGUAGE sql SECURITY DEFINER AS $$
@@ -53,8 +54,8 @@ $$ SELECT is_on FROM dws.switch WHERE name = $1 $$;
 -- advisory lock keys of writers are 7305 << 40 plus a sync point
 CREATE FUNCTION dws.lock_base() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 7305::bigint << 40 $$;
 
--- The first sync point that is not yet safe: all smaller ones are complete and visible to a NEW snapshot.
--- An older snapshot would miss commits between itself and this call, so only READ COMMITTED may ask.
+-- The first sync point that is not yet safe: all smaller ones are complete and visible to a NEW snapshot. An older
+-- snapshot would miss commits between itself and this call, so only READ COMMITTED is allowed.
 CREATE FUNCTION dws.first_unsafe() RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
     handed_out bigint;
@@ -65,14 +66,14 @@ BEGIN
             current_setting('transaction_isolation') USING ERRCODE = '0A000';
     END IF;
     SELECT last_value INTO handed_out FROM dws.csn;
-    -- not through the view pg_locks, which 9_sight.sql makes dear to plan
+    -- not through the view pg_locks, which 9_sight.sql makes expensive to plan
     SELECT min(((classid::bigint << 32) | objid::bigint) - dws.lock_base()) INTO bound FROM pg_catalog.pg_lock_status()
     WHERE locktype = 'advisory' AND objsubid = 1 AND (classid::bigint >> 8) = 7305
       AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database());
     RETURN least(handed_out, coalesce(bound, handed_out)) + 1;
 END $$;
 
--- Clears points without a registration within the TTL of their table; every call runs it.
+-- Clear points that were not registered within the TTL of their table; every call runs this.
 CREATE FUNCTION dws.lapse(oid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF EXISTS (SELECT FROM dws.slot s JOIN dws.tab t USING (rel)
@@ -82,7 +83,8 @@ BEGIN
     END IF;
 END $$;
 
--- Answers as a cluster does when a DN is down (text from the vendor's psycopg2 guide) or waits as long as it hangs.
+-- Raise the error of a cluster with a failed DN (text from the vendor's psycopg2 guide), or wait as long as the DN
+-- hangs.
 CREATE FUNCTION dws.gate(integer) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
     down name;
@@ -101,14 +103,15 @@ BEGIN
     END LOOP;
 END $$;
 
--- One registration of this DN to be ignored? Counts down.
+-- Return whether to ignore a registration of this DN, and decrement the count.
 CREATE FUNCTION dws.ignored(integer) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     UPDATE dws.control SET times = times - 1 WHERE kind = 'partial' AND node_id = $1 AND times > 0;
     RETURN FOUND;
 END $$;
 
--- The table's oid; refuses unknown tables, tables without binlog, and callers who may not read the table.
+-- Return the table's oid; reject unknown tables, tables without binlog, and callers without the right to read the
+-- table.
 CREATE FUNCTION dws.table_of(text) RETURNS oid LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     rel oid := to_regclass($1);
@@ -123,8 +126,8 @@ BEGIN
     RETURN rel;
 END $$;
 
--- What every call does first: find the table, meet the DN's state, clear lapsed points. Most sessions make few calls, and
--- each session compiles and plans each function again: rarely needed ones are called only if needed.
+-- The first action of every call: find the table, apply the DN's fault, clear expired points. Most sessions make few
+-- calls, and each session compiles and plans each function again, so rarely needed functions are called only if needed.
 CREATE FUNCTION dws.enter(text, integer) RETURNS oid LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
     tab oid := dws.table_of($1);
@@ -142,7 +145,7 @@ BEGIN
     RETURN tab;
 END $$;
 
--- What a reader's one-time checks call when they fail.
+-- Called by a reader's one-time checks if they fail.
 CREATE FUNCTION dws.no_node(integer) RETURNS smallint LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RAISE EXCEPTION 'stand-in: no data node has the id %', $1 USING ERRCODE = '22023';

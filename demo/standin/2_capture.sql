@@ -1,17 +1,19 @@
--- STAND-IN for the binlog surface of DWS. Here: what happens when rows are written, and the purge of old records.
+-- STAND-IN for the binlog functions of DWS. This file records written rows, and purges old records.
 
--- One row per writing transaction, only to have something that a deferred trigger can fire for; purge() empties it.
+-- One row per writing transaction; exists only so that a deferred trigger can fire. purge() empties the table.
 CREATE UNLOGGED TABLE dws.mark (xid xid8 NOT NULL);
 
--- Off: this session's changes are not recorded (bulk loads, backfills). A trigger's WHEN asks, under the snapshot of
--- the writing statement: a statement that began before the first slot was there records nothing.
+-- Return whether this session's changes are recorded; "off" is for bulk loads and backfills. A trigger's WHEN calls
+-- this with the snapshot of the writing statement: a statement that started before the first slot existed records
+-- nothing.
 CREATE FUNCTION dws.recording(oid) RETURNS boolean LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 BEGIN
     RETURN coalesce(current_setting('dws.enable_generate_binlog', true), 'on') NOT IN ('off', 'false', 'no', '0')
         AND EXISTS (SELECT FROM dws.slot WHERE rel = $1);
 END $$;
 
--- At commit. A lost commit whose point was seen would be worse than a slow one: synchronous_commit is forced.
+-- Runs at commit. It forces synchronous_commit, because losing a commit whose point was read is worse than a slow
+-- commit.
 CREATE FUNCTION dws.at_commit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     handed_out bigint;
@@ -24,7 +26,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- SEEDED FAULT, for tests of the tests: points in the order of writing, no lower bounds. Loses rows.
+-- SEEDED FAULT that the tests must detect: points in the order of writing, without lower bounds. Loses rows.
 CREATE FUNCTION dws.at_write() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO dws.binlog_tx VALUES (NEW.xid, nextval('dws.csn'),
@@ -44,14 +46,15 @@ BEGIN
 END $$;
 SELECT dws.order_points(false);
 
--- text invented; DWS rejects this as well
+-- error text invented; DWS also rejects this update
 CREATE FUNCTION dws.refuse_redistribution() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'Distributed key column can''t be updated in current version' USING ERRCODE = '0A000';
 END $$;
 
--- Below which point records of (table, dn) may go: the smallest registered point, which itself is kept. Tables with
--- time keep everything for the TTL. A DN without points, in a table that has some elsewhere, keeps all.
+-- The point below which records of (table, dn) can be deleted: the smallest registered point, whose own records are
+-- retained. Tables with time retain all records for the TTL. A DN without points, in a table with points on other DNs,
+-- retains all.
 CREATE FUNCTION dws.purge_bound(oid, smallint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     safe bigint := dws.first_unsafe();
@@ -69,7 +72,7 @@ BEGIN
     RETURN least(safe, coalesce(bound, safe));
 END $$;
 
--- Deletes the records of up to `batch` transactions; true while there is more to do.
+-- Delete the records of up to `batch` transactions; return true if more remain.
 CREATE FUNCTION dws.purge_some(oid, smallint, batch integer) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     done bigint;
@@ -95,7 +98,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- What belongs to no table any more: transactions below every table's purged_to, and old marks.
+-- Delete rows without a table: transactions below every table's purged_to, and old marks.
 CREATE FUNCTION dws.purge_transactions() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM dws.binlog_tx WHERE csn < (SELECT min(purged_to) FROM dws.shard);

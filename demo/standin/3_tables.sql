@@ -1,8 +1,8 @@
--- STAND-IN for the binlog surface of DWS. Here: the objects of one binlog table, generated with its real columns.
+-- STAND-IN for the binlog functions of DWS. This file creates the objects of one binlog table, from its real columns.
 --
--- dws.b_<oid>           the records, partitioned by DN, columns c<attnum> so that renaming a column changes nothing
--- dws.t_<oid>_{i,u,d}   trigger functions; sequence = 2, 3, ... within the transaction, kept in a transaction-local
---                       setting that falls back with savepoints
+-- dws.b_<oid>           the records, partitioned by DN; columns c<attnum>, so that renaming a column changes nothing
+-- dws.t_<oid>_{i,u,d}   trigger functions; sequence = 2, 3, ... within the transaction, stored in a transaction-local
+--                       setting that savepoints roll back
 -- dws_rel_<oid>.pgxc_get_binlog_changes   the reader: a SQL function that PostgreSQL inlines, so it streams
 
 CREATE FUNCTION dws.columns_of(oid, OUT attnum smallint, OUT name text, OUT type text, OUT in_key boolean)
@@ -11,7 +11,7 @@ SELECT a.attnum, a.attname::text, format_type(a.atttypid, a.atttypmod), coalesce
 FROM pg_attribute a LEFT JOIN pg_constraint k ON k.conrelid = a.attrelid AND k.contype = 'p'
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum $$;
 
--- The DN of a row `r` as an expression: the hash functions chain through their seed, so any key works.
+-- The DN of a row `r` as an expression: the hash functions are chained through their seed, so any key works.
 CREATE FUNCTION dws.dn_expression(rel oid, r text) RETURNS text LANGUAGE plpgsql STABLE AS $$
 DECLARE
     hash text := '0';
@@ -49,7 +49,7 @@ BEGIN
         (SELECT array_agg(c.name), array_agg(c.attnum || ' ' || c.type) FROM dws.columns_of($1) c) WHERE t.rel = $1;
 END $$;
 
--- One INSERT of records out of a transition table; `number` is the sequence of the nth row.
+-- One INSERT of records from a transition table; `number` is the sequence of the nth row.
 CREATE FUNCTION dws.record_sql(rel oid, rows text, typ text, number text, key_only boolean)
 RETURNS text LANGUAGE sql STABLE AS $$
 SELECT format('INSERT INTO dws.b_%s (dn, xid, seq, typ, ts_us, %s) SELECT %s, pg_current_xact_id(), %s, %L, %s, %s FROM %s r',
@@ -82,7 +82,7 @@ BEGIN
         END $b$ $f$, $1, suffix, array_to_string(statements, ';'), step);
 END $$;
 
--- Transition tables keep the order in which rows were changed; B and U of a row get neighbouring numbers.
+-- Transition tables preserve the order in which rows were changed; B and U of a row get adjacent numbers.
 CREATE FUNCTION dws.build_capture(rel oid) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     key_only boolean := NOT dws.is_on('full_old_images');
@@ -95,7 +95,8 @@ BEGIN
         dws.record_sql($1, 'new_rows', 'U', 'own.base + 2 * row_number() OVER ()', false));
 END $$;
 
--- What is written into `place`, the table or one below it, as changes of `rel`; names of triggers begin with `prefix`.
+-- Record rows written into `place`, the table or one of its children, as changes of `rel`; trigger names start with
+-- `prefix`.
 CREATE FUNCTION dws.build_recording(rel oid, place oid, prefix text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('CREATE TRIGGER %I AFTER INSERT ON %s REFERENCING NEW TABLE AS new_rows '
@@ -120,7 +121,7 @@ BEGIN
         'EXECUTE FUNCTION dws.after_truncate()', $1::regclass);
 END $$;
 
--- The answer of DWS to a column with the name of a binlog column is not documented; text invented.
+-- How DWS treats a column with the name of a binlog column is not documented; error text invented.
 CREATE FUNCTION dws.refuse_names(rel oid) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     own text[] := CASE WHEN dws.is_on('new_system_names')
@@ -133,9 +134,9 @@ BEGIN
     END IF;
 END $$;
 
--- The reader. Bounds and names are written into it; the CASEs fold to constants or to one check per call.
--- While a DN is down or hangs it is generated as PL/pgSQL that meets the gate first, and while readings are noted: the
--- only times it is not inlined.
+-- The reader. Bounds and names are constants in it; the CASEs fold to constants or to one check per call. It is
+-- generated as PL/pgSQL, and not inlined, only while a DN is down or hangs, to check for that first, and while readings
+-- are recorded.
 CREATE FUNCTION dws.build_reader(rel oid) RETURNS void LANGUAGE plpgsql SET client_min_messages = warning AS $$
 DECLARE
     new_names boolean := dws.is_on('new_system_names');
@@ -168,15 +169,15 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA dws_rel_%s TO PUBLIC', $1);
     BEGIN
         EXECUTE query;
-    EXCEPTION WHEN invalid_function_definition THEN  -- other columns than before
+    EXCEPTION WHEN invalid_function_definition THEN  -- columns changed
         EXECUTE 'DROP FUNCTION ' || header;
         EXECUTE query;
     END;
 END $$;
 
--- xc_node_id as an attribute: `t.xc_node_id` calls this function, `SELECT *` does not show it. A bare `xc_node_id`
--- without the table's name or alias is not understood, as it would be on DWS. It goes with its table, on whose row
--- type it depends; another session may have dropped both.
+-- xc_node_id as an attribute: `t.xc_node_id` calls this function, `SELECT *` does not include it. Unlike on DWS,
+-- `xc_node_id` without the table's name or alias is not recognized. The function depends on the table's row type, so it
+-- is dropped with the table; another session may have dropped both.
 CREATE FUNCTION dws.build_xc_node_id(rel oid) RETURNS void LANGUAGE plpgsql SET client_min_messages = warning AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_class WHERE oid = $1) THEN
@@ -195,7 +196,7 @@ BEGIN
     END IF;
 END $$;
 
--- What ALTER TABLE t SET (enable_binlog = on, binlog_ttl = ...) and DISTRIBUTE BY HASH do on DWS.
+-- The effect of ALTER TABLE t SET (enable_binlog = on, binlog_ttl = ...) and DISTRIBUTE BY HASH in DWS.
 CREATE FUNCTION dws.enable_binlog(
     rel_name text, ttl integer DEFAULT 86400, "timestamp" boolean DEFAULT false, distribute_by text[] DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql AS $$
@@ -212,7 +213,7 @@ BEGIN
     INSERT INTO dws.tab (rel, ttl_s, with_time, distribute_by)
     VALUES (rel, ttl, "timestamp", coalesce(distribute_by, keys[1:1]));
     INSERT INTO dws.shard (rel, dn) SELECT rel, ord FROM dws.node;
-    -- PostgreSQL refuses to set options that it does not know, and keeps those that are there
+    -- PostgreSQL rejects options that it does not know, but retains existing ones
     UPDATE pg_class SET reloptions = reloptions || ARRAY['enable_hstore_opt=on', 'binlog_ttl=' || ttl,
         CASE WHEN "timestamp" THEN 'enable_binlog_timestamp=on' ELSE 'enable_binlog=on' END] WHERE oid = rel;
     PERFORM dws.build_store(rel), dws.build_capture(rel), dws.build_triggers(rel), dws.record_below(rel),

@@ -1,5 +1,5 @@
--- STAND-IN for the binlog surface of DWS. Here: the columns of the documented results, and the two catalogs.
--- Types follow use, most are not documented; the columns of pg_binlog_slots are invented.
+-- STAND-IN for the binlog functions of DWS. This file defines the columns of the documented results, and the two
+-- catalogs. Types follow from use, because most are not documented; the columns of pg_binlog_slots are invented.
 
 CREATE TYPE dws.sync_point_row AS (
     node_name name, node_id integer, last_sync_point bigint, latest_sync_point bigint, xmin bigint);
@@ -17,13 +17,13 @@ CREATE TYPE dws.cursor_row AS (
     node_name name, node_id integer, latest_sync_point bigint, binlog_sync_point bigint,
     binlog_timestamp_us bigint, binlog_xmin bigint);
 
--- port: null is the server's own
+-- port: null for the server's own port
 CREATE TABLE dws.coordinator (node_name name PRIMARY KEY, node_id integer NOT NULL UNIQUE, port integer);
 INSERT INTO dws.coordinator VALUES ('cn_5001', 1938253334);
 
 SET allow_system_table_mods = on;
 
--- DNs of another logical cluster, without tables of the demo. One that answers shows points of 0 for any slot.
+-- DNs of another logical cluster, without tables of the demo. If one answers, it returns points of 0 for any slot.
 CREATE TABLE dws.elsewhere (node_name name NOT NULL UNIQUE, node_id integer NOT NULL UNIQUE, answers boolean NOT NULL);
 
 CREATE VIEW pg_catalog.pgxc_node AS

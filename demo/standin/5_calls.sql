@@ -1,17 +1,17 @@
--- STAND-IN for the binlog surface of DWS. Here: the documented calls, under their documented names, arguments and
--- columns. Words between @ signs are replaced by demo/switches.py, once per configuration: no switch is asked
--- for at run time. Arguments are used by position, because many share a name with a column.
+-- STAND-IN for the binlog functions of DWS. This file defines the documented functions, with their documented names,
+-- arguments and columns. demo/switches.py replaces the words between @ signs once per configuration, so no switch is
+-- read at run time. Arguments are used by position, because many have the name of a column.
 
--- `latest` as the clients see it. A look may be one point behind an earlier one, never behind a registered point.
+-- `latest` as clients see it. It can be one point below an earlier result, but never below a registered point.
 CREATE OR REPLACE FUNCTION dws.latest() RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS
 $$ BEGIN RETURN dws.first_unsafe() @latest_offset@; END $$;
 
--- The xmin that DN number $2 reports: the oldest open transaction, a little lower on each further DN.
+-- The xmin that DN number $2 reports: the oldest open transaction, slightly lower on each further DN.
 CREATE OR REPLACE FUNCTION dws.xmin_of(rel oid, dn smallint, floor_xid bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER AS
 $$ BEGIN RETURN greatest(3, least($3 - $2 @slots_xmin@)); END $$;
 
--- Makes this the table that pgxc_get_binlog_changes reads in this session.
+-- Make this the table that pgxc_get_binlog_changes reads in this session.
 CREATE OR REPLACE FUNCTION dws.orient(oid) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 BEGIN
     IF current_setting('search_path') NOT LIKE format('dws\_rel\_%s, %%', $1) THEN
@@ -19,8 +19,8 @@ BEGIN
     END IF;
 END $$;
 
--- Asking creates the points of (slot, checkpoint) that are missing where auto-creation is on, and orients the session.
--- It burns a transaction id, so that xmin moves on, unless the sight says that a status takes none (9_sight.sql).
+-- A query creates the missing points of (slot, checkpoint) if auto-creation is on, and sets the session's table. It
+-- uses a transaction ID, so that xmin advances, unless dws.sight states that a status query uses none (9_sight.sql).
 CREATE OR REPLACE FUNCTION pg_catalog.pgxc_get_binlog_sync_point(
     rel_name text, slot_name text, checkpoint boolean, node_id integer)
 RETURNS SETOF dws.sync_point_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
@@ -86,7 +86,7 @@ BEGIN
     RETURN registered;
 END $$;
 
--- Its result is not documented; here the number of DNs where both points were set to the latest one.
+-- The result is not documented; here, it is the number of DNs where both points were set to the latest one.
 CREATE OR REPLACE FUNCTION pg_catalog.pgxc_register_full_sync_point(rel_name text, slot_name text)
 RETURNS integer LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
@@ -107,7 +107,7 @@ BEGIN
     RETURN registered;
 END $$;
 
--- Per DN the newest committed record at or below a bound: its point and time, or nulls.
+-- Per DN, the newest committed record at or below a bound: its point and time, or nulls.
 CREATE OR REPLACE FUNCTION dws.newest(rel oid, dn smallint, bound bigint, OUT csn bigint, OUT ts_us bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 BEGIN
@@ -115,7 +115,7 @@ BEGIN
                    'AND x.csn <= $2 ORDER BY x.csn DESC, b.seq DESC LIMIT 1', $1) INTO csn, ts_us USING $2, $3;
 END $$;
 
--- 1 when every point of every slot is past the newest record.
+-- Return 1 if every point of every slot is after the newest record.
 CREATE OR REPLACE FUNCTION pg_catalog.pgxc_consumed_binlog_records(rel_name text, node_id integer)
 RETURNS integer LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 #variable_conflict use_column
@@ -177,8 +177,9 @@ BEGIN
     RETURN cleared;
 END $$;
 
--- The first safe record of a DN at or after a point and a time; one row per DN, empty where there is none. What "first"
--- means for a time is not documented: under the control `by_time` it is the earliest time, of all that shows.
+-- The first safe record of a DN at or after a point and a time; one row per DN, empty if there is no such record. The
+-- meaning of "first" for a time is not documented: with the control `by_time`, it is the earliest time of all visible
+-- records.
 CREATE OR REPLACE FUNCTION dws.cursor_at(rel oid, point bigint, us bigint, node integer)
 RETURNS SETOF dws.cursor_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
@@ -201,7 +202,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Orients the session as a sync-point call does, so that a client can read changes without naming a slot.
+-- Sets the session's table like a sync-point call, so that a client can read changes without naming a slot.
 CREATE OR REPLACE FUNCTION pg_catalog.pgxc_get_binlog_cursor_by_syncpoint(rel_name text, csn bigint, node_id integer)
 RETURNS SETOF dws.cursor_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
@@ -211,7 +212,7 @@ BEGIN
     RETURN QUERY SELECT * FROM dws.cursor_at(t, $2, NULL, $3);
 END $$;
 
--- For tables with time only. "timestamp" is the documented argument's name.
+-- Only for tables with time. "timestamp" is the documented argument's name.
 CREATE OR REPLACE FUNCTION pg_catalog.pgxc_get_binlog_cursor_by_timestamp(
     rel_name text, "timestamp" timestamptz, node_id integer)
 RETURNS SETOF dws.cursor_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$

@@ -1,7 +1,7 @@
--- STAND-IN for the binlog surface of DWS. Here: tables under a binlog table. Partitions of DWS are not tables of
--- their own, so what is written into a partition of PostgreSQL, or into a table that inherits, is recorded as a change
--- of the table above: a statement fires the triggers of the table that it names alone, whose transition tables hold the
--- rows of all below.
+-- STAND-IN for the binlog functions of DWS. This file handles child tables of a binlog table. Partitions in DWS are not
+-- separate tables, so rows that are written into a PostgreSQL partition, or into an inheriting table, are recorded as
+-- changes of the parent table. A statement fires only the triggers of the table that it names, whose transition tables
+-- contain the rows of all its children.
 
 CREATE FUNCTION dws.tables_above(oid) RETURNS SETOF oid LANGUAGE sql STABLE AS $$
 WITH RECURSIVE up (rel) AS (SELECT $1 UNION SELECT i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.rel)
@@ -11,7 +11,7 @@ CREATE FUNCTION dws.tables_below(oid) RETURNS SETOF oid LANGUAGE sql STABLE AS $
 WITH RECURSIVE down (rel) AS (SELECT $1 UNION SELECT i.inhrelid FROM down JOIN pg_inherits i ON i.inhparent = down.rel)
 SELECT rel FROM down WHERE rel <> $1 $$;
 
--- Triggers for the tables that came below this one.
+-- Create triggers for new child tables of this table.
 CREATE FUNCTION dws.record_below(oid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     below oid;
@@ -22,7 +22,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- The end of those on tables that are not below it any more.
+-- Drop the triggers of tables that are no longer children.
 CREATE FUNCTION dws.forget_detached() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     g record;

@@ -1,5 +1,5 @@
--- STAND-IN for the binlog surface of DWS. Here: TRUNCATE and DDL. ADD COLUMN, DROP COLUMN, SET TYPE and TRUNCATE
--- wipe records and points, in the transaction that runs them; VACUUM FULL and RENAME wipe nothing.
+-- STAND-IN for the binlog functions of DWS. This file handles TRUNCATE and DDL. ADD COLUMN, DROP COLUMN, SET TYPE and
+-- TRUNCATE delete records and points in the transaction that runs them; VACUUM FULL and RENAME delete nothing.
 
 -- DELETE, not TRUNCATE: readers with an older snapshot continue, and no session waits for a reader.
 CREATE FUNCTION dws.wipe(oid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -45,7 +45,7 @@ BEGIN
     END IF;
 END $$;
 
--- Exactly what this command dropped: another session may drop other tables at the same time.
+-- Exactly the objects that this command dropped, because another session can drop other tables at the same time.
 CREATE FUNCTION dws.dropped() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER
 SET client_min_messages = warning AS $$
 DECLARE

@@ -1,13 +1,13 @@
--- STAND-IN for the binlog surface of DWS. Here: the facts of DWS in its catalogs: the distribution of
--- tables, settings that only it has, and its version. Values are set by a test or a demo; by default it says that it
--- is a stand-in.
+-- STAND-IN for the binlog functions of DWS. This file provides the information of DWS's catalogs: the distribution of
+-- tables, settings that only DWS has, and its version. A test or a demo sets the values; by default, the version
+-- identifies the server as a stand-in.
 
 CREATE TABLE dws.setting (name text PRIMARY KEY, setting text NOT NULL);
 CREATE TABLE dws.locator (rel oid PRIMARY KEY, kind "char" NOT NULL);
 GRANT SELECT ON dws.setting TO PUBLIC;
 CREATE TABLE dws.redaction (object_oid oid, policy_name name, enable boolean NOT NULL DEFAULT true);
 
--- The reader is generated per table; a server has the function also where no table has a binlog.
+-- The reader is generated per table; a server has the function even if no table has a binlog.
 CREATE FUNCTION dws.pgxc_get_binlog_changes(text, integer, bigint, bigint) RETURNS SETOF record LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM dws.table_of($1), dws.not_this_table($1);
@@ -22,7 +22,7 @@ FROM pg_class c LEFT JOIN dws.locator l ON l.rel = c.oid
 WHERE c.relkind IN ('r', 'p') AND c.oid >= 16384;
 GRANT SELECT ON pg_catalog.pgxc_class TO PUBLIC;
 
--- A policy is listed here and masks nothing.
+-- A policy is only listed here; it masks nothing.
 CREATE VIEW pg_catalog.pg_redaction_policy AS
 SELECT object_oid, policy_name, enable, NULL::text AS expression, NULL::text AS policy_description, false AS inherited
 FROM dws.redaction;
@@ -35,7 +35,7 @@ SELECT s.name, s.setting, NULL, 'stand-in', 'set by demo', NULL, 'sighup', 'stri
     NULL::text[], NULL, NULL, NULL, NULL, false
 FROM dws.setting s WHERE s.name <> 'version';
 
--- A built-in function is called by its number whatever its body says, so it makes room under its name.
+-- A built-in function is called by its number, whatever its body contains, so it is renamed to free its name.
 ALTER FUNCTION pg_catalog.version() RENAME TO postgresql_version;
 CREATE FUNCTION pg_catalog.version() RETURNS text LANGUAGE sql STABLE AS $$
 SELECT coalesce((SELECT s.setting FROM dws.setting s WHERE s.name = 'version'), postgresql_version()) $$;

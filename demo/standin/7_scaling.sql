@@ -1,8 +1,8 @@
--- STAND-IN for the binlog surface of DWS. Here: DNs that come, go or get another name, with the rows redistributed.
--- Documented is that scaling waits until the binlog of a table is consumed, for an hour by default, and else fails for
--- that table. Not documented: what a new DN answers about a slot, so the caller of add_node says it.
+-- STAND-IN for the binlog functions of DWS. This file adds, removes and renames DNs, and redistributes the rows. It is
+-- documented that scaling waits until a table's binlog is consumed, by default for an hour, and otherwise fails for
+-- that table. It is not documented what a new DN returns for a slot, so the caller of add_node chooses.
 
--- Locks all binlog tables against writers, as DWS does, and waits until every slot has consumed everything.
+-- Lock all binlog tables against writers, as DWS does, and wait until every slot has consumed everything.
 CREATE FUNCTION dws.await_consumed(seconds double precision) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     until timestamptz := clock_timestamp() + seconds * interval '1 second';
@@ -29,13 +29,14 @@ BEGIN
     END LOOP;
 END $$;
 
--- What depends on the set of DNs: where a row lives, and who answers for it.
+-- Rebuild the objects that depend on the set of DNs: the location of rows, and the DNs that respond for them.
 CREATE FUNCTION dws.redistribute() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM dws.build_capture(rel), dws.build_reader(rel), dws.build_xc_node_id(rel) FROM dws.tab ORDER BY rel;
 END $$;
 
--- A DN more. With `points` it has those of every registered slot, at the redistribution's own sync point; else none.
+-- Add a DN. With `points`, it has those of every registered slot, at the redistribution's own sync point; otherwise
+-- none.
 CREATE FUNCTION dws.add_node(name, integer, points boolean) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     free smallint := (SELECT min(n) FROM generate_series(0, 64) n WHERE n NOT IN (SELECT ord FROM dws.node));
@@ -56,7 +57,7 @@ BEGIN
     RETURN point;
 END $$;
 
--- A DN less: its records and points are gone with it.
+-- Remove a DN with its records and points.
 CREATE FUNCTION dws.remove_node(name) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     gone dws.node;
@@ -74,7 +75,7 @@ BEGIN
     PERFORM dws.redistribute();
 END $$;
 
--- Another name, and another id where one is given; nothing is moved.
+-- Change a DN's name, and its id if one is given; move no rows.
 CREATE FUNCTION dws.rename_node(name, name, integer) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE dws.node SET node_name = $2, node_id = coalesce($3, node_id) WHERE node_name = $1;

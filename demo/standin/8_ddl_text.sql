@@ -1,7 +1,7 @@
--- STAND-IN for the binlog surface of DWS. Here: CREATE TABLE as DWS writes it, which PostgreSQL's parser rejects, so
--- that the statement comes as an argument: SELECT dws.ddl('CREATE TABLE s.t (...) WITH (...) DISTRIBUTE BY HASH (k)').
--- The clauses are read as the vendor documents them; the texts of refusals are invented. The table is made with the
--- caller's own rights.
+-- STAND-IN for the binlog functions of DWS. This file runs CREATE TABLE in the syntax of DWS. PostgreSQL's parser
+-- rejects it, so the statement is an argument: SELECT dws.ddl('CREATE TABLE s.t (...) WITH (...) DISTRIBUTE BY HASH
+-- (k)'). The clauses are parsed as documented by the vendor; the error texts are invented. The table is created with
+-- the caller's own rights.
 
 CREATE FUNCTION dws.ddl(statement text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -15,7 +15,7 @@ BEGIN
                       (SELECT array_agg(trim(both '" ' FROM k)) FROM unnest(string_to_array(part[4], ',')) k));
 END $$;
 
--- Gives a new table of the caller the storage options of DWS; rejects one that the stand-in does not know.
+-- Give a new table of the caller the storage options of DWS; reject options that the stand-in does not know.
 CREATE FUNCTION dws.adopt(rel_name text, options text[], keys text[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE

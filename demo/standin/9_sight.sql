@@ -1,9 +1,10 @@
--- STAND-IN for the binlog surface of DWS. Here: what a session sees of other sessions, and through which coordinator.
--- There is one PostgreSQL: a session whose application_name ends in @NAME of a further coordinator counts as connected
--- through that one, and sessions of two coordinators do not see each other in pg_stat_activity and pg_locks.
--- DWS, PG_STAT_ACTIVITY: an ordinary login sees its own sessions only, an administrator or a member of the preset role
--- all (`by_user`; else PostgreSQL's way: rows of others with '<insufficient privilege>'). PGXC_STAT_ACTIVITY covers all
--- coordinators; DWS "Preset roles": gs_role_read_all_stats may read it. demo/facts.py sets what stands here.
+-- STAND-IN for the binlog functions of DWS. This file determines which other sessions a session sees, and through which
+-- coordinator. There is one PostgreSQL server: a session whose application_name ends in @NAME of another coordinator
+-- counts as connected through that coordinator, and sessions of two coordinators do not see each other in
+-- pg_stat_activity and pg_locks. DWS, PG_STAT_ACTIVITY: an ordinary login sees only its own sessions; an administrator
+-- or a member of the preset role sees all (`by_user`; without it, PostgreSQL's behavior: rows of other users have
+-- '<insufficient privilege>'). PGXC_STAT_ACTIVITY covers all coordinators; DWS "Preset roles": gs_role_read_all_stats
+-- can read it. demo/facts.py changes these settings.
 
 CREATE TABLE dws.sight (by_user boolean NOT NULL, snapshots_apart boolean NOT NULL, status_idle boolean NOT NULL);
 INSERT INTO dws.sight VALUES (false, false, false);
@@ -17,7 +18,7 @@ SELECT a.pid, coalesce(c.node_name, 'cn_5001'), a.backend_xid
 FROM pg_stat_get_activity(NULL) a
 LEFT JOIN dws.coordinator c ON a.application_name LIKE '%@' || replace(c.node_name::text, '_', '\_') $$;
 
--- Those of other coordinators than the caller's.
+-- The sessions of coordinators other than the caller's.
 CREATE FUNCTION dws.apart() RETURNS SETOF integer LANGUAGE sql STABLE SECURITY DEFINER AS $$
 SELECT s.pid FROM dws.sessions() s
 WHERE s.coordinator <> (SELECT own.coordinator FROM dws.sessions() own WHERE own.pid = pg_backend_pid()) $$;
@@ -25,11 +26,12 @@ WHERE s.coordinator <> (SELECT own.coordinator FROM dws.sessions() own WHERE own
 CREATE FUNCTION dws.sees_all() RETURNS boolean LANGUAGE sql STABLE AS $$
 SELECT r.rolsuper OR pg_has_role('pg_read_all_stats', 'USAGE') FROM pg_roles r WHERE r.rolname = current_user $$;
 
--- A statement of maintenance that PostgreSQL has not, as its session says what it plays ("/* as VACUUM FULL a */ ...").
+-- The name of a maintenance statement that PostgreSQL lacks, from the comment of the simulating statement ("/* as
+-- VACUUM FULL a */ ...").
 CREATE FUNCTION dws.typed(query text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
 SELECT regexp_replace(query, '^/\* as (.*?) \*/.*$', '\1') $$;
 
--- The list of sessions with each a query_id, as DWS numbers them: here it is that of the session.
+-- The view of sessions with a query_id, as DWS assigns it: here, it is the session's pid.
 CREATE FUNCTION dws.as_a_dws(view text) RETURNS text LANGUAGE sql AS $$
 SELECT replace(replace(rtrim(view, ';'), 's.query_id', 's.pid::bigint AS query_id'), 's.query,', 'dws.typed(s.query) AS query,') $$;
 
@@ -43,15 +45,15 @@ DO $$ BEGIN
         || dws.as_a_dws(pg_get_viewdef('pg_catalog.pg_stat_activity'))
         || ' WHERE s.pid NOT IN (SELECT dws.apart())'
         || ' AND (NOT (SELECT by_user FROM dws.sight) OR u.rolname = current_user OR dws.sees_all())';
-    -- the stand-in's own calls read the advisory locks of all
+    -- the stand-in's own functions read the advisory locks of all sessions
     EXECUTE 'CREATE OR REPLACE VIEW pg_catalog.pg_locks AS '
         || rtrim(pg_get_viewdef('pg_catalog.pg_locks'), ';')
         || ' WHERE l.locktype = ''advisory'' OR l.pid IS NULL OR l.pid NOT IN (SELECT dws.apart())';
 END $$;
 GRANT SELECT ON pg_catalog.pgxc_stat_activity TO gs_role_read_all_stats;
 
--- DWS, PGXC_LOCK_CONFLICTS (dws_04_0809): locks that wait or are waited for. Each user is named, and the statement of
--- another's session is '<insufficient privilege>' to an ordinary login (the example of pgxc_get_lock_conflicts).
+-- DWS, PGXC_LOCK_CONFLICTS (dws_04_0809): locks that wait or are waited for. It names each user; an ordinary login sees
+-- '<insufficient privilege>' instead of another user's statement (the example of pgxc_get_lock_conflicts).
 CREATE FUNCTION dws.lock_conflicts() RETURNS TABLE (locktype text, nodename name, dbname name, nspname name,
     relname name, partname name, page integer, tuple smallint, transactionid xid, username name, gxid xid,
     xactstart timestamptz, queryid bigint, query text, pid bigint, mode text, granted boolean)
@@ -69,7 +71,7 @@ SELECT locktype, nodename, dbname, nspname, relname, partname, page, tuple, tran
 FROM dws.lock_conflicts();
 GRANT SELECT ON pg_catalog.pgxc_lock_conflicts TO PUBLIC;
 
--- Where coordinators do not tell each other: a snapshot without the transactions of sessions elsewhere.
+-- If coordinators are separate (snapshots_apart): a snapshot without the transactions of other coordinators' sessions.
 ALTER FUNCTION pg_catalog.txid_current_snapshot() RENAME TO postgresql_txid_current_snapshot;
 CREATE FUNCTION pg_catalog.txid_current_snapshot() RETURNS txid_snapshot LANGUAGE plpgsql STABLE AS $$
 DECLARE

@@ -128,7 +128,7 @@ def test_a_hologres_is_mirrored_into_a_hologres_at_least_once(to_hologres: Pair,
     print(f"seed {seed}")
     to_hologres.holo.options(read_by=way)
     to_hologres.copied_and_followed(random.Random(seed), 6)
-    assert promise_of(to_hologres.holo.mirror.job) == "each change takes effect at least once, repeats are counted"
+    assert promise_of(to_hologres.holo.mirror.job) == "each change takes effect at least once; repeats are counted"
 
 
 @pytest.mark.chaos

@@ -54,7 +54,7 @@ def test_a_table_is_copied_and_followed(hologres_pair: HologresPair) -> None:
         cursor.execute("UPDATE ods.t SET v = -id WHERE id > 50")
     pair.wait_equal()
     assert pair.repeats() == 0
-    assert promise_of(pair.mirror.job) == "each change takes effect at least once, repeats are counted"
+    assert promise_of(pair.mirror.job) == "each change takes effect at least once; repeats are counted"
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_null_that_the_target_refuses_stops_the_job_before_the_range_is_decide
 @pytest.mark.parametrize(
     ("columns", "options", "says"),
     [
-        ("id bigint, v integer", {}, "mart.t.v is integer, but bigint at the source"),
+        ("id bigint, v integer", {}, "mart.t.v is integer, but bigint in the source"),
         ("id bigint, w bigint", {}, "mart.t has no column 'v'"),
         ("id bigint, v bigint, w bigint NOT NULL", {}, "mart.t.w requires a value"),
         (
@@ -259,7 +259,7 @@ def test_a_target_that_is_none_is_refused_by_name(hologres_pair: HologresPair) -
             "mart.parts": "the parent of physical partitions",
             "mart.seen": "is a view",
             "mart.gone": "does not exist",
-            "mart.other_key": r"the primary key of mart.other_key is \(v\), but \(id\) at the source",
+            "mart.other_key": r"the primary key of mart.other_key is \(v\), but \(id\) in the source",
             "mart.second_key": "another unique key",
         }.items():
             job = replace(pair.mirror.job, channels=(ChannelSpec(TABLE, name),))

@@ -161,7 +161,7 @@ def test_one_that_is_prepared_while_it_is_waited_for_is_still_waited_for(mirror:
     mirror.start()
     waits(mirror, f"pid {writer.info.backend_pid} (postgres")
     said(writer, "PREPARE TRANSACTION 'later'")
-    waits(mirror, "when recording started, it may be prepared transaction later")
+    waits(mirror, "when recording started; it may be prepared transaction later")
     said(mirror.warehouse.connect(), "COMMIT PREPARED 'later'")
     whole(mirror)
 

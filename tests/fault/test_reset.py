@@ -318,7 +318,7 @@ def test_a_reset_that_passes_the_rest_of_a_replay_says_that_older_values_stay(
     mirror.stop()
     assert mirror.difference() != (0, 0)
     (check,) = resetting.plan(Goal(TargetKind.BACKUP, backup=first)).failed
-    assert "a later reset passed a part of the replay: undo that reset first" in check.sentence
+    assert "a later reset skipped a part of the replay: undo that reset first" in check.sentence
     assert resetting.undo(done.reset).outcome == DONE
     mirror.start().wait_running()
     mirror.wait_equal()

@@ -103,7 +103,7 @@ def test_only_a_stopped_job_is_reset_undone_or_resumed(resetting: Resetting) -> 
 def test_a_running_job_keeps_its_lease_from_a_reset(resetting: Resetting) -> None:
     plan = resetting.plan(EARLIEST)
     resetting.mirror.start().wait_running()
-    with pytest.raises(Refused, match=r"'lease' does not hold: the lease of .* is held by job .* run run-1 by"):
+    with pytest.raises(Refused, match=r"'lease' is not met: the lease of .* is held by job .* run run-1 by"):
         resetting.execute(plan)
     resetting.mirror.stop()
     with pytest.raises(Refused, match="stale; changed: dn_1: epoch"):
@@ -195,11 +195,11 @@ def killed_at(step: str, resetting: Resetting, tmp_path: Path, capfd: pytest.Cap
     assert "is unfinished: `slotkeeper --config" in said
     assert "slots reset --resume ods.orders" in said
     assert main(["jobs", "start", job.name, *common]) == 3
-    assert f"job {job.name} has to wait until it ends" in capfd.readouterr().err
+    assert f"job {job.name} must wait until the reset ends" in capfd.readouterr().err
     with Store.open(tmp_path / "state") as store:
         store.register_job(job.name, str(config))
     assert main(["jobs", "cancel", job.name, "--confirm", job.name, "--reason", "r", *common]) == 3
-    assert f"job {job.name} has to wait until it ends" in capfd.readouterr().err
+    assert f"job {job.name} must wait until the reset ends" in capfd.readouterr().err
     assert isinstance(resetting.mirror.start().wait_error(), Refused)
     assert main(["slots", "reset", "--resume", "--json", *common]) == (3 if step == "after_begun" else 0)
     result = json.loads(capfd.readouterr().out)

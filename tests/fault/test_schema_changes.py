@@ -309,7 +309,7 @@ def test_another_table_of_the_same_name_and_another_key_are_a_persons(
     warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
     error = mirror.start().wait_error()
     assert isinstance(error, Trouble) and "created again" in error.message
-    assert not audit_of(mirror).lines and "run at the sink" not in error.hint
+    assert not audit_of(mirror).lines and "run in the sink" not in error.hint
     assert Resetting(mirror, tmp_path / "state").reset(SNAPSHOT).outcome == DONE
     mirror.at_sink(f"ALTER TABLE {TARGET} DROP COLUMN w, DROP COLUMN n")
     insert_two = f"INSERT INTO {TABLE} VALUES (1, 'a'), (2, 'b')"
@@ -342,7 +342,7 @@ def test_of_several_tables_the_changed_one_alone_is_altered(warehouse: Warehouse
     assert {line.what for line in audit_of(mirror).lines} == {f"dws1 {TABLE} slot {mirror.job.slot}"}
     mirror.source("ALTER TABLE ods.u ADD COLUMN x integer")
     said = mirror.wait_table("ods.u", JobState.FAILED)
-    assert said.safe.startswith("ods.u: x integer was added; run at the sink: ")
+    assert said.safe.startswith("ods.u: x integer was added; run in the sink: ")
     assert statements_of(said.safe) == ["ALTER TABLE mart.u ADD COLUMN IF NOT EXISTS x integer"]
     assert mirror.heard.tables[TABLE].state == JobState.RUNNING.value
     mirror.stop()
@@ -371,7 +371,7 @@ def test_what_the_sink_refuses_is_reported_with_what_to_type(warehouse: Warehous
     error = mirror.wait_error()
     assert isinstance(error, SlotkeeperError) and error.where == "sink", repr(error)
     assert "mart.totals" in error.message or "depend" in error.message, error
-    assert f"run at the sink: `{CHANGES['drop'][1][0]}`; then `slotkeeper slots reset" in error.hint
+    assert f"run in the sink: `{CHANGES['drop'][1][0]}`; then `slotkeeper slots reset" in error.hint
     assert [line.outcome.partition(":")[0] for line in audit_of(mirror).lines] == ["", "failed"]
     mirror.at_sink("DROP VIEW mart.totals")
     mirror.start()

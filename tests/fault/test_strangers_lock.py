@@ -91,7 +91,7 @@ def test_a_strangers_lease_lock_is_reported_as_far_as_the_server_shows_it(mirror
     mirror.job = replace(mirror.job, sink=replace(mirror.job.sink, user=ordinary, password=login.password))
     plant(lease_lock(mirror), name="report")
     error = refusal(mirror)
-    assert "is held by a session of no job: session report, user postgres, pid " in error.message
+    assert "is held by a session that belongs to no job: session report, user postgres, pid " in error.message
     assert "connected since hidden, last statement hidden" in error.message
     assert (
         "pg_terminate_backend(" in error.hint
@@ -122,7 +122,7 @@ def test_a_prepared_transaction_has_no_session(mirror: Mirror) -> None:
             error = refusal(mirror)
         finally:
             cursor.execute("ROLLBACK PREPARED 'left'")
-    assert "a session of no job: a prepared transaction (see pg_prepared_xacts)" in error.message
+    assert "a session that belongs to no job: a prepared transaction (see pg_prepared_xacts)" in error.message
 
 
 def test_a_session_of_another_coordinator_is_said_to_be_not_shown_and_passed(
@@ -154,7 +154,7 @@ def test_a_take_over_runs_beside_a_stranger_for_a_whole_job_and_loses_and_double
     assert has_lock(mirror, lease_lock(mirror)) == {"psql"}
     assert has_lock(mirror, target_lock(mirror)) == {f"slotkeeper/{mirror.job.name}/lease"}
     assert any(
-        "by a session of no job" in text and text.endswith("continuing without the lease")
+        "by a session that belongs to no job" in text and text.endswith("continuing without the lease")
         for text in mirror.heard.retries
     )
     mirror.stop()
@@ -223,7 +223,10 @@ def test_a_take_over_never_passes_a_strangers_lock_on_the_target(mirror: Mirror,
     plant(lease_lock(mirror), target_lock(mirror))
     mirror.take_over = True
     error = refusal(mirror)
-    assert "is held by a session of no job: session psql" in error.message or "belongs to no job: " in error.message
+    assert (
+        "is held by a session that belongs to no job: session psql" in error.message
+        or "belongs to no job: " in error.message
+    )
     assert not mirror.rows(), "nothing was begun"
 
 
@@ -242,7 +245,9 @@ def test_a_reset_names_the_stranger_and_does_not_wait(
     plan = resetting.plan(EARLIEST)
     with closing(resetting.mirror.sink()) as stranger, stranger.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(%s)", (lease_lock(resetting.mirror),))
-        with pytest.raises(Refused, match=r"the lease of .* is held by a session of no job: session .* user postgres"):
+        with pytest.raises(
+            Refused, match=r"the lease of .* is held by a session that belongs to no job: session .* user postgres"
+        ):
             resetting.execute(plan)
     resetting.execute(plan)
 
@@ -255,7 +260,7 @@ def test_doctor_and_a_slot_command_say_the_same_sentence(
     text = job(mirror.job.name, mirror.job.slot, TABLE, "mart.orders")
     path = config(tmp_path, mirror.job.source, mirror.job.sink, text)
     plant(lease_lock(mirror), name="report")
-    who = "is held by a session of no job: session report, user postgres, pid "
+    who = "is held by a session that belongs to no job: session report, user postgres, pid "
     main(["doctor", "--config", str(path)])
     assert who in " ".join(capsys.readouterr().out.split())
     place = (TABLE, mirror.job.slot)

@@ -127,7 +127,7 @@ def add_column(mirror: Mirror) -> None:
 
 def alter_as_printed(mirror: Mirror, said: TableReport) -> None:
     """The statements of the hint, as printed."""
-    found = re.search(r"run at the sink: (.*?); then ", said.safe)
+    found = re.search(r"run in the sink: (.*?); then ", said.safe)
     assert found, said.safe
     mirror.at_sink(*re.findall(r"`([^`]+)`", found[1]))
 

@@ -62,7 +62,7 @@ def test_an_undo_of_the_snapshot_before_its_copy_is_target_changed_again_and_the
         for goal in (EARLIEST, LATEST):
             (failed,) = [one for one in resetting.plan(goal).failed if one.name == "same target"]
             assert failed.sentence.startswith("target mart.t "), failed
-            with pytest.raises(Refused, match=r"'same target' does not hold: target mart.t .*only --to snapshot"):
+            with pytest.raises(Refused, match=r"'same target' is not met: target mart.t .*only --to snapshot"):
                 resetting.reset(goal)
     backup = resetting.reset(SNAPSHOT).reset
     assert resetting.undo(backup).outcome == DONE

@@ -258,7 +258,7 @@ def test_a_lease_that_a_stranger_has_is_named_with_what_ends_it_and_no_job_is_to
     number = locks.lease_lock(program.asked.job.lane_key())
     with closing(mirror.sink()) as stranger, stranger.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(%s)", (number,))
-        with pytest.raises(Refused, match="a session of no job: session") as refused:
+        with pytest.raises(Refused, match="a session that belongs to no job: session") as refused:
             program.query.initial()
     assert "pg_terminate_backend" in refused.value.hint
     assert "jobs start" not in refused.value.hint and TAKES_OVER in refused.value.hint

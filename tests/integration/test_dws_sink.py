@@ -234,7 +234,7 @@ def test_a_changed_source_alters_a_target_or_names_what_does(
     if policy == "stop":
         hint = str(getattr(mirror.wait_error(), "hint", ""))
         assert shapes.statements_of(hint) == typed
-        forget = hint.partition("at the sink `DELETE")[2].partition("`; then `slotkeeper jobs start")[0]
+        forget = hint.partition("in the sink: `DELETE")[2].partition("`; then `slotkeeper jobs start")[0]
         assert f"then `slotkeeper slots drop {TABLE} {mirror.job.slot}` prints the command that drops the slot;" in hint
         standin.run(warehouse, f"SELECT pgxc_binlog_clear_target_slot('{TABLE}', '{mirror.job.slot}')")
         mirror.at_sink(*typed, f"DELETE{forget}")

@@ -267,7 +267,7 @@ def test_a_type_that_the_sink_lacks_is_refused_and_then_cured(
     [
         ("CREATE TYPE ods.mood AS ENUM ('sad')", "ods.mood", "an enum without the label 'ok'", "ADD VALUE 'ok'"),
         ("CREATE TYPE ods.mood AS (a integer)", "ods.mood", "an enum without the label 'sad'", "ADD VALUE 'sad'"),
-        ("SELECT", "integer", "column 'v' is integer, but ods.mood at the source", "TYPE ods.mood, or TYPE text"),
+        ("SELECT", "integer", "column 'v' is integer, but ods.mood in the source", "TYPE ods.mood, or TYPE text"),
     ],
 )
 def test_a_column_of_another_made_type_is_refused(

@@ -238,7 +238,7 @@ def test_a_deaf_job_that_is_not_waited_for_is_still_shown_as_it_is(jobs: Jobs, m
     jobs.start("orders", "deaf", limits=replace(FAST, stop=30.0, grace=30.0))
     refuse_wanted(monkeypatch, NoRoom("no room"))
     assert control.stop(jobs.store, "orders", Patience(0)).lives
-    with pytest.raises(Busy, match=r"was signalled to stop, but after 0.2 s its processes are still running") as late:
+    with pytest.raises(Busy, match=r"was signaled to stop, but after 0.2 s its processes are still running") as late:
         control.stop(jobs.store, "orders", Patience(0.2))
     assert "could not be stored: no room" in late.value.hint
 

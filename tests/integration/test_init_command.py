@@ -150,7 +150,7 @@ def test_what_a_server_does_not_allow_is_said_and_the_file_stays(
         ([*DWS, "--source", "etl@h:1/d"], "--source-password-file is required"),
         ([*HALF, "--table", "orders"], "--table 'orders': must be schema.table"),
         ([*FULL, "--into", "orders"], "--into 'orders': must be schema.table"),
-        ([*FULL, "--job", "orders rt"], "--job 'orders rt': must be letters and digits"),
+        ([*FULL, "--job", "orders rt"], "--job 'orders rt': must consist of letters and digits"),
         ([*DWS, "--sink-kind", "doris"], "a sink of kind doris needs a second sink for its progress rows"),
         ([*DWS, "--sink-kind", "oracle"], "unknown kind 'oracle' (known: postgres, dws)"),
     ],
@@ -202,7 +202,7 @@ def test_an_answer_that_no_configuration_takes_is_asked_for_again(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert main(["init", "--config", str(tmp_path / "c.toml"), *DWS]) == 1
     said = capsys.readouterr().err
-    assert "--table 'orders': must be schema.table" in said and "--job '1st': must be letters" in said
+    assert "--table 'orders': must be schema.table" in said and "--job '1st': must consist of letters" in said
     assert load(tmp_path / "c.toml", {}).jobs["job"].channel.target == "mart.订单"
 
 

@@ -148,4 +148,4 @@ def test_preflight_estimates_by_the_owning_jobs_rate_and_says_where_it_has_none(
     assert (found["unread"], found["drain_seconds"]) == (200, None) and "is not running here" in found["drain"]
     place.jobs.start(JOB)
     assert place.call(*words) == 3
-    assert "applies nothing now" in json.loads(capsys.readouterr().out)["drain"]
+    assert "is not applying any changes" in json.loads(capsys.readouterr().out)["drain"]

@@ -419,7 +419,7 @@ def test_a_made_target_carries_not_null_and_the_collations_that_the_sink_knows(
     loaded = load(path, {})
     warned = [one.text for one in check_sink(loaded, loaded.sinks["mart"]) if one.level is Level.WARN]
     default = "a created target uses the default collation"
-    sorted_by = [text.split(" at the source")[0] for text in warned if default in text]
+    sorted_by = [text.split(" in the source")[0] for text in warned if default in text]
     assert sorted_by == ["column 'c' has collation ods.own", "column 'e' has collation ods.folds"]
     mirror.source(f"INSERT INTO {TABLE} (id, a, c, n, w) VALUES (1, 'a', 'c', 'n', 'w')")
     mirror.start().wait_running()

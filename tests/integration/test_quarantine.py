@@ -395,7 +395,7 @@ def test_a_key_whose_equal_values_have_several_texts_is_refused_with_a_quarantin
 
     assert said(SinkOptions()) == []
     (what,) = said(QUARANTINING)
-    assert "stores key column 'id' as jsonb, whose equal values can have different texts" in what
+    assert "stores key column 'id' as jsonb, whose equal values can have different text forms" in what
 
 
 def test_a_careful_step_that_takes_too_long_is_to_be_tried_again_at_half_its_width(

@@ -206,4 +206,4 @@ def test_a_real_driver_copies_catches_up_and_ends(
     run_until_caught_up(words)
     assert main(["verify", "orders_rt", *words]) == 0
     assert main(["status", "--exit-code", *words]) == 1  # it is stopped, and its slot's TTL runs on
-    assert "400 rows at the source, 400 at the sink" in capsys.readouterr().out
+    assert "400 rows in the source, 400 in the sink" in capsys.readouterr().out

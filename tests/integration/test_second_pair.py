@@ -148,7 +148,7 @@ def test_preflight_has_no_sense(shell: Shell) -> None:
 def test_doctor_finds_what_the_pair_promises(shell: Shell) -> None:
     out = shell.call("doctor")[1]
     assert "all tables share one binlog" in out
-    assert "at least once, repeats are counted and do not change the final rows" in out
+    assert "at least once; repeats are counted and do not change the final rows" in out
 
 
 def test_rows_of_the_binlog_are_shown(shell: Shell) -> None:

@@ -52,7 +52,7 @@ def test_verify_answers_for_every_table_and_differs_where_one_does(
     place.mirror.start().wait_running().wait_equal()
     place.mirror.stop()
     assert place.call("verify", JOB) == 0
-    assert "orders_rt: equal: 0 of 2 tables differ; 100 rows at the source, 100 at the sink" in capsys.readouterr().out
+    assert "orders_rt: equal: 0 of 2 tables differ; 100 rows in the source, 100 in the sink" in capsys.readouterr().out
     place.mirror.at_sink("DELETE FROM mart.lines WHERE id = 7")
     assert place.call("verify", JOB, "--json") == 4
     told = json.loads(capsys.readouterr().out)
@@ -64,7 +64,7 @@ def test_verify_answers_for_every_table_and_differs_where_one_does(
     assert told["channels"][1]["missing"]["keys"] == [["7"]]
     assert place.call("status", "--json") == 0
     assert place.call("verify", JOB) == 4
-    assert "1 of 2 tables differ; 100 rows at the source, 99 at the sink" in capsys.readouterr().out
+    assert "1 of 2 tables differ; 100 rows in the source, 99 in the sink" in capsys.readouterr().out
 
 
 def test_a_job_is_drained_once_all_its_tables_are(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

@@ -571,7 +571,9 @@ def test_inserts_that_were_kept_apart_are_counted_again_where_they_are_staged(
     events = STEPS[way]()
     inserts = sum(event.kind == "I" for event in events)
     got = inserts + (1 if change is _doubled else -1)
-    with pytest.raises(Unreachable, match=f"read {inserts} inserts, but the sink got {got}: the connection was lost"):
+    with pytest.raises(
+        Unreachable, match=f"read {inserts} inserts, but the sink received {got}: the connection was lost"
+    ):
         effects.step(sink, events)
     assert set(effects.rows()) == {(1, 0)}
     monkeypatch.undo()  # the same step, by a reader that changes nothing

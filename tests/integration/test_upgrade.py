@@ -144,7 +144,7 @@ def test_a_newer_versions_tables_are_refused_in_one_line_and_untouched(sink: Sin
     sink.start()
     sink.run("UPDATE slotkeeper_versions SET version = 99")
     before = sink.run(SHAPE)
-    with pytest.raises(Refused, match=rf"newer slotkeeper \(version 99, known here: {NEWEST}\)") as refused:
+    with pytest.raises(Refused, match=rf"newer slotkeeper \(version 99, supported here: {NEWEST}\)") as refused:
         sink.start()
     assert "\n" not in refused.value.message
     assert sink.run(SHAPE) == before

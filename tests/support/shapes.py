@@ -53,8 +53,8 @@ def insert(mirror: Mirror, rows: str) -> None:
 
 def statements_of(hint: str) -> list[str]:
     """What a hint says to run at the sink, one statement each."""
-    said = hint.partition("run at the sink: ")[2].partition("; then ")[0]
-    return [] if said.startswith("nothing") else [one.strip("`") for one in said.split("; ")]
+    said = hint.partition("run in the sink: ")[2].partition("; then ")[0]
+    return [] if said.startswith("no statement") else [one.strip("`") for one in said.split("; ")]
 
 
 def typed_as_printed(mirror: Mirror, hint: str, folder: Path) -> None:

@@ -195,12 +195,12 @@ SINK = {
     ),
     "another type": (
         [f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note bytea)"],
-        f"target {TARGET} column 'note' is bytea, but text at the source",
+        f"target {TARGET} column 'note' is bytea, but text in the source",
         f"ALTER TABLE {TARGET} ALTER COLUMN note TYPE text",
     ),
     "too narrow": (
         [f"CREATE TABLE {TARGET} (id integer PRIMARY KEY, note text)"],
-        f"target {TARGET} column 'id' is integer, but bigint at the source",
+        f"target {TARGET} column 'id' is integer, but bigint in the source",
         f"ALTER TABLE {TARGET} ALTER COLUMN id TYPE bigint",
     ),
     "generated": (
@@ -223,7 +223,7 @@ SINK = {
             "CREATE DOMAIN mart.noted AS text NOT NULL",
             f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note mart.noted)",
         ],
-        f"target {TARGET} stores column 'note' in a NOT NULL domain, but old images hold NULL",
+        f"target {TARGET} stores column 'note' in a NOT NULL domain, but old images contain NULL",
         f"ALTER TABLE {TARGET} ALTER COLUMN note TYPE text",
     ),
     "no key": (

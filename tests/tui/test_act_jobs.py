@@ -64,7 +64,7 @@ def test_a_job_is_verified_from_its_menu_without_being_armed(several: bool, tmp_
         await press(pilot, "a", "v")
         assert [words(one) for one in runs.done] == [["verify", "--json", "orders_rt"]]
         runs.end(list(runs.actions)[-1], 4, found)
-        shown = await until(pilot, made.app, "2,952 rows at the source, 2,950 at the sink, 1.2 s")
+        shown = await until(pilot, made.app, "2,952 rows in the source, 2,950 in the sink, 1.2 s")
         assert "different   at " in shown and "2 missing: (7, \\x1b[31m), (8, b)" in shown
         assert ("ods.a: 2,952 rows" in shown) is several
 

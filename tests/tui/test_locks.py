@@ -264,7 +264,7 @@ async def test_what_cannot_be_ended_from_here_says_why_and_asks_nothing(
         replace(EVE, began=None): "its start time is hidden from this login",
         replace(EVE, began=BEGAN, user=""): "it is a server process",
         replace(EVE, began=BEGAN, pid=None, gid="left"): "it is a prepared transaction",
-        replace(EVE, began=BEGAN, application="slotkeeper/x/1"): "its application name is a job's session",
+        replace(EVE, began=BEGAN, application="slotkeeper/x/1"): "its application name identifies a job's session",
         replace(EVE, began=BEGAN, query=5): "it can be ended only at its own coordinator",
     }.items():
         planted.answers = [replace(TOLD, waits=(replace(WAITS[0], blockers=(blocker,)),))]

@@ -188,6 +188,6 @@ def test_the_log_of_a_query_is_said_to_lie_elsewhere(tmp_path: Path) -> None:
         await stores.read(pilot)
         await press(pilot, "enter", "l")
         shown = screen(made.app)
-        assert "no log here: its Spark program writes it" in shown and "no log yet" not in shown, shown
+        assert "no log here: the query's program writes it" in shown and "no log yet" not in shown, shown
 
     drive(made, do, SMALL)

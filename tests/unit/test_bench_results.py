@@ -95,8 +95,8 @@ def test_what_fell_by_more_than_a_fifth_is_named_and_nothing_else(capsys: pytest
     assert compare.said(new, old) == 1
     said = capsys.readouterr().out.splitlines()
     assert said == [
-        "in one of the two results only: come",
-        "in one of the two results only: gone",
+        "only in one of the two results: come",
+        "only in one of the two results: gone",
         "fell by more than a fifth: cpu_of_sink: 1.00 -> 1.30",
         "fell by more than a fifth: stream: 1.00 -> 0.79",
     ]

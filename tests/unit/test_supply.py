@@ -34,7 +34,7 @@ def test_packages_of_the_run_time_are_listed_apart_from_those_of_the_extras() ->
 
 def test_a_licence_that_is_not_known_is_an_error_with_the_packages_name(tmp_path: Path) -> None:
     (tmp_path / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1\nLicense: My own\n", "utf-8")
-    with pytest.raises(LookupError, match="odd: unknown licence"):
+    with pytest.raises(LookupError, match="odd: unknown license"):
         sbom.licence(metadata.PathDistribution(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""The Errors and Alerts screens: two tables of problems whose rows a user can acknowledge."""
+"""The Errors and Alerts screens: two tables of problems with rows that a user can acknowledge."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from slotkeeper.core.state.alerts import AckFile
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.rows import ErrorRow
 
-NO_ERROR = "Each error is listed here with its impact on the job and the actions, the least loss first."
+NO_ERROR = "Each error is listed here with its impact on the job and the actions, least loss first."
 NO_ALERT = "Each alert is listed here with its meaning and the action. `slotkeeper docs alerts` explains notifications."
 Change = Callable[[AckFile], object]
 
@@ -51,7 +51,7 @@ class AckTable(TableScreen):
     tells_events = True
 
     def ack_of(self, key: str) -> str:
-        """Return the key under which a row is acknowledged; "" if it cannot be."""
+        """Return the key under which a row is acknowledged; "" if the row cannot be acknowledged."""
         raise NotImplementedError
 
     def action_ack(self) -> None:
@@ -93,7 +93,7 @@ class AckTable(TableScreen):
 
 
 class ErrorsScreen(AckTable):
-    """One row per job and kind of error, newest first; only those of `job` if it is given.
+    """One row per job and kind of error, newest first; only rows of `job` if it is given.
 
     The table also has one row per job for quarantined rows, as reported by its sink or in its last report.
     """
@@ -128,7 +128,7 @@ class ErrorsScreen(AckTable):
         return named_by(self.columns, (), (), parts(self.console.shown.local.jobs) or ("lane",))
 
     def rows(self) -> list[Row]:
-        """Return the most severe rows first; at the same severity, quarantined rows come before errors."""
+        """Return the rows, most severe first; at the same severity, quarantined rows precede errors."""
         errors = within(self._errors(), self._window, self.console.now)
         every = [*group_rows(self._quarantines(), self._acks(), self.console.now), *errors]
         return sorted(every, key=lambda row: rank(row.level))
@@ -199,7 +199,7 @@ class ErrorsScreen(AckTable):
         return [quarantined.job] if quarantined is not None else [one.job] if one is not None else []
 
     def ack_of(self, key: str) -> str:
-        """Return the key of this kind of error up to its last occurrence, or of a job's number of quarantined rows."""
+        """Return the key of this kind of error up to its last occurrence, or of a job's quarantined-row count."""
         quarantined, one = self._quarantine_at(key), self._error(key)
         return quarantined.ack if quarantined is not None else ack_key(one) if one else ""
 
@@ -234,7 +234,7 @@ class AlertsScreen(AckTable):
         self._alerts: list[Alert] = []
 
     def rows(self) -> list[Row]:
-        """Return the alerts, those that require action first. They are determined once per drawing, not per key."""
+        """Return the alerts; those that require action come first. They are determined once per drawing."""
         self._alerts = alerts(self.console.shown, self.console.now)
         return alert_rows(self._alerts, self._acks(), self.console.now)
 
@@ -266,13 +266,13 @@ class AlertsScreen(AckTable):
             self.console.say("this alert is not about a single job or slot", Level.REST)
 
     def ack_of(self, key: str) -> str:
-        """Return the key of the existing acknowledgement, or of a new one, which ends with the condition."""
+        """Return the key of the existing acknowledgement, or of a new one that lasts as long as the condition."""
         one, acks = self._alert(key), self._acks()
         keys = () if one is None else one.ack_keys
         return next((each for each in keys if each in acks), next(iter(keys), ""))
 
     def action_snooze(self) -> None:
-        self.put(self.console.now + SILENCE, "silenced for 1 h; `u` withdraws it")
+        self.put(self.console.now + SILENCE, "silenced for 1 h; `u` ends the silence")
 
     def _alert(self, key: str | None) -> Alert | None:
         return next((one for one in self._alerts if one.key == key), None)

@@ -12,7 +12,7 @@ from slotkeeper.console.tui.screens.table import TableScreen
 
 
 class Answered(Message):
-    """The answer to a query, or a sentence that explains its error."""
+    """The answer to a query, or a sentence that explains why the query failed."""
 
     def __init__(self, number: int, found: object, fault: str) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class AskingScreen(TableScreen):
     """Rows from a server.
 
     Opening the screen sends one query. An answer to an earlier query is discarded. `fault` is the error of the last
-    query; the previous rows stay.
+    query; after an error, the previous rows stay.
     """
 
     def __init__(self) -> None:

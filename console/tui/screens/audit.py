@@ -1,6 +1,6 @@
-"""The audit: who changed what, when and why; the changes of one slot from this host, and the backups of its resets.
+"""The audit of all changes (who, what, when and why), and the changes and reset backups of one slot on this host.
 
-No server is queried. `slotkeeper slots history` queries the sink, which has the resets of every host.
+These screens query no server. `slotkeeper slots history` queries the sink, which records the resets from every host.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_LINE = "Each change is listed here: who made it, when, why, and how it ended.
 
 
 class AuditScreen(TableScreen):
-    """The newest lines of the audit."""
+    """The newest audit lines."""
 
     its_place = "Audit"
     its_name = "Audit"
@@ -48,12 +48,12 @@ class AuditScreen(TableScreen):
         return "Line", [(Level.REST, "no row is selected" if self.every_row else NO_LINE)]
 
     def opened(self, key: str) -> None:
-        """Move the focus to the full line, so that it can be scrolled."""
+        """Move the focus to the full text of the line, so that it can be scrolled."""
         self.action_pane(1)
 
 
 class SlotHistoryScreen(TableScreen):
-    """The changes of one slot from this host, newest first."""
+    """The changes made to one slot from this host, newest first."""
 
     its_name = "History"
     number = "3"
@@ -73,7 +73,7 @@ class SlotHistoryScreen(TableScreen):
     def on_mount(self) -> None:
         try:
             self._backups = self._read()
-        except Exception as error:  # any error in a damaged file: the audit is shown anyway
+        except Exception as error:  # a damaged file can cause any error; the audit is shown anyway
             self._fault = message_of(error)
         super().on_mount()
 
@@ -102,7 +102,7 @@ class SlotHistoryScreen(TableScreen):
             )
         return "History", [
             *lines,
-            (Level.REST, f"`slotkeeper slots history {place}` asks the sink, which has the changes of all hosts"),
+            (Level.REST, f"`slotkeeper slots history {place}` queries the sink, which has the changes of all hosts"),
         ]
 
     def crumb(self) -> str:

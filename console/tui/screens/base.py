@@ -1,6 +1,6 @@
-"""The base of all screens: identity and tabs at the top, crumb and keys at the bottom, and the layout between them.
+"""The base of all screens: identity and tabs at the top, crumb and keys at the bottom, and the layout in between.
 
-No content is lost at any size: on a small terminal the table scrolls before the panel disappears, because the panel
+No content is lost at any size. On a small terminal, the table scrolls before the panel disappears, because the panel
 shows problems and actions. A screen draws the app's state when the app calls it. It has no timer of its own, so a
 hidden screen uses no CPU time.
 """
@@ -39,33 +39,33 @@ if TYPE_CHECKING:
     from slotkeeper.console.views.slots import SlotFacts
 
 FULL = (80, 24)
-"""The size of a usual terminal in columns and rows; with fewer of either, a terminal is small."""
+"""The usual size of a terminal in columns and rows; with fewer of either, a terminal counts as small."""
 USUAL_ROWS = 30
 TABS = (72, 18)
-"""The smallest number of columns and rows with tabs."""
+"""The minimum numbers of columns and rows for tabs."""
 LEAST_TABLE = 3
-"""The minimum height of a table, also in console.tcss."""
+"""The minimum height of a table, also set in console.tcss."""
 LEAST_PANEL = 3
 _AROUND = 4
-"""The rows around every table: identity, its title, the crumb, the keys."""
+"""The number of rows around every table: identity, title, crumb, and keys."""
 _FOOTS = 2
-"""The rows of the lower edges of two frames."""
+"""The number of rows for the lower edges of two frames."""
 MOST_ABOVE = 8
-"""The maximum number of rows above a table, also in console.tcss."""
+"""The maximum number of rows above a table, also set in console.tcss."""
 _WRAPPED = 1
-"""The guaranteed number of rows above a table beyond one per part, whatever the table needs."""
+"""The number of rows above a table that are guaranteed in addition to one per part, whatever the table needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The layout in rows: `above` the table, and the `panel` without its title; 0 for no panel."""
+    """The layout in rows: `above` the table, and in the `panel` without its title; 0 means no panel."""
 
     above: int
     panel: int
 
 
 def is_small(width: int, height: int) -> bool:
-    """Return whether the terminal is smaller than a usual one."""
+    """Return whether the terminal is smaller than the usual size."""
     return width < FULL[0] or height < FULL[1]
 
 
@@ -75,7 +75,7 @@ def has_tabs(width: int, height: int) -> bool:
 
 
 def share(width: int, height: int, rows: int, above: tuple[int, int], least_panel: int) -> Share:
-    """Return the layout of a screen whose table has `rows` rows. `above`: the minimum and maximum above the table.
+    """Return the layout of a screen whose table has `rows` rows. `above`: the minimum and maximum rows above it.
 
     >>> share(80, 24, 4, (3, 4), 7), share(80, 24, 40, (3, 4), 7)
     (Share(above=4, panel=7), Share(above=4, panel=7))
@@ -96,7 +96,7 @@ def share(width: int, height: int, rows: int, above: tuple[int, int], least_pane
 
 
 def rows_of(parts: Sequence[tuple[int, Sequence[Text]]], most: int) -> list[int]:
-    """Return how many rows each part gets: one each while there are any, the others by rank, lowest number first.
+    """Return the number of rows of each part: one each as far as possible, the remaining rows by rank, lowest first.
 
     >>> some = [Text("a")] * 3
     >>> rows_of([(2, some), (0, some), (2, some[:1])], 5), rows_of([(2, some), (0, some)], 1)
@@ -120,11 +120,11 @@ ALERTS = "6"
 SELECTS = "Shift+drag selects text "
 """Shown above the keys until the mouse is used: while a program uses the mouse, a terminal selects only with Shift."""
 HISTORY_KEYS = {"help": "", "earlier": "", "later": "", "freeze": "play", "history": "leave history", "palette": ""}
-"""The keys shown in history, with a label if their action differs there."""
+"""The keys shown in history mode, with a label if their action differs there."""
 
 
 class Frame(Screen[None]):
-    """A screen; `number` is its key among the screens, "" if it has none."""
+    """A screen; `number` is the key that opens it, "" if it has none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "back", "back", id="back", key_display="Esc", tooltip="close, clear or leave"),
@@ -144,20 +144,20 @@ class Frame(Screen[None]):
     """The scope of a class's keys, for help; "screen" if a class does not set it."""
     number = ""
     its_place = ""
-    """The crumb, if it is always the same."""
+    """The crumb, if it is fixed."""
     subject = True
-    """Whether the screen has content of its own; otherwise help describes the screen below it."""
+    """Whether the screen has its own content; otherwise help describes the screen below it."""
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "freeze", "refresh", "quit")
 
     def __init__(self) -> None:
         super().__init__()
         self._ends: dict[str, dict[str, int]] = {"tabs": {}, "keys": {}}
-        """The column at which each name ends in the clickable rows, by the name of its key's action."""
+        """The column at which each name ends in the clickable rows, by the name of the key's action."""
         self._compositor = Near()
 
     @property
     def console(self) -> Host:
-        """The app, with its own type."""
+        """The app, typed as `Host`."""
         return cast("Host", self.app)
 
     def compose(self) -> ComposeResult:
@@ -184,7 +184,7 @@ class Frame(Screen[None]):
 
     @property
     def awaits(self) -> bool:
-        """Whether the screen waits for data that its keys act on; keys are held until then."""
+        """Whether the screen waits for data that its keys act on; keys are queued until the data arrives."""
         return False
 
     async def on_event(self, event: events.Event) -> None:
@@ -201,12 +201,12 @@ class Frame(Screen[None]):
         return []
 
     def jobs_meant(self) -> list[str]:
-        """Return the jobs to which a typed verb applies if it names none."""
+        """Return the jobs to which a typed verb without job names applies."""
         job = str(getattr(self, "job", ""))
         return [job] if job else []
 
     def slot_meant(self) -> SlotFacts | None:
-        """Return the slot to which a typed verb applies if it names none."""
+        """Return the slot to which a typed verb without a slot name applies."""
         return None
 
     def row_meant(self) -> dict[str, str]:
@@ -225,7 +225,7 @@ class Frame(Screen[None]):
         return {"JOB": jobs[0], "TABLE": tables[0] if len(tables) == 1 else "", "SLOT": spec.slot}
 
     def neighbours(self) -> list[str]:
-        """Return the keys of all objects of this kind of screen, in the order of their list."""
+        """Return the keys of all objects of the kind that this screen shows, in list order."""
         return []
 
     def action_sibling(self, step: int) -> None:
@@ -235,7 +235,7 @@ class Frame(Screen[None]):
     def on_mount(self) -> None:
         self._css_update_count = (
             self.app._css_update_count
-        )  # its widgets have the current theme: see `slotkeeper.console.tui.base_app`
+        )  # its widgets already have the current theme: see `slotkeeper.console.tui.base_app`
         self.redraw()
         self.console.release_keys()
 
@@ -286,7 +286,10 @@ class Frame(Screen[None]):
     # Keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key has an effect here; other keys are not shown. No key has one while the screen opens."""
+        """Return whether a key has an effect here; other keys are hidden.
+
+        No key has an effect while the screen opens.
+        """
         if self.without_parts:
             return False
         if action == "pane":
@@ -306,7 +309,7 @@ class Frame(Screen[None]):
     def close_screen(self) -> bool:
         """Close this screen if it is the current one and there is one below it; return whether it was closed.
 
-        A key typed twice, faster than screens change, closes one screen and not two.
+        A key typed twice, faster than screens change, closes only one screen.
         """
         app = self.app
         if app.screen is not self:
@@ -315,7 +318,7 @@ class Frame(Screen[None]):
             self.console.say(OUTERMOST)
             return False
         if self.awaits:
-            self.console.drop_keys()  # a click overtakes waiting keys, which are for no other screen
+            self.console.drop_keys()  # a click precedes queued keystrokes, which must not act on another screen
         app.pop_screen()
         return True
 
@@ -349,7 +352,7 @@ class Frame(Screen[None]):
             label, said = split(shown)
             rows = wrapped(said, width, first + label, first + " " * (len(label) or 2))
             made += [self.text(line, level) for line in rows]
-            if label and rows and not label.strip().isupper():  # a label in capitals is drawn like its text
+            if label and rows and not label.strip().isupper():  # a label in capital letters is drawn like its text
                 made[-len(rows)].stylize(self.style("dim"), 0, len(first + label))
         return made
 
@@ -358,7 +361,7 @@ class Frame(Screen[None]):
         return Text("\n", end="").join(self.wrapped(lines)[:most])
 
     def rule(self, words: str, right: str = "", style: str = "") -> Text:
-        """Return a title in a rule across the screen, with a text at its right end if there is room."""
+        """Return a title in a rule across the screen, with text at its right end if there is room."""
         line = "-" if self.console.ascii_only else "\u2500"
         start = self.cut(f"{line} {plain(words, self.console.ascii_only)} ")
         end = f" {plain(right, self.console.ascii_only)} {line}" if right else ""
@@ -378,7 +381,7 @@ class Frame(Screen[None]):
 
     @property
     def inner(self) -> int:
-        """The width of a line of the panel, inside its frame if it has one."""
+        """The width of a line in the panel, inside its frame if there is one."""
         return self._width - (AROUND if self.framed else 0)
 
     @property
@@ -386,7 +389,7 @@ class Frame(Screen[None]):
         return max(SMALLEST[0], self.app.size.width)
 
     def cut(self, words: str, most: int = 0) -> str:
-        """Return a text of at most the screen's width, or `most`; a truncated text ends with two dots."""
+        """Return the text truncated to `most` cells or the screen's width; a truncated text ends with two dots."""
         shown, most = plain(words, self.console.ascii_only), most or self._width
         if cell_len(shown) <= most:
             return shown
@@ -399,7 +402,7 @@ class Frame(Screen[None]):
 
     @property
     def _is_composed(self) -> bool:
-        """Whether the widgets exist: keys and ticks can arrive before a screen is composed and after it was closed."""
+        """Whether the widgets exist. Keys and ticks can arrive before a screen is composed and after it was closed."""
         return self.is_mounted and bool(self.query("#identity")) and bool(self.query("#crumb"))
 
     def _identity(self) -> Text:
@@ -447,7 +450,7 @@ class Frame(Screen[None]):
         return text
 
     def keys_now(self) -> Mapping[str, str]:
-        """Return the keys to show at the bottom, each with a label if it differs from its usual one."""
+        """Return the keys to show at the bottom, each with its label if that differs from the usual label."""
         return dict.fromkeys(self.keys_shown, "")
 
     def _keys(self) -> Text:
@@ -465,18 +468,18 @@ class Frame(Screen[None]):
 
 
 class Filtered(Frame):
-    """A screen with a filter for its lines. It applies while typed; Esc clears it, then leaves the screen."""
+    """A screen with a filter for its lines, applied while it is typed. Esc clears it, then leaves the screen."""
 
     def __init__(self) -> None:
         super().__init__()
         self.wanted = ""
 
     def unfiltered(self) -> Widget | None:
-        """Return the widget that has the focus while no filter is typed."""
+        """Return the widget that has the focus while no filter is being typed."""
         return None
 
     def rearranged(self) -> None:
-        """Redraw after a change of the filter."""
+        """Redraw after the filter has changed."""
         self.redraw()
 
     def leave(self) -> None:

@@ -1,4 +1,4 @@
-"""Graphs of the selected job, shown below a panel's own lines on a tall terminal.
+"""Graphs of the selected job, shown below the panel's own lines on a tall terminal.
 
 The modules that draw graphs are loaded when there is room for graphs, after the first frame.
 """
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 MOST_ROWS = 14
 """The maximum height of a graph below a panel, because problems are more important."""
 RESTED = 0.4
-"""Seconds that the cursor must rest before graphs of another job are read."""
+"""The time in seconds for which the cursor must rest before another job's graphs are read."""
 LEAST_ROOM = 10
-"""The rows of two graphs with two rows each, their titles, the time axis, the events, and the gap."""
+"""The number of rows for two graphs of two rows each, their titles, the time axis, the events, and the gap."""
 
 
 class GraphRead(Message):
@@ -35,7 +35,7 @@ class GraphRead(Message):
 
 
 def parts_of(screen: Frame, lines: list[Parts]) -> list[Text]:
-    """Return lines of parts in the colors of their roles."""
+    """Return the lines, with each part in the color of its role."""
     found = []
     for parts in lines:
         text = Text(no_wrap=True, end="")
@@ -46,10 +46,10 @@ def parts_of(screen: Frame, lines: list[Parts]) -> list[Text]:
 
 
 class GraphBelow(TableScreen):
-    """A table of jobs or DNs with the graphs of the selected one, on a tall terminal."""
+    """A table of jobs or DNs that shows the graphs of the selected row on a tall terminal."""
 
     def graphed(self, key: str | None) -> tuple[str, str]:
-        """Return the job and the lane of a row's graphs: no lane for the whole job, no job if there are none."""
+        """Return the job and lane of a row's graphs; an empty lane means the whole job, an empty job no graphs."""
         raise NotImplementedError
 
     def more(self, key: str | None, room: int) -> list[Text]:

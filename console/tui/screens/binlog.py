@@ -1,6 +1,6 @@
 """The binlog inspector: rows of one DN, read-only. Opening it queries no source; opening a table sends one query.
 
-Nothing is polled: each query is requested by the user.
+Nothing is polled; the user requests each query.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BinlogScreen(TableScreen):
 
     @classmethod
     def at(cls, source: str, table: str, dn: str = "", slot: str = "") -> BinlogRowsScreen:
-        """Return a screen of rows to push: from the position of a slot, or the last rows."""
+        """Return a new screen that shows rows from a slot's position on, or the last rows."""
         return BinlogRowsScreen(source, table, Ask(dn, None, slot))
 
     def rows(self) -> list[Row]:
@@ -97,7 +97,7 @@ class AskLine(Input):
         self.display = False
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Stop the event: this input is not the filter."""
+        """Stop the event, because this input is not the filter."""
         event.stop()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -254,7 +254,7 @@ class BinlogRowsScreen(AskingScreen):
         self.ask_source(replace(self.ask, dn=page.shard, after=begun, slot="", time="", filter=only))
 
     def action_dn(self) -> None:
-        """Read the same range on the next DN: sync points are common to the cluster."""
+        """Read the same range on the next DN, because sync points are shared by all DNs of the cluster."""
         if self.page is None or not self.page.shards:
             return
         names: Sequence[str] = self.page.shards
@@ -331,7 +331,7 @@ class BinlogRowsScreen(AskingScreen):
 
 
 class BinlogRowScreen(TableScreen):
-    """One row column by column, before and after; it does not change while it is shown."""
+    """One row, column by column, before and after the change. The display does not change while it is open."""
 
     its_name = "Columns"
     number = "5"

@@ -1,4 +1,4 @@
-"""The selection of a table's columns: one line per column, toggled with space; stored for the next start."""
+"""The column selection of a table: one line per column, toggled with space. The selection is stored."""
 
 from __future__ import annotations
 

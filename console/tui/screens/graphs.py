@@ -1,6 +1,6 @@
-"""Lag and rate of a job over time: the graphs of the selected row, and a row for the job and for each DN.
+"""Lag and rate of a job over time: the graphs of the selected row, one row for the job, and one row for each DN.
 
-The values come from recorded frames only: no server is queried, and in history the graphs end at the time shown.
+The values come only from recorded frames, so no server is queried. In history, the graphs end at the selected time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
 ALL = "*"
-"""The key of the whole job's row: no lane has this name."""
+"""The key of the row for the whole job; no lane has this name."""
 LINE_COLUMNS = (
     Column("mark", "", 1),
     Column("dn", "DN", 12, name=True),
@@ -51,7 +51,7 @@ LINE_COLUMNS = (
     Column("strip", "LAG OVER THE SAME TIME", 0),
 )
 _MARKS = 4
-"""The number of event lines that are shown before graphs become larger; the others can be scrolled to."""
+"""The number of event lines shown before graphs become larger; further lines can be scrolled to."""
 
 
 class GraphsScreen(TableScreen):
@@ -78,7 +78,7 @@ class GraphsScreen(TableScreen):
 
     @property
     def shape(self) -> Shape:
-        """The size of the graphs: a few lines below them show events, the graphs get the rest."""
+        """The size of the graphs: the available space except for a few lines of events below them."""
         series = self._known
         marks = min(_MARKS, len(mark_lines(series.happened))) if series is not None else 0
         rows = (self.panel_rows - AROUND - marks) // 2
@@ -86,7 +86,7 @@ class GraphsScreen(TableScreen):
 
     @property
     def series(self) -> JobSeries | None:
-        """The series read so far; at first of one hour, or of the job's lifetime if that is shorter."""
+        """The series read so far; initially for one hour, or for the job's lifetime if that is shorter."""
         if self._span < 0:
             job, chosen = self.console.shown.job(self.job), self.console.services.settings.now.span
             self._span = first_span(job, self.console.now, chosen)
@@ -134,7 +134,7 @@ class GraphsScreen(TableScreen):
         return f"Lag and rate of {name}", ()
 
     def neighbours(self) -> list[str]:
-        """Return no neighbors: the lanes are the rows."""
+        """Return no neighbors, because the lanes are rows of this screen."""
         return []
 
     def draw(self) -> None:

@@ -51,7 +51,7 @@ LEGEND = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of help; `run` executes it, None if it is only text."""
+    """A line of help; `run` executes it, or is None if the line is only text."""
 
     key: str
     words: str
@@ -68,7 +68,7 @@ class Entry:
 
 
 class HelpScreen(Frame):
-    """The keys of the screen below, from its bindings."""
+    """The keys of the screen below, taken from its bindings."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "choose(1)", "down", id="help-down", key_display="Down"),
@@ -123,7 +123,7 @@ class HelpScreen(Frame):
         self.redraw()
 
     def action_page(self, step: int) -> None:
-        """Move one page with an overlap of one line; a long entry takes several lines."""
+        """Move one page, with an overlap of one line; a long entry takes several lines."""
         found, top = self._found(), self._top
         if step > 0:
             self._top = max(top + 1, self._end(found, top) - 1)

@@ -1,4 +1,4 @@
-"""The screens Overview and Jobs, one job DN by DN, and a job's configuration."""
+"""The Overview and Jobs screens, the screen of one job and its DNs, and the screen of a job's configuration."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
 COPIES_COMMAND = "y command"
 LEAST_LINES = 8
 ROOMY = 8
-"""Lines of a panel that shows a problem and its action without scrolling."""
+"""The number of panel lines in which a problem and its action fit without scrolling."""
 PROBLEM_CELLS = 24
-"""The number of cells of a problem that make it recognizable."""
+"""The minimum number of cells in which a problem is recognizable."""
 LANES_BESIDE = 12
 _ASIDE = ("dn", "dot", "doing", "bar", "lag", "rate", "behind", "eta")
 NO_JOB = [
@@ -70,14 +70,14 @@ NO_JOB = [
     (Level.FINE, labelled("", "2 `slotkeeper demo` shows everything on this host, without a warehouse")),
 ]
 _LOG_LINES = 12
-"""The maximum number of log lines: the rest of a tall terminal is for graphs, and `l` shows the whole log."""
+"""The maximum number of log lines; the rest of a tall terminal is used for graphs, and `l` shows the whole log."""
 LOCKS = Binding("L", "locks", "locks", id="locks", tooltip="waiting sessions and their blockers")
 ERRORS = Binding("E", "errors_of", "job errors", id="errors-of", tooltip="only the errors of this job")
 GRAPHS = Binding("h", "graphs", "graphs", id="graphs", tooltip="lag, rate and events over time")
 
 
 class _LeadsToLocks(GraphBelow):
-    """A screen of jobs. It shows the key for locks while there is a lock fault."""
+    """A job screen that shows the key for locks while there is a lock fault."""
 
     BINDINGS: ClassVar[list[BindingType]] = [LOCKS, GRAPHS, ERRORS]
 
@@ -147,7 +147,7 @@ class _OfJobs(_LeadsToLocks):
         self.console.open_job_menu(keys)
 
     def subject_of(self, key: str | None) -> str:
-        """Return the remedy of the job. If it changes, the panel scrolls back to its beginning."""
+        """Return the job's safe action. If it changes, the panel scrolls back to its beginning."""
         job = self.console.shown.job(key) if key else None
         return job.safe if job is not None else ""
 
@@ -157,7 +157,7 @@ class _OfJobs(_LeadsToLocks):
         return [(Level.CRITICAL, f"the state store cannot be read: {safe(fault, 300)}")] if fault else []
 
     def detail_of(self, key: str | None) -> list[tuple[Level, str]]:
-        """Return the problem of a job and the safe action."""
+        """Return a job's problem and its safe action."""
         job = self.console.shown.job(key) if key else None
         if job is None and not self.console.shown.local.jobs:
             return NO_JOB
@@ -180,7 +180,7 @@ class _OfJobs(_LeadsToLocks):
         return (command_of(job) if job is not None else "") or super().copied(row)
 
     def drawn(self, key: str | None, width: int, rows: int) -> list[Text]:
-        """Return a bar for each DN, unless the DNs have a column of their own."""
+        """Return a bar for each DN, unless the DNs are shown in a separate column."""
         job = self.console.shown.job(key) if key else None
         if job is None or job.queries or self._has_lanes(job):
             return []
@@ -207,7 +207,7 @@ class _OfJobs(_LeadsToLocks):
 
 
 class OverviewScreen(_OfJobs):
-    """Problems and safe actions, the worst first."""
+    """Problems and safe actions, worst first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -269,7 +269,7 @@ class OverviewScreen(_OfJobs):
         slots = soonest(self.console.shown.tables.values(), now, local)
         tall = self.app.size.height >= USUAL_ROWS
         lacks = trusted[0] is Level.CRITICAL or any(job.quarantined for job in local.jobs)
-        said = [trusted] if lacks or (tall and local.faults) else []  # without a fault, the verdict contains it
+        said = [trusted] if lacks or (tall and local.faults) else []  # without a fault, the verdict already contains it
         said += [slots] if tall else []
         return [
             *((level if level is Level.CRITICAL else Level.REST, words) for level, words in said),
@@ -316,7 +316,7 @@ class JobsScreen(_OfJobs):
 
 
 class JobScreen(_LeadsToLocks):
-    """One job: its DNs, its problem, the safe action, errors and the end of its log."""
+    """One job: its DNs, its problem, the safe action, its errors and the end of its log."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("l", "log", "log", id="log", tooltip="show the log on the full screen"),
@@ -381,7 +381,7 @@ class JobScreen(_LeadsToLocks):
         return Verdict(level, f"{safe(job.name, 60)} {since(job, now)}{said}")
 
     def head(self) -> list[Text]:
-        """Return the verdict; with many DNs, also one cell per DN, colored by its lag, because their table scrolls."""
+        """Return the verdict; with many DNs, also a cell per DN, colored by its lag, because the DN table scrolls."""
         job = self.console.shown.job(self.job)
         many = job is not None and job.report is not None and len(job.report.lanes) >= MANY
         strip = dn_bars(job, self.app.size.width - 1, 1, self.console.ascii_only) if job is not None and many else []
@@ -399,7 +399,7 @@ class JobScreen(_LeadsToLocks):
             )
             wrong = [_wrong(job)] if job.level in FAULTS else []
             acts = [*action_lines(job), (level, labelled("Impact", risk))]
-            # in a small panel the verdict above, which shows how the problem begins, is enough
+            # in a small panel, actions come first, because the verdict above already shows how the problem begins
             lines += [*acts, *wrong] if shown_above and self.panel_rows < ROOMY else [*wrong, *acts]
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []
@@ -418,7 +418,7 @@ class JobScreen(_LeadsToLocks):
         return f"Errors {len(detail.errors)} and latest log lines", lines
 
     def boxes(self, key: str | None, room: int) -> list[list[Box]]:
-        """Return the boxes of the problem and the log; on a wide terminal also the graphs below them, side by side."""
+        """Return the boxes for the problem and the log; on a wide terminal, also graphs below them, side by side."""
         job = self.console.shown.job(self.job)
         (row,) = super().boxes(key, room)
         row = [replace(row[0], role=self.role_of(job))]
@@ -433,7 +433,7 @@ class JobScreen(_LeadsToLocks):
         return [[replace(row[0], title=title, lines=padded(found, above))], graphs]
 
     def _risk(self, job: JobFacts) -> tuple[Level, str]:
-        """Return the deadline of its slot if it was polled and can expire, otherwise the risk in the state store."""
+        """Return the slot's deadline if the slot was polled and can expire, otherwise the risk from the state store."""
         slots = all_slots(self.console.shown.tables.values())
         mine = [one for one in slots if one.slot.job == job.name and not keeps_nothing(one)]
         if mine:
@@ -471,7 +471,7 @@ def _more(job: JobFacts) -> str:
 
 
 class DescribeScreen(TableScreen):
-    """The settings of a job, of its source and of its sink, and the origin of each value.
+    """The settings of a job, its source and its sink, with the origin of each value.
 
     A configuration contains only references to passwords, so no password is shown.
     """
@@ -509,7 +509,7 @@ class DescribeScreen(TableScreen):
 
 
 def describe_rows(loaded: Loaded, job: str) -> list[Row]:
-    """Return the job's delivery promise, its settings, and those of its source and sink, also unset ones."""
+    """Return the job's delivery guarantee, its settings, and those of its source and sink, including unset ones."""
     spec = loaded.jobs.get(job)
     if spec is None:
         return []

@@ -1,7 +1,7 @@
-"""Waiting and blocking: sessions that wait for a lock at a sink, sessions that wait for a job at a source, and actions.
+"""Lock waits: sessions that wait for a lock in a sink or for a job in a source, and the actions on them.
 
-`x` asks to end a session that blocks a job's. While the screen is shown, the servers are queried every two seconds.
-In history and without a configuration, the waits come from the jobs' own reports.
+`x` opens the confirmation for ending a session that blocks a job's session. While the screen is shown, the servers are
+queried every two seconds. In history, or without a configuration, the waits come from the jobs' own reports.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def of_server(one: LocksSeen, fault: str) -> ServerWaits:
-    """Return the waits at one server; `fault` is its error as text."""
+    """Return the waits on one server; `fault` is its error as text."""
     waits: tuple[AnyWait, ...] = one.source_waits if one.is_source else one.waits
     return ServerWaits(one.server, waits, fault or one.untold, one.hidden, one.is_source, one.name)
 
@@ -111,13 +111,13 @@ class LocksScreen(AskingScreen):
             self.renewed()
 
     def on_unmount(self, event: events.Unmount) -> None:
-        """Close the sessions when the screen is left."""
+        """Close the sessions when the user leaves the screen."""
         self.console.services.locks.rest()
 
     # Contents
 
     def seen(self) -> list[ServerWaits]:
-        """Return the servers' last answers; in history the waits that jobs reported."""
+        """Return the servers' last answers; in history, the waits reported by jobs."""
         if self.console.in_history or self.console.services.loaded is None:
             return of_reports(self.console.shown.local.jobs)
         return self._seen or []
@@ -129,7 +129,7 @@ class LocksScreen(AskingScreen):
         return "querying the servers" if self._seen is None and self.asked_at is not None else ""
 
     def verdict(self) -> Verdict:
-        """Return the longest wait and its blocker; without a wait, the answers of the servers."""
+        """Return the longest wait and its blocker; if there is no wait, the servers' answers."""
         longest = self._longest()
         if self.fault or longest is None:
             return Verdict(Level.UNKNOWN, self.fault) if self.fault else Verdict(self._worst(), self._none())
@@ -147,14 +147,14 @@ class LocksScreen(AskingScreen):
         return seen_lines(self.seen())
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        one = self.wait(key) or self._longest()  # a session that retries gets another row
+        one = self.wait(key) or self._longest()  # a session that retries gets a different row
         if one is None:
             return "What this means", [(Level.REST, self._none())]
         jobs = ", ".join(safe(job, 60) for job in jobs_of(one)) or "no job"
         return f"{jobs}  {safe(thing_of(one), 60)}", wait_lines(one, self.console.now)
 
     def _none(self) -> str:
-        """Explain why the list is empty; if no server was queried, that proves nothing."""
+        """Explain why the list is empty; if no server was queried, there may still be waits."""
         if self.console.in_history or self.console.services.loaded is None:
             return NONE_WAITS if any(tells(one) for one in self.console.shown.local.jobs) else NOT_ASKED
         return none_waits(self._seen)
@@ -166,7 +166,7 @@ class LocksScreen(AskingScreen):
             self.console.open("job", job, self.number)
 
     def action_end(self) -> None:
-        """Ask for the pid and a reason to end the session that was selected at the key press."""
+        """Ask for the pid and a reason to end the session that was selected when the key was pressed."""
         key = self.table.cursor_key
         wait, name = self.wait(key), name_of(self.seen(), key)
         one = ends_at(wait)

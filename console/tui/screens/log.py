@@ -1,4 +1,4 @@
-"""A job's log on the whole screen: follows its end until the user scrolls up; filters by text and by level."""
+"""A job's log on the full screen, which follows the end until the user scrolls up, with text and level filters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LEAST = {"WARN": (Level.WARNING, Level.CRITICAL), "ERROR": (Level.CRITICAL,)}
 
 
 class LogScreen(Filtered):
-    """The log of one job. `top` is the number of the first line shown, None while following."""
+    """The log of one job. `top` is the number of the first visible line, or None while following."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "down", id="log-down", key_display="j"),
@@ -38,7 +38,7 @@ class LogScreen(Filtered):
         Binding("z", "level", "level", id="log-level", tooltip="all lines, warnings and errors, errors only"),
     ]
     AUTO_FOCUS: ClassVar[str | None] = ""
-    """Otherwise the filter gets the focus, and with it every key."""
+    """No widget gets the focus automatically; otherwise the filter would receive all keys."""
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "log-filter", "log-level", "log-top", "log-follow")
 
     def __init__(self, job: str, number: str) -> None:
@@ -102,7 +102,7 @@ class LogScreen(Filtered):
         self.say("title", self.rule("   ".join(figures)))
         lines = [self.text(self.cut(f" {line.text}"), line_level(line.text)) for line in shown]
         job = self.console.shown.job(self.job)
-        fault = self._tail.fault if job is None or not job.queries else "no log here: its Spark program writes it"
+        fault = self._tail.fault if job is None or not job.queries else "no log here: the query's program writes it"
         empty = self.text(f" {fault or 'no lines'}", Level.REST)
         self.say("log", Text("\n", end="").join(lines or [empty]))
 

@@ -1,6 +1,6 @@
-"""The rows of one job that its target rejected, and the actions on them. Each query is requested by the user.
+"""A job's rows that were rejected by its target, and the actions on them. The user requests each query.
 
-Nothing is polled: opening the screen, `r`, and returning from an action send one query each.
+Nothing is polled; opening the screen, pressing `r`, and returning from an action send one query each.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ PAGE = 500
 
 
 class QuarantineScreen(AskingScreen):
-    """The entries of one job: the quarantined ones, or all."""
+    """The entries of one job: only quarantined entries, or all entries."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
-            "A", "every", "all", id="quarantine-every", tooltip="also ended entries: superseded, replayed, discarded"
+            "A", "every", "all", id="quarantine-every", tooltip="include ended entries: superseded, replayed, discarded"
         ),
         Binding("f", "further", "further", id="quarantine-further", tooltip="show older entries"),
     ]
@@ -65,7 +65,7 @@ class QuarantineScreen(AskingScreen):
         self._read(max(PAGE, len(self.entries)))
 
     def quarantined(self) -> JobQuarantine:
-        """Return the known facts of this job's quarantine; once it is empty, the last known ones."""
+        """Return the known facts about this job's quarantine; once it is empty, the last known facts."""
         loaded = self.console.services.loaded
         jobs = loaded.jobs if loaded else {}
         found = [one for one in models.quarantine_of(self.console.shown, jobs) if one.job == self.job]
@@ -101,7 +101,7 @@ class QuarantineScreen(AskingScreen):
 
     @property
     def columns(self) -> tuple[Column, ...]:  # type: ignore[override]
-        """The columns; with a state column if not only quarantined entries are listed."""
+        """The columns, including the entry state if entries in every state are listed."""
         return models.entry_columns(self.every)
 
     def every_column(self) -> Sequence[Column]:
@@ -124,7 +124,7 @@ class QuarantineScreen(AskingScreen):
         if self.fault:
             return [(Level.UNKNOWN, safe(self.fault, 300))]
         at = self.quarantined().asked_at
-        return [] if at is None else [(Level.REST, f"counted at the sink {age(at, self.console.now)} ago")]
+        return [] if at is None else [(Level.REST, f"counted in the sink {age(at, self.console.now)} ago")]
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         one = self._entry(key)
@@ -167,7 +167,7 @@ class QuarantineScreen(AskingScreen):
 
 
 class QuarantineEntryScreen(AskingScreen):
-    """One complete entry: the row by column as the source's text, the reason for its rejection, and the actions.
+    """One complete entry: the row's columns as text from the source, the reason for its rejection, and the actions.
 
     Values of a PROD source are masked until the user unmasks them, which is audited, as in the binlog.
     """
@@ -201,7 +201,7 @@ class QuarantineEntryScreen(AskingScreen):
         self.renewed()
 
     def renewed(self) -> None:
-        """Read the entry again; unmasked values stay unmasked until the screen is left."""
+        """Read the entry again; unmasked values stay unmasked until the user leaves the screen."""
         self._read(not self.hidden and self._masked)
 
     def _read(self, unmask: bool) -> None:

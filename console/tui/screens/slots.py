@@ -1,4 +1,4 @@
-"""The screens of all slots, and of one slot DN by DN. They never create a slot."""
+"""The screen of all slots, and the screen of one slot by DN. They never create a slot."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from slotkeeper.core.domain.text import safe
 
 
 class _OfSlots(TableScreen):
-    """The base of both screens."""
+    """The base class of both screens."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("b", "binlog", "binlog", id="slot-binlog", tooltip="show the rows at this slot's point"),
@@ -128,7 +128,7 @@ class SlotsScreen(_OfSlots, GraphBelow):
         return self.detail_of(key)
 
     def drawn(self, key: str | None, width: int, rows: int) -> list[Text]:
-        """Return its DNs if there are several and there is room for some of them."""
+        """Return the slot's DNs if there are several and there is room for some of them."""
         one = self.slot(key)
         if one is None:
             return []
@@ -160,7 +160,7 @@ class SlotsScreen(_OfSlots, GraphBelow):
 
 
 class SlotScreen(_OfSlots):
-    """One slot DN by DN."""
+    """One slot, with a row per DN."""
 
     its_name = "Lanes"
     columns = SHARD_COLUMNS

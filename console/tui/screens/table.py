@@ -1,4 +1,4 @@
-"""A screen with one live table: filter, faults only, order, marks, and a panel about the selected row."""
+"""A screen with a live table that has a filter, a faults-only view, sorting, marks, and a panel on the selected row."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ from slotkeeper.core.domain.text import safe
 
 LEAST_EVENTS = 1
 BESIDE, THREE = 140, 200
-"""The widths from which the panel has a second column, with events, and a third between them, with DNs."""
+"""The widths from which the panel has a second column for events, and a third column, in the middle, for DNs."""
 EVENTS_BESIDE, MOST_GRAPH = 10, 25
-"""The minimum lines of events, which have priority over graphs, and the maximum rows of a graph."""
+"""The minimum number of event lines, which have priority over graphs, and the maximum number of rows of a graph."""
 BETWEEN = 2
-"""The rows between a panel's own lines and those below them."""
+"""The number of rows between a panel's own lines and the lines below them."""
 DOT = (" \u00b7 ", "   ")
 """The separator in a frame's edge, and its form in ASCII."""
 _HEAD = -1
 """The rank of a row that precedes all severities."""
 _AROUND_TITLE = 6
-"""The cells of a title's rule in addition to its texts."""
+"""The number of cells in a title's rule in addition to its text."""
 
 
 class TableScreen(Filtered):
@@ -62,10 +62,10 @@ class TableScreen(Filtered):
         ),
         Binding("z", "fault", "next fault", id="fault", tooltip="go to the next row with a fault"),
         Binding("Z", "faults", "faults", id="faults", tooltip="show only rows with a fault, or all rows"),
-        Binding("s", "sort", "sort", id="sort", tooltip="by the next column, finally in the usual order"),
+        Binding("s", "sort", "sort", id="sort", tooltip="by the next column; after the last, in the default order"),
         Binding("S", "turn", "turn", id="turn", tooltip="reverse the order"),
         Binding("w", "wide", "wide", id="wide", tooltip="show the columns that do not fit this width"),
-        Binding("c", "columns", "columns", id="columns", tooltip="choose the visible columns, also for the next start"),
+        Binding("c", "columns", "columns", id="columns", tooltip="choose the visible columns; the choice is stored"),
         Binding("space", "mark", "mark", id="mark", key_display="space", tooltip="mark or unmark the row"),
         Binding("u", "unmark", "unmark", id="unmark", tooltip="all rows"),
         Binding("y", "copy", "copy", id="copy", tooltip="the command of the action, or the row"),
@@ -101,12 +101,12 @@ class TableScreen(Filtered):
         self._needs_at = 0
         self._every = 0
         self.every_row: list[Row] = []
-        """All rows at the last drawing: the texts above the table describe the same rows."""
+        """All rows at the last drawing; the texts above the table describe the same rows."""
 
     # Overridden by each screen
 
     def rows(self) -> list[Row]:
-        """Return all rows in their usual order."""
+        """Return all rows in their default order."""
         raise NotImplementedError
 
     def heading(self) -> str:
@@ -114,23 +114,23 @@ class TableScreen(Filtered):
         return self.its_name
 
     def about(self) -> str:
-        """Return the additional text of its title."""
+        """Return the additional text for the table's title."""
         return ""
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """Return title and lines of the panel for the selected row. Lines that do not fit can be scrolled to."""
+        """Return the panel's title and lines for the selected row. Lines that do not fit can be scrolled to."""
         raise NotImplementedError
 
     def subject_of(self, key: str | None) -> str:
-        """Return the panel's topic besides its row. If it changes, the panel scrolls back to its beginning."""
+        """Return the panel's topic in addition to its row. If it changes, the panel scrolls back to its beginning."""
         return ""
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """Return the lines below the panel's own if there are `room` rows left."""
+        """Return the lines to show below the panel's own lines if `room` rows are left."""
         return self.last_events(room) if self.tells_events else []
 
     def last_events(self, room: int) -> list[Text]:
-        """Return the latest events of all jobs, as many as fit; none if there is almost no room."""
+        """Return the latest events of all jobs, as many as fit; none if there is hardly any room."""
         found = event_lines(self.console.shown.local, room - BETWEEN) if room >= LEAST_EVENTS + BETWEEN else []
         if not found:
             return []
@@ -139,7 +139,7 @@ class TableScreen(Filtered):
         return [*heading, *(self.text(self.cut(f"{blank}{one}", self.inner)) for one in found)]
 
     def verdict(self) -> Verdict | None:
-        """Return a summary of all rows in one line; None if the screen has no such line."""
+        """Return a summary of all rows in one line; None if the screen has no summary."""
         return None
 
     def head(self) -> list[Text]:
@@ -148,7 +148,7 @@ class TableScreen(Filtered):
         return [] if one is None else [self.verdict_line(one)]
 
     def verdict_line(self, one: Verdict) -> Text:
-        """Return the row of a verdict: its sign, and its text, truncated to the width."""
+        """Return the row of a verdict: its symbol and its text, truncated to the width."""
         shown, block, role = verdict_sign(one.level, self.console.ascii_only)
         text = Text("", no_wrap=True, end="").append(f" {shown} ", self.style(block))
         return text.append(
@@ -168,10 +168,10 @@ class TableScreen(Filtered):
         """Open the row on which Enter was pressed."""
 
     def act(self, keys: list[str]) -> None:
-        """Act on the marked rows; if none is marked, on the selected one (key `a`)."""
+        """Act on the marked rows; if none is marked, on the selected row (key `a`)."""
 
     def copied(self, row: Row) -> str:
-        """Return the text of a row that `y` copies."""
+        """Return the row's text, which `y` copies."""
         return "  ".join(text for key, text in row.cells.items() if key != "mark" and text.strip())
 
     # Drawing
@@ -245,7 +245,7 @@ class TableScreen(Filtered):
             self._size_panel()
         self._draw_strip(parts)
         listed = self._listed(every)
-        # shortly after a key press rows do not move, unless the key changed their order
+        # rows do not move shortly after a key press, unless the key changed their order
         moved_on, self._moved_on = self._moved_on, False
         calm = calmly(listed, self.table.keys()) if not moved_on and self._is_calm() else listed
         self._late = calm != listed
@@ -295,7 +295,7 @@ class TableScreen(Filtered):
         self.say("title", self.rule(self._title, whole if len(whole) <= room else row))
 
     def every_column(self) -> Sequence[Column]:
-        """Return all available columns by their names."""
+        """Return all available columns, with the sources' terms."""
         return self.columns
 
     def columns_now(self, in_full: bool = True) -> tuple[Column, ...]:
@@ -308,7 +308,7 @@ class TableScreen(Filtered):
         return SIDES if self.framed else 0
 
     def _fitted(self, rows: Sequence[Row]) -> tuple[Column, ...]:
-        """Return these columns, each as wide as its contents if there is room."""
+        """Return the columns for these rows, each as wide as its contents if there is room."""
         columns, width = self.columns_now(), self.app.size.width
         if self._needs_at != width:
             self._needs_at, self._needs = width, {}
@@ -327,7 +327,7 @@ class TableScreen(Filtered):
         self.put_panel((key, self.subject_of(key)), self.boxes(key, self.query_one(Panel).room))
 
     def edge(self, key: str | None) -> tuple[str, str]:
-        """Return the text in the panel's lower edge, and the role of its color: that of the row's fault."""
+        """Return the text in the panel's lower edge, and its color role, which is that of the row's fault."""
         level = next((row.level for row in self.every_row if row.key == key), Level.FINE)
         return "", ROLES[level] if level in FAULTS else "frame"
 
@@ -344,9 +344,9 @@ class TableScreen(Filtered):
         return []
 
     def boxes(self, key: str | None, room: int) -> list[list[Box]]:
-        """Return the panel's boxes in `room` rows: the explanation of the row, events beside it, graphs below.
+        """Return the panel's boxes in `room` rows: the row's explanation, events next to it, and graphs below.
 
-        On a narrow terminal it is a single column.
+        On a narrow terminal, the panel is a single column.
         """
         title, lines = self.panel(key)
         hint, role = self.edge(key)
@@ -370,7 +370,7 @@ class TableScreen(Filtered):
         return [row, graphs] if graphs else [row]
 
     def put_panel(self, about: object, rows: list[list[Box]]) -> None:
-        """Show boxes in the panel, side by side and below each other. For another topic, scroll to the beginning."""
+        """Show boxes in the panel, next to and below each other. If the topic changes, scroll to the beginning."""
         panel, ascii_only, width = self.query_one(Panel), self.console.ascii_only, self.app.size.width
         lines = list(rows[0][0].lines)
         if self.framed:
@@ -388,11 +388,11 @@ class TableScreen(Filtered):
         self.say("end", lower(last, shares(width, len(last)), self.style, ascii_only))
 
     def panel_moved(self) -> None:
-        """Show which of its lines are visible after the panel was scrolled."""
+        """Show which lines are visible after the panel was scrolled."""
         self.draw_panel()
 
     def tick(self) -> None:
-        """Move the rows that did not move during a key press."""
+        """Move the rows whose move was deferred during a key press."""
         super().tick()
         if self._late and not self._is_calm():
             self.redraw()
@@ -403,7 +403,7 @@ class TableScreen(Filtered):
             self.draw_panel()
 
     def on_live_table_opened(self, message: LiveTable.Opened) -> None:
-        """Open the row that was selected at the key press."""
+        """Open the row that was selected when the key was pressed."""
         self.opened(message.key)
 
     def on_descendant_focus(self) -> None:
@@ -419,7 +419,7 @@ class TableScreen(Filtered):
         return self.has_actions if action == "act" else super().check_action(action, parameters)
 
     def rearranged(self) -> None:
-        """Move rows to their new places immediately, because the user requested it."""
+        """Move rows to their new positions immediately, because the user requested the change."""
         self._moved_on = True
         self.redraw()
 
@@ -547,7 +547,7 @@ class TableScreen(Filtered):
             super().action_pane(step)
 
     def on_input_submitted(self) -> None:
-        """Keep the filter and move the cursor to the first match. A second Enter, typed before that, opens the row."""
+        """Keep the filter and move the cursor to the first match. A second Enter opens it, even if typed ahead."""
         if not self.query_one(Input).display:
             self.table.action_open()
             return

@@ -1,4 +1,4 @@
-"""The first screen without a configuration: an introduction, and three ways to continue."""
+"""The first screen if there is no configuration: an introduction, and three ways to continue."""
 
 from __future__ import annotations
 

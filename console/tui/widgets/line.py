@@ -21,7 +21,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 GAP = 8
-"""Unchanged cells between two changes that are drawn with them: moving the cursor and setting colors costs more."""
+"""The number of unchanged cells between two changes up to which drawing them costs less than moving the cursor."""
 WHEEL = 3
 """The number of lines per step of the mouse wheel."""
 _NOTHING = Strip([])
@@ -29,7 +29,7 @@ Cell = tuple[str, Style | None]
 
 
 class Drawn(Widget, inherit_bindings=False):
-    """Lines from top to bottom; missing ones are blank."""
+    """Lines from top to bottom; missing lines are blank."""
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -85,7 +85,7 @@ def differing(before: Sequence[Strip], now: Sequence[Strip], room: Size) -> list
 
 
 def _cells(strip: Strip) -> list[Cell]:
-    """Return one item per cell; a wide character has a second item for the cell it covers."""
+    """Return one item per cell; a wide character has a second item for its second cell."""
     found: list[Cell] = []
     for text, style, _ in strip:
         if text.isascii() or all(cell_len(character) == 1 for character in set(text)):
@@ -121,7 +121,7 @@ def _blank(old: list[Cell], new: list[Cell], column: int) -> bool:
 
 
 class Line(Drawn):
-    """Text of which only changed cells are redrawn. A long line is wrapped, or truncated if it must not wrap."""
+    """Text that redraws only changed cells. A long line is wrapped, or truncated if it must not wrap."""
 
     DEFAULT_CSS = "Line { height: auto; }"
 
@@ -131,7 +131,7 @@ class Line(Drawn):
         self._is_high = False
 
     def say(self, text: Text, layout: bool = False) -> None:
-        """Show a text; `layout`: the widget's height depends on its text."""
+        """Show text; `layout` means that the widget's height depends on it."""
         now, self._is_high = self._now, layout
         if now is None or text != now or text.spans != now.spans or text.style != now.style:
             self._now = text
@@ -153,9 +153,9 @@ class Line(Drawn):
 
 
 def catch(line: Input, event: events.Key) -> None:
-    """Insert a letter that reached the screen into the input; other keys are handled by Textual.
+    """Insert a letter that reached the screen into the input; Textual handles other keys.
 
-    Until its input has the focus, a screen receives keys itself. They must neither be lost nor run another action.
+    Until the input has the focus, the screen receives the keys. They must neither be lost nor run another action.
     """
     if event.is_printable and event.character:
         event.stop()
@@ -193,7 +193,7 @@ class Panel(Line):
         return f"{self.top + 1}-{last} of {len(self._lines)} Tab" if self.too_long else ""
 
     def fill(self, about: object, lines: Sequence[Text]) -> None:
-        """Show these lines; for another topic, scroll to the beginning."""
+        """Show these lines; if the topic changes, scroll to the beginning."""
         self._lines = list(lines)
         self.can_focus = self.too_long
         if about != self._about:

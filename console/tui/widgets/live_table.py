@@ -1,8 +1,8 @@
 """A table that updates without moving the cursor to another row.
 
-Rows have keys, and the cursor stays on its key through updates, sorts and filters. If its row disappears, the cursor
-is hidden and nothing can be opened until the user moves it. Only visible rows are converted to text, and only
-changed cells are redrawn: two thousand rows cost as much as twenty. Markup is never parsed.
+Rows have keys, and the cursor stays on its key through updates, sorts and filters. If its row disappears, the cursor is
+hidden and no row can be opened until the user moves the cursor. Only visible rows are converted to text and only
+changed cells are redrawn, so two thousand rows cost as much as twenty. Markup is never parsed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slotkeeper.console.views.signs import ROLES, SIGNS, cell, coloured, joined,
 
 MARKED = "*"
 SIDES = 3
-"""The cells that the frame takes from a row: the last column already ends with the space before the right side."""
+"""The number of cells that the frame takes from a row; the last column already ends with a space for the right side."""
 _COLOURED = ("mark", "state", "left", "deadline", "wrong", "trouble")
 _Made = tuple[Row, bool, bool, Strip]
 
@@ -71,7 +71,7 @@ class LiveTable(Drawn, can_focus=True):
 
     @property
     def cursor_key(self) -> str | None:
-        """The key of the cursor's row; None if that row is not shown."""
+        """The key of the cursor's row; None if the row is not shown."""
         return self._cursor if self._cursor in self._places else None
 
     @property
@@ -110,17 +110,17 @@ class LiveTable(Drawn, can_focus=True):
             self.post_message(self.Moved())
 
     def move_to(self, key: str) -> None:
-        """Move the cursor to a row that is shown, on the user's request."""
+        """Move the cursor to a visible row at the user's request."""
         if key in self._places:
             self._go(self._places[key])
 
     def move_to_first(self) -> None:
-        """Move the cursor to the first row if its own is not shown, on the user's request."""
+        """Move the cursor to the first row, at the user's request, if the cursor's own row is not shown."""
         if self.cursor_key is None:
             self._go(0)
 
     def frame(self, framed: bool) -> None:
-        """Draw sides around the rows, or none."""
+        """Draw the rows with or without the sides of a frame."""
         if self._framed != framed:
             self._framed = framed
             self._forget()
@@ -261,7 +261,7 @@ class LiveTable(Drawn, can_focus=True):
         return cursor + style + Style.from_color(bgcolor=cursor.bgcolor)
 
     def _text(self, value: str, column: Column) -> str:
-        """Return the value in exactly the column's width, and a space; a long value is cut and ends with two dots."""
+        """Return the value in exactly the column's width, and a space; a truncated value ends with two dots."""
         text, room = plain(value, self._ascii_only), column.width
         taken = len(text) if text.isascii() else cell_len(text)
         if taken > room and column.name:

@@ -3,7 +3,7 @@
 Spark does not pass these values to a Python source, neither on its driver nor in a task, but they are available in the
 program's own Spark session. A thread of the program therefore queries that session once per second (this takes a
 millisecond and delays no batch) and writes changes with one statement in a persistent session, fenced by the epoch. The
-reports are informational: a failed write is retried later, and no query waits for it.
+reports are only informational: a failed write is retried later, and no query waits for it.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 EVERY = 1.0
 FINISH = 3.0
-"""Seconds for which a program waits at its end for the reports of its queries' last batches."""
+"""Seconds for which a program waits at its end until the last batches of its queries are reported."""
 AGAIN = 30.0
 """Seconds after which a failed write is retried and an idle query's last report is repeated."""
 MARK = "query"
 """The key in a source's reported latest offset that contains the slot's owner (`Place`)."""
 UNREAD_TO = "unread_to"
-"""The key that contains the last unread position by DN; the DN's newest position can belong to another table."""
+"""The key of the last unread position by DN; a DN's newest position can belong to another table."""
 LIMIT_MS = 2_000
 _IDLE = "Waiting for data to arrive"
-"""Spark's status message between two triggers that follow each other without a pause (MicroBatchExecution)."""
+"""Spark's status message between two consecutive triggers without a pause (MicroBatchExecution)."""
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]*(?::|%3A)(?:[^/\s]*@|(?!\d+/)\S*?@)", re.IGNORECASE)
-"""Matches the login in s3://key:secret@bucket; a secret can contain slashes; the port of a host does not match."""
+"""Matches the login in s3://key:secret@bucket; a secret can contain slashes, and a host's port does not match."""
 _QUERY = re.compile(r"(?<=\?)\S+")
 """Matches the query string in https://account/container?sig=secret."""
 LOG = logging.getLogger("slotkeeper.dataframe")
@@ -71,7 +71,7 @@ class Place:
 
 
 def follow(spark: Any) -> None:
-    """Start reporting for a session, once; do nothing if it does not use this process's JVM (Spark Connect)."""
+    """Start reporting for a session, once; do nothing with Spark Connect, which uses no JVM of this process."""
     context = getattr(spark, "_sc", None)
     if context is None or getattr(spark, "_jsparkSession", None) is None or spark in _followed:
         return
@@ -95,7 +95,7 @@ def started(writer: Any, query: Any) -> None:
 
 
 def begin(job: JobSpec, epoch: int, fresh: bool) -> None:
-    """Create the record of a starting query; if that fails, the query runs without a record."""
+    """Create the record of a starting query; if this fails, the query runs without a record."""
     try:
         with closing(_over(job)) as accounts:
             accounts.begin(epoch, fresh)
@@ -111,7 +111,7 @@ def opened(place: Place) -> QueryAccounts:
 
 
 def _over(job: JobSpec) -> QueryAccounts:
-    """Open the store under a separate session name, so that no job start ends this session or waits for its end."""
+    """Open the store under a separate session name, so that no job start ends this session or waits for it to end."""
     from slotkeeper.core.services.looking import open_store  # not needed in a program that only registers
 
     return open_store(job, LIMIT_MS, f"slotkeeper-accounts/{job.name}"[:63]).accounts(job.lane_key())
@@ -130,7 +130,7 @@ class _Kept:
     def keep(self, report: QueryReport, idle: bool, now: float) -> None:
         """Write a changed report; after a failure, or if the query is idle, at most every `AGAIN` seconds."""
         waits, written = now - self._at < AGAIN, self._written
-        # between batches, the last report of an idle query already contains the newest values of its batch
+        # between batches, an idle query's last report already contains the newest values of its batch
         same = written is not None and (report == written or (report.batch == written.batch and not idle))
         if (waits and (same or self._failed)) or (same and not waits and not idle):
             return
@@ -154,7 +154,7 @@ class _Kept:
 
 
 class AccountKeeper:
-    """Reports the queries of one Spark session; used by one thread.
+    """Reports the queries of one Spark session; used by a single thread.
 
     `active` returns the running queries as pyspark lists them; `lives` returns whether their Spark context still
     exists.
@@ -197,13 +197,13 @@ class AccountKeeper:
             self._done.set()
 
     def finish(self) -> None:
-        """Wait briefly, at the end of the program, for the reports of its queries' last batches."""
+        """Wait briefly, at the end of the program, until the last batches of its queries are reported."""
         self._ending = True
         self._hurry.set()
         self._done.wait(FINISH)
 
     def turn(self) -> None:
-        """Read the progress of every query once; queries that have ended are read one last time."""
+        """Read the progress of every query once, including a last time after the query has ended."""
         running = {str(query.runId) for query in self._know(self._active())}
         self._ask()
         for run in [one for one in self._known if one not in running]:
@@ -235,7 +235,7 @@ class AccountKeeper:
 
 
 def accounts_of(query: Any) -> Iterator[tuple[Place, QueryReport, bool]]:
-    """Yield the owner, the query's report, and whether the query is idle, for each slot that a query reads.
+    """Yield the owner, the query's report, and whether the query is idle for each slot that a query reads.
 
     The report is made from the query's last progress. An idle query has read everything: the source has nothing newer
     than the end of its last batch.

@@ -1,7 +1,7 @@
 """Read a table's current rows, or a range of its changes, as one batch.
 
-This module takes no lease, registers nothing and creates no slot. A range must be after the position registered for the
-job's slot, because only later changes are certain to be retained.
+This module takes no lease, registers nothing and creates no slot. A range must start after the position registered for
+the job's slot, because only later changes are certain to be retained.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class PlainTableReader(DataSourceReader):
         return found
 
     def _begins(self, statuses: Sequence[SlotStatus]) -> dict[str, Position]:
-        """Return the range's start on each DN, as typed; raises Refused if it is before the slot's position."""
+        """Return the requested start of the range on each DN; raises Refused if it is before the slot's position."""
         kept = {}
         for status in statuses:
             oldest = status.kept.furthest
@@ -89,7 +89,7 @@ class PlainTableReader(DataSourceReader):
         return typed
 
     def _end(self, log: Changelog, status: SlotStatus, after: Position) -> Position:
-        """Return the range's end: the typed position, but at most the position of the newest events, the default."""
+        """Return the range's end: the requested position, at most that of the newest events, which is the default."""
         newest = log.end_of(status.shard, after, max(status.latest, after.place), status)
         if self._asked.end == "latest":
             return newest
@@ -108,7 +108,7 @@ class PlainTableReader(DataSourceReader):
         if names is not None and set(found) != names:
             wrong = ", ".join(sorted(names ^ set(found)))
             what = f"option {option} and the cluster have different DNs ({wrong})"
-            raise Refused(what, f"name {', '.join(sorted(names))}")
+            raise Refused(what, f"specify {', '.join(sorted(names))}")
         return found
 
 

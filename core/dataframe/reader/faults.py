@@ -1,6 +1,6 @@
-"""Convert errors for Spark into one sentence with the problem, its location and the action.
+"""Convert an error for Spark to one sentence with the problem, its location and the action.
 
-Spark reports an exception of a Python source only as text, after its own traceback, so everything else is lost.
+Spark reports an exception of a Python source only as text, after its own traceback; all other information is lost.
 """
 
 from __future__ import annotations

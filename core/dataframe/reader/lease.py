@@ -1,9 +1,9 @@
 """A query's lease on its slot: a job start without a target, and progress rows that follow Spark's commits.
 
 The rows have the same form as a job's rows (`slotkeeper_progress`), so a query's slot has the same protection as a
-job's slot: one reader at a time, an epoch, registrations under the row's lock, no reset while the query runs. The
-authoritative position is in Spark's checkpoint; a row's position is the end of the last batch known to be in Spark's
-commit log.
+job's slot: only one reader at a time, an epoch, registrations under the row's lock, and no reset while the query runs.
+The authoritative position is in Spark's checkpoint; a row's position is the end of the last batch known to be in
+Spark's commit log.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
 
 KEEPALIVE = 30.0
-"""Seconds after which an unchanged position is registered again, to renew its time to live."""
+"""Seconds after which an unchanged position is registered again to renew its TTL."""
 TAKES_OVER = '.option("take_over", "true")'
 """The option with which a query ends an earlier query that does not release its slot."""
 SAID_AGAIN = 30.0
@@ -77,7 +77,7 @@ class _Quiet:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A leased slot: the position of each DN from its row; `fresh` is whether no batch has been committed yet."""
+    """A leased slot with the position of each DN from its row; `fresh` is True until the first batch is committed."""
 
     epoch: int
     fingerprint: str
@@ -112,7 +112,7 @@ class SlotLease:
         store = self._sessions.store()
         store.create_tables()
         rows = store.rows()
-        for row in rows:  # a query must not use a job's rows: the job would miss changes that the query registers
+        for row in rows:  # a query must not use a job's rows, or the job would miss changes that the query registers
             if not row.of_query:
                 job, table = self._job, self._job.channel.source_table
                 what = f"slot {job.slot} of {table} belongs to a job with target {row.target}"
@@ -144,13 +144,13 @@ class SlotLease:
         return Begun(begun.epoch, begun.identity.text, positions, fresh)
 
     def judged(self, status: SlotStatus) -> Trouble | None:
-        """Return the problem that a slot status indicates, or None."""
+        """Return the problem indicated by a slot status, or None."""
         return judge(status, self._lanes[status.shard.name].expected)
 
     def committed(self, positions: Mapping[str, Position]) -> None:
         """Advance the rows, then the slot, to the end of a batch that is in the commit log.
 
-        After a transient error, the next call retries: no change is lost while the slot's position is too old.
+        After a transient error, the next call retries; no change is lost while the slot's position is too old.
         """
         for name in sorted(positions):
             try:
@@ -161,7 +161,7 @@ class SlotLease:
                 LOG.warning("%s: registration failed, retrying: %s", name, error)
 
     def keep(self) -> None:
-        """Raise an error if another query now holds the slot; a transient failure of the store raises no error."""
+        """Raise an error if another query now holds the slot; ignore a transient failure of the store."""
         assert self._leases is not None
         try:
             self._leases.keep()
@@ -214,7 +214,7 @@ class SlotLease:
         assert settled.error is not None
         self._lanes[lane.name] = replace(lane, expected=lane.expected.widened(before.at(lane.position)))
         if settled.error.kind in _PASSING and not settled.certain:
-            time.sleep(LOST_ANSWER_WAIT)  # the call may still take effect: wait before the next status
+            time.sleep(LOST_ANSWER_WAIT)  # the call may still take effect, so wait before the next status query
         raise settled.error
 
     @property
@@ -239,7 +239,7 @@ class SlotLease:
 
 
 def _earliest(ctx: JobContext) -> str:
-    """Return the oldest position per DN after which all changes are retained; "latest" if there never were any."""
+    """Return the oldest position per DN after which all changes are retained; "latest" if none ever existed."""
     starter = ctx.sessions.starter()
     registered, records = retained_from(starter), starter.records()
     places = {}
@@ -254,7 +254,7 @@ def _earliest(ctx: JobContext) -> str:
 
 
 def _at_slot(ctx: JobContext) -> None:
-    """Create rows for an existing slot without an owner; the query starts at the slot's registered positions."""
+    """Create rows for an existing slot without an owner; the query will start at the slot's registered positions."""
     source, job = ctx.sessions.source("start"), ctx.job
     take_lease(ctx, ctx, ctx.clock.monotonic() + LEASE_WAIT)
     store = ctx.sessions.store()
@@ -282,7 +282,7 @@ def _row(ctx: JobContext, identity: TableIdentity, status: SlotStatus) -> Progre
 
 
 class NoTarget:
-    """A `slotkeeper.core.ports.driver.Target` for queries: accepts every table, and no copy ever writes to it."""
+    """A `slotkeeper.core.ports.driver.Target` for queries: it accepts every table, and no copy ever writes to it."""
 
     def admit(self, identity: TableIdentity) -> bool:
         return False
@@ -324,10 +324,10 @@ class NoTarget:
 
 
 class TargetlessSessions(WiredSessions):
-    """The sessions of a query: the sessions of a job, but without a target."""
+    """The sessions of a query, which are those of a job without a target."""
 
     def target(self) -> NoTarget:
         return NoTarget()
 
     def targets(self) -> None:
-        """Return None: a query has no target to watch."""
+        """Return None, because a query has no target to watch."""

@@ -1,4 +1,4 @@
-"""The options of a read; unknown options are rejected, so that a misspelled option is not silently ignored."""
+"""The options of a read; unknown options are rejected, so that a misspelled option is not ignored."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SPARKS = ("path", "paths")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The parsed options of a read; `points_per_trigger` is in the source's own unit (DWS: sync points).
+    """The parsed options of a read; `points_per_trigger` is in the source's own unit (sync points for DWS).
 
     `config` is the path of the file that was read. `job` is a job for the requested table, with the query as its
     target. `poll_interval` is in seconds, `partition_rows` in rows.
@@ -133,7 +133,7 @@ def _job(loaded: Loaded, name: str, table: str) -> JobSpec:
 
 
 def _refuse_shared(loaded: Loaded, job: JobSpec) -> None:
-    """Reject a slot that another job reads: each reader would miss the changes that the other reader registers."""
+    """Reject a slot that another job reads, because each reader would miss the changes that the other registers."""
     for other in loaded.jobs.values():
         if other.name != job.name and (other.source.name, other.slot) == (job.source.name, job.slot):
             tables = [channel.source_table for channel in other.channels]

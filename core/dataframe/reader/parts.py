@@ -1,6 +1,7 @@
-"""The offset of a query, and the work of one task: a range of one DN's changes, or a chunk of the table.
+"""The offset of a query, and the part that a task reads: a range of a DN's changes, or a chunk of the table.
 
-Parts are sent to workers with references to secrets, never secrets. Spark stores an offset in its checkpoint.
+Parts are sent to workers with references to secrets, not with the secrets themselves. Spark stores an offset in its
+checkpoint.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Offset:
-    """A position per DN, and the table's fingerprint. Equal offsets have equal JSON texts, which Spark compares.
+    """A position per DN, and the table's fingerprint. Equal offsets have equal JSON text, which Spark compares.
 
     `copied` is False before the batch that contains the table's existing rows; `positions` is by DN.
     """

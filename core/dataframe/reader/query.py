@@ -1,9 +1,9 @@
-"""The offsets of a streaming query: determines the next offset, registers positions, and plans the parts of a batch.
+"""Determines the offsets of a streaming query, registers positions, and plans the parts of a batch.
 
-Spark calls these methods on its driver, in one thread: `initial` if the checkpoint contains no offset, `latest(start)`
-with the end of the last batch in the commit log, and `parts` for a batch. Only `latest` registers positions, because
-Spark calls `commit(end)` one batch late and never for the last batch: a slot that is advanced by `commit` would not
-advance while the query is idle.
+Spark calls these methods on its driver, in one thread: `initial` if the checkpoint contains no offset, `latest(start)`,
+where `start` is the end of the last batch in the commit log, and `parts` for a batch. Only `latest` registers
+positions, because Spark calls `commit(end)` one batch late and never for the last batch: a slot that is advanced by
+`commit` would not advance while the query is idle.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOVED_AFTER = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """The newest positions at the start of a query with Trigger.AvailableNow, which reads up to these and ends."""
+    """The newest positions at the start of a query with Trigger.AvailableNow, which reads up to them and then ends."""
 
     positions: Mapping[str, Position]
 
@@ -64,7 +64,7 @@ class Query:
         """Positions as created by the dialect, by DN and text; a registration needs data that the text lacks."""
         self._newest: Offset | None = None
         self._unread_to: dict[str, Position] = {}
-        """The newest position by DN; the end of the next batch if that batch reads everything."""
+        """The newest position by DN, which is the end of the next batch if that batch reads everything."""
 
     def initial(self) -> Offset:
         """Return the query's start, which does not change until the first batch is in the commit log."""
@@ -79,7 +79,7 @@ class Query:
         return begun
 
     def latest(self, start: Offset, width: int | None) -> Offset:
-        """Return the end of the next batch, or `start` if there is none; `width` is in the source's unit, None for all.
+        """Return the end of the next batch, or `start` if there is none; `width` is in the source's unit (None: all).
 
         `start` is the end of the last batch in the commit log: the slot advances to it.
         """
@@ -88,7 +88,8 @@ class Query:
         self._lease.keep()
         if not start.copied:
             return start.at(start.positions)
-        # wait before the next query if the last one found no changes: Spark calls this a hundred times per second
+        # wait before the next query if the last query found no changes, because Spark calls this a hundred times per
+        # second
         if self._idle_since is not None and self._bound is None:
             time.sleep(max(0.0, self._idle_since + self._asked.poll_interval - self._clock.monotonic()))
         ends = self._ends(start, width)
@@ -106,7 +107,7 @@ class Query:
         self._bound = _Bound({status.shard.name: newest(status) for status in statuses})
 
     def parts(self, start: Offset, end: Offset) -> list[Part]:
-        """Return the parts of a batch: one range per DN with a later position, and the table's chunks during a copy."""
+        """Return the parts of a batch: one range for each DN that has changes, and the table's chunks during a copy."""
         self._resumed(start)
         found: list[Part] = []
         if end.copied and not start.copied:
@@ -190,7 +191,7 @@ class Query:
         return ends
 
     def _end(self, status: SlotStatus, after: Position, width: int | None, moves: bool) -> Position:
-        """Return the position up to which the next batch reads one DN; `after` if there are no changes."""
+        """Return the position up to which the next batch reads a DN, or `after` if there are no changes."""
         log, shard = self._changelog, status.shard
         bound = self._bound.positions[shard.name] if self._bound else None
         if bound is not None and not after < bound:
@@ -210,7 +211,7 @@ class Query:
         return position
 
     def _as_given(self, name: str, position: Position) -> Position:
-        """Return the position with the data added by its dialect; drop the stored positions of the DN before it."""
+        """Return the position with the data added by its dialect; drop the DN's earlier stored positions."""
         given = self._known.get((name, position.text))
         self._known = {key: one for key, one in self._known.items() if key[0] != name or not one < position}
         return given or position
@@ -228,7 +229,7 @@ class Query:
         return self._tried(lambda: self._changelog.read_status(None))
 
     def _tried(self, ask: Callable[[], T]) -> T:
-        """Call `ask`, with retries for a while after transient errors."""
+        """Call `ask`; after transient errors, retry for `TRIED_FOR` seconds."""
         end, wait = self._clock.monotonic() + TRIED_FOR, 0.1
         while True:
             try:
@@ -274,7 +275,7 @@ class SlotOnlooker:
         return Begun(0, self._fingerprint, positions, True)
 
     def judged(self, status: SlotStatus) -> Trouble | None:
-        """Return the problem that a slot status indicates, or None; `committed` checks the registered positions."""
+        """Return the problem indicated by a slot status, or None; `committed` checks the registered positions."""
         return judge(status, exactly(status.kept, self._fingerprint))
 
     def committed(self, positions: Mapping[str, Position]) -> None:
@@ -286,7 +287,7 @@ class SlotOnlooker:
                 raise trouble(TroubleName.SLOT_MOVED, what)
 
     def keep(self) -> None:
-        """Do nothing: this query takes no lease."""
+        """Do nothing, because this query takes no lease."""
 
     def close(self) -> None:
         self._session.close()

@@ -45,7 +45,7 @@ def read(part: Part) -> Iterator[pyarrow.RecordBatch]:
 
 
 def _range(log: Changelog, part: RangePart) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a range in steps of `binlog_sync_point_size`, because a server may materialize each result."""
+    """Yield the rows of a range in steps of `binlog_sync_point_size`, as a server may hold a whole result in memory."""
     status = _status(log, part)
     columns, at = part.layout.columns, part.after
     while at < part.up_to:
@@ -88,7 +88,7 @@ def _status(log: Changelog, part: RangePart) -> SlotStatus:
 
 @contextmanager
 def _session(job: JobSpec, epoch: int) -> Iterator[ChangelogSession]:
-    """Yield a session and keep it for this worker's next task; close it after an error or if the task stops early."""
+    """Yield a session and keep it for this worker's next task; close it if an error occurs or the task stops early."""
     session = _kept.pop((job, epoch), None) or changelog_session(job, epoch, "read")
     try:
         yield session
@@ -101,7 +101,7 @@ def _session(job: JobSpec, epoch: int) -> Iterator[ChangelogSession]:
 
 
 PIECE = 1 << 20
-"""Bytes of text per Arrow batch, so that a worker's memory does not grow with the range."""
+"""Size in bytes of the text for an Arrow batch, so that a worker's memory use does not grow with the range."""
 KINDS = ("I", "U", "B", "d")
 """The event types, from DWS, "Subscribing to Hybrid Data Warehouse Binlog"."""
 _PARSE = csv.ParseOptions(
@@ -111,20 +111,20 @@ _COLUMN = re.compile(r"CSV column #(\d+)")
 
 
 def changes(pieces: Iterable[bytes], layout: Layout, shard: str) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a binlog: point, sequence, type, and the layout's columns."""
+    """Yield the rows of a binlog, each with point, sequence, type, and the layout's columns."""
     types = [pyarrow.int64(), pyarrow.int64(), pyarrow.string(), *map(_read_as, layout.fields)]
     names = ("the point", "the sequence", "the type", *(field.name for field in layout.fields))
     kinds = pyarrow.array(KINDS)  # created here, because Arrow loads pandas when it creates its first value
     for piece in pieces:
         point, sequence, kind, *values = _columns(piece, types, names)
         if not pyarrow.compute.all(pyarrow.compute.is_in(kind, kinds)).as_py():
-            raise Defect(f"{shard}: an event type other than I, d, B or U", where="source")
+            raise Defect(f"{shard}: an event of unknown type (not I, d, B or U)", where="source")
         lead = [kind, pyarrow.repeat(shard, len(kind)), point, sequence] if layout.led else []
         yield _batch(layout, [*lead, *_given(layout.fields, values)])
 
 
 def copied(pieces: Iterable[bytes], layout: Layout) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a table: the layout's columns."""
+    """Yield the rows of a table, with the layout's columns."""
     types, names = list(map(_read_as, layout.fields)), [field.name for field in layout.fields]
     for piece in pieces:
         values = _columns(piece, types, names)

@@ -1,4 +1,4 @@
-"""The columns of a read with their types in the dialect, in Spark and in Arrow, and conditions on the key columns.
+"""The columns of a read, with their types in the dialect, in Spark and in Arrow, and conditions on key columns.
 
 docs/dataframes.md lists the types.
 """
@@ -41,7 +41,7 @@ _OF_LEAD = (FieldKind.TEXT, FieldKind.TEXT, FieldKind.LONG, FieldKind.LONG)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of a read: `columns` at the source, `fields` with their types. `led`: changelog columns precede them.
+    """The columns of a read: `columns` of the source, `fields` with types; with `led`, changelog columns come first.
 
     `fingerprint` is the table's fingerprint, `key` its key columns.
     """
@@ -62,7 +62,7 @@ class Layout:
 
     @property
     def arrow(self) -> pyarrow.Schema:
-        """The schema in Arrow types, as Spark requires it."""
+        """The schema in Arrow types, as required by Spark."""
         return to_arrow_schema(self.spark, timezone="UTC")
 
 
@@ -78,7 +78,7 @@ def spark_type(field: FieldType) -> types.DataType:
 
 
 def layout(log: Changelog, columns: Sequence[str], as_text: Sequence[str], led: bool) -> Layout:
-    """Return the layout of the requested columns, or of all if none are given; raises Refused for an unknown column."""
+    """Return the layout of the given columns, or of all columns by default; raises Refused for an unknown column."""
     identity = log.identify()
     there = {column.name: column for column in identity.columns}
     absent = [name for name in (*columns, *as_text) if name not in there]
@@ -105,11 +105,11 @@ MOST = 1_000
 
 
 def of_key(filters: Iterable[Filter], layout: Layout) -> tuple[Condition, ...]:
-    """Return the conditions that the source can apply: conditions on key columns, whose values are always available.
+    """Return the conditions that the source can apply: those on key columns, whose values are always available.
 
-    They exclude only rows that Spark would exclude as well, and Spark applies all of them again. A condition is not
-    sent if the source and Spark may compare its values differently: strings are compared only for equality, because
-    their order depends on a collation, and conditions on floats are never sent.
+    These conditions exclude only rows that Spark would also exclude, and Spark applies all of them again. A condition
+    is not sent if the source and Spark may compare its values differently: strings are compared only for equality,
+    because their order depends on a collation, and conditions on floats are never sent.
     """
     types = {field.name: field.type for field in layout.fields if field.name in layout.key}
     found = []

@@ -92,7 +92,7 @@ def register(spark: Any) -> None:
 
 
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A changelog as a stream: returns JSON offsets and parts, and ignores Spark's commit calls.
+    """Reads a changelog as a stream: returns JSON offsets and parts, and ignores Spark's commit calls.
 
     Spark creates one reader on its driver, which exists as long as the query, and sends copies to workers, which do not
     contain the `Query`.
@@ -122,7 +122,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @naming
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return the newest positions and the slot's owner, for the query's progress."""
+        """Return the newest positions and the slot's owner, for the query's progress report."""
         return self._asking.reported
 
     @naming
@@ -132,7 +132,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @naming
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return one part per DN with a later position, and one part per chunk of a copy."""
+        """Return one part for each DN that has changes, and one part for each chunk of a copy."""
         return self._asking.parts(self._offset(start), self._offset(end))
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
@@ -143,7 +143,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: Spark calls it one batch late, and never for the last batch (`Query.latest` registers)."""
+        """Do nothing, because Spark calls this one batch late and never for the last batch; see `Query.latest`."""
 
     def stop(self) -> None:
         """Release the slot."""

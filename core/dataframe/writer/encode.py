@@ -1,8 +1,8 @@
 """Encode Arrow batches of a changelog (or of plain rows) as CSV lines for the staging table, one batch at a time.
 
 CSV is used because Arrow writes it without Python code per value, and because it is exact: NULL is written as an empty
-field, an empty string as two quotes, and COPY reads both correctly (PostgreSQL, COPY, "CSV Format": a NULL is
-distinguished by not being quoted).
+field, an empty string is written as two quotes, and COPY reads both correctly (PostgreSQL, COPY, "CSV Format": a NULL
+is distinguished by not being quoted).
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _UTC = pa.timestamp("us", "UTC")
 class Lines(io.RawIOBase, BinaryIO):
     """Batches as a file of CSV lines that can be read once; `rows` counts the lines read, `left_out` the omitted rows.
 
-    `broken` is an error raised while a batch was produced, because a database driver that reads a file suppresses it.
+    `broken` is an error raised while a batch was produced; it is stored because a database driver that reads a file
+    suppresses it.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Lines(io.RawIOBase, BinaryIO):
             yield staged
 
     def readable(self) -> bool:
-        """Return True: the file can be read."""
+        """Return True, because the file can be read."""
         return True
 
     def read(self, size: int = -1) -> bytes:
@@ -62,12 +63,12 @@ class Lines(io.RawIOBase, BinaryIO):
 
 
 def without_old_images(batch: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
-    """Return the rows without B rows that are directly followed by their U row with the same key.
+    """Return the rows without those B rows that are immediately followed by their U row with the same key.
 
-    No write mode needs such a B. DWS, "Subscribing to Hybrid Data Warehouse Binlog": an update is B then U, with one
-    sync point and consecutive sequences. Every B that may be something else is kept: the first row, whose predecessor
-    is not in this batch; a B with the same position as the row before it, which the sink rejects; a B with a NULL in
-    its key.
+    No write mode needs such a B row. DWS, "Subscribing to Hybrid Data Warehouse Binlog": an update is B then U, with
+    one sync point and consecutive sequences. Every B row that may be something else is kept: the first row, whose
+    predecessor is not in this batch; a B row with the same position as the row before it, which the sink rejects; and a
+    B row with a NULL in its key.
     """
     if batch.num_rows < 3 or not changelog.is_changelog(batch.schema.names):
         return batch
@@ -91,7 +92,7 @@ def without_old_images(batch: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBa
 
 
 def encoded(batch: pa.RecordBatch, token: int, columns: Sequence[str]) -> bytes:
-    """Return the CSV lines of one batch: token, point, sequence, kind, then the columns named in `columns`.
+    """Return the CSV lines of one batch: token, point, sequence and kind, followed by the columns in `columns`.
 
     Rows without changelog columns are upserts that all have the same position. Raises Refused for an unknown kind of
     change.

@@ -32,8 +32,8 @@ FORMAT = "slotkeeper_postgres"
 QUERY_ID = "sql.streaming.queryId"
 """The local property that contains a query's id; the checkpoint preserves the id across restarts."""
 COMMITTING = "pyspark.sql.worker.python_streaming_sink_runner"
-"""Main module of the process that commits a batch. It creates the writer again, without checking the sink's tables a
-second time."""
+"""Main module of the process that commits a batch. The process creates the writer again, without checking the sink's
+tables a second time."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class PostgresStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         self._place = ""
 
     def admitted(self) -> PostgresStreamWriter:
-        """Create and check the query's tables at the sink, and return this writer."""
+        """Create and check the query's tables in the sink, and return this writer."""
         self._place = admit(self._spec)
         return self
 
@@ -73,7 +73,7 @@ class PostgresStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             commit(self._spec, QueryBatch(parts[0].query, batchId), [one.staged for one in parts])
 
     def abort(self, messages: list[PartStaged | None], batchId: int) -> None:
-        """Undo nothing: Spark also calls this for a committed batch whose response was lost."""
+        """Undo nothing, because Spark also calls this for a committed batch whose response was lost."""
         abort(self._spec)
 
 
@@ -94,7 +94,7 @@ class SlotkeeperPostgres(DataSource):  # type: ignore[misc]
             return made if COMMITTING in sys.modules else made.admitted()
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
-        """Raise QueryError: rows written outside a query have no batch number, without which they could be repeated."""
+        """Raise QueryError, because rows written outside a query have no batch number and could be written twice."""
         with spoken():
             what = f'format("{FORMAT}") writes only streams'
             raise Refused(what, "use writeStream, or apply_changes(df, batch, query=...)", where="sink")
@@ -111,11 +111,11 @@ def register(spark: Any) -> None:
 
 
 TOKEN_BITS = 62
-"""Number of random bits of a token, a positive bigint; two attempts practically never get the same token."""
+"""Number of random bits of a token, which is a positive bigint; two attempts practically never get the same token."""
 
 
 class QueryError(Exception):
-    """A Spark query cannot continue; the message has the cause and the next action."""
+    """A Spark query cannot continue; the message contains the cause and the next action."""
 
 
 @contextmanager
@@ -136,14 +136,16 @@ def opened(spec: WriterSpec, part: str) -> Iterator[QuerySink]:
     try:
         made = spec.open(part)
     except ConfigError as error:
-        hint = error.hint or "each worker resolves passwords itself: provide the same file, variable or command on all"
+        hint = error.hint or (
+            "provide each worker with the same file, variable or command: workers resolve passwords themselves"
+        )
         raise ConfigError(f"on {socket.gethostname()}, as {getpass.getuser()}: {error.message}", hint) from None
     with closing(made) as session, closing(session.query_sink(spec.target)) as sink:
         yield sink
 
 
 def admit(spec: WriterSpec) -> str:
-    """Create and check a query's tables at the sink; return the location where its tasks stage rows."""
+    """Create and check a query's tables in the sink; return the location where its tasks stage rows."""
     with opened(spec, "admit") as sink:
         return sink.admit()
 

@@ -1,6 +1,6 @@
-"""The inputs of a query's writer: options and a DataFrame's columns, as values that can be sent to workers.
+"""The inputs of a query's writer (options and a DataFrame's columns), as values that can be sent to workers.
 
-A password is sent as a reference, which the process that opens a session resolves on its own host. Options have the
+A password is sent as a reference, which is resolved on its host by the process that opens a session. Options have the
 names and meanings of `[jobs.X.sink_options]` and are read with the same keys.
 """
 
@@ -83,17 +83,17 @@ class WriterSpec:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the written columns, as in the DataFrame."""
+        """The names of the columns to write, as in the DataFrame."""
         return tuple(column.name for column in self.target.columns)
 
     def open(self, part: str) -> StoreSession:
-        """Open a session at the sink; its password is resolved in this process, and its name contains `part`."""
+        """Open a session on the sink; its password is resolved in this process, and its name contains `part`."""
         name = f"slotkeeper-query/{self.target.name[:36]}/{part}"[:63]
         return sinks.open(self.kind).connect(login(self.endpoint, name), self.progress_schema)
 
 
 def spec_of(options: Mapping[str, str], columns: Sequence[Field]) -> WriterSpec:
-    """Return the spec; raises ConfigError for a wrong option, Refused for columns that cannot be written."""
+    """Return the spec; raises ConfigError for an invalid option, and Refused for columns that cannot be written."""
     given = _read({name: value for name, value in options.items() if name.lower() not in OF_SPARK})
     sink = _sink(given["config"], str(given["sink"]))
     names = [one.name for one in columns]
@@ -141,14 +141,14 @@ def _check_names(names: Sequence[str]) -> None:
     known = {name for name, _ in changelog.COLUMNS}
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        what = f"the rows have several columns {safe(twice[0], 60)}"
+        what = f"the rows have several columns named {safe(twice[0], 60)}"
         raise Refused(what, "rename all but one (withColumnRenamed), or drop them", where="sink")
     odd = [name for name in names if name.startswith(changelog.PREFIX) and name not in known]
     if odd:
-        what = f"column {safe(odd[0], 60)} has a name reserved for columns of a changelog"
+        what = f"column {safe(odd[0], 60)} has a name reserved for changelog columns"
         raise Refused(what, "rename it (withColumnRenamed)", where="sink")
     if not changelog.own(names):
-        raise Refused("the rows have only columns of a changelog", "select the columns to be written", where="sink")
+        raise Refused("the rows have only changelog columns", "select the columns to be written", where="sink")
 
 
 def _key(spelled: str | None, columns: Sequence[Field]) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ class Narrator(Protocol):
         """Report the copy's progress."""
 
     def quarantined(self, rows: int, newest: str = "") -> None:
-        """Report the job's number of quarantined rows; `newest`: entry, key and SQLSTATE of the newest row."""
+        """Report the number of quarantined rows of the job; `newest`: the entry, key and SQLSTATE of the newest row."""
 
     def table(self, report: TableReport) -> None:
         """Report the new state of one table of a job with several tables."""
@@ -47,27 +47,27 @@ class Narrator(Protocol):
         """Report the stored states of these source tables; called only after the progress rows are written."""
 
     def waits(self, tables: Collection[str], text: str) -> None:
-        """Report why these tables wait before they start."""
+        """Report why these tables are waiting to start."""
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
-        """Report a temporary failure outside the lanes: "retrying n, next in s: why", or "" when it is over.
+        """Report a temporary failure outside the lanes as "retrying n, next in s: why"; "" reports its end.
 
         `by`: the error that caused the retry, or the party that the driver waits for.
         """
 
 
 class JobAudit(Protocol):
-    """Writes the audit lines before and after a job's automatic actions; the actor is the job's process."""
+    """Writes audit lines before and after a job's automatic actions; their actor is the job's process."""
 
     def intent(self, action: str, what: str, reason: str, result: Mapping[str, str]) -> AuditLine:
-        """Write the audit line before an action; if writing raises a SlotkeeperError, the action is not done."""
+        """Write the audit line before an action; if writing raises a SlotkeeperError, do not perform the action."""
 
     def outcome(self, line: AuditLine, said: str, result: Mapping[str, str]) -> None:
         """Write the audit line after the action."""
 
 
 KEEPALIVE = 30.0
-"""Seconds after which an idle lane registers its point again: well below a quarter of the default TTL (6 h)."""
+"""Seconds after which an idle lane registers its point again: well below 6 h, a quarter of the default TTL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class WorkerEntries:
 
 
 def none_wanted() -> Mapping[str, TableWanted]:
-    """Return no desired states: every table follows the job."""
+    """Return no desired states, so that every table follows the job."""
     return {}
 
 
@@ -88,7 +88,7 @@ class JobContext:
     """The inputs of a job's driver, or of one group of its tables.
 
     `pause` waits for at most the given seconds, and returns early if the desired state changes. `curves`: each lane's
-    latest positions over time, which survive a pause. Without an `audit`, the driver does not alter targets
+    latest positions over time, retained across pauses. Without an `audit`, the driver does not alter targets
     automatically.
     """
 
@@ -104,18 +104,18 @@ class JobContext:
     keepalive: float = KEEPALIVE
     take_over: bool = False
     passed_by: str = ""
-    """The instruction for a takeover of the lease, shown to users; empty: the job's start command."""
+    """How to take over the lease, as shown to users; if empty, the job's start command is shown."""
     until_caught_up: bool = False
     established: bool = False
-    """Whether the job has completed a start: from then on, it waits after a rejected password instead of ending."""
+    """Whether the job has completed a start; after that, a rejected password makes it wait instead of ending."""
     failed_before: bool = False
-    """Whether the previous run FAILED: this run reports RUNNING only after its first steps succeed."""
+    """Whether the previous run FAILED; if so, this run reports RUNNING only after its first steps succeed."""
     curves: dict[str, Curve] = field(default_factory=dict)
     audit: JobAudit | None = None
     consents: Consents | None = None
     """The users' stored consent to replace a target's rows; without it, a copy after a reset replaces no rows."""
     recorded: Mapping[str, Position] = field(default_factory=dict)
-    """Each lane's position in an earlier run's last report on this host; only affects which problem is reported."""
+    """Each lane's position in an earlier run's last report on this host; affects only which problem is reported."""
     whole: JobSpec | None = None
     """The job with all its channels if `job` has only some of them."""
     desk: Desk | None = None
@@ -127,15 +127,15 @@ class JobContext:
     tries: Tries | None = None
     """Early retries that users request; None if users cannot request them."""
     requests: Requests = field(default_factory=Requests)
-    """Retries requested for one group of tables since the group started."""
+    """The retries requested for one group of tables since the group started."""
 
     @property
     def alone(self) -> bool:
-        """Whether the job has one table, so that no other group runs under its name."""
+        """Whether the job has only one table, so that no other group runs under its name."""
         return self.whole is None or len(self.whole.channels) == 1
 
     def of(self, table: str) -> JobContext:
-        """Return the context narrowed to the channel of a source table."""
+        """Return this context, narrowed to the channel of a source table."""
         whole = self.whole or self.job
         return replace(self, job=self.job.of(table), sessions=self.sessions.of(table), whole=whole)
 
@@ -147,13 +147,13 @@ class JobContext:
 
     @property
     def parts(self) -> tuple[JobContext, ...]:
-        """This context narrowed to each channel in turn."""
+        """Copies of this context, each narrowed to one channel."""
         return tuple(self.of(channel.source_table) for channel in self.job.channels)
 
 
 @contextmanager
 def about(ctx: JobContext, part: JobContext) -> Iterator[None]:
-    """Add the channel's source table to errors raised in the block; to their messages if the job has several tables."""
+    """Add the source table to errors raised in the block; if the job has several tables, also to their messages."""
     try:
         yield
     except SlotkeeperError as error:
@@ -162,7 +162,7 @@ def about(ctx: JobContext, part: JobContext) -> Iterator[None]:
 
 
 def placed(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
-    """Set the error's source table, add the table to its message if the job has several, and return the error."""
+    """Set the error's source table, also in its message if the job has several tables, and return the error."""
     error.table = table
     if len(job.channels) > 1 and table not in error.message:
         error.message = f"{table}: {error.message}"
@@ -183,16 +183,16 @@ class Desk(Protocol):
     """Tracks which of the job's tables stream together, and receives the tables that end separately."""
 
     def wanted_away(self, tables: Collection[str]) -> Collection[str]:
-        """Return the tables that must leave the group while the job continues; called in every turn: must be cheap."""
+        """Return the tables that must leave the group while the job continues. Called in every turn: must be cheap."""
 
     def still(self, tables: Collection[str]) -> Collection[str]:
-        """Return the tables that have not left the group, which are the tables that a joint restart starts."""
+        """Return the tables that have not left the group; a joint restart starts these tables."""
 
     def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False) -> None:
         """Receive a table that ended separately, because of `error` or on request; its lease is released.
 
-        `lanes`: the table's last lanes, empty if it had none yet. `again`: start the table separately, because a start
-        can resolve the error.
+        `lanes`: the table's last lanes, empty if it had none yet. `again`: start the table separately, because a new
+        start can resolve the error.
         """
 
 
@@ -201,7 +201,7 @@ class StreamPlan:
     """The inputs of a loop; `keepalive`: seconds between an idle lane's registrations of the same point.
 
     `keep_lease` raises if the job's lease or the lock on a target is not held; `sever_lease` closes the session that
-    holds them. `whole` is the job with all its tables, which determines the names of lanes. `wanted_away` returns the
+    holds them. `whole` is the job with all its tables, which determines the lane names. `wanted_away` returns the
     tables that must stop separately; `let_go` receives each table that has stopped. Without `let_go`, no table stops
     separately.
     """
@@ -221,7 +221,7 @@ class StreamPlan:
     requests: Requests = field(default_factory=Requests)
     targets: Targets = field(default_factory=Targets)
     task_prefix: str = ""
-    """Prefix of the names of the tasks' sessions at the store; "" if these sessions cannot be ended."""
+    """Prefix of the names of the tasks' store sessions; "" if these sessions cannot be ended."""
     end_task: Callable[..., None] = ignored
     """Ends the sessions of an abandoned task: `slotkeeper.core.engine.driver.copy.TaskSessions.end`."""
     retrying: Callable[[str, SlotkeeperError | Party | None], None] = ignored

@@ -1,4 +1,4 @@
-"""Copies a job's new channels: assigns chunks to tasks, and keeps all slots alive meanwhile (design 4.4)."""
+"""Copies a job's new channels: assigns their chunks to tasks while keeping all slots alive (design 4.4)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from slotkeeper.core.retry import Failure, RetryRules
 TASK_SECONDS = 4.0
 CHUNKS_PER_TASK = 8
 GROUP = "copy"
-LONGER = "raise full_sync_binlog_read_timeout: it also limits a chunk and the table exchange at the sink"
+LONGER = "raise full_sync_binlog_read_timeout: it also limits a chunk and the table exchange in the sink"
 TELL_EVERY = 1.0
 
 
@@ -58,13 +58,14 @@ class _Task:
     copy: _Copy
     chunks: tuple[Chunk, ...]
     session: str
-    """The name of the task's session at the store."""
+    """The name of the task's store session."""
 
 
 class Snapshot:
-    """Runs the copies of a start: copies the remaining chunks, then records the positions to catch up to.
+    """Runs the initial copies: copies the remaining chunks, then records the positions to catch up to.
 
-    The channels share the task capacity. Channels whose copy is complete wait while their slots are kept alive.
+    The channels share the task capacity. A channel whose copy is complete waits for the others; its slot is kept alive
+    meanwhile.
     """
 
     def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:
@@ -100,7 +101,7 @@ class Snapshot:
         return self._end()
 
     def _tell(self) -> None:
-        """Report the copy's progress every second, with one query per channel."""
+        """Report the progress of the copy every second, with one query per channel."""
         self._tell_at = self._ctx.clock.monotonic() + TELL_EVERY
         counts = [one.store.chunk_counts() for one in self._copies]
         summed = ChunkCounts(*(sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True)))
@@ -109,7 +110,7 @@ class Snapshot:
             self._ctx.narrator.quarantined(sum(one.part.sessions.store().quarantined() for one in self._begun))
 
     def _assign(self) -> None:
-        """Start tasks up to the capacity, each for the channel with the fewest tasks, so that all copies progress."""
+        """Start tasks up to the capacity, each for the channel with the fewest tasks, so that all copies advance."""
         capacity = self._ctx.runner.capacity
         while len(self._running) < capacity:
             copy = min((one for one in self._copies if one.left), key=lambda one: one.tasks, default=None)
@@ -138,7 +139,7 @@ class Snapshot:
         for copy, outcome in ended:
             if outcome.refused:
                 self._taken(copy)
-        # several tasks that failed at once count as one failure
+        # several tasks that fail at once count as one failure
         failed = next(((copy, outcome.error) for copy, outcome in ended if outcome.error), None)
         if failed:
             with about(self._ctx, failed[0].begun.part):
@@ -157,7 +158,7 @@ class Snapshot:
         return outcome
 
     def _taken(self, copy: _Copy) -> None:
-        """Handle a chunk that was not free: a killed task of this job has committed it, or another start took over."""
+        """Handle a chunk that was not free: a killed task of this job committed it, or another run has taken over."""
         rows, begun = copy.store.rows(), copy.begun
         still = Turn(begun.epoch, len(begun.rows), (LaneState.COPYING,), LaneState.COPYING)
         ours = [row for row in rows if (row.epoch, row.state) == (begun.epoch, LaneState.COPYING)]
@@ -170,7 +171,7 @@ class Snapshot:
         copy.left = [chunk for chunk in copy.left if chunk.number in planned]
 
     def _failed(self, copy: _Copy, error: SlotkeeperError) -> None:
-        """Wait before the next try; after a rejected password, wait until the driver's own login succeeds."""
+        """Wait before the next attempt; after a rejected password, wait until the driver's own login succeeds."""
         refused_at = self._waited(copy, error)
         while refused_at is not None and self._ctx.wanted() is WantedState.RUN:
             try:
@@ -200,7 +201,7 @@ class Snapshot:
         return error.where if error.kind is ErrorKind.LOGIN else None
 
     def _check_nodes(self) -> None:
-        """End this run of the copy if the DN set changed: the next start decides how to continue (`topology.py`)."""
+        """End this run of the copy if the DN set changed; the next start decides how to continue (`topology.py`)."""
         now, options = self._ctx.clock.monotonic(), self._ctx.job.binlog
         if options.binlog and now - self._checked_at >= options.check_node_change_interval / 1000:
             self._refuse_changed_nodes(self._copies[0].begun)
@@ -213,7 +214,7 @@ class Snapshot:
             raise Busy(f"the DN set changed during the copy: {names}", where="source")
 
     def _judged(self, begun: Begun) -> list[SlotStatus]:
-        """Check all DNs; raise any problem that a status reports, because a copy is useless if its slot was cleared."""
+        """Check all DNs and raise any problem that a status reports: a copy is useless if its slot was cleared."""
         self._refuse_changed_nodes(begun)
         statuses = begun.part.sessions.admin("start").read_status(None)
         rows = {row.key.shard: row for row in begun.part.sessions.store().rows()}
@@ -224,7 +225,7 @@ class Snapshot:
     def _end(self) -> tuple[Begun, ...]:
         """Record, for each copied channel, the positions to catch up to."""
         if self._ctx.job.binlog.binlog:
-            # a conservative latest position can be before a commit that the copy saw, so wait for those commits first
+            # a conservative latest position can precede a commit whose rows were copied, so wait for such commits first
             source = self._copies[0].begun.part.sessions.source("start")
             wait_for_open_transactions(self._ctx, source, self._keep.between)
         ended = {id(copy.begun): self._ended(copy.begun) for copy in self._copies}
@@ -239,12 +240,12 @@ class Snapshot:
                 state = LaneState.CATCHING_UP
             sessions.source("start").admit()  # a row security policy created during the copy has hidden rows from it
             self._turn(begun, Turn(begun.epoch, len(begun.rows), (LaneState.COPYING,), state), noted)
-            # report now: the copies end one after another, and an exchange takes long
+            # report now, because the copies end one after another and an exchange of tables takes long
             self._ctx.narrator.stored({begun.part.job.channel.source_table: state})
             return replace(begun, state=state, rows=tuple(sessions.store().rows()))
 
     def _turn(self, begun: Begun, turn: Turn, noted: Mapping[str, Position]) -> None:
-        """End the copy in one transaction; an exchange of tables takes long, so it has its own thread and session."""
+        """End the copy in one transaction, in a separate thread and session because exchanging tables takes long."""
         sessions = begun.part.sessions
         if begun.copying != "shadow":
             sessions.target().end_copy(sessions.store(), turn, noted, begun.copying)
@@ -285,7 +286,7 @@ def _copy_of(begun: Begun) -> _Copy:
 
 
 def _advised(error: SlotkeeperError) -> SlotkeeperError:
-    """Return the error; after a time limit at the sink, add a hint on how to raise the limit."""
+    """Return the error; if a time limit in the sink was exceeded, its hint explains how to raise the limit."""
     if error.where == "sink" and error.timed_out and not error.silent:
         error.hint = error.hint or LONGER
     return error
@@ -294,11 +295,12 @@ def _advised(error: SlotkeeperError) -> SlotkeeperError:
 class TaskSessions:
     """The sessions of the tasks of one loop or one copy; `prefix`: the prefix of the sessions' names.
 
-    Ends abandoned tasks' sessions at the store: otherwise their statements continue, and the next try waits. A
-    cancelled worker is killed. PostgreSQL 14 and later ends a lost client's statement within seconds (Connections and
+    Ends the store sessions of abandoned tasks, because otherwise their statements continue and the next attempt waits.
+    A cancelled worker is killed. PostgreSQL 14 and later ends a lost client's statement within seconds (Connections and
     Authentication, client_connection_check_interval); on an older server, on DWS or through a pooler, the statement
-    completes and keeps its locks until then. Safety does not depend on ending them: the progress row fences a surviving
-    session. A separate thread ends the sessions: the server may not respond, which can be why the task was abandoned.
+    completes and keeps its locks until then. Safety does not depend on ending the sessions, because the progress row
+    fences a surviving session. A separate thread ends them, because the server may not respond, which can be why the
+    task was abandoned.
     """
 
     def __init__(self, ends: TaskEnds) -> None:
@@ -311,7 +313,7 @@ class TaskSessions:
     def end(self, name: str, hear: Callable[[bool], None] = ignored) -> None:
         """Request the end of the sessions named `name`; does not wait, and ignores failures.
 
-        A thread calls `hear` with the store's answer: whether the store was executing a statement of the task.
+        A thread then calls `hear`, which receives whether the store was executing a statement of the task.
         """
         with self._lock:
             if name:
@@ -323,7 +325,7 @@ class TaskSessions:
 
     def _run(self) -> None:
         while names := self._next():
-            # not allowed, or no answer: the statement ends at its session's own time limit
+            # if this is not allowed or not answered, the statement ends at its session's own time limit
             with suppress(Exception):
                 self._ends.end_tasks(names)
 

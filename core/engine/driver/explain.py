@@ -1,4 +1,4 @@
-"""Choose the suggested action for a server's error in a job, with `slotkeeper.core.judgement.servers`."""
+"""Chooses the suggested action for a server's error in a job, based on `slotkeeper.core.judgement.servers`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _OF_SERVERS = {
 """Error kinds for which the suggested action depends on the server's error; other errors define their own action."""
 _SQLSTATE = 5
 _TWICE = ("SK-1101", "SK-1104", "SK-1706")
-"""Codes for rejected access, which is tried only twice: waiting does not help. After a rejected password, jobs wait."""
+"""Codes for rejected access, tried only twice because waiting does not help; after a rejected password, jobs wait."""
 _SIDES = {Party.SOURCE.value: "source", Party.DN.value: "source", Party.SINK.value: "sink"}
 
 
 def explained(condition: Condition, job: JobSpec) -> Condition:
-    """Return a condition with its code and action added; unchanged if its party is not a server."""
+    """Return the condition with its code and action; return it unchanged if its party is not a server."""
     side = _SIDES.get(condition.party)
     if side is None:
         return condition
@@ -47,11 +47,12 @@ def explained(condition: Condition, job: JobSpec) -> Condition:
 
 
 def act_of(error: SlotkeeperError, job: JobSpec) -> str:
-    """Return the action for an error that ended a job or a table, from the server's error or else the error's hint.
+    """Return the action for an error that ended a job or a table: derived from the server's error, or its hint.
 
-    An error whose code is not an SQLSTATE keeps its own hint: for a server's error number, the hint names the account.
+    An error whose code is not an SQLSTATE keeps its own hint, because for a server's error number the hint names the
+    account.
     """
-    names_object = type(error) is Refused and error.code in (UNDEFINED_COLUMN, UNDEFINED_TABLE)  # the server's error
+    names_object = type(error) is Refused and error.code in (UNDEFINED_COLUMN, UNDEFINED_TABLE)  # a server error
     if error.where not in ("source", "sink") or not (error.kind in _OF_SERVERS or names_object):
         return error.hint
     if error.hint and len(error.code) != _SQLSTATE:
@@ -85,7 +86,7 @@ def _refusal(job: JobSpec, side: str, code: str, text: str, channel: ChannelSpec
 
 
 def secret_in_words(reference: SecretRef) -> str:
-    """Describe the source of a password, with the modification time of a file; "" without a password.
+    """Describe the source of a password, including a file's modification time; "" if there is no password.
 
     >>> secret_in_words(SecretRef("env", "PGPW")), secret_in_words(SecretRef())
     ('password_env PGPW', '')

@@ -1,4 +1,4 @@
-"""Polls and settles idle lanes, and reports lanes with waiting rows; the loop handles lanes in a task.
+"""Polls and settles idle lanes, and reports lanes with waiting rows; lanes in a task are the loop's responsibility.
 
 Only the loop's thread calls `IdleLanes`. Queries run in the executor's threads and return plain values, which arrive as
 events.
@@ -26,11 +26,11 @@ from slotkeeper.core.ports.driver import Rows, Sessions
 from slotkeeper.core.ports.source import SlotAdmin, Source
 
 SETTLE_EVERY = 3.0
-"""Minimum seconds between two moves of an idle lane over empty ranges, and between two of its registrations."""
+"""Minimum seconds between two moves of an idle lane over empty ranges, and between two registrations of that lane."""
 SETTLED_A_SECOND = 20
-"""Maximum registrations of idle lanes per second: more would slow down lanes with rows."""
+"""Maximum number of registrations of idle lanes per second; more would slow down lanes with rows."""
 AT_ONCE = 20
-"""Maximum registrations in one turn after an interval without registrations."""
+"""Maximum number of registrations in one turn after an interval without registrations."""
 OLDER_STATUSES, OLDER_SECONDS = 3, 10.0
 
 
@@ -81,7 +81,7 @@ class IdleLanes:
         self._settling = {name: None for name in self._settling if name in self._loop.lanes}
 
     def _notice(self) -> None:
-        """Update the tables' poll times for lanes that returned from a task: a commit resets their poll pauses."""
+        """Update the tables' poll times after lanes return from a task, because a commit resets their poll pauses."""
         for name, lane in self._loop.lanes.items():
             table = lane.key.source_table
             if lane.committed_at is not None and lane.committed_at > self._committed.get(table, -1.0):
@@ -95,7 +95,7 @@ class IdleLanes:
         try:
             source = self._sessions.of(lane.key.source_table).source(f"poll/{self._loop.line(lane)}")
             seen = see_one(source, lane, not self._loop.paused)
-        except Exception as error:  # without a posted result, this lane would not be polled again
+        except Exception as error:  # if no result were posted, this lane would not be polled again
             seen = Seen(lane.shard, error=classed(error))
         self._loop.post(self._polled_alone, lane, seen)
 
@@ -103,7 +103,7 @@ class IdleLanes:
         try:
             ours = {lane.shard: lane.expected.fingerprint for lane in self._loop.lanes_of(table)}
             source = self._sessions.of(table).source(session)
-            # during a pause, skip the query for changes: its failure must not prevent keeping slots alive
+            # during a pause, skip the query for changes: if it failed, the slots would not be kept alive
             seen, shards = see_all(source, idle, set(ours), max(ours.values()), not self._loop.paused)
         except Exception as error:
             self._loop.post(self._poll_failed, table, classed(error))
@@ -143,7 +143,7 @@ class IdleLanes:
         for asked, seen in pairs:
             if self._loop.lanes.get(asked.name) is asked:
                 self._consider(asked, seen, now)
-        if table not in self._schedule:  # the poll's result made the table fail
+        if table not in self._schedule:  # the result of the poll made the table fail
             return
         found = any(lane.activity is Activity.DUE for lane in self._loop.lanes_of(table))
         options = self._plan.job.binlog
@@ -188,7 +188,7 @@ class IdleLanes:
         age = now - lane.kept_at
         if lane.name in self._checks.waiting and age < self._keeps_every:
             return False
-        # the job waits for lanes that are catching up
+        # lanes that are catching up settle more often, because the job waits for them
         often = SETTLE_EVERY if lane.state is LaneState.CATCHING_UP else max(SETTLE_EVERY, self.many_lanes)
         return age >= self._keeps_every or (age >= often and (self._moves(lane) or lane.unregistered))
 
@@ -204,7 +204,7 @@ class IdleLanes:
         self._settling[name] = None
 
     def settle(self, now: float) -> None:
-        """Settle waiting lanes, at a limited rate per second: settling all at once would delay the other lanes."""
+        """Settle waiting lanes, at a limited rate per second: settling all at once would delay others."""
         self._settles = min(AT_ONCE, self._settles + (now - self._settled_at) * SETTLED_A_SECOND)
         self._settled_at = now
         while self._settling and self._settles >= 1:
@@ -227,7 +227,7 @@ class IdleLanes:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The result of polling one lane: its status and whether rows wait (None: not queried), or an error."""
+    """The result of polling one lane: its status and whether rows are waiting (None: not queried), or an error."""
 
     shard: Shard
     status: SlotStatus | None = None
@@ -240,8 +240,8 @@ def see_all(
 ) -> tuple[list[Seen], set[Shard]]:
     """Return the status of each idle lane's DN, and the set of DNs; with `asks`, also query whether rows wait.
 
-    Raises SLOT LOST for a DN without a status: a server that does not create a slot on a query returns no row for a DN
-    that lost its points.
+    Raises SLOT LOST for a DN without a status: a server that does not create a slot when queried returns no row for a
+    DN that lost its points.
     """
     statuses = {status.shard: status for status in source.read_status(None)}
     there = set(statuses)
@@ -255,7 +255,7 @@ def see_all(
 
 
 def see_one(source: Source, lane: Lane, asks: bool = True) -> Seen:
-    """Return the status of one DN, after the query for all DNs failed."""
+    """Return the status of one DN after the query for all DNs has failed."""
     try:
         status = next(status for status in source.read_status(lane.shard) if status.shard == lane.shard)
         return _ask(source, lane, status, asks)
@@ -275,7 +275,7 @@ def _ask(source: Source, lane: Lane, status: SlotStatus, asks: bool) -> Seen:
 
 
 def _named_by_status(source: Source | SlotAdmin, lane: Lane) -> Trouble | None:
-    """Return the problem that a status reports, or None; after DDL it is more specific than the query's error."""
+    """Return the problem that a status reports, or None; after DDL, it is more specific than the query error."""
     try:
         statuses = source.read_status(lane.shard)
     except Trouble as named:
@@ -297,7 +297,7 @@ def settle(
     proven: Proven | None = None,
     keeps: bool = True,
 ) -> Settled:
-    """Move an idle lane over an empty range if `move`, then register its proven position.
+    """With `move`, move an idle lane over an empty range; then register its proven position.
 
     An unchanged registration is repeated only with `keeps`, to keep the slot alive.
     """
@@ -313,7 +313,7 @@ def settle(
 
 
 def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Position | None:
-    """Return the lane's new position; None if rows wait, in which case the position was not moved."""
+    """Return the lane's new position; None if rows are waiting, in which case the position was not moved."""
     first = _judged(admin, lane)
     back = ahead_of_row(first, lane.position)
     if back:
@@ -331,7 +331,7 @@ def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Positio
         row = rows.read_row(lane.key)
         reason = explain_miss(row, epoch, lane.position)
         if isinstance(reason, Position) or stands_free(row, epoch, lane.position):
-            return None  # another task of this job moved the position or withdrew a plan: a task rereads the row
+            return None  # another task of this job has moved the position or withdrawn a plan: a task rereads the row
         raise reason
     return new
 

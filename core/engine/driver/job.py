@@ -1,4 +1,4 @@
-"""Runs one group of tables that stream together: start, copy, streaming. A failure between phases is retried.
+"""Runs one group of tables that stream together, from start and copy to streaming; retries failures between phases.
 
 A job with one table is one group; `tables.py` manages the groups of a job with several tables.
 """
@@ -83,7 +83,7 @@ def run_group(ctx: JobContext) -> JobEnd:
 
 
 def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
-    """Whether to start again after an error: with all tables once the error is resolved, or without its table."""
+    """Return whether to start again: with all tables once the error is resolved, or without the failed table."""
     of_one = ctx.of(error.table) if error.table and len(ctx.job.channels) > 1 else ctx
     name_the_command(of_one, error)
     if of_one is ctx or ctx.desk is None:
@@ -91,14 +91,14 @@ def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
     of_all = error.kind in _OF_ALL and error.code != NO_RIGHT
     if error.where == "spark" or of_all:
         return False
-    again = concerns(of_one, error)  # on its own: a locked or large target must not delay other tables
+    again = concerns(of_one, error)  # restart it separately: its locked or large target must not delay other tables
     lease.give_back(of_one)
     ctx.desk.left(error.table, error, {}, again)
     return True
 
 
 def _once(ctx: JobContext) -> JobEnd | None:
-    """Start, copy if due, and stream; return None if the job has to start again (a pause, another DN set)."""
+    """Start, copy if due, and stream; return None if the job has to start again (after a pause or DN change)."""
     if not ctx.job.channels:
         return JobEnd.EMPTY
     ctx.narrator.event(JobEvent.BEGAN)
@@ -109,8 +109,7 @@ def _once(ctx: JobContext) -> JobEnd | None:
 
 
 def _begun(ctx: JobContext) -> Streaming | None:
-    """Start and copy, with retries as `slotkeeper.core.retry` decides: each retry is a complete start under a new
-    epoch."""
+    """Start and copy; each retry, on which `slotkeeper.core.retry` decides, is a complete start under a new epoch."""
     history, since = NO_HISTORY, ctx.clock.monotonic()
     rules = replace(RetryRules.of(ctx.job), awaits_secret=ctx.established)
     while True:
@@ -188,10 +187,10 @@ class Streaming:
         self._watched: dict[str, Watched] = {}
         self._lanes: dict[str, Lane] = {}
         self._first: FirstAnswers | None = None
-        """The first answers that a previously FAILED job needs to report RUNNING; None once all have arrived."""
+        """The first answers that a previously FAILED job awaits before RUNNING; None once all have arrived."""
 
     def polled(self) -> Streaming:
-        """Read the first status of every channel; a failure here counts as a failure of the start, which is retried."""
+        """Read the first status of every channel; a failure here counts as a failed start, which is retried."""
         for one in self._begun:
             with about(self._ctx, one.part):
                 self._read_status(one)
@@ -234,7 +233,7 @@ class Streaming:
                 ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
             goes_on = ended in (End.RESUMED, End.OTHER_NODES)
         except (Trouble, *REFUSALS):
-            goes_on = True  # the handling of a changed table uses the leases' session
+            goes_on = True  # the leases' session is needed to handle a changed table
             raise
         finally:
             self._leases.end(waits=goes_on or self._leases.leaving)  # the next start uses the leases' session
@@ -276,7 +275,7 @@ class Streaming:
             self._follow()
 
     def _follow(self) -> None:
-        """Report every table and the job as RUNNING, which is the state of their progress rows."""
+        """Report every table and the job as RUNNING, which is also the state of their progress rows."""
         self._ctx.narrator.stored(dict.fromkeys(self._names, LaneState.RUNNING))
         self._ctx.narrator.event(JobEvent.CAUGHT_UP)
 
@@ -300,7 +299,7 @@ class Streaming:
         self._ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
 
     def _catch_up(self, loop: Loop) -> None:
-        """Set each channel to RUNNING once its lanes have reached their recorded ends; after the last one, the job."""
+        """Set each channel to RUNNING once its lanes have reached their recorded ends, and the job after the last."""
         for table in list(self._behind):
             names = self._names[table]
             if not loop.lanes.keys() >= set(names):
@@ -312,10 +311,10 @@ class Streaming:
             self._ctx.narrator.event(JobEvent.CAUGHT_UP)
 
     def _turn_to_running(self, table: str, loop: Loop) -> None:
-        # also allowed from RUNNING: the answer to an earlier try may have been lost
+        # also allowed from RUNNING, because the answer to an earlier attempt may have been lost
         came_from, names = (LaneState.CATCHING_UP, LaneState.RUNNING), self._names[table]
         if not self._leases.lock.acquire(blocking=False):
-            return  # the session is in use; the next turn of the loop retries
+            return  # the session is in use: the next turn of the loop retries
         part = self._behind[table].part
         try:
             with about(self._ctx, part):
@@ -337,14 +336,14 @@ def _least(lanes: dict[str, Lane]) -> LaneState:
 
 
 WITHIN = 20.0
-"""Seconds after which the job is RUNNING even without all answers: a long first step is not a failure."""
+"""Seconds after which the job is reported as RUNNING without all answers: a long first step is not a failure."""
 
 
 class FirstAnswers:
-    """Tracks the lanes without a first answer; `began`: the start of the lanes in monotonic seconds.
+    """Tracks the lanes that have no first answer yet; `began`: the start of the lanes in monotonic seconds.
 
-    A job that FAILED before is RUNNING again once each lane's first step has had an answer: that step can fail with the
-    same error, and RUNNING would be reported shortly before FAILED.
+    A job that FAILED before is RUNNING again once each lane's first step has been answered. Otherwise, if that step
+    fails with the same error, RUNNING would be reported shortly before FAILED.
     """
 
     def __init__(self, lanes: Mapping[str, Lane], began: float) -> None:

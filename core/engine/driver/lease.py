@@ -20,20 +20,20 @@ from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Superseded, U
 from slotkeeper.core.ports.driver import Store
 
 TARGET_WAIT = 5.0
-"""Maximum seconds for which a session that was just ended can still hold its locks."""
+"""Maximum seconds for which a session that has just been ended can still hold its locks."""
 SAID_AFTER = 2.0
-"""Seconds that a start waits for a lease before it reports the wait: an ended start's session releases it sooner."""
+"""Seconds that a start waits for a lease before it reports the wait; an ended start's session releases it sooner."""
 END_WAIT = 2.0
 """Seconds that `Leases.end` waits for the answer to a lease query before it closes the session."""
 LOST_WAIT = 30.0
-"""Seconds for which a server can keep a session whose connection is lost (keepalives: 10 s and three times 5 s)."""
+"""Seconds for which a server can retain a session whose connection is lost (keepalives: 10 s and three times 5 s)."""
 
 
 def take_target(ctx: JobContext, part: JobContext) -> None:
     """Take the lock on the channel's target; raises Refused, which names the other job that holds the lock.
 
-    If the start continues without the lease, this lock decides between starts of one job: the start ends the session
-    that holds the lock, as it otherwise ends the session that holds the lease.
+    If the start continues without the lease, this lock decides between starts of one job. The start then ends the
+    session that holds the lock; otherwise it ends the session that holds the lease.
     """
     store, end = part.sessions.store(), ctx.clock.monotonic() + TARGET_WAIT
     while not store.take_target(part.job.locked_target):
@@ -41,13 +41,13 @@ def take_target(ctx: JobContext, part: JobContext) -> None:
             raise _taken(part, store.writer(part.job.locked_target))
         if store.passes and not is_taken(part):
             store.end_others()
-        pause(ctx, 0.1 if store.passes else 0.5)  # a driver that lost the lock retries every second
+        pause(ctx, 0.1 if store.passes else 0.5)  # a driver that has lost the lock retries every second
 
 
 def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
     """Take the channel's lease, with retries until `end` (monotonic); raises Refused, which names the holder.
 
-    While the start waits, it reports the holder, so that it is never silent.
+    While the start waits, it reports the holder of the lease.
 
     `--take-over` ends the sessions of this job's earlier starts, and continues without the lock if another session
     holds it: the progress rows' epoch is the fence (ADR 31). A session that also holds the lock on these rows belongs
@@ -94,10 +94,10 @@ def _taken(part: JobContext, holder: str) -> Refused:
 
 
 class Leases:
-    """The leases and target locks of a running job; one session holds them all, and a new session must take them again.
+    """The leases and target locks of a running job; one session holds them, and a new session must take them again.
 
-    `epoch`: the epoch of the job's rows while no later start has taken over. `lock` is held while the session is in
-    use, because the driver's loop uses the same session.
+    `epoch`: the epoch of the job's rows unless another run has taken over. `lock` is held while the session is in use,
+    because the driver's loop uses the same session.
     """
 
     def __init__(self, ctx: JobContext, epoch: int) -> None:
@@ -112,7 +112,7 @@ class Leases:
         """Return if all locks are held; raise otherwise.
 
         Raises Busy or Unreachable if the locks can be taken again, Refused if another job holds the lock on a target,
-        and Superseded if another start holds the locks.
+        and Superseded if another run has taken over.
         """
         with self.lock:
             self._give_back()
@@ -120,7 +120,7 @@ class Leases:
             for number, part in enumerate(one for one in parts if one.job.channel.source_table not in self._gone):
                 if not _leased(part.sessions.store(), asks=number == 0):  # one session holds all locks
                     if self._ended:
-                        return  # `end` was called: no caller owns a session opened now
+                        return  # `end` was called: a session opened now would have no owner
                     with about(self._ctx, part):
                         self._again(part)
             self._lost = None
@@ -131,7 +131,7 @@ class Leases:
 
     @property
     def leaving(self) -> bool:
-        """Whether a table has ended separately and was not reported yet."""
+        """Whether a table that has ended separately remains to be reported."""
         return bool(self._leaving)
 
     def _give_back(self) -> None:
@@ -142,7 +142,7 @@ class Leases:
                 name_the_command(self._ctx.of(table), error)
             try:
                 give_back(self._ctx.of(table))
-            finally:  # also after an error at the sink, the table stops here
+            finally:  # the table stops here even after an error in the sink
                 if self._ctx.desk is not None:
                     self._ctx.desk.left(table, error, lanes)
 
@@ -152,10 +152,10 @@ class Leases:
             self._give_back()
 
     def end(self, waits: bool) -> None:
-        """Stop the lease queries; `waits`: wait for a running query, because the caller uses the session next.
+        """Stop the lease queries; `waits`: wait for a running query, because the caller uses the session afterwards.
 
-        Two threads must not share the session's transaction. A session that does not answer is closed, which
-        limits the wait: a login has its own time limit.
+        Two threads must not share the session's transaction. A session that does not answer is closed, which limits the
+        wait: a login has its own time limit.
         """
         self._ended = True
         while waits and not self.lock.acquire(timeout=END_WAIT):
@@ -164,7 +164,7 @@ class Leases:
             self.lock.release()
 
     def sever(self) -> None:
-        """Close the locks' session without waiting: the thread that waits for its answer takes the locks again."""
+        """Close the locks' session without waiting; the thread that waits for its answer takes the locks again."""
         self._ctx.parts[0].sessions.store().sever()
 
     def _again(self, part: JobContext) -> None:
@@ -173,13 +173,13 @@ class Leases:
         if (store.take_lease() or store.passes) and store.take_target(part.job.locked_target):
             return
         found = max((row.epoch for row in store.rows()), default=self._epoch)
-        if found > self._epoch:  # a start that has raised the epoch of these rows keeps the lease
+        if found > self._epoch:  # the lease belongs to the run that has raised the epoch of these rows
             by = f": {holder}" if (holder := store.holder()) else ""
             raise Superseded(
-                f"a later start has taken over (epoch {found}; this run has epoch {self._epoch}){by}", where="sink"
+                f"another run has taken over (epoch {found}; this run has epoch {self._epoch}){by}", where="sink"
             )
         holder = store.writer(part.job.locked_target)
-        # a session of this job that is ending releases its locks one by one: in between, it looks like another job's
+        # a session of this job that is ending releases its locks one by one; meanwhile it looks like another job's
         if holder and store.writer(part.job.locked_target) == holder:
             raise _taken(part, holder)
         if now - self._lost >= LOST_WAIT:

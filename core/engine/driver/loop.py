@@ -1,4 +1,4 @@
-"""The streaming loop of a job's driver: assigns due lanes to tasks, registers lanes, schedules retries.
+"""The streaming loop of a job's driver: assigns due lanes to tasks, registers lanes and schedules retries.
 
 One thread makes all decisions. I/O runs in other threads or on workers, and its results arrive as events. A lane is a
 frozen record that only the loop's thread replaces.
@@ -42,13 +42,13 @@ OVERRUN = 2.0
 """Seconds past its deadline after which a task counts as overrun; more if recent tasks ended later."""
 MOST_SLACK = 20.0
 CANCEL_AFTER = 10.0
-"""Seconds between a task's overrun and its cancellation, which ends the worker; longer with each try."""
+"""Seconds between a task's overrun and its cancellation, which ends the worker; longer with each attempt."""
 STOP_WITHIN = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Leaving:
-    """A table that has left the loop: its last lanes, the tasks that still have some of them, and their time limit."""
+    """A table that has left the loop: its last lanes, the tasks that still process them, and their time limit."""
 
     error: SlotkeeperError | None
     lanes: Mapping[str, Lane]
@@ -67,7 +67,7 @@ class End(Enum):
 
 
 class Loop:
-    """Streams until stopped; implements `LaneOwner`. `lanes`: the lanes by name, from which reports are made."""
+    """Streams until stopped; implements `LaneOwner`. `lanes`: the lanes by name, on which reports are based."""
 
     def __init__(
         self,
@@ -96,14 +96,14 @@ class Loop:
         self._upkeep = Upkeep(self, plan, sessions, self._executor, clock)
         self._tasks: dict[int, Assignment] = {}
         self._shares: dict[int, int] = {}
-        """Number of source sessions by running task."""
+        """The number of source sessions of each running task."""
         self._leaving: dict[str, _Leaving] = {}
-        """Tables that have left the loop but were not passed to `let_go` yet."""
+        """Tables that have left the loop but have not been passed to `let_go` yet."""
         self._next_task = 1
         self._registrars: dict[tuple[str, str], tuple[SlotAdmin, Rows]] = {}
         self._slack = OVERRUN
         self._most = len(lanes)
-        """Maximum lanes per task: twice the number of lanes that a task has processed within its time."""
+        """Maximum number of lanes per task: twice the number of lanes that a task has processed within its time."""
 
     @property
     def quarantined(self) -> tuple[int, str] | None:
@@ -152,7 +152,7 @@ class Loop:
             self._turn()
 
     def _let_go(self, table: str, error: SlotkeeperError | None, waits: bool = True) -> None:
-        """Stop a table; pass it to the plan's `let_go` once no task has any of its lanes, or after a few seconds.
+        """Stop a table; pass it to the plan's `let_go` once no task processes its lanes, or after a few seconds.
 
         The fence rejects a task's late commit, but another job can write to the target once its lock is released.
         """
@@ -173,7 +173,7 @@ class Loop:
             self.plan.let_go(table, leaving.error, leaving.lanes)
 
     def _other_nodes_behind(self, error: SlotkeeperError) -> bool:
-        """Whether the DN set changed when a call at the source failed: every call to a removed DN fails."""
+        """Return whether a changed DN set explains the failed source call; every call to a removed DN fails."""
         if error.where != "source" or isinstance(error, Superseded) or not self.plan.job.binlog.need_redistribution:
             return False
         table = next(iter(self._names), self.plan.job.channels[0].source_table)
@@ -203,7 +203,7 @@ class Loop:
         self._handle_events(0.2 if self._tasks else 0.1)
 
     def _bring_forward(self, now: float) -> None:
-        """Bring forward the retries and polls that users request."""
+        """Bring forward retries and polls at users' request."""
         for asked in self.plan.requests.new():
             changed, answers = brought_forward(self.lanes, self._names, asked.table, now, self.paused)
             self.lanes.update(changed)
@@ -223,7 +223,7 @@ class Loop:
             raise self._failure
 
     def _drain(self) -> None:
-        """Stop assigning lanes; abandon tasks, a last target check and registrations after `STOP_WITHIN` seconds."""
+        """Stop assigning lanes; after `STOP_WITHIN` seconds, abandon tasks, registrations and a last target check."""
         end, cancelled = self._clock.monotonic() + STOP_WITHIN, False
         halfway = end - STOP_WITHIN / 3
         while self._clock.monotonic() < end and (
@@ -238,8 +238,8 @@ class Loop:
                 for task in self._tasks.values():
                     self._runner.cancel(task.group)
         for name, lane in self.lanes.items():
-            # a lane in registration keeps its state: a status read before the answer would show an unexpected state;
-            # so does a waiting lane: after a lost answer, the call can still take effect
+            # a lane in registration keeps its state, because a status read before the answer would show an unexpected
+            # state; so does a waiting lane, because its call can still take effect after a lost answer
             stays = lane.activity in (Activity.REGISTERING, Activity.WAITING)
             left = lane.activity if stays else Activity.IDLE
             self.lanes[name] = replace(lane, activity=left, task=0)
@@ -263,7 +263,7 @@ class Loop:
                 self._runner.cancel(task.group)
 
     def _times(self, task: Assignment) -> int:
-        """Return the factor for a task's time limit: above 1 only for a task of one lane that was cancelled before."""
+        """Return the factor for a task's time limit; it is above 1 only for a single lane that was cancelled before."""
         return times(self.lanes[task.lanes[0]].cancelled) if len(task.lanes) == len(self._still(task)) == 1 else 1
 
     def _assign_anew(self, task: Assignment) -> None:
@@ -276,7 +276,7 @@ class Loop:
         return [name for name in task.lanes if name in self.lanes]
 
     def _learn(self, task: Assignment) -> None:
-        """Adapt the overrun limit to late tasks: on a busy host, reassigning lanes at once would only add load.
+        """Adapt the overrun limit to late tasks: reassigning lanes immediately would only add load on a busy host.
 
         A cancelled task loses its worker, and starting a new worker can take as long as a task is allowed to run.
         """
@@ -298,7 +298,7 @@ class Loop:
         return self._failure is not None
 
     def _lease_lost(self) -> bool:
-        """Whether the lease is not held; if so, due lanes fail with the error of the lease check."""
+        """Return whether the lease is lost; if so, due lanes fail with the error of the lease check."""
         if self._upkeep.not_ours is not None:
             for lane in [lane for lane in self.lanes.values() if lane.activity is Activity.DUE]:
                 self.lane_failed(lane, self._upkeep.not_ours)
@@ -313,7 +313,7 @@ class Loop:
             self._runner.capacity,
             self._next_task,
             now,
-            # a shorter time if there are more lanes than parallel tasks, so that lanes wait less
+            # with more lanes than parallel tasks, the time is shorter so that lanes wait less
             self.plan.task_seconds / (1 if len(self.lanes) <= self._runner.capacity else 3),
             self._most,
         )
@@ -332,7 +332,7 @@ class Loop:
             future.add_done_callback(partial(self.post, self._task_ended, task.number))
 
     def _parallel(self) -> int:
-        """Return the number of source sessions for the next task; all tasks share the pool.
+        """Return the number of source sessions for the next task from the pool that all tasks share.
 
         DWS: `binlog_parallel_num` applies only if there are fewer parallel tasks than DNs.
         """
@@ -354,8 +354,8 @@ class Loop:
             self.plan.end_task(task.session(self.plan.task_prefix), partial(self.post, self._outlasted, mine))
             outcome = StreamOutcome(())
             if task.cancelled and len(task.lanes) == len(mine) == 1:
-                # a lane whose separate task was cancelled waits before its next try: if assigned at once, it would
-                # occupy the capacity again; the next try gets more time, because the step may need more
+                # a lane whose separate task was cancelled waits before its next attempt, because it would otherwise
+                # occupy the capacity again; the next attempt gets more time, because the step may need it
                 lane = replace(self.lanes[mine[0]], cancelled=self.lanes[mine[0]].cancelled + 1)
                 side = lane.side if GIVEN_UP in lane.error else ""  # kept until the sink reports whether it was working
                 self.lane_failed(lane, Busy(f"{lane.name}: {GIVEN_UP}", where=side))
@@ -373,11 +373,11 @@ class Loop:
             return
         whole = self.plan.whole or self.plan.job
         by_name = {whole.lane_name(one.table, one.shard.name): one for one in outcome.lanes}
-        # some lanes of a task may have had no turn: learn how many lanes a task can process
+        # some lanes of a task may have had no turn, which shows how many lanes a task can process
         reached = sum(one.waited is not None for one in outcome.lanes)
         many_lanes = reached < len(outcome.lanes)
         self._most = 2 * reached if many_lanes else max(self._most, 2 * reached)
-        # a failed lane has delayed an overrun task; the outcome includes it even if the lanes were reassigned
+        # a failed lane is what delayed an overrun task; the outcome includes it even if the lanes were reassigned
         for name, ended in by_name.items():
             if ended.error is not None and name in self.lanes:
                 self._clear_others(self.lanes[name])
@@ -386,7 +386,7 @@ class Loop:
             if name not in self.lanes:  # its table ended because of another lane
                 continue
             lane, found = self.lanes[name], by_name.get(name)
-            if found is None or found.waited is None:  # the lane had no turn: it stays due and keeps its waiting time
+            if found is None or found.waited is None:  # without a turn, the lane stays due and keeps its waiting time
                 self.lanes[name] = replace(lane, activity=Activity.DUE, task=0)
                 continue
             if self._clock.monotonic() < task.deadline + CANCEL_AFTER:
@@ -396,7 +396,7 @@ class Loop:
             self._lane_ended(replace(lane, has_more=has_more, waited=max(lane.waited, waited)), found, many_lanes)
 
     def _outlasted(self, names: Iterable[str], at_work: bool) -> None:
-        """Record the cause of these lanes' cancelled steps: the sink, if it was executing a statement for them.
+        """Record the sink as the cause of these lanes' cancelled steps if it was executing a statement for them.
 
         Otherwise the source, the worker or this host can be the cause; a separate query detects a silent DN.
         """
@@ -429,7 +429,7 @@ class Loop:
         if outcome.latest is not None:
             lane = replace(lane, latest=outcome.latest, polled_at=now)
             self.plan.record_ttls.see(lane.key.source_table, lane.shard.name, outcome.latest, now)
-        # if other lanes wait, register at the rate of idle lanes
+        # if other lanes are waiting, register at the rate of idle lanes
         later = many_lanes and now - lane.kept_at < self._idle.many_lanes
         self._targets.note(lane)
         if not later and self._targets.register(lane):
@@ -458,7 +458,7 @@ class Loop:
             self._let_go(table, error, waits)
 
     def nodes_changed(self, names: set[Shard]) -> None:
-        """Handle a changed DN set: once no call is in progress, a new start decides; a pause keeps the slots alive."""
+        """Record a changed DN set; once no call is in progress and the job is not paused, a new start handles it."""
         sentence = f"the DN set changed: {', '.join(sorted({shard.name for shard in names}))}"
         if self.plan.job.binlog.need_redistribution:
             self.other_nodes = sentence
@@ -490,7 +490,7 @@ class Loop:
             self.lanes[lane.name] = lane
 
     def registrar(self, lane: Lane) -> tuple[SlotAdmin, Rows]:
-        """Return the sessions that register a lane; work under other connection names does not use them."""
+        """Return the sessions that register a lane; no work under another connection name uses them."""
         line, table = self.line(lane), lane.key.source_table
         found = self._registrars.get((table, line))
         if found is None:
@@ -499,13 +499,13 @@ class Loop:
         return found
 
     def sharing(self, lane: Lane) -> tuple[LaneKey, ...]:
-        """Return the lanes of other channels with the same stored position; one connection registers all of them."""
+        """Return the lanes of other channels with the same stored position; one connection registers them all."""
         if not lane.registered.shared:
             return ()
         return tuple(one.key for one in self.lanes.values() if one.shard == lane.shard and one.key != lane.key)
 
     def settle_now(self, name: str) -> None:
-        """Settle an idle lane at the next turn, which shows the current state of its row."""
+        """Settle an idle lane at the next turn, which reveals the current state of its row."""
         lane = self.lanes[name]
         if lane.activity is Activity.IDLE:
             self.lanes[name] = replace(lane, kept_at=-math.inf)

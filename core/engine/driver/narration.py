@@ -23,7 +23,7 @@ _STATES = {
     JobEvent.RESUMED: JobState.PENDING,
     JobEvent.FINISHED: JobState.FINISHED,
 }
-"""Table states by event, for events that concern every table of a group; other states come from the progress rows."""
+"""Table states by event, for events that affect every table of a group; other states come from the progress rows."""
 _BY_ROWS = {
     LaneState.CREATING: JobState.SNAPSHOT,
     LaneState.COPYING: JobState.SNAPSHOT,
@@ -33,7 +33,7 @@ _BY_ROWS = {
 
 
 class Telling:
-    """Combines the reports of the groups; can be called from any thread."""
+    """Combines the reports of the groups; its methods can be called from any thread."""
 
     def __init__(self, narrator: Narrator, job: JobSpec) -> None:
         self._narrator = narrator
@@ -48,7 +48,7 @@ class Telling:
         self._retrying: dict[GroupNarrator, tuple[str, SlotkeeperError | Party | None]] = {}
         self._resting: dict[str, dict[str, Lane]] = {}
         self._last: dict[str, Mapping[str, Lane]] = {}
-        """The lanes of each table when it left, used if its next start ends before it has lanes."""
+        """The lanes of each table at the time when it left, used if its next start ends before it has lanes."""
         self._epoch, self._leads = 0, True
 
     def resting(self) -> list[str]:
@@ -65,7 +65,7 @@ class Telling:
             self._say(table, JobState.PENDING)
 
     def rests(self, table: str, state: JobState, lanes: Mapping[str, Lane]) -> None:
-        """Record that a table has stopped as desired."""
+        """Record that a table has stopped because its desired state requires it."""
         with self._lock:
             self._keep(table, lanes, "")
             self._say(table, state)
@@ -87,7 +87,7 @@ class Telling:
             return dict(self._lanes.pop(group, {}))
 
     def leader_ended(self) -> None:
-        """Record the end of the joint tables: a separate table's report can now be the job's own state."""
+        """Record that the joint tables have ended: a separate table's report can now be the job's own state."""
         with self._lock:
             self._leads = False
             self._quarantined = {one: counted for one, counted in self._quarantined.items() if not one.leads}
@@ -129,8 +129,8 @@ class Telling:
     def lanes(
         self, group: GroupNarrator, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int
     ) -> None:
-        """Update the lanes of a group, and report the lanes of all groups."""
-        lanes = dict(lanes)  # the group's thread changes its lanes while other groups' threads read this copy
+        """Update the lanes of a group and report the lanes of all groups."""
+        lanes = dict(lanes)  # a copy: the group's thread changes its lanes while other groups' threads read them
         with self._lock:
             self._lanes[group], self._registrations[group] = lanes, registrations
             self._epoch = max(self._epoch, epoch)
@@ -148,7 +148,7 @@ class Telling:
             self._narrator.copy(counts, epoch)
 
     def quarantined(self, group: GroupNarrator, rows: int, newest: str) -> None:
-        """Record a group's quarantined rows, and report the job's; the count of the joint tables covers all tables."""
+        """Record a group's quarantined rows and report the job's total; the joint tables' count covers all tables."""
         with self._lock:
             self._quarantined[group] = rows, newest
             of_all = next((counted for one, counted in self._quarantined.items() if one.leads), None)
@@ -156,7 +156,7 @@ class Telling:
             self._narrator.quarantined(*(of_all or (every, newest)))
 
     def retrying(self, group: GroupNarrator, text: str, by: SlotkeeperError | Party | None = None) -> None:
-        """Report a group's temporary failure outside its lanes; with "", report its end, or another group's failure."""
+        """Report a group's temporary failure outside its lanes; "" reports its end, or another group's failure."""
         with self._lock:
             had = self._retrying.pop(group, None)
             if text:
@@ -234,7 +234,7 @@ def of_lanes(lanes: Iterable[Lane], now: float, utc: float, names: Mapping[str, 
     """Return the conditions of a job's lanes: the server or DN that causes an error, and the time of its start; pure.
 
     Source sessions connect to a coordinator, so a broken session is attributed to the source. An error that names one
-    DN or concerns some DNs is attributed to the DN, as is a broken session if only that DN did not answer at the time.
+    DN or concerns only some DNs is attributed to the DN, as is a broken session if only that DN was silent at the time.
     `now` is monotonic, `utc` the same time in seconds since 1970. `names` maps "source" and "sink" to the names of the
     job's source and sink, for errors that do not name their server.
     """
@@ -261,7 +261,7 @@ def _blamed(lane: Lane, several: bool, names: Mapping[str, str]) -> tuple[Party,
     if lane.silent_since is not None and not side:  # a step was abandoned: the lane's error does not name the cause
         side, cause = "source", lane.silent
     named = lane.shard.name in lane.error.removeprefix(f"{lane.name}: ")
-    # then the connection to the server has failed, not a DN
+    # in this case the connection to the server has failed, not a DN
     of_line = bool(lane.error) and not named and lane.code.startswith(_LINE)
     if side == "source" and several and (lane.silent_since is not None or not of_line):
         return Party.DN, lane.shard.name, cause

@@ -1,7 +1,7 @@
 """Schedules polls of idle lanes over a few connections, regardless of the number of tables.
 
-A poll is one query at all DNs of a table. If the poll of one table fails, the table's DNs are polled one by one. If the
-poll of a second table fails before any poll succeeds, a DN does not answer, and the DNs of all tables are polled one by
+A poll is one query to all DNs of a table. If the poll of one table fails, the table's DNs are polled one by one. If the
+poll of a second table fails before any poll succeeds, a DN is not answering, so the DNs of all tables are polled one by
 one. A DN that hangs must not delay polls of other DNs. Pure.
 """
 
@@ -13,16 +13,16 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 LINES = 4
-"""Maximum parallel polls at all DNs, each for one table and through its own source session."""
+"""Maximum number of parallel polls of all DNs, each for one table and over its own source session."""
 ALL_AGAIN = 30.0
-"""Seconds between polls at all DNs while one DN does not answer, in addition to the polls at single DNs."""
+"""Seconds between polls of all DNs while one DN does not answer, in addition to the polls of single DNs."""
 DN_AGAIN = 5.0
 """Seconds before a silent DN is polled again for any lane, because it can share its connection with other DNs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A poll that is due: at all DNs of a table through connection `line`, or at one lane's DN if `line` is None."""
+    """A poll that is due: of all DNs of a table over connection `line`, or of one lane's DN if `line` is None."""
 
     table: str
     lanes: tuple[str, ...]
@@ -31,7 +31,7 @@ class Due:
 
 @dataclass(slots=True)
 class _Table:
-    """A table's polls. `nodes`: node ids by lane; `alone`: lanes whose separate poll is running or waits for its DN."""
+    """A table's polls. `nodes`: node ids by lane; `alone`: lanes whose separate poll runs or waits for its DN."""
 
     nodes: Mapping[str, int]
     line: int
@@ -54,12 +54,13 @@ class PollSchedule:
         """The connection of each dropped table."""
         self._taken: set[int] = set()
         self._failed: set[str] = set()
-        """Tables whose poll at all DNs has failed since the last successful poll of any table."""
+        """Tables whose poll of all DNs has failed since the last successful poll of any table."""
         self._all_apart = False
         self._next = deque(self._tables)
-        """The order in which tables are polled at all DNs while DNs are polled one by one.
+        """The order of the tables for polls of all DNs, used while DNs are polled one by one.
 
-        The order rotates, because a poll can fail because of its table alone."""
+        The order rotates, because the cause of a failed poll can be its table.
+        """
         self._again_at = 0.0
         self._waiting: dict[int, deque[tuple[str, str]]] = {}
         self._asked: set[int] = set()
@@ -82,7 +83,7 @@ class PollSchedule:
         self._taken.discard(self._gone[name])
 
     def answered(self, node: int) -> None:
-        """Allow the next poll at a DN after a dropped table's poll there has ended."""
+        """Allow the next poll of a DN after a dropped table's poll of that DN has ended."""
         self._asked.discard(node)
 
     def due(self, idle: AbstractSet[str], now: float) -> list[Due]:
@@ -105,7 +106,7 @@ class PollSchedule:
 
     def _together(self, wanted: list[tuple[float, str, tuple[str, ...]]]) -> list[Due]:
         found = []
-        for _, name, lanes in wanted:  # a connection runs one poll at a time, the longest due first
+        for _, name, lanes in wanted:  # a connection runs one poll at a time; the longest overdue poll runs first
             line = self._tables[name].line
             if line not in self._taken:
                 self._taken.add(line)
@@ -131,7 +132,7 @@ class PollSchedule:
         return found
 
     def together_failed(self, name: str, now: float) -> None:
-        """Record that the query at all DNs failed: from now on, poll each DN separately."""
+        """Record that the query to all DNs failed, and poll each DN separately from now on."""
         table = self._tables[name]
         self._taken.discard(table.line)
         table.next_at = table.next_at if table.apart else 0.0
@@ -144,7 +145,7 @@ class PollSchedule:
                 one.apart = True
 
     def together_ended(self, name: str) -> None:
-        """Record that all DNs answered: poll them together again."""
+        """Record that all DNs answered, and poll them together again."""
         self._taken.discard(self._tables[name].line)
         for one in self._tables.values() if self._all_apart else (self._tables[name],):
             one.apart = False
@@ -180,7 +181,7 @@ class PollSchedule:
         table.next_at, table.again_at = min(table.next_at, now), min(table.again_at, now)
 
     def busy(self, name: str) -> None:
-        """Reset a table's poll pause to the shortest after rows were applied."""
+        """Reset a table's poll pause to the shortest pause after rows were applied."""
         self._tables[name].empty_rounds = 0
 
 

@@ -1,4 +1,4 @@
-"""Decides when, how and up to which position to register at the source, under the row's lock (design 4.2 step 6).
+"""Decides when, how and up to which position to register with the source, under the row's lock (design 4.2 step 6).
 
 The dialect decides what a server retains and how to confirm it (`SlotAdmin.confirm`). A position is registered only
 after a target check that started after the position's commit. Changes written to a target that was emptied, exchanged
@@ -34,7 +34,7 @@ from slotkeeper.core.ports.source import Confirmation, SlotAdmin
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A lane's next registration; `before`: the last registration, `expected`: the states that a status can show now.
+    """A lane's next registration; `before`: the last registration; `expected`: the states that a status can show now.
 
     `others`: the lanes of other channels with the same stored position. `committed`: the job's last committed position,
     if it is after `position`. `seen`: the record of the target check that covers `position`.
@@ -53,14 +53,14 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """The position that a lane can register, which it had when the last successful check started, and its record."""
+    """The position that a lane can register (where it was when the last successful check started), and its record."""
 
     place: Position
     seen: str = ""
 
 
 LOCKED_SECONDS = 10.0
-"""Maximum seconds from the row's lock to the last call: a driver that stalls longer may have lost the lock."""
+"""Maximum seconds from locking the row to the last call: a driver that stalls longer may have lost the lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class _Limit:
     end: float
 
     def check(self) -> None:
-        """Raise Busy if too much time has passed since the lock (model: a stalled registrar hides a cleared slot)."""
+        """Raise Busy if the lock was taken too long ago (model: a stalled registrar hides a cleared slot)."""
         if self.clock.monotonic() > self.end:
             raise Busy("a registration took too long after taking its lock: stopped before its next call")
 
@@ -77,7 +77,7 @@ class _Limit:
 def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, probe: Probe = nothing) -> Registered:
     """Register the position, store the slot's new state in the progress row, and return the state.
 
-    After any error except Trouble and Superseded the outcome is unknown. The caller must then accept the old and the
+    After any error except Trouble and Superseded, the outcome is unknown. The caller must then accept the old and the
     new state, and must not read the status again while a call of this job can still take effect.
     """
     with admin.pinned(), rows.registration(wanted.key, wanted.epoch, wanted.others) as lock:
@@ -106,7 +106,7 @@ def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, p
 
 
 def _clear_the_way(admin: SlotAdmin, rows: Rows) -> None:
-    """End other registrars of the lane after the sink was reconnected; raises Busy if their end is not certain.
+    """End other registrars of the lane after the sink was reconnected; raises Busy if it is unknown whether they ended.
 
     The sink can show an older state, in which the row of an older driver is valid again. After Busy, the caller waits
     for the registrars' time limit (model: without this check, a counterexample of 12 steps hides a cleared slot).
@@ -163,7 +163,7 @@ def register_at(
     wanted = Registration(lane.key, lane.shard, epoch, expected, place, before, others, position, seen)
     try:
         return Settled(position, register(admin, rows, wanted, clock, probe))
-    except Exception as error:  # any error: it is unknown which calls took effect
+    except Exception as error:  # after any error, it is unknown which calls took effect
         named = isinstance(error, Trouble | Superseded)
         return Settled(position, error=classed(error), sent=True, certain=named or admin.end_rivals(), asked=place)
 
@@ -196,10 +196,10 @@ class LaneOwner(Protocol):
         """Retry a lane later or end the loop, as `slotkeeper.core.retry` decides."""
 
     def sink_answers(self) -> None:
-        """Retry at once the lanes that wait because of the sink, now that the sink answers again."""
+        """Immediately retry the lanes that wait because of the sink, which now answers again."""
 
     def settle_now(self, name: str) -> None:
-        """Settle an idle lane at the next turn, regardless of its last registration, because its row was set back."""
+        """At the next turn, settle an idle lane whose row was set back, regardless of its last registration."""
 
     def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
         """Call `work` in a thread to register a lane."""
@@ -214,15 +214,15 @@ class LaneOwner(Protocol):
 EVERY = 1.0
 SHARE = 10
 """After two consecutive slow checks, checks use at most a tenth of the time. A single slow check can be a brief stall.
-A check that waited for a lock causes no load, and must not delay the reports on other targets."""
+A check that waited for a lock does not count, because it causes no load and must not delay reports on other targets."""
 SAID_AFTER = 3.0
-"""Seconds of failed checks before they are reported: RUNNING alone would hide that the job confirms no position."""
+"""Seconds of failed checks before they are reported: RUNNING by itself would hide that no position is confirmed."""
 SILENT_AFTER = 8.0
 """Seconds without an answer to a check before this is reported; shorter than the session's time limit."""
 
 
 class TargetWatch:
-    """Checks the targets of streaming lanes once per second; a changed target makes its table fail.
+    """Checks the targets of streaming lanes once per second; if a target has changed, its table fails.
 
     `provable` returns the position up to which a lane can register. `loop.py` calls `check` in every turn;
     `slotkeeper.core.domain.target_seen` decides whether a check succeeds.
@@ -262,7 +262,7 @@ class TargetWatch:
             self.waiting.add(lane.name)
 
     def register(self, lane: Lane) -> bool:
-        """Start the registration of a lane's proven position; return False if it is registered already."""
+        """Start the registration of a lane's proven position; return False if it is already registered."""
         place, others, proven = lane.position, self._loop.sharing(lane), self.provable(lane)
         if lane.registered.at(proven.place if proven else place) == lane.registered:
             return False
@@ -274,11 +274,11 @@ class TargetWatch:
 
     @property
     def owes(self) -> bool:
-        """Whether lanes wait for a check, and the last check returned no error."""
+        """Whether lanes are waiting for a check and the last check returned no error."""
         return bool(self.waiting) and not self.failing
 
     def _register_waiting(self) -> None:
-        """Register idle lanes that waited for a check; lanes in a task register after the task."""
+        """Register idle lanes that waited for a check; lanes in a task are registered after the task."""
         for name in list(self.waiting):
             lane = self._loop.lanes.get(name)
             if lane is not None and lane.activity is Activity.REGISTERING:
@@ -288,7 +288,7 @@ class TargetWatch:
                 self.register(lane)
 
     def check(self, now: float, at_once: bool = False) -> None:
-        """Start a target check if one is due and none is running; `at_once`: even if none is due, at the loop's end."""
+        """Start a target check if one is due and none is running; `at_once`: even if not due, at the loop's end."""
         self._report_silence(now)
         reader, self._last = self._targets.reader, at_once
         if reader is None or self._asked is not None or (now < self._next and not at_once):
@@ -368,7 +368,7 @@ class TargetWatch:
             self._register_waiting()
 
     def _report(self, errors: Sequence[SlotkeeperError], now: float) -> None:
-        """Report repeatedly failing checks and their recovery. Locks and errors that end a table have other reports."""
+        """Report repeatedly failing checks and their recovery. Locks and table errors are reported elsewhere."""
         passing = [one for one in errors if not isinstance(one, (Busy, Trouble, Superseded))]
         if not passing:
             if self._said:
@@ -389,7 +389,7 @@ class TargetWatch:
 
 
 KEPT_AT_ONCE = 0.25
-"""Maximum seconds of registrations in one call, and seconds between two checks of a running exchange."""
+"""Maximum seconds for registrations in one call, and seconds between two checks of a running exchange."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +402,7 @@ class Kept:
 
 
 class KeepAlive:
-    """Keeps the slots of a start's channels alive during a copy or wait: registers the same points again.
+    """Keeps the slots of a start's channels alive during a copy or wait by registering the same points again.
 
     No lane streams meanwhile, so no other thread registers these slots. `kept`: all channels of the job, copied or not.
     """
@@ -417,7 +417,7 @@ class KeepAlive:
         self._at = {row.key: now for one in self._kept for row in one.rows}
 
     def again(self) -> None:
-        """Register the points of due rows, in batches that do not delay the caller for long."""
+        """Register the points of due rows in batches that do not delay the caller for long."""
         began = self._ctx.clock.monotonic()
         for one in self._kept:
             for row in one.rows:
@@ -429,7 +429,7 @@ class KeepAlive:
                     self._register(one, row)
 
     def wait_out_pause(self) -> None:
-        """Wait until a pause ends, with all slots kept alive; raises Interrupted after the pause, and on a stop."""
+        """Wait until a pause ends, keeping all slots alive; raises Interrupted after the pause, and on a stop."""
         if stay_paused(self._ctx, self.again) or self._ctx.wanted() is not WantedState.RUN:
             raise Interrupted
 
@@ -443,7 +443,7 @@ class KeepAlive:
         if points is None or row.position is None:
             return
         sessions, shard = one.part.sessions, Shard(row.key.shard, row.node_id)
-        # expect also the state that a repeated registration leaves: its answer may have been lost
+        # also expect the state after a repeated registration, whose answer may have been lost
         expected = exactly(points, row.fingerprint).widened(points.at(points.again))
         others = (key for key in self._at if key.shard == row.key.shard and key != row.key)
         sharing = tuple(others) if points.shared else ()  # rows of other channels: the source stores one position

@@ -1,4 +1,4 @@
-"""Handles a source table whose columns changed: prints the commands, or alters its target and copies it again.
+"""Handles changed columns of a source table: prints the commands, or alters the target and copies the table again.
 
 The change is detected as SCHEMA CHANGED, or as SLOT LOST if the source clears its slots (DWS: ADD and DROP COLUMN, SET
 TYPE). In both cases the old position in the binlog is useless, so both fixes end with a new copy. If a copy is already
@@ -6,8 +6,8 @@ due, for example after a reset, the check of the target raises the error.
 
 The driver can crash after any step of the automatic fix (ADR 33). The steps are: write the audit's intent, raise the
 epoch, run the target's statements in one transaction (which a stop cancels), reset the progress rows to creating, and
-write the audit's outcome.
-Until the rows are reset, the next start finds the same problem and repeats the steps; after that, it copies.
+write the audit's outcome. Until the rows are reset, the next start finds the same problem and repeats the steps; after
+that, it copies.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
 ASK_EVERY = 0.25
 """Seconds between two checks of the job's desired state while its target is altered."""
 WAIT = 5.0
-"""Seconds before the next start after a server or lock error: that start detects the change again."""
+"""Seconds before the next start after a server or lock error; that start detects the change again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
     """A channel whose source columns differ from those in its progress rows.
 
-    `due`: a copy is due already; `ours`: this job holds the channel's lease, and no reset of the slot is unfinished.
+    `due`: a copy is already due; `ours`: this job holds the channel's lease, and no reset of the slot is unfinished.
     """
 
     part: JobContext
@@ -58,7 +58,7 @@ class Changed:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the job is allowed and able to alter its target automatically."""
+        """Whether the job can and is allowed to alter its target automatically."""
         may = self.part.job.channel.on_schema_change == RESNAPSHOT and self.part.audit is not None
         return may and self.ours and self.shape.by_itself and (self.may_empty or not self.shape.empties)
 
@@ -69,20 +69,20 @@ class Changed:
 
     @property
     def way(self) -> str:
-        """The copy's mode for existing rows of the target: from a reset, or else from the job's configuration."""
+        """The copy's mode for existing rows of the target, from a reset or otherwise from the job's configuration."""
         return self.part.sessions.store().ordered().way or self.part.job.on_existing
 
 
 def concerns(ctx: JobContext, error: SlotkeeperError) -> bool:
-    """Whether `overcome` handles this error: the table's columns changed, or its target must be altered.
+    """Whether `overcome` handles this error: the table's columns have changed or its target must be altered.
 
-    Can add a hint to the error.
+    May add a hint to the error.
     """
     return _may_tell_of_it(error) and bool(_all_changed(ctx, error))
 
 
 def overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
-    """Resolve an error if possible; return whether to start again. If not, the error's hint has the commands."""
+    """Resolve an error if possible; return whether to start again. If not, the error's hint contains the commands."""
     if not _may_tell_of_it(error):
         return False
     found = _all_changed(ctx, error)
@@ -123,7 +123,7 @@ def _likely_emptied(one: Changed) -> str:
 
 
 def _may_tell_of_it(error: SlotkeeperError) -> bool:
-    """Whether changed columns can be the cause: a problem in `NAMES`, or an error at the sink, such as in a copy."""
+    """Whether changed columns can be the cause of a problem in `NAMES`, or of an error in the sink, e.g. in a copy."""
     if isinstance(error, Trouble):
         return error.name in NAMES
     return isinstance(error, REFUSALS) and error.where == "sink"
@@ -133,7 +133,7 @@ def _all_changed(ctx: JobContext, error: SlotkeeperError) -> list[Changed]:
     """Return the changed channels that may have caused the error; empty if none is found or a server call fails."""
     try:
         found = [one for part in ctx.parts if (one := changed(part) or copy_due(part)) is not None]
-        # a held lease or an unfinished reset can prevent a start: then the hint of that error has the action
+        # if a held lease or an unfinished reset prevents the start, the hint of that error contains the action
         return [one for one in found if one.ours or isinstance(error, Trouble)]
     except SlotkeeperError as failed:
         # `columns = { ... }` or `where` names a dropped column
@@ -164,7 +164,8 @@ def copy_due(part: JobContext) -> Changed | None:
 def refuse_outdated(part: JobContext, rows: Sequence[ProgressRow], identity: TableIdentity) -> None:
     """Raise SCHEMA CHANGED if a copy is due and the table has changed since the target last matched it.
 
-    Raised only if the job is allowed to alter the target: even with a dropped column, the copy itself would succeed.
+    Raised only if the job is allowed to alter the target, because even with a dropped column the copy itself would
+    succeed.
     """
     may = part.job.channel.on_schema_change == RESNAPSHOT and part.audit is not None
     if may and rows and _emptied(rows) and _other_columns(rows, identity):
@@ -176,7 +177,7 @@ def _emptied(rows: Sequence[ProgressRow]) -> bool:
 
 
 def _other_columns(rows: Sequence[ProgressRow], identity: TableIdentity) -> bool:
-    """Whether the rows' fingerprints are of the same table with other columns."""
+    """Whether the rows' fingerprints belong to the same table with different columns."""
     known = {row.fingerprint for row in rows}
     return known != {identity.text} and {_table(one) for one in known} == {_table(identity.text)}
 
@@ -197,15 +198,17 @@ def _manual(found: Sequence[Changed]) -> str:
 
 
 def manual(one: Changed) -> str:
-    """Return the exact commands for a user: the statements at the sink, the reset, and the start."""
+    """Return the exact commands for a user: the statements in the sink, the reset, and the start."""
     said = "; ".join(change.text for change in one.shape.found)
-    cures = "; ".join(f"`{each}`" for each in one.shape.typed) or "nothing, the target has the new columns"
+    cures = (
+        "; ".join(f"`{each}`" for each in one.shape.typed) or "no statement (the target already has the new columns)"
+    )
     what = f"{one.part.job.channel.source_table}: {said}; " if said else ""
-    return f"{what}run at the sink: {cures}{THEN}{again(one.part, one.due)}"
+    return f"{what}run in the sink: {cures}{THEN}{again(one.part, one.due)}"
 
 
 def again(part: JobContext, due: bool = False) -> str:
-    """Return the commands that copy a channel again to its sink; only the start command if a copy is already `due`."""
+    """Return the commands that copy a channel again; only the start command if a copy is already `due`."""
     job = part.job
     if due:
         return start(job.name)
@@ -216,9 +219,9 @@ def again(part: JobContext, due: bool = False) -> str:
     drop = f"`slotkeeper slots drop {place}` prints the command that drops the slot"
     key, rows = job.lane_key(), dotted(f"{job.progress_schema}.slotkeeper_progress")
     names = {"source": key.source, "source_table": key.source_table, "slot": key.slot}
-    # makes the next start a first start
+    # after this, the next start is a first start
     forget = f"DELETE FROM {rows} WHERE {' AND '.join(f'{name} = {literal(its)}' for name, its in names.items())}"
-    return f"{first}{drop}{THEN}at the sink `{forget}`{THEN}{start(job.name)}"
+    return f"{first}{drop}{THEN}run in the sink: `{forget}`{THEN}{start(job.name)}"
 
 
 def name_the_command(ctx: JobContext, error: SlotkeeperError) -> None:
@@ -233,7 +236,7 @@ def resnapshot(one: Changed, reason: str) -> None:
     """Alter the target and reset the rows, so that the next start copies again; write both audit lines."""
     part, job = one.part, one.part.job
     assert part.audit is not None, "goes_on comes first"
-    part.sessions.target().alterable(one.shape)  # checked before any write, because retries follow every few seconds
+    part.sessions.target().alterable(one.shape)  # before any write, because retries follow every few seconds
     what = f"{job.source.name} {job.channel.source_table} slot {job.slot}"
     places = {row.key.shard: f"{row.position.text if row.position else 'none'} -> none" for row in one.rows}
     line = part.audit.intent(ACTION, what, reason, _numbered(one, one.shape.statements) | places)
@@ -252,7 +255,7 @@ def resnapshot(one: Changed, reason: str) -> None:
 
 
 def _done(one: Changed) -> Sequence[str]:
-    """Do the steps between the two audit lines; return the executed statements."""
+    """Perform the steps between the two audit lines; return the executed statements."""
     part, store = one.part, one.part.sessions.store()
     epoch = store.raise_epoch([part.job.channel.source_table])
     part.probe("after_reshape_epoch")
@@ -265,7 +268,7 @@ def _done(one: Changed) -> Sequence[str]:
 
 
 def _altered(one: Changed) -> Sequence[str]:
-    """Alter the target in a thread, and return the executed statements; a stop or a pause cancels them at any time."""
+    """Alter the target in a thread, and return the executed statements; a stop or pause can cancel them at any time."""
     part, store, done = one.part, one.part.sessions.store(), list[str]()
     target, may_empty = part.sessions.target(), one.may_empty
 

@@ -1,4 +1,4 @@
-"""Starts a job: leases, epoch, the three-way comparison, and the creation of slots (design 4.1, 4.4, 4.5).
+"""Starts a job: takes leases, raises the epoch, does the three-way comparison and creates slots (design 4.1, 4.4, 4.5).
 
 All channels of the job complete each phase together, under one epoch. `slotkeeper.core.domain.start` decides what a
 state means.
@@ -65,8 +65,8 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
     stores = [part.sessions.store() for part in parts]
     for store in stores:
         store.create_tables()
-    # one lease per channel, because another job may hold one of them, and the lock on each target: `--take-over` skips
-    # only the lease of this job's own rows, never the lock on the target of another job
+    # take one lease per channel, because another job may hold one of them, and the lock on each target; `--take-over`
+    # skips only the lease on this job's own rows, never the lock on another job's target
     end = ctx.clock.monotonic() + LEASE_WAIT
     for part in parts:
         with about(ctx, part):
@@ -82,13 +82,13 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
     _each(ctx, [one for one in openings if one.first], _Opening.note_first)
     epoch = stores[0].raise_epoch([part.job.channel.source_table for part in parts])
     for part, store in zip(parts, stores, strict=True):
-        if store.passes:  # without the lease, a reset may have started since, and its rows have this epoch now
+        if store.passes:  # without the lease, a reset may have started meanwhile, and its rows have this epoch now
             with about(ctx, part):
                 _refuse_open_reset(part, store)
     ctx.probe("after_first_rows")
     _silence_the_old(ctx, epoch)
     try:
-        # compare first: a lost slot takes precedence over a target without the columns that DDL added at the source
+        # compare first: a lost slot takes precedence over a target without the columns that DDL added in the source
         begun_before = {one.store for one in openings if not one.unregistered}
         _each(ctx, openings, lambda one: one.compare(epoch, bool(begun_before - {one.store})))
     except Trouble:
@@ -110,7 +110,7 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
 
 
 def _refuse_shared(ctx: JobContext, openings: list[_Opening]) -> None:
-    """Raise Refused for a start that moves the slot if all channels share its position, which would move for all."""
+    """Raise Refused if the start moves a slot whose position all channels share: it would move for all of them."""
     at = ctx.job.start
     if len(openings) == 1 or not ctx.sessions.shares_position or start_at(at).copies:
         return
@@ -130,7 +130,7 @@ def _each(ctx: JobContext, openings: list[_Opening], act: Callable[[_Opening], T
 
 
 class _Opening:
-    """The start of one channel, phase by phase."""
+    """The start of one channel, divided into phases."""
 
     def __init__(self, part: JobContext) -> None:
         self.part = part
@@ -150,7 +150,8 @@ class _Opening:
             source.admit()
         self.identity = source.identify()
         if not self.first:
-            # before the epoch is raised: a reset's undo assumes that a later epoch comes from a start that has copied
+            # checked before the epoch is raised, because a reset's undo assumes that a start with a later epoch has
+            # copied
             unconsented = self._unconsented()
             if unconsented and not target.takes_copy(self.identity):
                 raise unconsented
@@ -190,7 +191,7 @@ class _Opening:
         """
         rows = self.store.rows()
         binlog, now = self.part.job.binlog.binlog, self.identity
-        # after a rename of a key column, the comparison below has the more specific error
+        # after a rename of a key column, the comparison below raises the more specific error
         known = [row for row in rows if not binlog or row.fingerprint == now.text]
         wanted = channel_hash(self.part, now)
         if any(row.channel != wanted and row.state is not LaneState.CREATING for row in known):
@@ -204,7 +205,7 @@ class _Opening:
         self._rows = rows
 
     def _refuse_without_copy(self, rows: list[ProgressRow]) -> None:
-        """Raise Refused if the rows require a copy but `start` makes none: the job would skip changes in between."""
+        """Raise Refused if the rows require a copy but `start` makes none: changes in between would be skipped."""
         job, keeps = self.part.job, self.part.sessions.keeps_positions
         if self._action is StartAction.CREATE and not self._at.copies and any(owes_copy(row, keeps) for row in rows):
             what = f'{job.channel.source_table} needs a copy, but start = "{job.start}" makes none'
@@ -212,7 +213,7 @@ class _Opening:
 
     @property
     def unregistered(self) -> bool:
-        """Whether no start has registered a position for this channel yet, not even an earlier try of this start."""
+        """Whether the channel has no registered position yet, not even from an earlier attempt of this start."""
         return all(is_first(row) for row in self.store.rows())
 
     def refuse_unread(self) -> None:
@@ -221,7 +222,7 @@ class _Opening:
             topology.refuse_unread(self.part.sessions.admin("start"), self._rows, self._schedule, self._change)
 
     def adopt(self, epoch: int) -> None:
-        """Write a changed DN set to the progress rows, or the number of DNs if the rows lack it."""
+        """Write a changed DN set to the progress rows, or only the number of DNs if the rows lack it."""
         creating = all(row.state is LaneState.CREATING for row in self._rows)
         if self._change is not None:
             topology.adopt(self.part, self.store, self._rows, self._schedule, self._change, epoch)
@@ -234,14 +235,14 @@ class _Opening:
         if self.first:
             return
         self.part.sessions.source("start").admit()
-        if self._action in (StartAction.COPY, StartAction.STREAM):  # a new slot needs no older records
+        if self._action in (StartAction.COPY, StartAction.STREAM):  # a new slot does not need older records
             start_point.refuse_aged(self.part, self.store)
         whole = self._action is None or self._rows[0].state is LaneState.CREATING
         self._made = self.part.sessions.target().ready(self.identity, makes=whole)
 
     @property
     def copying(self) -> bool:
-        """Whether the channel still needs a copy, or its copy is not complete."""
+        """Whether the channel still needs a copy or has an incomplete copy."""
         return self._rows[0].state in (LaneState.CREATING, LaneState.COPYING)
 
     def begun(self, epoch: int, copying: bool) -> Begun:
@@ -270,7 +271,7 @@ class _Opening:
 
 
 def _as_found(rows: list[ProgressRow], statuses: list[SlotStatus]) -> list[ProgressRow]:
-    """Return the rows with the slot's current points: after a lost answer, a row can have older points."""
+    """Return the rows with the slot's current points: if an answer was lost, a row can have older points."""
     kept = {status.shard.node_id: status.kept for status in statuses}
     found = []
     for row in rows:
@@ -288,13 +289,13 @@ def channel_hash(ctx: JobContext, identity: TableIdentity) -> str:
     mapping = "\x1e".join("\x1d".join(pair) for pair in channel.columns) or "by name"
     row_filter = channel.where or "no filter"
     spelled = "\x1f".join((channel.source_table, channel.target, mapping, row_filter, *identity.key))
-    if any(mark in name for name in identity.key for mark in "\x1d\x1e\x1f"):  # no configured name contains these
+    if any(mark in name for name in identity.key for mark in "\x1d\x1e\x1f"):  # configured names never contain these
         spelled = json.dumps([channel.source_table, channel.target, channel.columns, row_filter, identity.key])
     return hashlib.sha256(spelled.encode()).hexdigest()[:16]
 
 
 def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
-    """Raise Refused if a reset of the slot is unfinished: its rows and points belong to two different plans."""
+    """Raise Refused if a reset of the slot is unfinished: its rows and points belong to different plans."""
     reset = store.open_reset()
     if reset:
         place = typed(ctx.job.channel.source_table, ctx.job.slot)
@@ -303,8 +304,8 @@ def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
 
 
 def _silence_the_old(ctx: JobContext, epoch: int) -> None:
-    """End the sessions of earlier epochs, or wait, so that none of their calls takes effect after the first status."""
-    # a reset of another table can be in progress, and this start must not end its session
+    """End the sessions of earlier epochs, or wait, so that no old call takes effect after the first status."""
+    # a reset of another table may be in progress: this start must not end its session
     ours = [] if ctx.alone else [part.job.channel.source_table for part in ctx.parts]
     if ctx.sessions.begin(epoch, ours):
         return
@@ -443,8 +444,8 @@ def _register_first(store: Store, admin: SlotAdmin, ctx: JobContext, status: Slo
 def _begin_copy_only(begun: Begun, store: Store, copying: bool, made: bool) -> Begun:
     """Start a channel with `binlog = false`: one full copy, which continues if it is unfinished.
 
-    A finished copy restarts once the copies of all channels are finished. A copy that cannot continue, or whose target
-    was missing, restarts as well: no stream depends on it.
+    A finished copy restarts once the copies of all channels are finished. A copy that cannot continue or whose target
+    was missing also restarts, because no stream depends on it.
     """
     target, way = begun.part.sessions.target(), store.way_of_copy()
     if any(row.key.shard != EVERYWHERE.name for row in begun.rows):

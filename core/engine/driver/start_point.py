@@ -24,7 +24,7 @@ from slotkeeper.core.ports.source import Retention, SlotAdmin
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The start of one lane: `place` is the first position that the lane reads; `kept`: its registration."""
+    """The start of one lane; `place`: the first position that the lane reads; `kept`: its registration."""
 
     status: SlotStatus
     place: Position
@@ -42,9 +42,9 @@ def check(ctx: JobContext, at: StartAt) -> None:
 
 
 def refuse_aged(ctx: JobContext, store: Store) -> None:
-    """Raise SLOT LOST if a table with binlog timestamps was unread for longer than its records are retained.
+    """Raise SLOT LOST if a table with binlog timestamps was not read for longer than its records are retained.
 
-    DWS: with enable_binlog_timestamp a record older than binlog_ttl is deleted, and the slot's points do not show it.
+    DWS: with enable_binlog_timestamp a record older than binlog_ttl is deleted, which the slot's points do not show.
     """
     age = store.registered_age()
     ttl = ctx.sessions.starter().record_ttl() if age is not None else None
@@ -65,7 +65,7 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
     starter = ctx.sessions.starter()
     if at.kind is StartKind.LATEST:
         if ctx.sessions.keeps_positions:
-            # the server chooses the points: first write rows that mark the points as this job's
+            # the server chooses the points, so first write rows that mark the points as this job's
             blank = starter.kept_by(()).blank
             store.replace_creating([replace(row, epoch=epoch, registered=blank) for row in rows.values()], epoch)
         ctx.probe("before_first_registration")
@@ -74,7 +74,7 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
         assert at.at is not None
         begins = _at_time(ctx, starter, at.at)
     elif at.kind is StartKind.EARLIEST:
-        # each DN from its oldest remaining record, or from its newest position if it has no record
+        # start each DN at its oldest remaining record, or at its newest position if it has no record
         statuses, records = polls_everywhere(starter, ctx), starter.records()
         begins = _begins(starter, ((one, records[one.shard.name].point or one.latest) for one in statuses))
     else:
@@ -124,7 +124,8 @@ def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
     DWS: pgxc_register_full_sync_point is called "to update the sync points" after a full copy by other means. The start
     calls it twice. The first call starts recording, but a transaction that was open then can have unrecorded rows. Once
     all such transactions have ended, the second call moves past their rows. DWS, "Subscribing to Hybrid Data Warehouse
-    Binlog": a TRUNCATE or DDL clears sync points; if executed between the calls, it would not show after the second.
+    Binlog": a TRUNCATE or DDL clears sync points; one that is executed between the calls is not visible after the
+    second.
     """
     starter.full_sync()
     begun = {status.shard for status in starter.read_status(None) if not status.kept.missing}
@@ -165,7 +166,7 @@ def _check_time(ctx: JobContext, starter: Retention, at: datetime) -> None:
 
 
 def _at_time(ctx: JobContext, starter: Retention, at: datetime) -> list[Begin]:
-    """Start every DN at the smallest point found for that time on any DN, never after the newest safe point.
+    """Start every DN at the smallest point found for that time on any DN, but never after the newest safe point.
 
     The statuses are read first: the search finds all records up to their newest points, and the invisible records of a
     running commit are after these points.
@@ -212,7 +213,7 @@ def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Positio
 
 
 def retained_from(starter: Retention) -> dict[str, Position]:
-    """Return by DN the position from which a slot retains every record; empty if no such slots are listed."""
+    """Return, by DN, the position from which a slot retains every record; empty if no such slots are listed."""
     if not starter.words.retains:
         return {}
     try:

@@ -1,9 +1,9 @@
-"""Runs a job from start to end: its tables stream together, and a table that stopped alone is restarted alone.
+"""Runs a job from start to end: its tables stream together, and a table that stopped separately restarts separately.
 
 Tables that start together are the joint tables: one group in the caller's thread, with shared sessions, leases, epoch
 and loop. A table that fails, or whose desired state differs from the job's, leaves the group. When it is restarted, it
-forms a separate group with its own thread and epoch. So does a table that is paused alone, or that must be copied while
-other tables stream.
+forms a separate group with its own thread and epoch. So does a table that is paused separately, or that must be copied
+while other tables stream.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from slotkeeper.core.engine.runners import Pooled, SharedRunner
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
 
 READ_EVERY = 0.25
-"""Seconds between two reads of the tables' desired states."""
+"""Seconds between two reads of the desired states of the tables."""
 ASKED, ASK_AGAIN = 12, 5.0
 """Maximum number of queries to a sink about the tables that need a copy, and the seconds between two queries."""
 END_WITHIN = 8.0
-"""Maximum wait in seconds for separate tables to end: each loop drains and closes its sessions."""
+"""Maximum wait in seconds for separate tables to end, while each loop drains and closes its sessions."""
 
 
 def run(ctx: JobContext) -> JobEnd:
@@ -85,7 +85,7 @@ class Tables:
     # -- joint tables ------------------------------------------------------------------------------------------------
 
     def _sort(self) -> list[str]:
-        """Return the tables to start together; the other tables start alone, or stay stopped."""
+        """Return the tables to start together; the other tables start separately or stay stopped."""
         asked = self._ctx.asked()
         wanted = {table: asked.get(table, AS_THE_JOB) for table in self._turns}
         self._turns = {table: one.turn for table, one in wanted.items()}
@@ -139,7 +139,7 @@ class Tables:
                     self._fail(table, error, {})
             if self._over():
                 raise
-            ctx.sessions.close()  # releases locks that a reset may need
+            ctx.sessions.close()  # release locks that a reset may need
             return JobEnd.EMPTY
         finally:
             self._telling.leader_ended()
@@ -150,7 +150,7 @@ class Tables:
         return WantedState.STOP if self._closing.is_set() else self._ctx.wanted()
 
     def wanted_away(self, tables: Collection[str]) -> Collection[str]:
-        """Return the tables whose desired state has changed from RUN, or whose start was requested again."""
+        """Return the tables whose desired state is no longer RUN, or whose start was requested again."""
         if not self._watch.is_alive():
             return ()
         asked = self._ctx.asked()
@@ -163,7 +163,7 @@ class Tables:
         return [table for table in tables if self._leader is not None and table in self._leader.tables]
 
     def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False) -> None:
-        """Record that a table has left the joint group; `again`: start it alone at once."""
+        """Record that a table has left the joint group; `again`: start it separately at once."""
         with self._lock:
             if self._leader is not None:
                 self._leader.tables = tuple(one for one in self._leader.tables if one != table)
@@ -171,7 +171,7 @@ class Tables:
                 self._telling.rests(table, JobState.STOPPED, lanes)
                 return
             if again or (isinstance(error, Trouble) and error.name in NAMES):
-                self._begin(table, lanes)  # the new start adapts to the table's change, or reports the required action
+                self._begin(table, lanes)  # the new start adapts to the changed table, or reports the required action
                 return
             self._fail(table, error, lanes)
 
@@ -244,7 +244,7 @@ class Tables:
             asked = self._ctx.asked().get(table, AS_THE_JOB)
             if whole is WantedState.STOP or asked.wanted is WantedState.STOP or asked.turn != one.turn:
                 return WantedState.STOP
-            # a paused loop keeps its slot alive, so a table starts its loop before it pauses
+            # a table starts its loop before it pauses, because a paused loop keeps its slot alive
             pauses = asked.wanted is WantedState.PAUSE and one.narrator.streams
             return WantedState.PAUSE if pauses else whole
 
@@ -283,7 +283,7 @@ class Tables:
         return JobEnd.STOPPED
 
     def _over(self) -> bool:
-        """Whether no table is running, and no user has requested the start of a table since the last read."""
+        """Whether all tables have stopped and no user has requested a start since the last read."""
         if not self._goes_on():
             self._read()
         return not self._goes_on()

@@ -33,7 +33,7 @@ class SerialExecutor:
                 self._pool.submit(self._go, line, work)
 
     def close(self) -> None:
-        """Start no further work, and abandon running work."""
+        """Abandon running work and start no further work."""
         with self._lock:
             self._closed = True
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -60,9 +60,9 @@ def line_of(node_id: int, nodes: int) -> str:
 
 
 GIVEN_UP = 5.0
-"""Seconds after which a cancelled call that has not ended is abandoned: a stop takes at most 10 s."""
+"""Seconds after which a cancelled call that has not ended is abandoned: a stop must take at most 10 s."""
 CANCEL_EVERY = 0.2
-"""Seconds between cancel requests: a request ends one statement, and a call has several."""
+"""Seconds between cancel requests: a request ends one statement, but a call has several."""
 
 
 class Beside(threading.Thread):
@@ -87,7 +87,7 @@ class Beside(threading.Thread):
     def ended(self, seconds: float) -> bool:
         """Wait for at most `seconds`; return whether the call has ended without an error. Raises the call's error."""
         self.join(seconds)
-        over = not self.is_alive()  # checked once: the call may end between two checks
+        over = not self.is_alive()  # checked only once, because the call may end between two checks
         if over and self._error is not None:
             raise self._error
         return over

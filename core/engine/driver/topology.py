@@ -15,7 +15,7 @@ from slotkeeper.core.ports.source import SlotAdmin, Source
 
 
 def refuse(decision: StartDecision | None) -> None:
-    """Raise the Trouble of a decision, if it has one."""
+    """Raise the Trouble of a decision, if any."""
     if decision is None or decision.trouble is None:
         return
     kind = TopologyTrouble if decision.trouble is TroubleName.TOPOLOGY_CHANGED else Trouble
@@ -23,7 +23,7 @@ def refuse(decision: StartDecision | None) -> None:
 
 
 def changed(source: Source, ours: Iterable[Shard]) -> str:
-    """Return the names of DNs added to or removed from `ours`; a DN that only answers direct calls still exists."""
+    """Return the names of DNs added to or removed from `ours`; a DN that answers only direct calls still exists."""
     known, there = set(ours), set(source.nodes())
     if known - there:
         there |= {status.shard for status in source.read_status(None)}
@@ -31,7 +31,7 @@ def changed(source: Source, ours: Iterable[Shard]) -> str:
 
 
 def compared(ctx: JobContext, rows: list[ProgressRow], statuses: list[SlotStatus]) -> NodeChange | None:
-    """Return the new and renamed DNs to accept, if any; raises TOPOLOGY CHANGED if a user has to decide."""
+    """Return new and renamed DNs to accept, if any; raises TOPOLOGY CHANGED if a user has to decide."""
     nodes = ctx.sessions.source("start").nodes()
     found = node_change(rows, statuses, nodes, ctx.job.binlog.need_redistribution)
     if isinstance(found, StartDecision):
@@ -53,7 +53,7 @@ def adopt(
 def refuse_unread(admin: SlotAdmin, rows: list[ProgressRow], statuses: list[SlotStatus], change: NodeChange) -> None:
     """Raise TOPOLOGY CHANGED unless it is certain that the old DNs have no unread records.
 
-    A key's changes stay in order only if all its changes before its move to a new DN were applied.
+    A key's changes stay in order only if all changes before the key's move to a new DN have been applied.
     """
     positions = {row.node_id: row.position for row in rows}
     unread, begins = [], change.begins
@@ -71,7 +71,7 @@ def refuse_unread(admin: SlotAdmin, rows: list[ProgressRow], statuses: list[Slot
 
 
 def _row_of(ctx: JobContext, rows: list[ProgressRow], status: SlotStatus, epoch: int) -> ProgressRow:
-    """Return the progress row of a new DN: it starts at the server's point, with the same state as the other rows."""
+    """Return the progress row of a new DN: it starts at the server's point and has the same state as the other rows."""
     begins = status.kept.furthest
     if begins is None:
         raise Defect(f"{status.shard.name} was adopted without a point of the slot")

@@ -27,29 +27,28 @@ T = TypeVar("T")
 
 READ_EVERY = 1.0
 IDLE_EVERY, IDLE_A_SECOND = 2.0, 10
-"""Seconds between two reads of idle lanes' rows, and the maximum number of rows per second: the rows show whether the
-sink was set back, even if the lanes have no work."""
+"""Seconds between two reads of idle lanes' rows, and the maximum number of rows per second: rows show whether the sink
+was set back, even if their lanes have no work."""
 LIFE_EVERY = 2.0
-"""Seconds between two short queries to a DN whose lane waits for a long answer; each query has a limit of 2 s."""
+"""Seconds between two short queries to a DN whose lane waits for a long answer; each query is limited to 2 s."""
 COUNT_EVERY = 1.0
 """Seconds between two counts of quarantined rows: replays change their number, and reports show a new row within
 5 s."""
 ASKED_ALONE = 8
-"""Maximum number of DNs queried one by one; more DNs are queried together, or one by one if the joint query fails."""
+"""Maximum number of DNs queried one by one; more DNs are queried together, and one by one if the joint query fails."""
 _BUSY = (Activity.APPLYING, Activity.REGISTERING)
 LEASE_EVERY = 1.0
 LEASE_LATE = 10.0
-"""Seconds after which a silent lease session counts as lost: less than a server takes to release a lost
-connection's locks. The driver then closes the session and opens a new one.
-"""
+"""Seconds after which a silent lease session counts as lost: less than a server needs to release the locks of a lost
+connection. The driver then closes the session and opens a new one."""
 
 
 AT_ONCE = 3
-"""Maximum number of consecutive rejected worker logins of a lane after which the driver itself logs in at once."""
+"""Number of consecutive rejected worker logins of a lane up to which the driver itself logs in at once."""
 
 
 class Upkeep:
-    """Periodic queries. `not_ours`: the error if the lease is not held; `quarantined`: row count, newest row."""
+    """Periodic queries. `not_ours`: the error if the lease is not held; `quarantined`: row count and newest row."""
 
     def __init__(
         self, loop: LaneOwner, plan: StreamPlan, sessions: Sessions, executor: SerialExecutor, clock: Clock
@@ -66,7 +65,7 @@ class Upkeep:
         self.quarantined: tuple[int, str] | None = None
         self._count_at, self._life_at = 0.0, 0.0
         self._refused: dict[str, int] = {}
-        """The sides that rejected a password, each with the number of the driver's own rejected logins since then."""
+        """The sides that rejected a password, with the number of the driver's own rejected logins since then."""
         self._login_at = 0.0
         self._check_at = clock.monotonic() + plan.job.binlog.check_node_change_interval / 1000
 
@@ -93,7 +92,7 @@ class Upkeep:
         """Check the lease every second: progress schemas share no fence, so no lane is assigned without the lease."""
         if self._asked is not None:
             if now - self._asked >= LEASE_LATE:
-                self._asked = now  # the next session may not answer either
+                self._asked = now  # restart the wait: the next session may not answer either
                 self.not_ours = Busy("the session that holds the lease does not answer", where="sink")
                 self._plan.sever_lease()
             return
@@ -118,7 +117,7 @@ class Upkeep:
     def login_refused(self, where: str, times: int) -> None:
         """Record a side that rejected a password `times` times in a row; no task starts before a login succeeds.
 
-        The driver logs in at once, or later if only workers are rejected: their host can have the old password.
+        The driver logs in at once, or later if only workers are rejected: their hosts may still have the old password.
         """
         if where not in self._refused:
             self._refused[where] = times - 1
@@ -127,8 +126,9 @@ class Upkeep:
     def awaits_login(self, now: float) -> bool:
         """Whether the driver still waits after a rejected password.
 
-        A new worker with the same password would be rejected again, so the driver logs in first. The driver's own count
-        of rejections (`slotkeeper.core.drivers.login`) compares a password with the rejected one before a login.
+        A new worker with the same password would be rejected again, so the driver logs in first. The driver counts its
+        own rejections in `slotkeeper.core.drivers.login`, which compares a password with the rejected one before a
+        login.
         """
         if not self._refused or "login" in self._under_way or now < self._login_at:
             return bool(self._refused)
@@ -166,7 +166,7 @@ class Upkeep:
         self._ask("rows", read, lambda _: [], partial(self._rows_read, stood))
 
     def _rows_read(self, stood: Mapping[str, Position], rows: list[ProgressRow]) -> None:
-        """Update the lanes. `stood`: their positions before the read; a row behind its lane's position was set back."""
+        """Update the lanes. `stood`: their positions before the read; a row before that position was set back."""
         for row in rows:
             name = (self._plan.whole or self._plan.job).lane_name(row.key.source_table, row.key.shard)
             lane = self._loop.lanes.get(name)
@@ -186,7 +186,7 @@ class Upkeep:
     def ask_life(self, now: float) -> None:
         """Check every 2 s whether the DNs of lanes in tasks or registrations answer.
 
-        Idle lanes are polled anyway; a task's call can be long, and reports nothing until it ends.
+        Idle lanes are polled anyway; a task's call can take long and reports nothing until it ends.
         """
         waiting = [lane for lane in self._loop.lanes.values() if lane.activity in _BUSY]
         if "life" in self._under_way or now < self._life_at or not waiting:
@@ -203,12 +203,12 @@ class Upkeep:
         self._ask("life", ask, lambda _: None, lambda _: None)
 
     def _answers(self, lane: Lane, shard: Shard | None) -> bool:
-        """Whether a DN (None: every DN) answers for a lane's table; posts the result unless a query to all failed."""
+        """Whether a DN (None: all) answers for a lane's table; posts the result unless a query to all DNs failed."""
         asked, why = self._clock.monotonic(), ""
         try:
             self._sessions.of(lane.key.source_table).source("life").read_status(shard)
         except Trouble:
-            pass  # the DN answered: the code that uses the answer interprets it
+            pass  # the DN answered; the code that uses the answer interprets it
         except Exception as raised:
             why = classed(raised).message
         if shard is not None or not why:
@@ -231,7 +231,7 @@ class Upkeep:
             return
         self._count_at = now + COUNT_EVERY
         whole = (self._plan.whole or self._plan.job).channels
-        # the joint tables' count includes the tables that have left: their rows are still not in the target
+        # the joint tables' count includes the tables that have left, because their rows are still missing in the target
         tables = self._tables if self._plan.group else tuple(channel.source_table for channel in whole)
 
         def found() -> tuple[int, str] | None:
@@ -259,7 +259,7 @@ class Upkeep:
         if not options.need_redistribution or "nodes" in self._under_way or now < self._check_at:
             return
         self._check_at = now + options.check_node_change_interval / 1000
-        # choose a table that has lanes: a table that has left may no longer exist at the source
+        # choose a table that has lanes: a table that has left may no longer exist in the source
         table = next((lane.key.source_table for lane in self._loop.lanes.values()), self._tables[0])
         # the code that reads the source reports the error
         self._ask("nodes", lambda: self._sessions.of(table).source("nodes").nodes(), lambda _: [], self._nodes_seen)

@@ -1,6 +1,6 @@
 """The driver's waits for open transactions and for the next retry, and the early end of these waits.
 
-An early retry counts like any other: every limit of `slotkeeper.core.retry` still applies.
+An early retry counts like any other retry: every limit of `slotkeeper.core.retry` still applies.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def brought_forward(
 ) -> tuple[dict[str, Lane], list[TryAnswer]]:
     """Return the lanes to retry at once, and the answer for each requested table of `names`; `table` "" means all.
 
-    After a rejected login no lane is retried early: all lanes of a job use the same account. A lane with a registration
-    that can still take effect is retried once it no longer can (`Lane.not_before`).
+    After a rejected login, no lane is retried early, because all lanes of a job use the same account. A lane with a
+    registration that can still take effect is retried once it no longer can (`Lane.not_before`).
     """
     refused = next((why for lane in lanes.values() if (why := retry.why_not_now(lane.history))), "")
     why_none = PAUSED if paused else refused
@@ -59,7 +59,7 @@ def brought_forward(
 def freed(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
     """Return the lanes to retry at once when a silent sink answers again: the lanes that failed because of the sink.
 
-    This includes lanes whose cancelled step hung at the sink, but not lanes that wait after a rejected login.
+    This includes lanes whose cancelled step hung in the sink, but not lanes that wait after a rejected login.
     """
     return {
         name: replace(lane, ready_at=max(now, lane.not_before))
@@ -71,7 +71,7 @@ def freed(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
 
 
 def admitted(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
-    """Return the lanes that waited after a rejected password, to retry at once; only a success resets the count."""
+    """Return the lanes to retry at once that waited after a rejected password; only a success resets their count."""
     return {
         name: replace(lane, ready_at=max(now, lane.not_before)) for name, lane in lanes.items() if lane.history.login
     }
@@ -83,7 +83,7 @@ def _waiting(lanes: Mapping[str, Lane], names: Collection[str]) -> list[str]:
 
 
 def wait_to_try(ctx: JobContext, what: str, seconds: float, history: History) -> None:
-    """Wait before the retry of `what`, less if the desired state changes or a user requests the retry.
+    """Wait before the retry of `what`; end the wait early if the desired state changes or a user requests the retry.
 
     A request made during a running attempt is answered with `busy`, and does not shorten the wait.
     """
@@ -110,7 +110,7 @@ def _answered(ctx: JobContext, answer: TryAnswer) -> bool:
 
 
 SHORTEST, LONGEST = 0.02, 0.2
-"""Seconds between two queries, doubled after each query: on a quiet source only another query shows progress."""
+"""Seconds between two queries, doubled after each query: on an idle source, only another query shows progress."""
 
 
 class Interrupted(Exception):
@@ -118,7 +118,7 @@ class Interrupted(Exception):
 
 
 def nothing() -> None:
-    """Do nothing between two queries: no slot has to be kept alive."""
+    """Do nothing between two queries: there is no slot to keep alive."""
 
 
 def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callable[[], None] = nothing) -> None:

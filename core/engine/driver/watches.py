@@ -1,4 +1,4 @@
-"""Checks of a job's servers over separate sessions: whether the servers answer, and which sessions wait for a lock.
+"""Checks over separate sessions whether the servers of a job answer, and which sessions wait for a lock.
 
 The checks only report: retries, leases and fences depend on their own calls.
 """
@@ -17,9 +17,9 @@ from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.errors import SlotkeeperError, Unreachable, classed
 
 EVERY = 2.0
-"""Seconds between two queries to a server: with 2 s for an answer, a wait is reported within the promised 5 s."""
+"""Seconds between two queries to a server: with 2 s for an answer, a wait is reported within the guaranteed 5 s."""
 SAID_AFTER = 5.0
-"""Seconds without an answer before a report: with `EVERY` and the reporter's interval, below the promised 10 s."""
+"""Seconds without an answer before a report: with `EVERY` and the reporter's interval, within the guaranteed 10 s."""
 _TURN = 0.5
 
 
@@ -40,7 +40,7 @@ class Pinged:
 
 @dataclass(slots=True)
 class Silence:
-    """A server's silence: `since` is its start in monotonic seconds, None if it answers; `why` its error, if any."""
+    """A server's silence. `since`: its start in monotonic seconds, None if there is none; `why`: its error, if any."""
 
     since: float | None = None
     why: str = ""
@@ -66,7 +66,7 @@ class Silence:
 
 
 class Pulse:
-    """Queries each server in its own thread, from `start` to `stop`; `tell` gets the report, "" if there is none.
+    """Queries each server in its own thread, from `start` to `stop`; `tell` receives the report, "" if there is none.
 
     A job's own call can be long (a copy, a large step), with a limit of minutes: only a short query shows within
     seconds that a server does not answer any session.
@@ -109,7 +109,7 @@ class Pulse:
                 silence.why = "" if error.timed_out else error.message
             except SlotkeeperError:
                 silence.since, silence.why = None, ""  # the server answered: the job's own calls report the rejection
-            except Exception as raised:  # the thread must not end: otherwise a silence would be reported forever
+            except Exception as raised:  # if the thread ended, the silence would be reported forever
                 silence.why = classed(raised).message
             else:
                 silence.since, silence.why = None, ""
@@ -128,13 +128,13 @@ class Pulse:
 
 
 LEAST = 1.0
-"""Minimum duration of a reported wait, in seconds: steps normally wait briefly for each other. A server with a shorter
-wait is queried again after this time, so that the report comes 2 s after the wait's start."""
+"""Minimum duration of a reported wait, in seconds, because steps normally wait briefly for each other. A server with a
+shorter wait is queried again after this time, so that the report comes 2 s after the wait's start."""
 
 
 STAYS = 10.0
-"""Seconds for which the waits of a silent server remain reported: after that the silence is the problem, and it is
-unknown whether the waits continue."""
+"""Seconds for which the waits of a silent server remain reported: after that, the silence itself is the problem, and it
+is unknown whether the waits continue."""
 
 Wait = TypeVar("Wait", bound=LockWait | SourceWait)
 
@@ -160,7 +160,7 @@ class _Answer(Generic[Wait]):
 
 
 class LockWatch(Generic[Wait]):
-    """Queries each server in its own thread, from `start` to `stop`; `tell` gets all waits, and why any are unknown.
+    """Queries each server in its own thread, from `start` to `stop`; `tell` receives all waits and why any are unknown.
 
     A step that waits for a lock reports nothing until its limit; until then a locked target looks like a slow target.
     `tell` is called if there are waits or the answer has changed, from one thread at a time. The last answer of a
@@ -201,7 +201,7 @@ class LockWatch(Generic[Wait]):
                 untold = server.hidden()
                 pause = EVERY if len(waits) == len(seen) else min(EVERY, LEAST)
                 answer.at = self._clock.monotonic()
-            except Exception as raised:  # the thread must not end: its end would not be reported
+            except Exception as raised:  # the thread must not end, because its end would not be reported
                 untold = str(classed(raised))
                 if isinstance(raised, Unreachable) and self._clock.monotonic() - answer.at >= STAYS:
                     waits = ()

@@ -28,7 +28,7 @@ def work(open_pair: OpenPair, task: CopyTask) -> CopyOutcome:
 
 
 def run(spec: CopyTask, source: Source, sink: StepSink, clock: Clock, probe: Probe = nothing) -> CopyOutcome:
-    """Copy the chunks in order until the deadline; at least one chunk is tried."""
+    """Copy the chunks in order until the deadline; try at least one chunk."""
     deadline = clock.monotonic() + spec.seconds
     key = LaneKey(spec.job.source.name, spec.job.channel.source_table, spec.job.slot, "")
     done: list[int] = []

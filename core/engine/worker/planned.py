@@ -29,7 +29,8 @@ _LOG = logging.getLogger(__name__)
 _SENT_AGAIN = 3
 """Maximum number of attempts of a task to send a range whose loads are aborted from outside the task."""
 _ASKED_AGAIN = 5
-"""Maximum number of tries of a compare-and-swap if a miss leaves the row free: its plan was withdrawn meanwhile."""
+"""Maximum number of compare-and-swap attempts if a miss leaves the row free because its plan was withdrawn
+meanwhile."""
 _REFUSALS = frozenset({ErrorKind.DATA, ErrorKind.OPERATOR, ErrorKind.OVERSIZE})
 """Errors that recur if the same rows are sent again: the task withdraws the plan and can plan the range differently."""
 
@@ -101,7 +102,7 @@ class PlannedSink(StagedSink):
                 continue
             reason = explain_miss(row, epoch, after)
             if isinstance(reason, Busy):
-                raise reason  # not left to the caller, which could read the row again and find it free
+                raise reason  # raise here, because the caller could read the row again and find it free
             return False
         return False
 
@@ -141,7 +142,7 @@ class PlannedSink(StagedSink):
         return staged.count
 
     def _through(self, epoch: int, after: Position, decided: Decided, batch: Batch) -> None:
-        """Take a plan, or a load that is certain to be aborted, through all phases until the position has moved."""
+        """Take a plan, or a load that is certain to be aborted, through all phases until the position has advanced."""
         there: Decided | None = decided
         for _ in range(_SENT_AGAIN):
             if there is None:
@@ -172,7 +173,7 @@ class PlannedSink(StagedSink):
             raise
 
     def _committed(self, key: LaneKey, epoch: int, after: Position, armed: Decided) -> Decided | None:
-        """Commit and settle the load; return None, or the range in the row if its rows have to be sent again."""
+        """Commit and settle the load; return None, or the range in the row if its rows must be sent again."""
         outcome = self._labelled.commit(armed.label, armed.token)
         if outcome is Outcome.COMMITTED:
             self.settle(key, epoch, after, armed)
@@ -190,7 +191,7 @@ class PlannedSink(StagedSink):
 
 
 LONGEST = 60.0
-"""Maximum seconds for all trials of a step: a longer step is retried at half its width."""
+"""Maximum seconds for all trials of a step; a step that exceeds them is retried at half its width."""
 _WRITES = frozenset({"I", "U"})
 _EVENT = 3
 """The number of fields before the columns of an event."""
@@ -216,8 +217,8 @@ class Isolation:
 
     A trial sends rows that never become visible, and counts the rejected rows. A set with rejected rows is halved until
     one row is left, for which the reason is queried. So about log2(rows) trials find a bad row, and the planned rows
-    are certain to fit, also for a later driver that finds the plan: the plan's own transaction quarantines the omitted
-    rows (ADR 50). `limit`: the limit of the quarantine. `seconds`: the caller's clock.
+    are certain to be accepted, even if a later driver finds the plan: the plan's own transaction quarantines the
+    omitted rows (ADR 50). `limit`: the limit of the quarantine. `seconds`: the caller's clock.
     """
 
     def __init__(self, sink: LabelSink, rows: Rows, limit: int, chunk: bool, seconds: Callable[[], float]) -> None:
@@ -295,7 +296,7 @@ class Isolation:
             yield RowLeftOut(*event, key, texts, refusal)
 
     def _full(self, numbers: Sequence[int], count: int) -> Trouble:
-        """Return QUARANTINE FULL for too many rejected rows at once; find only one of them, to name its error."""
+        """Return QUARANTINE FULL for too many rejected rows at once; look for only one of them, to name its error."""
         what = f"the target rejects {count} rows at once, more than quarantine_limit = {self._limit}"
         one = next(iter(self._refused(numbers, None, count)), None)
         because = f"; one of them: {one[1].message}" if one else ""

@@ -21,7 +21,7 @@ from slotkeeper.core.ports.sink import StepSink
 from slotkeeper.core.ports.source import Bounded, Source
 
 Probe = Callable[[str], None]
-"""Called at named points of a step; in production it does nothing, in tests it stops or disturbs the step."""
+"""Called at named points of a step; does nothing in production, and stops or disturbs the step in tests."""
 
 
 def nothing(point: str) -> None:
@@ -41,7 +41,7 @@ class StepPlan:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step's result. `quiet`: no changes are left to read, or none existed up to the first status's `latest`."""
+    """A step's result. `quiet`: no changes are left to read, or there were none up to the first status's `latest`."""
 
     position: Position
     rows: int
@@ -113,7 +113,7 @@ class Stepper:
             rows, up_to = self._stage(first, after, isolating)
         except SlotkeeperError as error:
             if error.where == "source":
-                self._checked(read_now(), after)  # if DDL is the cause, this raises a Trouble that explains more
+                self._checked(read_now(), after)  # if DDL is the cause, this raises a more specific Trouble
             raise
         read = self._clock.monotonic()
         self._probe("after_read")
@@ -122,7 +122,7 @@ class Stepper:
         self._status = second
         if rows == 0 and up_to >= first.latest:
             self._sink.abandon()
-            # on a busy cluster other sessions move `latest` between queries: do not query again at once
+            # on a busy cluster, other sessions move `latest` between queries: do not query again at once
             return Step(after, 0, True, second, read_seconds=read - began)
         new = self._source.reached(after, up_to, self._sink.top(up_to), second)
         reached = self._commit(after, new, rows)
@@ -164,7 +164,7 @@ class Stepper:
                 except Trouble:
                     if reached == after:
                         raise
-                    return total  # apply the earlier changes first: the next step starts with the failed range
+                    return total  # apply the earlier changes first; the next step starts with the failed range
                 if end == reached and reached != after:
                     return total  # the source's limit for a step is reached
                 total += self._source.copy_changes(status.shard, reached, end, out)
@@ -179,10 +179,10 @@ class Stepper:
 
 
 def may_isolate(error: BaseException, options: SinkOptions, sink: StepSink) -> bool:
-    """Whether a step can isolate the row that the sink rejected, to quarantine it or to stop with its key."""
+    """Whether a step can isolate the row that the sink rejected, to quarantine it or to name its key in the error."""
     return isinstance(error, RowRefused) and error.where == "sink" and (options.quarantines or sink.names_rows)
 
 
 def hides(error: BaseException, options: SinkOptions) -> bool:
-    """Whether an error during isolation would hide the row's rejection, which is why the job stops."""
+    """Whether an error during isolation would hide the rejection of the row, which is the reason why the job stops."""
     return not options.quarantines and isinstance(error, Exception) and not isinstance(error, RowRefused)

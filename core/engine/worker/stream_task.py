@@ -2,7 +2,7 @@
 
 If fewer tasks than lanes run at a time, a task runs `binlog_parallel_num` lanes at once. Each of these has its own pair
 of sessions. The channels of all lanes that use a pair in turn share its sessions; pairs are retained for the next task.
-Runs on a worker; never raises for a single lane: each lane's failure is in its outcome.
+Runs on a worker; never raises an error of a single lane, because each lane's failure is part of its outcome.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from slotkeeper.core.ports.source import Source
 LINGER = 0.3
 """Seconds for which a task continues to poll quiet lanes."""
 QUESTIONS = 12
-"""Maximum number of sequential queries of one pair for quiet lanes: after that a new task is cheaper. With many lanes
-this is one round."""
+"""Maximum number of sequential queries of one pair for quiet lanes: after that, a new task is cheaper. With many lanes,
+these queries are one round."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.04
 """Seconds between two polls of quiet lanes."""
 
@@ -42,7 +42,7 @@ def lane_key(spec: StreamTask, task: LaneTask) -> LaneKey:
 
 
 class Pair(Protocol):
-    """A source session and a sink session, over which the channels of a job are opened."""
+    """A source session and a sink session over which the channels of a job are opened."""
 
     def opened(self, job: JobSpec, copying: str) -> tuple[Source, StepSink]:
         """Open the only channel of `job`; queries both servers."""
@@ -52,7 +52,7 @@ class Pair(Protocol):
 
 
 OpenPair = Callable[[JobSpec, int, str], Pair]
-"""Opens a pair for a job and its epoch; the last argument names its session at the store, "" for any name."""
+"""Opens a pair for a job and its epoch; the last argument names its store session, "" for any name."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Lent:
     def rest(self, session: str) -> None:
         """Prepare for the next task: roll back an open transaction, and end a sink session after long use.
 
-        The session at the store is renamed to `session`, its name for the next task.
+        The store session is renamed to `session`, its name for the next task.
         """
         for _, sink in self.channels.values():
             sink.rest(session)
@@ -91,7 +91,7 @@ _lock = threading.Lock()
 def lend(open_pair: OpenPair, job: JobSpec, epoch: int, group: str = "", session: str = "") -> Iterator[Lent]:
     """Yield a pair of this worker, and retain it for the next task unless the block raises.
 
-    `session` is the name of the pair's session at the store. Pairs of the same `group` from other epochs are closed.
+    `session` is the name of the pair's store session. Pairs of the same `group` from other epochs are closed.
     """
     key = (job.source, job.sink, job.name, job.slot, group, epoch)
     with _lock:
@@ -138,7 +138,7 @@ _OF_ALL_LANES = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, Er
 
 
 def _connect(lent: Lent, task: StreamTask) -> None:
-    """Open the sessions before any lane's turn: a silent server is a failure of all lanes, not of one lane.
+    """Open the sessions before any lane's turn: a silent server is a failure of all lanes and not of one lane.
 
     An error about one table stops only the lanes of that table.
     """
@@ -174,7 +174,7 @@ def run(spec: StreamTask, pairs: Sequence[Opened], clock: Clock, probe: Probe = 
 
 
 class _Share:
-    """The lanes that use one pair of sessions in turn; `idle`: the share ended because no lane had new changes."""
+    """The lanes that take turns using one pair of sessions; `idle`: the share ended because no lane had new changes."""
 
     def __init__(
         self, number: int, turns: list[_Turn], began: float, deadline: float, idle: _IdleWait, clock: Clock
@@ -208,7 +208,7 @@ class _Share:
 
 
 class _IdleWait:
-    """Polls quiet lanes for a short time: a poll costs milliseconds per lane, a new Spark task tens of milliseconds."""
+    """Polls quiet lanes for a short time: a poll takes milliseconds per lane, a new Spark task tens of milliseconds."""
 
     def __init__(self, clock: Clock, shares: int) -> None:
         self._clock = clock
@@ -224,8 +224,8 @@ class _IdleWait:
         """Record the result of a share's round; return whether the lanes of all shares have been quiet for long enough.
 
         `asked`: the number of polled lanes, 0 if a lane had changes, which restarts the count. Once one share gets
-        True, all shares get True, even after new changes: a task that continued for one share would delay the next task
-        for the lanes of the other shares.
+        True, all shares get True, even after new changes: if the task continued for one share, the next task for the
+        lanes of the other shares would be delayed.
         """
         now = self._clock.monotonic()
         with self._lock:
@@ -274,7 +274,7 @@ class _Turn:
         try:
             self._take()
         except Exception as error:
-            # a task never raises: Spark would report pages of Java text, and rerun the task in a cluster
+            # a task never raises, because Spark would report pages of Java text, and in a cluster rerun the task
             self.failed = True
             self.outcome = replace(self.outcome, error=ErrorValues.of(error))
 
@@ -301,7 +301,7 @@ class _Turn:
         )
 
     def _begin(self) -> tuple[Position, ProgressRow]:
-        """Return the position to read from, and its row: always the row's own position, never one that the driver sent.
+        """Return the position to read from, and its row: always the row's position, never a position from the driver.
 
         A decided range is finished before a new range is planned.
         """

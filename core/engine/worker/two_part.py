@@ -1,8 +1,8 @@
 """A step that writes rows and the progress row in separate transactions: prepare, decide, commit, settle (ADR 23).
 
 The store's compare-and-swap decides the next range, and no other range is written until it is settled. A task that
-finds a decided range finishes it first: with its token if the sink stored a token; otherwise the task counts the rows
-as repeats and writes them again.
+finds a decided range finishes it first. If the sink stored a token, the task uses the token; otherwise it counts the
+rows as repeats and writes them again.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from slotkeeper.core.ports.driver import NOTHING_OUT, Decisions
 from slotkeeper.core.ports.sink import Batch, BatchSink, Fields, LabelSink, Top
 
 IN_MEMORY = 8 << 20
-"""Number of characters above which the rows of a step or chunk are buffered in a file instead of in memory, because a
-range's end is known only after the range was read."""
+"""Number of characters above which the rows of a step or chunk are buffered in a file instead of in memory, because the
+end of a range is known only after the range has been read."""
 _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapshot avoids it"
 
 
 class StagedRows:
     """Rows that were read from a source and are buffered until they are written; can be iterated repeatedly.
 
-    The buffer holds the rows as they were read; beyond IN_MEMORY it holds COPY text in a file.
+    The buffer contains the rows as they were read; rows beyond IN_MEMORY are stored as COPY text in a file.
     """
 
     def __init__(self, reader: BinaryIO) -> None:
@@ -84,7 +84,7 @@ class StagedSink:
         self._beside, self.store = sink, store
         self._staged: StagedRows | None = None
         self._chunk: tuple[LaneKey, int, int] | None = None
-        """The chunk that is written but not recorded yet: its key, epoch and number."""
+        """The chunk that has been written but not yet recorded: its key, epoch and number."""
         self._left_out_of_chunk = NOTHING_OUT
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
@@ -125,7 +125,7 @@ class StagedSink:
 
         count = sum(1 for _ in rows())
         if count != decided.rows:
-            what = f"{key.shard}: the source has {count} of {decided.rows} rows planned up to {end.text}"
+            what = f"{key.shard}: the source returned {count} of the {decided.rows} rows planned up to {end.text}"
             raise trouble(TroubleName.SLOT_LOST, what)
         return Batch(key, label_of(after, end), count, rows)
 
@@ -180,7 +180,7 @@ class StagedSink:
         self.store.rest()
 
     def rest(self, session: str = "") -> None:
-        """Prepare for the next task; `session` becomes the name of the session at the store."""
+        """Prepare for the next task; `session` becomes the name of the store session."""
         self.forget()
         self._beside.rest()
         self.store.rest(session)
@@ -250,5 +250,5 @@ def label_of(after: Position, end: Position) -> str:
 
 
 def _no_quarantine() -> SlotkeeperError:
-    """Return the error for quarantining rows at a sink without trials, which the configuration also rejects."""
+    """Return the error for quarantining rows in a sink without trials, which the configuration also rejects."""
     return Refused("this sink cannot quarantine rows", 'set on_bad_row = "stop"', where="sink")

@@ -1,4 +1,4 @@
-"""Parse Doris's answers about loads: the SlotkeeperError for an answer, and a transaction's outcome. Pure.
+"""Parses Doris's answers about loads into the SlotkeeperError for an answer, or a transaction's outcome. Pure.
 
 Sources of the strings: BE's stream_load.cpp, stream_load_2pc.cpp and http_common.h, FE's LoadAction and
 LabelAlreadyUsedException.
@@ -25,7 +25,7 @@ from slotkeeper.core.errors import (
 )
 
 SUCCESS, PUBLISH_TIMEOUT, TAKEN = "Success", "Publish Timeout", "Label Already Exists"
-"""Values of `Status`; a load with a publish timeout is committed, and becomes visible later."""
+"""Values of `Status`; a load with a publish timeout is committed and becomes visible later."""
 FINISHED, PRECOMMITTED, RUNNING = "FINISHED", "PRECOMMITTED", "RUNNING"
 """Values of `ExistingJobStatus`."""
 EXISTING = {"PREPARE": RUNNING, "PRECOMMITTED": PRECOMMITTED, "COMMITTED": FINISHED, "VISIBLE": FINISHED}
@@ -37,12 +37,12 @@ _ABORTED = re.compile(r"is already aborted", re.I)
 _MISSING = re.compile(r"transaction \[\d+\] not found", re.I)
 _NAMED_COLUMN = re.compile(r"column_name\[[^\]\[\x00-\x1f]{1,256}\]|column\([\w$ -]{1,128}\)")
 _REASON = re.compile(r"^Reason: (.*?)(?:[.;] ?src line|\Z)", re.M | re.S)
-"""Matches a rejection reason; a value in it can have line breaks, so the match ends at the BE's own text
+"""Matches a rejection reason; because a value in it can contain line breaks, the match ends at the BE's own text
 (`append_error_msg_to_file`)."""
 _SOFT_LIMIT = "too long than vec schema"
 """BE's text for a value above string_type_length_soft_limit_bytes (vtablet_block_convertor.cpp)."""
 _NO_ROW = "all partitions have no load data"
-"""FE's text for a load of which it accepts no row (apache/doris #8133), or that has no row."""
+"""FE's text for a load that has no rows, or all of whose rows FE rejects (apache/doris #8133)."""
 PAGE_LETTERS, PAGE_LINES = 200_000, 1_000
 """Maximum number of characters and of reasons that the sink reads from an error page."""
 _NAMED = 3
@@ -90,12 +90,12 @@ def is_done(message: str) -> bool:
 
 
 def is_aborted(message: str) -> bool:
-    """Whether Doris rejects the second phase because the transaction was aborted."""
+    """Whether Doris rejects the second phase because the transaction has been aborted."""
     return bool(_ABORTED.search(message))
 
 
 def is_missing(message: str) -> bool:
-    """Whether the transaction is unknown to Doris, or no longer known."""
+    """Whether Doris reports that the transaction was not found."""
     return bool(_MISSING.search(message))
 
 
@@ -141,7 +141,7 @@ _CODES = (
     ("not valid decimal", "22003"),
     ("not valid date", "22007"),
 )
-"""SQLSTATEs by the text of a rejection reason; Doris has no SQLSTATEs, but users filter lists of errors by them."""
+"""SQLSTATEs by the text of a rejection reason; Doris has no SQLSTATEs, but users filter error lists by SQLSTATE."""
 _COLUMN = re.compile(r"column(?:_name)?\s*(?:\[([^\]]+)\]|=\s*([\w$]+)|\(([^)]+)\))", re.I)
 
 
@@ -166,7 +166,7 @@ def column_of(reason: str) -> str:
 
 
 def page_name(url: str) -> str:
-    """Return an error page's short address, without a login.
+    """Return an error page's short address, without login data.
 
     >>> page_name("http://u:p@be:8040/api/_load_error_log?file=a")
     'http://be:8040/api/_load_error_log?file=a'
@@ -190,7 +190,7 @@ def reasons_of(page: str) -> list[str]:
 
 
 def rejected(target: str, answer: Mapping[str, Any], page: str, url: str) -> SlotkeeperError:
-    """Return the error for a load whose rows were rejected, with Doris's own reasons, and without values of rows."""
+    """Return the error for a load whose rows were rejected; it has Doris's own reasons, but no values of rows."""
     reasons = reasons_of(page)
     rows, total = (counted(answer, name) for name in ("NumberFilteredRows", "NumberTotalRows"))
     what = f"{target} rejects {rows} of {total} rows"
@@ -206,7 +206,7 @@ def rejected(target: str, answer: Mapping[str, Any], page: str, url: str) -> Slo
 def without_values(reason: str) -> str:
     """Return a reason without the values in brackets or quotes after its column's name, or after `value=`.
 
-    A value can contain brackets and quotes itself, so everything from the first to the last of them is hidden.
+    A value can itself contain brackets and quotes, so everything from the first to the last of them is hidden.
 
     >>> without_values("column_name[v], the value [secret] cannot be cast, input str: [x]]y] at all")
     'column_name[v], the value [..] at all'
@@ -223,7 +223,7 @@ def without_values(reason: str) -> str:
 
 
 def counted(answer: Mapping[str, Any], name: str) -> int:
-    """Return a number of rows from an answer; 0 if the answer has none.
+    """Return a number of rows from an answer; 0 if the answer does not contain the number.
 
     >>> counted({"a": 3, "b": "4", "c": [5], "d": True}, "a"), counted({"b": "4"}, "b"), counted({"c": [5]}, "c")
     (3, 0, 0)
@@ -233,7 +233,7 @@ def counted(answer: Mapping[str, Any], name: str) -> int:
 
 
 def unreadable(target: str, status: int) -> SlotkeeperError:
-    """Return the error for an answer that is not from Doris; the outcome of the load is unknown."""
+    """Return the error for a response that is not from Doris; the outcome of the load is unknown."""
     if status in (401, 403):
         return AccessRefused(f"{target}: HTTP {status}", "check user and password", where="sink")
     return Unreachable(f"{target}: HTTP {status}, not a Stream Load response", where="sink")

@@ -1,4 +1,4 @@
-"""Findings of `doctor` at a Doris sink: login, label retention, the longest value, the targets, least privileges.
+"""Findings of `doctor` about a Doris sink: login, label retention, longest value, targets and minimum privileges.
 
 Changes nothing.
 """
@@ -23,12 +23,12 @@ from slotkeeper.core.sinks.doris.shape import quoted
 from slotkeeper.core.sinks.doris.target import partitions
 
 KEPT_SECONDS, KEPT_LABELS = "streaming_label_keep_max_second", "label_num_threshold"
-"""Settings of the FE that limit how long it retains a Stream Load's label (Doris, "FE Configuration").
+"""FE settings that limit how long the FE retains the label of a Stream Load (Doris, "FE Configuration").
 
 `label_keep_max_second` is for other loads (apache/doris, `TransactionState.isShortTxn`).
 """
 LEAST_SECONDS, LEAST_LABELS = 43_200, 2_000
-"""Doris's defaults: labels survive an outage of 12 h if at most this many loads end in the database meanwhile."""
+"""Doris's defaults: labels survive an outage of 12 h if at most this number of loads end in the database meanwhile."""
 _WHOLE = re.compile(r"-?\d+$")
 STRING_LIMIT, STRING_BYTES = "string_type_length_soft_limit_bytes", 1_048_576
 """The BE setting that limits a STRING, and its default (Doris, "STRING")."""
@@ -55,7 +55,7 @@ def findings(queries: MysqlQueries, asked: SinkAsked, utc: Callable[[], datetime
 
 
 def _kept(place: str, queries: MysqlQueries, name: str, unit: str, least: int, when: str) -> Finding:
-    """Check whether labels are retained for long enough between the commit of a load and the row that records it."""
+    """Check whether Doris retains labels long enough, that is, from the commit of a load until a row records it."""
     try:
         found = queries.rows(f"ADMIN SHOW FRONTEND CONFIG LIKE '{name}'")
     except Unreachable:
@@ -137,7 +137,7 @@ def _target_findings(
 
 
 def grants(user: str, jobs: Sequence[JobSpec]) -> list[str]:
-    """Return the least privileges for these jobs, as statements."""
+    """Return statements that grant the minimum privileges for these jobs."""
     who = "'" + user.replace("'", "''") + "'"
     names = dict.fromkeys(job.channel.target for job in jobs)
     makes = {job.channel.target.partition(".")[0] for job in jobs if job.channel.create_target}

@@ -1,4 +1,4 @@
-"""The body of a load: the last row of each key of a batch, as JSON lines. Pure except for the file that holds them.
+"""The body of a load: the last row of each key of a batch, as JSON lines. Pure except for the file that contains them.
 
 One row per key, because Doris guarantees no order among the rows of a key within one load (Doris, "Sequence Column").
 JSON lines, not CSV: the string `\\N` is not NULL, and no byte of a value can be a separator.
@@ -18,11 +18,11 @@ from slotkeeper.core.ports.sink import Fields
 
 SIGN, SEQUENCE = "__DORIS_DELETE_SIGN__", "__DORIS_SEQUENCE_COL__"
 IN_MEMORY = 8 << 20
-"""Bytes above which a body is stored in a file."""
+"""Number of bytes above which a body is stored in a file."""
 _GONE = frozenset({"d", "B"})
-"""Kinds of event that delete a row."""
+"""Event kinds that delete a row."""
 _EVENT = 3
-"""Fields before the columns of an event: point, sequence, kind."""
+"""The number of fields before the columns of an event: point, sequence, kind."""
 
 
 def backquoted(name: str) -> str:
@@ -39,7 +39,7 @@ class Layout:
     """The conversion of rows to lines: the columns' names in order, and the indexes of the key columns among them.
 
     `booleans`: indexes of columns whose text is `t` or `f`. `filled`: a placeholder for each NOT NULL column of a
-    deleted row, of which only the key is known. `sequenced`: the target has a sequence column of type LARGEINT.
+    deleted row, because only the row's key is known. `sequenced`: the target has a sequence column of type LARGEINT.
     """
 
     columns: tuple[str, ...]
@@ -50,7 +50,7 @@ class Layout:
 
     @property
     def header(self) -> str:
-        """The header `columns` of a load: the FE parses it as SQL, so a keyword or an unusual name needs quotes.
+        """The header `columns` of a load: because the FE parses it as SQL, keywords and unusual names are quoted.
 
         apache/doris, `NereidsStreamLoadTask.setColumnToColumnExpr` and `quotedIdentifier` of `DorisParser.g4`.
         """
@@ -59,7 +59,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A file to send from its beginning, and the number of rows and bytes in it."""
+    """A file to send from its beginning, with the number of rows and bytes in it."""
 
     file: IO[bytes]
     rows: int
@@ -67,9 +67,9 @@ class Body:
 
 
 def body_of(layout: Layout, rows: Callable[[], Iterator[Fields]], chunk: bool = False, packed: bool = False) -> Body:
-    """Write the last row of each key to a body; this iterates over `rows` twice.
+    """Write the last row of each key to a body; iterates over `rows` twice.
 
-    A chunk's rows have only columns; `packed`: compressed by gzip.
+    A chunk's rows have only columns; `packed`: compress the body with gzip.
     """
     skip = 0 if chunk else _EVENT
     keep = _last(layout, rows, skip)
@@ -87,9 +87,9 @@ def body_of(layout: Layout, rows: Callable[[], Iterator[Fields]], chunk: bool = 
 
 
 def _last(layout: Layout, rows: Callable[[], Iterator[Fields]], skip: int) -> set[int]:
-    """Return the number of each key's last row by point and sequence: a source can return a range in any order.
+    """Return the number of each key's last row by point and sequence, because a source can return rows in any order.
 
-    DWS documents no order for pgxc_get_binlog_changes, and does not sort.
+    For pgxc_get_binlog_changes, DWS documents no order and does not sort.
     """
     places = [skip + one for one in layout.key]
     last: dict[tuple[str | None, ...], tuple[int, int, int]] = {}
@@ -102,7 +102,7 @@ def _last(layout: Layout, rows: Callable[[], Iterator[Fields]], skip: int) -> se
 
 
 def _line(layout: Layout) -> Callable[[Sequence[str | None], str, tuple[str | None, str | None] | None], str]:
-    """Return a function that makes a line from a row's values, its kind, and the two numbers that order it."""
+    """Return a function that creates a line from a row's values, its kind, and the two numbers that order it."""
     names = [f"{encode_basestring(name)}:" for name in layout.columns]
     booleans, filled = layout.booleans, dict(layout.filled)
 

@@ -1,7 +1,7 @@
 """Requests to FE and BE: each on its own connection, with one deadline; passwords are sent to named hosts only.
 
 `http.client` is used directly: FE needs `Expect: 100-continue` and no body, its 307 response has the password in its
-URL, and the rejection of a BE must be read before the body is sent. None of the common client libraries waits for the
+URL, and a rejection from a BE must be read before the body is sent. None of the common client libraries waits for the
 100 response, and all follow redirects (ADR 41).
 """
 
@@ -25,8 +25,8 @@ from slotkeeper.core.drivers.login import Refusals, by_newest
 from slotkeeper.core.errors import LoginRefused, Refused, SlotkeeperError, Unreachable
 
 GO_ON_SECONDS = 2.0
-"""Seconds to wait for the server before the client sends the body anyway (RFC 9110, 10.1.1). The wait uses `recv`, not
-`poll`, because over TLS 1.3 a connection can be readable although only a session ticket has arrived."""
+"""Seconds that the client waits for the server before it sends the body anyway (RFC 9110, 10.1.1). The wait uses
+`recv`, not `poll`, because over TLS 1.3 a connection can be readable although only a session ticket has arrived."""
 ERRORS = "/api/_load_error_log"
 """The path of an error page (BE, `ERROR_LOG` of stream_load.cpp's ErrorURL)."""
 BE_PORT = 8040
@@ -49,7 +49,7 @@ class HttpAnswer:
 
     @property
     def json(self) -> dict[str, Any] | None:
-        """The body's JSON object; None for anything else, or for too deep nesting."""
+        """The body's JSON object; None for any other value, or if it is nested too deeply."""
         try:
             found = json.loads(self.data)
         except (ValueError, RecursionError):
@@ -59,7 +59,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request; it is sent to FE without its body; `seconds` is the deadline of each exchange."""
+    """A request, which is sent to FE without its body; `seconds` is the deadline of each exchange."""
 
     method: str
     path: str
@@ -71,7 +71,7 @@ class _Request:
 
 @dataclass(slots=True)
 class DorisHttp:
-    """Requests of one session, one at a time; `sever` closes the connection of the running one, from any thread.
+    """Requests of one session, one at a time; `sever` closes the connection of the running request, from any thread.
 
     `backends` queries the FE for the hosts and ports of its BEs.
     """
@@ -91,9 +91,9 @@ class DorisHttp:
         body: IO[bytes] | None = None,
         size: int = 0,
     ) -> HttpAnswer:
-        """Return the answer of the BE to which FE redirects, or FE's own answer; raises Unreachable if there is none.
+        """Return the answer of the BE to which FE redirects, or FE's own answer; raises Unreachable if neither answers.
 
-        Raises LoginRefused if FE rejects the newest password: a password rejected twice is not sent again for hours.
+        Raises LoginRefused if FE rejects the newest password; a password rejected twice is not sent again for hours.
         """
         if method == "PUT":
             headers = {**headers, "Expect": "100-continue"}
@@ -118,9 +118,9 @@ class DorisHttp:
         return self._exchange(plain, self._named(first.location), request)
 
     def page(self, url: str, seconds: float) -> str:
-        """Return an error page, at most ANSWER_BYTES; "" if it is unreachable, or the URL is not that of such a page.
+        """Return an error page, at most ANSWER_BYTES; "" if it is unreachable or the URL is of another page.
 
-        The server supplies the URL, and the request contains the password; requests for some other pages change the
+        The server supplies the URL, the request contains the password, and requests for some other pages change the
         server.
         """
         try:
@@ -143,7 +143,8 @@ class DorisHttp:
             what = f"the FE {endpoint.host} redirects to an invalid URL"
             raise Refused(what, "check which program answers there", where="sink") from error
         if (where.scheme == "https") != (endpoint.sslmode != "disable"):
-            # a redirect never sends a password in plain text, nor starts TLS that the configuration does not request
+            # a redirect must neither send a password in plain text nor start TLS that the configuration does not
+            # request
             scheme = where.scheme
             what = f'the FE {endpoint.host} redirects to {scheme}://{host}:{port}, but sslmode is "{endpoint.sslmode}"'
             hint = "enable TLS at the BE (enable_https in be.conf)" if scheme == "http" else "set sslmode"
@@ -163,7 +164,7 @@ class DorisHttp:
         return host, port
 
     def _has_be(self, host: str, port: int) -> bool:
-        """Whether the FE lists a BE at this port; if it lists no BE of the host, whether the port is the default.
+        """Whether the FE lists a BE with this port; if it lists no BE on the host, whether the port is the default.
 
         For an unknown port, the FE is queried once more: a BE may have been added or moved.
         """
@@ -182,7 +183,7 @@ class DorisHttp:
         try:
             with closing(line):
                 line.connect()
-                line.sock.settimeout(None)  # the deadline below, or Ctrl-C, ends a blocking call
+                line.sock.settimeout(None)  # the deadline below or Ctrl-C ends a blocking call
                 self._line = line
                 with deadline.limited(line.sock.fileno(), seconds) as call:
                     if self._severed:
@@ -220,7 +221,7 @@ class DorisHttp:
                 while piece := body.read(_PIECE):
                     line.send(piece)
             except (BrokenPipeError, ConnectionResetError):
-                pass  # the server answered before all was sent: its answer is read below
+                pass  # the server answered before the body was sent completely: its answer is read below
         answer = http.client.HTTPResponse(cast("socket.socket", _Begun(line.sock, begun)), method=method)
         answer.begin()
         data = answer.read(ANSWER_BYTES)
@@ -245,7 +246,7 @@ def _lowered(places: Iterable[Place]) -> frozenset[Place]:
 
 
 def first_bytes(line: socket.socket) -> bytes:
-    """Return a server's status before the body is sent; empty if it silently waits for the body.
+    """Return the status that a server sends before the body; empty if the server silently waits for the body.
 
     `_GO_ON` requests the body; anything else is already an answer, and the body must not be sent.
     """
@@ -263,7 +264,7 @@ def first_bytes(line: socket.socket) -> bytes:
 
 
 class _Begun(io.RawIOBase):
-    """A connection whose first bytes were already read, for `http.client.HTTPResponse`."""
+    """A connection whose first bytes have already been read, for `http.client.HTTPResponse`."""
 
     def __init__(self, line: socket.socket, begun: bytes) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Doris as a sink kind: not a store, so its configuration names one; loads under labels, committed in two phases."""
+"""The sink kind Doris. It is not a store, so its configuration names one. Labeled loads are committed in two phases."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The target's shape as Doris reports it, objections to it, and how to create it. Pure except for two queries.
+"""The target's structure as Doris reports it, objections to it, and how to create it. Pure except for two queries.
 
-An existing target must be a UNIQUE table with its delete sign, which it has from the start (Doris, "Batch Deletion"),
-with the source's key, its columns and no others, and types that store each value unchanged.
+An existing target must be a UNIQUE table with a delete sign, which such a table has from the start (Doris, "Batch
+Deletion"), with the source's key, its columns and no others, and types that store each value unchanged.
 
 A created target is a UNIQUE KEY table whose key columns come first and are not FLOAT, DOUBLE or STRING, and whose
 buckets consist of key columns (Doris, "Unique Key Model", "CREATE TABLE"). It gets no sequence column: with one, rows
@@ -28,10 +28,10 @@ _SIZES = re.compile(r"\((\d+)(?:,\s*(\d+))?\)")
 _WHOLE = ("tinyint", "smallint", "int", "bigint", "largeint")
 _TEXTS = frozenset({"string", "text", "varchar", "char"})
 UNSIZED = frozenset({"string", "text"})
-"""Types whose length only a setting of the BE limits; DESC shows STRING as `text`."""
+"""Types whose length is limited only by a BE setting; DESC shows STRING as `text`."""
 _NO_HEADER = frozenset("\0\r\n")
 _AT_LEAST = {"smallint": 1, "tinyint": 1, "integer": 2, "bigint": 3}
-"""Indexes in _WHOLE of the smallest type that can store the source's type; tinyint of DWS is unsigned."""
+"""Indexes in _WHOLE of the smallest type that can store the source's type; the tinyint of DWS is unsigned."""
 _SAME = {
     "boolean": frozenset({"boolean", "tinyint"}),
     "real": frozenset({"float", "double"}),
@@ -42,9 +42,9 @@ _SAME = {
 }
 _LOOSE = frozenset({"numeric", "real", "double precision", "interval", "json", "jsonb", "citext", "money"})
 INEXACT = frozenset({"float", "double"})
-"""Types whose numbers Doris formats differently than the source, so that they are compared as numbers."""
+"""Types whose numbers Doris formats differently than the source, so they are compared as numbers."""
 RENDERED = frozenset({"json", "jsonb"})
-"""Types whose values Doris returns in another format than it received."""
+"""Types whose values Doris returns in a format other than the one it received."""
 _FILLERS = {
     "date": "1970-01-01",
     "datev2": "1970-01-01",
@@ -57,7 +57,7 @@ _FILLERS = {
 
 @dataclass(frozen=True, slots=True)
 class DorisColumn:
-    """A column; `type`: as DESC returns it, in lower case."""
+    """A column; `type`: the type that DESC returns, in lower case."""
 
     name: str
     type: str
@@ -76,7 +76,7 @@ class DorisColumn:
 
 @dataclass(frozen=True, slots=True)
 class DorisTable:
-    """A table: `model` is UNIQUE, DUPLICATE or AGGREGATE; `sequence`: the type of its hidden sequence column or "".
+    """A table: `model` is UNIQUE, DUPLICATE or AGGREGATE; `sequence`: the type of its hidden sequence column, or "".
 
     `mapped`: the column that determines the sequence, if one does.
     """
@@ -90,7 +90,7 @@ class DorisTable:
     mapped: str = ""
 
     def column(self, name: str) -> DorisColumn | None:
-        """Return a visible column; None if there is none of that name."""
+        """Return a visible column; None if there is no column with that name."""
         return next((one for one in self.columns if one.name == name), None)
 
 
@@ -134,7 +134,7 @@ def backends(queries: MysqlQueries) -> list[Place]:
 
 
 def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
-    """Yield objections to the target for the table `image`; the wording of the first two is Doris's own."""
+    """Yield objections to the target for the table `image`; the first two use Doris's own wording."""
     name = table.name
     if table.model != "UNIQUE":
         yield Objection(f"Table: {name} is not a unique table, key type: {table.model}", "recreate it with UNIQUE KEY")
@@ -143,7 +143,7 @@ def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
         cure = f'ALTER TABLE {quoted(name)} ENABLE FEATURE "BATCH_DELETE"'
         yield Objection(f"Table: {name} don't support batch delete.", cure)
     if set(table.key) != set(image.key):
-        what = f"the key of {name} is ({', '.join(table.key)}), but ({', '.join(image.key)}) at the source"
+        what = f"the key of {name} is ({', '.join(table.key)}), but ({', '.join(image.key)}) in the source"
         yield Objection(what, "recreate it with the source's key")
     yield from _sequence_objections(table)
     yield from unsendable(image)
@@ -156,7 +156,7 @@ def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
             what = f"{name}.{column.name} is {there.type}, which cannot hold every {column.type}"
             yield Objection(what, "change it to a larger type, or STRING")
         elif column.name in image.key and there.base in _TEXTS and _several_texts(image.plain(column.type)):
-            what = f"equal keys of {name}.{column.name}, {column.type} at the source, can differ as {there.type}"
+            what = f"equal keys of {name}.{column.name}, {column.type} in the source, can differ as {there.type}"
             yield Objection(
                 what, "change the source's column to a type with one text form per value, such as numeric(38,9)"
             )
@@ -171,11 +171,11 @@ def unsendable(image: TableIdentity) -> Iterator[Objection]:
     for column in image.columns:
         if _NO_HEADER.intersection(column.name):
             what = f"column {safe(column.name, 128)} has a line break or a NUL in its name: a load cannot name it"
-            yield Objection(what, "rename it at the source, or map it to another name: `columns` of the channel")
+            yield Objection(what, "rename it in the source, or map it to another name: `columns` of the channel")
 
 
 def _several_texts(source: str) -> bool:
-    """Whether equal values of a type can have several text forms: as keys, they would become several rows.
+    """Whether equal values of a type can have several text forms, which as keys would become several rows.
 
     >>> [_several_texts(one) for one in ("numeric", "numeric(9,2)", "text", "interval", "jsonb", "timestamp(3)")]
     [True, False, False, True, True, False]
@@ -229,7 +229,7 @@ def of_types(table: DorisTable, names: Sequence[str], types: frozenset[str]) -> 
 
 
 def layout(table: DorisTable, image: TableIdentity) -> Layout:
-    """Return the conversion of the source's rows to lines of a load into the target."""
+    """Return the conversion from the source's rows to the lines of a load into the target."""
     names = tuple(one.name for one in image.columns)
     filled, booleans = [], set()
     for place, column in enumerate(image.columns):
@@ -254,7 +254,7 @@ _PLAIN = {
     "double precision": "DOUBLE",
     "date": "DATE",
 }
-"""Doris types by type of the source; tinyint of DWS is unsigned."""
+"""Doris types by source type; the tinyint of DWS is unsigned."""
 DIGITS = 38
 """Maximum number of digits of a DECIMAL (Doris, "DECIMAL")."""
 MICROSECONDS = 6

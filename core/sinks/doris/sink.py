@@ -1,4 +1,4 @@
-"""Loads of one channel into its target: pre-committed under a label, then committed by number; or whole chunks.
+"""Loads of one channel into its target: ranges, pre-committed under a label and committed by number, or whole chunks.
 
 Implements `slotkeeper.core.ports.sink.LabelSink`; `answers.py` interprets Doris's answers.
 """
@@ -21,11 +21,12 @@ from slotkeeper.core.sinks.doris.encode import Body, Layout, body_of
 from slotkeeper.core.sinks.doris.http import DorisHttp, HttpAnswer
 
 LOAD_SECONDS = 600
-"""The header `timeout` of a load in seconds, after which Doris ends it; the client's limit is slightly longer."""
+"""The header `timeout` of a load in seconds, after which Doris ends the load; the client's limit is slightly longer."""
 GRACE_SECONDS = 10
 TRIAL_SECONDS = 60
-"""The header `timeout` of a trial in seconds. A trial whose abort is lost after its first phase ends by itself after
-stream_load_default_precommit_timeout_second, an hour (apache/doris, `TransactionState.isTimeout`)."""
+"""The header `timeout` of a trial in seconds. If the abort of a trial is lost after its first phase, the trial ends
+automatically after stream_load_default_precommit_timeout_second, an hour (apache/doris, `TransactionState.isTimeout`).
+"""
 VISIBLE_SECONDS = 30
 """Seconds that a task waits for a committed load to become visible; the lane's next task waits again."""
 SHORT_SECONDS = 30
@@ -55,7 +56,7 @@ class DorisSink:
             for _ in range(_TRIES):
                 answer = self._load(body, label, two_phase=True)
                 if answer["Status"] != answers.TAKEN:
-                    # the number of a load that has all rows; a load that lacks rows is aborted
+                    # return the number only of a load that has all rows; a load that lacks rows is aborted
                     number, there = str(answer.get("TxnId", "")), answer.get("NumberLoadedRows")
                     if there == body.rows:
                         return number
@@ -95,8 +96,8 @@ class DorisSink:
         """Return once a committed load is VISIBLE; raises Busy if Doris does not publish it within VISIBLE_SECONDS.
 
         The second phase returns once the load is COMMITTED (apache/doris, `FrontendServiceImpl.loadTxn2PCImpl`), but
-        readers see its rows once it is VISIBLE. A load whose label Doris has deleted was in a final state; if the state
-        is unavailable, the answer to the commit is used.
+        readers see its rows once it is VISIBLE. A load whose label Doris has deleted was in a final state. If the state
+        is unavailable, the answer to the commit decides.
         """
         end, pause = time.monotonic() + VISIBLE_SECONDS, 0.01
         while self._is_unpublished(label):
@@ -153,16 +154,16 @@ class DorisSink:
         return self.layout.key
 
     def trial(self, rows: Callable[[], Iterator[Fields]], count: int, chunk: bool) -> int:
-        """Return how many of these rows Doris filters: pre-commits a load of them and aborts it."""
+        """Return how many of these rows Doris filters, by pre-committing a load of the rows and aborting it."""
         try:
             answer = self._tried(rows, chunk, "1")
         except RowRefused:
-            return count  # if no row of a load fits, some versions report that the load failed
+            return count  # some versions report a failed load if no row of the load fits
         self.abort(str(answer.get("TxnId", "")))
         return answers.counted(answer, "NumberFilteredRows")
 
     def refusal(self, row: Fields, chunk: bool) -> Refusal | None:
-        """Return why Doris filters a row, from its error page; None if it does not."""
+        """Return the reason why Doris filters a row, from its error page; None if it accepts the row."""
         try:
             answer = self._tried(lambda: iter((row,)), chunk, "0")
         except RowRefused as error:

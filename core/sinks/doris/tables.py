@@ -1,7 +1,7 @@
-"""Read whole Doris tables for a comparison: rows arrive as text, in key order, and are hashed on this host.
+"""Reads whole Doris tables for a comparison: rows arrive as text, in key order, and are hashed on this host.
 
-The hash is computed here and not by Doris, because Doris's hash functions were never tested against a Doris server:
-every row of a hashed range is sent to this host.
+The hash is computed here and not by Doris, because Doris's hash functions have not been tested against a Doris server.
+Therefore every row of a hashed range is sent to this host.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DorisKey:
         return "%s"
 
     def of_copy(self, text: str) -> str:
-        """Convert a key's text form at the source to its text form in this reader."""
+        """Convert a key's text form in the source to its text form in this reader."""
         return {"t": "true", "f": "false"}.get(text, text) if self.family == "bool" else plain_of(self.family)(text)
 
 

@@ -1,13 +1,14 @@
 """The target of a job over a session: for a start, for a copy, and for the check of targets.
 
-A replacing copy writes to a shadow table, which replaces the target at the end in one statement (Doris, "REPLACE").
-That statement and the progress rows are on two servers, so a start that finds the target replaced, but the replacement
-not recorded, does not continue.
+A replacing copy writes to a shadow table, which finally replaces the target in one statement (Doris, "REPLACE"). That
+statement and the progress rows are on two servers, so a start does not continue if the target was replaced but the
+replacement was not recorded.
 
-Doris, "SHOW PARTITIONS": a table without partitions has one, with the table's name. TRUNCATE replaces the partitions by
-new ones and keeps the table's id (apache/doris #66255, InternalCatalog.truncateTableInternal), as do INSERT OVERWRITE
-and REPLACE PARTITION; a recreated table, or a table that was renamed to the target's name, has its own partitions.
-Loads, compaction and changed columns keep the partitions. Doris shows the table's own id to administrators only.
+Doris, "SHOW PARTITIONS": a table without partitions has one partition with the table's name. TRUNCATE replaces the
+partitions with new ones and keeps the table's id (apache/doris #66255, InternalCatalog.truncateTableInternal), as do
+INSERT OVERWRITE and REPLACE PARTITION; a recreated table, or a table that was renamed to the target's name, has its own
+partitions. Loads, compaction and changed columns keep the partitions. Doris shows the table's own id to administrators
+only.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class DorisSight(BesideSight[MysqlQueries]):
         oid = min(ids, default=1)
         known = map(int, since.snapshot.split(",")) if since is not None and since.snapshot else ()
         if since is not None and since.oid and (not ids or not since.snapshot or not ids.isdisjoint(known)):
-            oid = since.oid  # a recorded partition exists, or no change is visible
+            oid = since.oid  # a recorded partition still exists, or no change is visible
         parts = dict.fromkeys(PARTS, "") | {
             "columns": hash_of([(one.name, one.type, one.nullable) for one in table.columns]),
             "indexes": hash_of(table.key),
@@ -122,7 +123,7 @@ class DorisTarget(BesideTarget[MysqlQueries]):
         if self._is_empty():
             return "direct"
         if wanted == "merge":
-            # copied rows have the lowest sequence: existing rows would silently take precedence over them
+            # copied rows have the lowest sequence, so existing rows would silently take precedence over them
             if shape.read(self._session, self._name).sequence:
                 what = f"{self._name} has rows and a sequence column: copied rows would not replace them"
                 raise Refused(what, 'set on_existing = "replace", or empty it', where="sink")
@@ -136,7 +137,7 @@ class DorisTarget(BesideTarget[MysqlQueries]):
         )
 
     def half_done(self, way: str) -> Refused | None:
-        """Return why an unfinished copy in mode `way` cannot continue; a chunk can be written again, by key."""
+        """Return why an unfinished copy in mode `way` cannot continue; chunks can be written again, by key."""
         if not way:
             what = f"unknown mode of the unfinished copy into {self._name}"
         elif way == SHADOW and not self._is_there(shape.shadow_of(self._name)):
@@ -155,7 +156,7 @@ class DorisTarget(BesideTarget[MysqlQueries]):
         super().begin_copy(store, turn, chunks, copying)
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
-        """Exchange the shadow for the target, then set the lanes' states; raises if a chunk is unfinished."""
+        """Replace the target with the shadow, then set the lanes' states; raises if a chunk is unfinished."""
         if copying != SHADOW:
             super().end_copy(store, turn, noted, copying)
             return

@@ -1,4 +1,4 @@
-"""Findings of `doctor` at a Hologres sink: login, clock, the targets, and the least privileges. Changes nothing."""
+"""Findings of `doctor` about a Hologres sink: login, clock, targets, and minimum privileges. Changes nothing."""
 
 from __future__ import annotations
 
@@ -54,12 +54,16 @@ def _target_findings(place: str, job: JobSpec, session: Session, asked: SinkAske
     found = list(shape.objections(table, image_of(job.channel, identity), job.sink_options))
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
     if not found:
-        how = "by unnest" if shape.written(table, image_of(job.channel, identity), job.sink_options).unnests else ""
-        yield Finding(place, Level.OK, f"has the source's key and accepts its columns, {how or 'row by row (VALUES)'}")
+        how = "with unnest" if shape.written(table, image_of(job.channel, identity), job.sink_options).unnests else ""
+        yield Finding(
+            place,
+            Level.OK,
+            f"has the source's key and accepts its columns; changes are written {how or 'row by row (VALUES)'}",
+        )
 
 
 def grants(user: str, jobs: Sequence[JobSpec]) -> list[str]:
-    """Return the least privileges for these jobs, as statements."""
+    """Return statements that grant the minimum privileges for these jobs."""
     names = dict.fromkeys(job.channel.target for job in jobs)
     schemas = dict.fromkeys(name.partition(".")[0] for name in names)
     return [

@@ -1,7 +1,7 @@
-"""Hologres as a sink kind: written over its PostgreSQL protocol, with its progress rows at a separate store.
+"""The sink kind Hologres, which is written over its PostgreSQL protocol and has its progress rows in a separate store.
 
-The guarantee is "at least once, repeats are counted" (ADR 47): nothing was tested against a live Hologres. Errors are
-classified by SQLSTATE if PostgreSQL defines it, otherwise by the error texts that holo-client checks for
+The guarantee is "at least once; repeats are counted" (ADR 47), because nothing has been tested against a live Hologres.
+Errors are classified by SQLSTATE if PostgreSQL defines it, otherwise by the error texts that holo-client checks for
 (ExceptionCode, ConnectionUtil); a message never contains a row's values.
 """
 
@@ -31,7 +31,7 @@ from slotkeeper.core.sinks.hologres.target import HologresSight, HologresTarget
 
 _LIMIT = "57014"
 _LINE = re.compile(r"\s*\bLINE \d+: .*", re.DOTALL)
-"""The part of a statement that a server quotes in an error: it contains values of rows."""
+"""The part of a statement that a server quotes in an error, which contains values of rows."""
 _PASSING: tuple[tuple[str, type[SlotkeeperError]], ...] = (
     ("not allowed in readonly mode", Unreachable),
     ("mismatches the version of the table", Busy),
@@ -41,7 +41,7 @@ _PASSING: tuple[tuple[str, type[SlotkeeperError]], ...] = (
     ("resource busy", Busy),
     ("remaining connection slots are reserved", Busy),
 )
-"""Transient errors according to holo-client: a change of role, a coordinator with outdated metadata of a table."""
+"""Transient errors according to holo-client: a role change, or a coordinator with outdated metadata of a table."""
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Busy) -> SlotkeeperError:
@@ -63,7 +63,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     if code.startswith("08"):
         return passing.lost_line(text)(message, "", code, "sink")
     if code[:2] in ("22", "23"):
-        hint = "Alter the target so that it accepts the row (its columns and types), or correct it at the source"
+        hint = "Alter the target so that it accepts the row (its columns and types), or correct it in the source"
         return RowRefused(message, hint, code, "sink")
     if code[:2] in ("42", "0A", "25"):
         return Refused(

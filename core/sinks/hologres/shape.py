@@ -1,6 +1,6 @@
-"""The target as Hologres reports it, and objections to it. Pure except for its queries.
+"""The target as Hologres reports it, and objections to it. Pure except for the queries.
 
-The target must be a table with its own rows (not the parent of partitions), with the source's primary key and with
+The target must be a table with its own rows (not the parent of partitions). It must have the source's primary key and
 types that store each value unchanged.
 """
 
@@ -23,10 +23,10 @@ from slotkeeper.core.sqltext import dotted, quoted
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "p": "the parent of physical partitions"}
 _NUMERIC = re.compile(r"numeric\((\d+),\d+\)")
 MOST_DIGITS = 38
-"""Hologres, "Data types": DECIMAL with an explicit precision of at most 38 digits."""
+"""Hologres, "Data types": a DECIMAL has an explicit precision of at most 38 digits."""
 _FINE = re.compile(r"timestamp\(([0-3])\) with time zone")
 _NO_KEY = frozenset({"real", "double precision", "numeric", "json", "jsonb"})
-"""Hologres, "Primary key": types that are rejected for a key column; arrays as well."""
+"""Hologres, "Primary key": types that are rejected for a key column, as are arrays."""
 MODES = ("auto", "upsert")
 
 
@@ -43,7 +43,7 @@ class HologresColumn:
 
 @dataclass(frozen=True, slots=True)
 class HologresTable:
-    """A table: `kind` is pg_class's letter; `others`: unique keys other than the primary key."""
+    """A table: `kind`: the letter in pg_class.relkind; `others`: unique keys other than the primary key."""
 
     name: str
     oid: int
@@ -53,7 +53,7 @@ class HologresTable:
     others: tuple[str, ...] = ()
 
     def column(self, name: str) -> HologresColumn | None:
-        """Return a column by its name; None if there is none."""
+        """Return the column with this name; None if it does not exist."""
         return next((one for one in self.columns if one.name == name), None)
 
 
@@ -82,7 +82,7 @@ def objections(table: HologresTable, image: TableIdentity, options: SinkOptions)
     yield from _option_objections(options)
     if set(table.key) != set(image.key):
         there = ", ".join(table.key) or "nothing"
-        what = f"the primary key of {table.name} is ({there}), but ({', '.join(image.key)}) at the source"
+        what = f"the primary key of {table.name} is ({there}), but ({', '.join(image.key)}) in the source"
         yield Objection(what, "recreate it with the source's key: Hologres cannot add a key to an existing table")
     for index in table.others:
         what = f"target {table.name} has another unique key ({index}): changes of two keys could conflict on it"
@@ -115,7 +115,7 @@ def _column_objections(table: HologresTable, column: Column, image: TableIdentit
         what = f"{table.name}.{column.name} ({there.type}) cannot store every {column.type} of the source: {loss}"
         yield Objection(what, "store it as text, or change the source's column to a type with that limit")
     elif not fits(wanted, there.type, image.user_type(wanted) is not None):
-        what = f"{table.name}.{column.name} is {there.type}, but {column.type} at the source"
+        what = f"{table.name}.{column.name} is {there.type}, but {column.type} in the source"
         yield Objection(what, "recreate it with the source's type, a larger one, or text")
     if column.name in image.key and (plain(there.type) in _NO_KEY or there.type.endswith("[]")):
         yield Objection(
@@ -125,7 +125,7 @@ def _column_objections(table: HologresTable, column: Column, image: TableIdentit
 
 
 def lost(source: str, there: str) -> str:
-    """Return what a value would lose in a Hologres column of the same type; "" if nothing.
+    """Return the reason why a Hologres column of the same type would lose a part of a value; "" if it would not.
 
     >>> lost("timestamp with time zone", "timestamp with time zone")
     'Hologres stores only milliseconds'
@@ -158,7 +158,7 @@ def fits(source: str, there: str, made: bool = False) -> bool:
 
 
 def _other_objections(table: HologresTable, image: TableIdentity, options: SinkOptions) -> Iterator[Objection]:
-    """Yield objections to columns that only the target has."""
+    """Yield objections to columns that exist only in the target."""
     known = {one.name for one in image.columns}
     alter = f"ALTER TABLE {dotted(table.name)} ALTER COLUMN"
     for other in (one for one in table.columns if one.name not in known and one.required):
@@ -170,7 +170,7 @@ def _other_objections(table: HologresTable, image: TableIdentity, options: SinkO
 
 
 def written(table: HologresTable, image: TableIdentity, options: SinkOptions) -> RowTarget:
-    """Return how rows of the table `image` are written to the target."""
+    """Return the description of how rows of the table `image` are written to the target."""
     names = tuple(one.name for one in image.columns)
     spelled = {one.name: one.type for one in table.columns}
     others = tuple(one.name for one in table.columns if one.name not in names)

@@ -1,7 +1,7 @@
-"""Write ranges and chunks of one channel to its target: the net effect of each key, in independent statements.
+"""Writes ranges and chunks of one channel to its target: the net effect of each key, in independent statements.
 
 `HologresSink` implements `slotkeeper.core.ports.sink.BatchSink` for a server that cannot store invisible rows: a
-decided range is written, and may be written again. The rules of the net effect are those of the PostgreSQL sink's
+decided range is written and may be written again. The rules of the net effect are those of the PostgreSQL sink's
 statements, in (point, sequence) order: d, x and B end a key's row, I and U write it, and a B whose U has the same key
 has no effect of its own.
 """
@@ -19,7 +19,7 @@ from slotkeeper.core.sinks.hologres import statements as compose
 from slotkeeper.core.sinks.hologres.statements import Composable, RowTarget
 
 EVENT_FIELDS = 3
-"""Fields before the columns of an event: point, sequence, kind."""
+"""The number of fields before the columns of an event: point, sequence, kind."""
 _WRITES = frozenset({"I", "U"})
 KeyTexts = tuple[str | None, ...]
 _Event = tuple[int, int, str, int]
@@ -28,7 +28,7 @@ _Event = tuple[int, int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class NetEffect:
-    """Keys whose rows are deleted first, and the numbers of the rows to write, one for each key."""
+    """The keys whose rows are deleted first, and the numbers of the rows to write, one for each key."""
 
     ended: tuple[KeyTexts, ...]
     written: frozenset[int]
@@ -37,7 +37,7 @@ class NetEffect:
 def net_effect(rows: Iterable[Fields], key: Sequence[int], options: SinkOptions, whole: bool) -> NetEffect:
     """Return the net effect of a range's events; `key`: the key's indexes among the columns.
 
-    `whole`: a written row has every column of the target, so that its key need not be deleted first. Memory grows with
+    `whole`: a written row has every column of the target, so that the key need not be deleted first. Memory grows with
     the keys of a range, and with its events if `conflict_strategy` is "ignore".
     """
     places = [EVENT_FIELDS + place for place in key]
@@ -65,7 +65,7 @@ def net_effect(rows: Iterable[Fields], key: Sequence[int], options: SinkOptions,
 
 
 def _of_key(events: list[_Event], options: SinkOptions) -> tuple[int | None, bool]:
-    """Return the row that remains after a key's events, and whether they first ended the key's existing row."""
+    """Return the row that remains after a key's events, and whether they ended the key's existing row first."""
     number: int | None = None
     ends = False
     for place, (point, sequence, kind, row) in enumerate(events):
@@ -73,7 +73,7 @@ def _of_key(events: list[_Event], options: SinkOptions) -> tuple[int | None, boo
             if number is None or options.conflict_strategy != "ignore":
                 number = row
             continue
-        # DWS: an update is B then U at one sync point with consecutive sequences
+        # DWS: an update is B, then U, at one sync point with consecutive sequences
         own = [(point, sequence + 1, "U")]
         if kind != "B" or not options.ignore_update_before or [it[:3] for it in events[place + 1 : place + 2]] != own:
             number, ends = None, True
@@ -86,7 +86,7 @@ def selected(rows: Callable[[], Iterator[Fields]], effect: NetEffect) -> Iterato
 
 
 LIMIT_MS = 120_000
-"""Time limit of one statement in milliseconds, at the server and on this host."""
+"""Time limit of one statement in milliseconds, on the server and on this host."""
 _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapshot avoids it"
 
 
@@ -107,7 +107,7 @@ class HologresSink:
         self._whole = whole
 
     def prepare(self, batch: Batch) -> str:
-        """Raise predictable rejections before the range is decided; send and store nothing."""
+        """Raise an error for predictable rejections before the range is decided; send and store nothing."""
         places = self.target.places
         for row in batch.rows():
             columns = row[EVENT_FIELDS:]
@@ -119,7 +119,7 @@ class HologresSink:
                     if columns[place] is None:
                         name = self.target.columns[place]
                         what = f"{self.target.target}: column {name!r} rejects NULL, but a source row has NULL there"
-                        hint = "Alter the target so that it accepts NULL there, or correct the row at the source"
+                        hint = "Alter the target so that it accepts NULL there, or correct the row in the source"
                         raise RowRefused(what, hint, "23502", "sink")
         return ""
 
@@ -131,7 +131,7 @@ class HologresSink:
         """Do nothing: nothing is stored."""
 
     def write(self, batch: Batch) -> None:
-        """Delete ended rows, then write the others; each statement is visible at once, and any of them can fail."""
+        """Delete ended rows, then write the others; each statement takes effect at once, and any of them can fail."""
         effect = net_effect(batch.rows(), self.target.places, self._options, self._whole)
         for keys in compose.pieces(effect.ended):
             self._run(compose.delete(self.target, keys))

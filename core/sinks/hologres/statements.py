@@ -2,8 +2,8 @@
 
 Source: holo-client, UnnestUpsertStatementBuilder and DeleteStatementBuilder: they produce statements that Hologres runs
 with fixed plans. Each statement is independent: a transaction over several statements is a beta feature that locks
-whole tables, including tables that are only read (Hologres, "SQL transactions"), and a failed statement of many rows
-can have written some of them ("Accelerate SQL execution with fixed plans":
+whole tables, including tables that are only read (Hologres, "SQL transactions"), and a failed statement with many rows
+may have written some of them ("Accelerate SQL execution with fixed plans":
 hg_experimental_enable_fixed_dispatcher_for_multi_values).
 """
 
@@ -20,7 +20,8 @@ from slotkeeper.core.ports.sink import Fields
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable
 MOST_ROWS = 512
-"""Maximum rows of a statement, and bytes of its values: holo-client's writeBatchSize and writeBatchByteSize."""
+"""Maximum number of rows in a statement, and of bytes in its values (holo-client: writeBatchSize,
+writeBatchByteSize)."""
 MOST_BYTES = 2 * 1024 * 1024
 _SIZE = re.compile(r"\([\d,]+\)")
 _UNNESTED = frozenset(
@@ -79,7 +80,7 @@ class RowTarget:
 
 
 def plain(type_: str) -> str:
-    """Return a type without its sizes: an explicit cast to a type with sizes would silently truncate a value.
+    """Return a type without its sizes: an explicit cast to a type with a size would silently truncate a value.
 
     >>> plain("character varying(20)"), plain("timestamp(3) without time zone"), plain("integer[]")
     ('character varying', 'timestamp without time zone', 'integer[]')
@@ -88,7 +89,7 @@ def plain(type_: str) -> str:
 
 
 def cast(type_: str) -> str:
-    """Return the type to cast a text to: no size, explicit or implied (`character`, `bit`), truncates the text.
+    """Return the type to which a string is cast so that no explicit or implied size (`character`, `bit`) truncates it.
 
     >>> cast("character(3)"), cast("numeric(12,2)"), cast("bit(3)")
     ('bpchar', 'numeric', 'bit(3)')
@@ -113,7 +114,7 @@ def pieces(rows: Iterable[Fields]) -> Iterator[list[Fields]]:
 
 
 def insert(table: RowTarget, rows: Sequence[Fields]) -> Composable:
-    """Return INSERT ... ON CONFLICT for these rows, which have distinct keys."""
+    """Return the INSERT ... ON CONFLICT of these rows, which have distinct keys."""
     names = SQL(", ").join(map(Identifier, (*table.columns, *table.nulled)))
     rest = [SQL("NULL")] * len(table.nulled)
     given: Composable
@@ -155,7 +156,7 @@ def delete(table: RowTarget, keys: Sequence[Fields]) -> Composable:
 
 
 def array_text(texts: Sequence[str | None]) -> str:
-    """Return an array's text, as PostgreSQL reads it: each element in quotes, NULL without quotes.
+    """Return an array's text in the format that PostgreSQL reads: each element in quotes, NULL without quotes.
 
     >>> array_text(["a", None, 'b"\\\\', ""])
     '{"a",NULL,"b\\\\"\\\\\\\\",""}'

@@ -3,7 +3,7 @@
 This module creates and alters nothing: distribution, storage and table group of a Hologres table are the
 administrator's choice. A recreated table, a table that was renamed to the target's name, and a table that was resharded
 or overwritten by hg_insert_overwrite have another oid in pg_class. Whether TRUNCATE changes the oid is not documented
-("TRUNCATE": a DDL before V3.1, a DML since), so an emptied table is recognized by having no rows.
+("TRUNCATE": a DDL before V3.1, a DML since), so an emptied table is recognized by its lack of rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slotkeeper.core.sqltext import dotted
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 LIMIT_MS = 10_000
 COUNT_MS = 5_000
-"""Time limit in milliseconds of a count for which a screen waits."""
+"""Time limit, in milliseconds, of a count for which a screen waits."""
 
 
 class HologresSight(BesideSight[Session]):

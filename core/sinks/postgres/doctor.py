@@ -34,7 +34,7 @@ _APPENDS = ("SELECT", "INSERT")
 
 
 def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """Yield the findings; findings about the server come first."""
+    """Yield the findings, first those about the server."""
     place = f"sink {asked.name}"
     before = utc().timestamp()
     server = viewer.server()
@@ -60,7 +60,7 @@ def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetim
 
 
 def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Finding:
-    """Report whether Slotkeeper's own tables can be created (at first use) and written."""
+    """Report whether Slotkeeper's own tables can be created (on first use) and written."""
     rights = viewer.schema(schema)
     if rights is None:
         return Finding(place, Level.FAIL, f"schema {schema} for the progress tables does not exist")
@@ -98,7 +98,7 @@ def _audit_findings(place: str, schema: str, user: str, viewer: PostgresViewer) 
 
 
 def _left_behind(place: str, asked: SinkAsked, viewer: PostgresViewer) -> Iterator[Finding]:
-    """Report tables that a job has followed but that are no longer configured: no job registers their slots.
+    """Report tables that a job has followed but that are no longer configured, so that no job registers their slots.
 
     An unreadable progress table is reported by a separate finding.
     """
@@ -118,10 +118,10 @@ def _left_behind(place: str, asked: SinkAsked, viewer: PostgresViewer) -> Iterat
 
 
 def _lock_findings(place: str, job: JobSpec, schema: str, viewer: PostgresViewer) -> Iterator[Finding]:
-    """Report the locks needed by a start that a session not belonging to this job holds, worded as by the start.
+    """Report locks that a start needs but another job's session holds, with the same wording as the start.
 
-    The locks are the lease and the target's lock. A lock taken at another coordinator is not visible here; only a
-    start detects it, when it tries to take the lock.
+    The locks are the lease and the target's lock. A lock taken on another coordinator is not visible here; only a start
+    detects it when it tries to take the lock.
     """
     key = job.lane_key()
     lease, target = locks.lease_lock(key), locks.target_lock(job.locked_target)
@@ -190,13 +190,13 @@ def _fit_findings(place: str, job: JobSpec, viewer: PostgresViewer, asked: SinkA
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
     if identity is not None and job.channel.create_target:
         for column, collation in eligibility.collations_lacked(image_of(job.channel, identity), viewer.session):
-            text = f"column {column!r} has collation {collation} at the source, which the sink does not support"
+            text = f"column {column!r} has collation {collation} in the source, which the sink does not support"
             text += ": a created target uses the default collation; its values are the same"
             yield Finding(place, Level.WARN, text)
 
 
 def grants(endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
-    """Return GRANT statements with the least privileges that these jobs need.
+    """Return GRANT statements with the minimum privileges that these jobs need.
 
     Creating a target, or the shadow of a replacing copy, requires CREATE on the schema. The administrator who runs the
     script creates the schema, so that no login needs CREATE on the database. DWS, CREATE SCHEMA: IF NOT EXISTS is

@@ -58,7 +58,7 @@ class PostgresQuarantine(QuarantineRows):
 
 
 class PostgresConnection:
-    """One session at a sink; implements `slotkeeper.core.ports.kinds.StoreSession`."""
+    """One session with a sink; implements `slotkeeper.core.ports.kinds.StoreSession`."""
 
     def __init__(self, login: Login, progress_schema: str, kind: str, positions: Positions | None) -> None:
         self.session = SinkSession(login.endpoint, login.password, login.name, progress_schema, kind)

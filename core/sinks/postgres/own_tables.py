@@ -1,8 +1,8 @@
-"""Creates and migrates Slotkeeper's tables at the sink: applies numbered files in order and records the last number.
+"""Creates and migrates Slotkeeper's tables in the sink: applies numbered files in order and records the last number.
 
 `migrations/<group>/NNN_name.sql` contains the statement `apply`, and `apply_dws` if DWS needs a different one. A
 released file never changes; a test compares its checksum. A file can be applied twice (`ADD COLUMN IF NOT EXISTS`), and
-a job of the previous version continues to work, because an added column is nullable or has a default. Older tables
+jobs of the previous version continue to work, because an added column is nullable or has a default. Older tables
 without a recorded number are recognized by their columns (`migrations/progress/earlier.sql`).
 """
 
@@ -48,7 +48,7 @@ def prepare(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
     """Create or migrate a group's tables in the open transaction; raises Refused if a newer version migrated them."""
     if _found(session, cursor, group)[0] == len(migrations(group)):
         return
-    # two jobs can start at the same time, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
+    # two jobs can start at the same time, and concurrent CREATE TABLE IF NOT EXISTS can collide in the catalog
     cursor.execute("SELECT pg_advisory_xact_lock(%s)", (locks.lock_number("slotkeeper tables"),))
     found, there = _found(session, cursor, group)
     if not found and there:
@@ -69,7 +69,7 @@ def _found(session: SinkSession, cursor: pg.Cursor, group: str) -> tuple[int, se
     if version > known:
         raise Refused(
             f"the {group} tables in schema {session.schema.string} belong to a newer slotkeeper"
-            f" (version {version}, known here: {known})",
+            f" (version {version}, supported here: {known})",
             "start the job with that newer slotkeeper, or name another progress_schema",
             where="sink",
         )
@@ -98,7 +98,7 @@ def _has_column(session: SinkSession, cursor: pg.Cursor, table: str, column: str
 
 
 def _wanted(session: SinkSession, cursor: pg.Cursor, book: Book) -> bool:
-    """Return whether to apply a file; raises Refused if columns are missing from a table that another login owns."""
+    """Return whether to apply a file; raises Refused if a table that another login owns lacks columns."""
     text = statements(*book)[session.of_dialect("apply", book)]
     for table, column in _ADDS.findall(text):
         asked = {"schema": session.schema.string, "table": table}
@@ -116,7 +116,7 @@ def _wanted(session: SinkSession, cursor: pg.Cursor, book: Book) -> bool:
 
 
 def _refuse_running(session: SinkSession, cursor: pg.Cursor) -> None:
-    """Raise Refused if a running job of an older version writes columns that are about to be renamed."""
+    """Raise Refused if a running job of an older version writes to columns that are about to be renamed."""
     for job, source, table, slot in session.run(cursor, "places", {}, _SQL).fetchall():
         if locks.owners(session, cursor, locks.lease_lock(LaneKey(source, table, slot, "")), 0):
             raise Refused(
@@ -132,7 +132,7 @@ def _apply(session: SinkSession, cursor: pg.Cursor, book: Book, name: str) -> No
 
 
 def _record(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
-    """Record the newest number. A login without that privilege records nothing; the next call compares the columns."""
+    """Record the newest number. A login without the privilege records nothing; the next call compares the columns."""
     schema, version = session.schema.string, len(migrations(group))
     if not session.run(cursor, "there", {"schema": schema, "tables": [_VERSIONS]}, _SQL).fetchone():
         if session.run(cursor, "may_create", {"schema": schema}, _SQL).fetchone() == (False,):

@@ -29,7 +29,7 @@ class SinkDialect:
     """A server's dialect; `name` is the sink's kind in the configuration and the name suffix of its statements.
 
     `spreads`: tables are distributed by the hash of columns, and a key cannot be updated. `follows`: a temporary table
-    can take its columns from a query. `plain`: the server has no WITH before INSERT ... ON CONFLICT, no DISTINCT ON, no
+    can get its columns from a query. `plain`: the server has no WITH before INSERT ... ON CONFLICT, no DISTINCT ON, no
     FILTER and no RETURNING, so a step uses the table of net effects, and an upsert after the MERGE applies the
     remaining rows. `analyzes`: ANALYZE is allowed inside a transaction (DWS does not document it). `merges_since`: the
     first version with MERGE, 0 if every version has it. `path`: the search_path of its sessions.
@@ -70,8 +70,9 @@ DWS = SinkDialect(
     follows=False,
     plain=True,
     analyzes=False,
-    path="pg_catalog",  # DWS, "Statement Behavior": pg_temp is always first; naming it after another schema fails
-    # DWS, "Platform and Client Compatibility": if on, a string too long for its column is truncated without an error
+    path="pg_catalog",  # DWS, "Statement Behavior": pg_temp is always first; listing it after another schema fails
+    # DWS, "Platform and Client Compatibility": if on, a string that is too long for its column is truncated without an
+    # error
     settings=(("td_compatible_truncation", "off"),),
     has_modes=True,
 )
@@ -84,7 +85,7 @@ LIMIT = "57014"
 _LACKED = frozenset({"42704", "42P01", "42883", "42725", "42602", "42601", "3F000"})
 """SQLSTATEs for an unknown name."""
 _AT_A_VALUE = re.compile(r"\bCOPY .*, line \d+, column ", re.DOTALL)
-"""Matches a COPY error at a value: the unknown name is in that value (regrole, aclitem, regclass, ...)."""
+"""Matches a COPY error that concerns a value; the unknown name is in that value (regrole, aclitem, regclass, ...)."""
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = TooLarge) -> SlotkeeperError:
@@ -121,9 +122,9 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
 
 
 def bad_row(place: str, sentence: str, code: str) -> RowRefused:
-    """Return the error for a row that the target rejects; outside `BAD_ROW`, a value names a missing object."""
+    """Return the error for a row that the target rejects; outside `BAD_ROW`, it names a missing object."""
     hint = (
-        "Alter the target so that it accepts the row (its columns, types and constraints), or correct it at the source"
+        "Alter the target so that it accepts the row (its columns, types and constraints), or correct it in the source"
     )
     if code[:2] not in BAD_ROW:
         lacks = "a value names an object that the sink lacks (a role, a table, a function, a type, ...)"
@@ -135,7 +136,7 @@ def is_bad_row(error: BaseException) -> bool:
     """Return whether a driver error is caused by a row's values.
 
     These are errors of the SQLSTATE classes 22 (data) and 23 (constraints), and values that name an object that does
-    not exist at the sink.
+    not exist in the sink.
     """
     return pg.failure(error)[0][:2] in BAD_ROW or names_absent(error)
 
@@ -152,7 +153,7 @@ def sentence(error: BaseException) -> tuple[str, str]:
 
 
 def _shown(error: BaseException, text: str, code: str) -> str:
-    """Return the server's message without a row's values; a missing name can appear in the message without quotes."""
+    """Return the server's message without a row's values; the message can contain a missing name without quotes."""
     shown = pg.without_values(text, code)
     if not names_absent(error):
         return shown
@@ -161,7 +162,7 @@ def _shown(error: BaseException, text: str, code: str) -> str:
 
 SETTINGS = {
     "default_transaction_isolation": "read committed",
-    "synchronous_commit": "on",  # with off, commits whose points are already registered could be lost
+    "synchronous_commit": "on",  # with off, commits whose points are already registered can be lost
     "lock_timeout": "30s",
     "statement_timeout": "600s",
     "idle_in_transaction_session_timeout": "60s",  # longer than a status query (2 s) plus a registration (2 x 10 s)
@@ -191,7 +192,7 @@ def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
 
 
 def set_locally(cursor: pg.Cursor, name: str, value: str) -> None:
-    """Change a setting for the open transaction if the server supports it; DWS may not."""
+    """Change a setting for the open transaction if the server supports it, which DWS may not."""
     cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (value, name))
 
 
@@ -218,7 +219,7 @@ class SinkSession(Session):
     ) -> None:
         self.dialect = DIALECTS[kind]
         super().__init__(endpoint, password, application_name, dialect_of(kind), clock)
-        # the endpoint's timeout for a silent connection also limits each statement
+        # the endpoint's timeout for silent connections also limits each statement
         self.transaction_ms = endpoint.socket_timeout_ms
         self.schema = pg.sql.Identifier(schema)
         self.parts = {"schema": self.schema}

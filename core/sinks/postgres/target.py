@@ -61,7 +61,7 @@ class PostgresTarget:
     def _refuse_written_down(self) -> None:
         """Raise TARGET CHANGED if an earlier check recorded it.
 
-        This check comes first, because reverting the change at the target does not restore any rows.
+        This check comes first, because reverting the change to the target does not restore any rows.
         """
         key = self._job.lane_key()
         with self._session.transaction() as cursor:
@@ -105,11 +105,11 @@ class PostgresTarget:
         except SlotkeeperError as error:
             if error.kind is ErrorKind.TRANSIENT:
                 raise
-            return None  # an unreadable or locked table does not justify rejecting a plan
+            return None  # an unreadable or locked table is not a reason to reject a plan
         return None if not found or found[0] is None else int(found[0])
 
     def readers(self) -> str | None:
-        # PostgreSQL, "pg_locks": reading a table locks it until the transaction ends; every login sees the lock
+        # PostgreSQL, "pg_locks": reading a table locks it until the transaction ends, and every login sees the lock
         sessions = (
             "SELECT l.pid, coalesce(nullif(a.application_name, ''), a.usename) FROM pg_locks l"
             " LEFT JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.granted AND l.relation = to_regclass(%s)"
@@ -169,7 +169,7 @@ class PostgresTarget:
         store.begin_copy(turn, chunks, copying, prepare)
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
-        """Exchange any shadow, then set the lanes' states, in one transaction; raises if a chunk is incomplete."""
+        """Exchange any shadow and set the states of the lanes in one transaction; raises if a chunk is incomplete."""
         assert isinstance(store, PostgresProgress)
         session = store.session
 
@@ -202,7 +202,7 @@ class PostgresTarget:
     def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
         """Run the statements in one transaction and return the statements that were run.
 
-        If old values prevent them, run the statements that empty the columns instead; without `empties`, raise the
+        If old values make them fail, run the statements that empty the columns instead; without `empties`, raise the
         error.
         """
         try:

@@ -1,4 +1,4 @@
-"""Binlog tables of DWS for DataFrame readers: ranges with fixed ends and full row images.
+"""Read DWS binlog tables for DataFrame readers, in ranges with fixed ends and with full row images.
 
 Implements `slotkeeper.core.ports.kinds.Changelog`.
 """
@@ -33,7 +33,7 @@ class DwsChangelog(DwsSource):
         return field_type(self.identity.plain(column.type))
 
     def exists(self) -> bool | None:
-        """Return whether the slot has a point. Points are only listed, because DWS creates a slot that is queried."""
+        """Return whether the slot has a point. This only lists points, because a status query would create the slot."""
         points = DwsViewer(self.session).points(self.table)
         return None if points is None else any(one.slot == self.slot for one in points)
 

@@ -48,7 +48,7 @@ def from_bounds(bounds: list[tuple[str, ...]]) -> list[Chunk]:
     >>> from_bounds([("3",), ("7",)])
     [Chunk(number=0, lo=(), hi=('3',)), Chunk(number=1, lo=('3',), hi=('7',))]
     """
-    lows: list[tuple[str, ...]] = [(), *bounds]  # one chunk more than `bounds`; an empty table has no chunks
+    lows: list[tuple[str, ...]] = [(), *bounds]  # one more chunk than bounds; an empty table has no chunks
     return [Chunk(number, lo, hi) for number, (lo, hi) in enumerate(zip(lows, bounds, strict=False))]
 
 

@@ -55,7 +55,7 @@ def _partition_findings(asked: SourceAsked, viewer: DwsViewer) -> Iterator[Findi
 
 
 def _column_findings(place: str, table: FollowedTable, seen: TableSeen | None) -> Iterator[Finding]:
-    """Yield the objections of these jobs to the table's columns, each objection once."""
+    """Yield these jobs' objections to the table's columns, without repetitions."""
     found = {
         one.text: Finding(place, Level.FAIL, one.text)
         for job in table.followers

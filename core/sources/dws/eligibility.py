@@ -1,4 +1,4 @@
-"""Rules that decide from the catalogs whether a job can use a server of DWS, a table and a row filter.
+"""Rules that determine from the catalogs whether a job can use a DWS server, a table and a row filter.
 
 Sources of the rules: DWS "Real-Time Binlog Consumption by Flink" (precautions), "Subscribing to Hybrid Data Warehouse
 Binlog" (constraints), the pages of CREATE TABLE and of the GUC parameters. A fact that cannot be read (None) raises no
@@ -45,18 +45,19 @@ _KINDS = {
 }
 _SPREADS = {"R": "replicated to every DN", "N": "distributed round robin"}
 FREE, LITE = ("gtm-free", "2"), ("gtm-lite", "1")
-"""DWS, gtm_option: the values by name and number; gtm (0) is the default."""
+"""Values of gtm_option in DWS, by name and by number; gtm (0) is the default."""
 _WITH = "WITH (orientation = column, enable_hstore_opt = on, enable_binlog = on)"
 
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """Properties of a table from the catalogs; None: unknown. `kind` and `persistence` are the letters in pg_class.
+    """Properties of a table from the catalogs; None if unknown. `kind` and `persistence` are the letters in pg_class.
 
-    `usable`: this login can use the schema, `readable`: it can also read the table. `row_security`: the server
-    hides rows from this login. `redacted`: a redaction policy is on. `owned`: this login owns the table, `administers`:
-    this login is a system administrator. `partitioned`: parttype is not n (DWS, PG_CLASS). `columns`: all column names
-    in order, `virtual`: the columns computed when read, `inheritors`: the tables that inherit from this table.
+    `usable` means that this login can use the schema, and `readable` that it can also read the table. `row_security`
+    means that the server hides rows from this login, and `redacted` that a redaction policy is on. `owned` means that
+    this login owns the table, and `administers` that it is a system administrator. `partitioned` means that parttype is
+    not n (DWS, PG_CLASS). `columns` are all column names in order, `virtual` the columns that are computed when read,
+    and `inheritors` the tables that inherit from this table.
     """
 
     readable: bool
@@ -99,8 +100,8 @@ def kernel(version: str) -> tuple[int, ...] | None:
 def server_objections(facts: ServerFacts, source: str = "SOURCE", points_proven: bool = False) -> Iterator[Objection]:
     """Yield the objections that apply to every table of this server.
 
-    `source`: the name of the server in the configuration. `points_proven`: a probe recorded how the server creates sync
-    points.
+    `source` is the name of the server in the configuration. `points_proven` means that a probe recorded how the server
+    creates sync points.
     """
     found = kernel(facts.version)
     if found and found < LEAST_KERNEL[: len(found)]:
@@ -140,7 +141,7 @@ def _point_objections(settings: Mapping[str, str], source: str, points_proven: b
 def table_objections(
     table: str, facts: TableFacts | None, binlog: bool, settings: Mapping[str, str] | None = None
 ) -> Iterator[Objection]:
-    """Yield the objections to this table; if `binlog` is false (a single full copy), only objections to a copy."""
+    """Yield the objections to this table; if `binlog` is false (a single full copy), only the objections to a copy."""
     name = dotted(table)
     yield from name_objections(table)
     if facts is None:
@@ -169,7 +170,7 @@ def table_objections(
             "recreate it as an ordinary table",
         )
     if facts.inheritors and facts.kind == "r":
-        # DWS, CREATE TABLE has no INHERITS; if a table still has children, no key is unique across them
+        # DWS has no CREATE TABLE ... INHERITS; if a table nevertheless has children, no key is unique across them
         cure = f"ALTER TABLE {facts.inheritors[0]} NO INHERIT {name}; then add a channel for it"
         yield Objection(f"{table} {INHERITED}", cure)
     if not facts.has_key:
@@ -184,9 +185,9 @@ def hidden_objections(table: str, facts: TableFacts) -> Iterator[Objection]:
     """Yield objections to a table with rows or values hidden from this login: a copy and `verify` would miss them.
 
     PostgreSQL: row_security_active. DWS, "Row-Level Access Control": ENABLE ROW LEVEL SECURITY sets the option
-    enable_rowsecurity; ALTER TABLE: the owner is exempt unless FORCE is on as well, a system administrator always is.
-    DWS, CREATE REDACTION POLICY: only users with the sysadmin permission are exempt from policies; the catalog does not
-    show which users the policy's expression selects.
+    enable_rowsecurity; ALTER TABLE: the owner is exempt unless FORCE is on as well; a system administrator is always
+    exempt. DWS, CREATE REDACTION POLICY: only users with the sysadmin permission are exempt from policies; the catalog
+    does not show which users the policy's expression selects.
     """
     name, given = dotted(table), given_options(facts.options)
     exempt = facts.administers or (facts.owned and not _on(given, "force_rowsecurity"))
@@ -203,7 +204,7 @@ def column_objections(
 ) -> Iterator[Objection]:
     """Yield the objections to the columns that a job mirrors (all columns if none is named).
 
-    DWS does not document a table column that has the name of a binlog column: neither of them could be read by name.
+    DWS does not document a table column that has the name of a binlog column; neither column could be read by name.
     DWS, CREATE TABLE: a column-store table, and so an HStore table, has no generated columns.
     """
     if facts is None:
@@ -220,7 +221,7 @@ def column_objections(
 
 
 def name_objections(table: str) -> Iterator[Objection]:
-    """DWS: a consumed table's name cannot contain special characters such as periods and double quotation marks."""
+    """Yield an objection to special characters in the name, such as periods and double quotation marks (DWS)."""
     schema, _, own = table.partition(".")
     if "." in own or '"' in table:
         plain = re.sub(r'[."]', "_", own)
@@ -236,13 +237,13 @@ def no_key(table: str) -> Objection:
 
 
 def cast_key(table: str, column: str, function: str) -> Objection:
-    """Return the objection to a key type with an implicit cast by a user's function, which would decide comparisons."""
+    """Return the objection to a key type with an implicit cast through a user's function, which affects comparisons."""
     what = f"key column {column!r} of {table} has an implicit cast, which runs {function} as the job's login"
     return Objection(what, "drop the cast (DROP CAST), or recreate it AS ASSIGNMENT")
 
 
 def deferrable(table: str) -> Objection:
-    """Return the objection to a deferrable key: in a transaction two rows can share it, so order per key is lost."""
+    """Return the objection to a deferrable key: two rows of a transaction can share it, so order per key is lost."""
     cure = f"ALTER TABLE {dotted(table)} DROP CONSTRAINT ..., ADD PRIMARY KEY (...) NOT DEFERRABLE"
     return Objection(f"the primary key of {table} is deferrable: a job needs a key that is not deferrable", cure)
 
@@ -273,18 +274,19 @@ TRACES = ("events", "clears", "clears some", "refused")
 
 
 def partition_warning(table: str, source: str, answers: Sequence[str]) -> Objection | None:
-    """Return a warning about removed partitions; `answers`: the probe's for TRUNCATE and DROP PARTITION, "" if unknown.
+    """Return a warning unless the binlog shows that a partition was truncated or dropped.
 
-    DWS, "Subscribing to Hybrid Data Warehouse Binlog", lists the DDL that clears increments and points; the list
-    contains neither of these statements.
+    `answers` are the probe's answers about TRUNCATE PARTITION and DROP PARTITION, "" if unknown. DWS, "Subscribing to
+    Hybrid Data Warehouse Binlog", lists the DDL that clears increments and points; the list contains neither of these
+    statements.
     """
     if all(one in TRACES for one in answers):
         return None
     what = f"{table} is partitioned: DWS does not document whether its binlog shows TRUNCATE or DROP PARTITION"
-    cure = f"run `slotkeeper doctor --probe {source}`; until then DELETE a partition's rows before you remove it"
+    cure = f"run `slotkeeper doctor --probe {source}`; until then DELETE the rows before you remove a partition"
     if "neither" in answers:
         what = f"{table} is partitioned: a probe showed that TRUNCATE or DROP PARTITION leaves rows in the target"
-        cure = "DELETE a partition's rows before you remove it, or take a new snapshot afterwards"
+        cure = "DELETE the rows before you remove a partition, or take a new snapshot afterwards"
     return Objection(what, cure)
 
 
@@ -318,14 +320,14 @@ def _on(given: Mapping[str, str], name: str) -> bool:
 
 
 _TEXTS = ("text", "character", "varchar", "bpchar", "nvarchar2", "clob", "name", '"char"')
-"""Types whose values can be the string `now`, which gives a different time at each cast."""
+"""Types whose values can be the string `now`, which yields a different time at each cast."""
 
 
 def filter_objections(where: str, identity: TableIdentity, casts: Iterable[tuple[str, str]]) -> Iterator[Objection]:
     """Yield the objections to a row filter on this table; `where` is the string that `row_filter.read` returned.
 
-    `casts`: pairs of a column whose type has a cast by a user's function, and that function; a type's owner can create
-    such a cast.
+    `casts` contains each column whose type has a cast through a user's function, and that function; the owner of a type
+    can create such a cast.
     """
     from slotkeeper.core import row_filter  # imported here, because a worker has no parser
 
@@ -350,7 +352,7 @@ def filter_objections(where: str, identity: TableIdentity, casts: Iterable[tuple
     for name, function in casts:
         if name in found.columns:  # even if the filter does not cast the column: a function on text casts it implicitly
             what = f"where uses column {name!r}: a cast of its type {types[name]} runs {function} as the job's login"
-            yield Objection(what, "filter by another column, or drop the cast (DROP CAST)")
+            yield Objection(what, "filter on another column, or drop the cast (DROP CAST)")
     for name in sorted(found.bare):
         own = identity.user_type(types[name])
         if own and own.kind != "e":

@@ -43,7 +43,7 @@ class _Source(DwsSource):
 
 
 class DwsConnection:
-    """One session at DWS; implements `slotkeeper.core.ports.kinds.ChangelogSession`."""
+    """One session to DWS; implements `slotkeeper.core.ports.kinds.ChangelogSession`."""
 
     def __init__(self, login: Login) -> None:
         self.session = DwsSession(login.endpoint, login.password, login.name)

@@ -1,10 +1,10 @@
--- Facts of DWS about user-defined types; read only if a table has one. Types are written as in the
--- statement `look` of queries.sql: with their schema, whatever the search_path.
+-- Facts about user-defined types in DWS; read only if a table has such a type. Types are written as in the statement
+-- `status` of queries.sql: with their schema, regardless of the search_path.
 
 -- name: types
--- Of these types, or of the elements of those that are arrays: oid, name, kind (d domain, e enum, c composite, ...), a
--- domain's base type, the labels of an enum or the attributes of a composite, whether it is a table's row type, that
--- table's key, and the types within it.
+-- Return these types, or the element types of arrays: oid, name, kind (d domain, e enum, c composite, ...), a domain's
+-- base type, the labels of an enum or the attributes of a composite, whether it is the row type of a table, the key of
+-- that table, and the types that it contains.
 SELECT t.oid::bigint, quote_ident(n.nspname) || '.' || quote_ident(t.typname), t.typtype::text,
        CASE WHEN t.typtype = 'd' THEN (
            SELECT CASE WHEN m.nspname = 'pg_catalog' OR position(quote_ident(m.nspname) || '.' IN format_type(y.oid, t.typtypmod)) = 1
@@ -36,8 +36,9 @@ LEFT JOIN pg_class r ON r.oid = t.typrelid
 WHERE n.nspname <> 'pg_catalog' AND q.oid = ANY (%(oids)s::oid[])
 
 -- name: ranges
--- Of these ranges and multiranges: the range and its name, its multirange (0 where the server has none: then the name
--- rngmultitypid is that of `absent`), the subtype with its oid, and what else the range was made with.
+-- Return these ranges and multiranges: the range and its name, its multirange (0 if the server has no multiranges:
+-- rngmultitypid is then the column of `absent`), the oid and name of the subtype, and the other options with which the
+-- range was created.
 SELECT g.rngtypid::bigint, quote_ident(n.nspname) || '.' || quote_ident(t.typname), g.many::bigint, g.rngsubtype::bigint,
        CASE WHEN m.nspname = 'pg_catalog' OR position(quote_ident(m.nspname) || '.' IN format_type(y.oid, NULL)) = 1
             THEN '' ELSE quote_ident(m.nspname) || '.' END || format_type(y.oid, NULL),

@@ -1,4 +1,4 @@
-"""Reads a few rows of a table's DWS binlog for display. No statement here names a slot, so none can create one.
+"""Reads a few rows of a table's DWS binlog for display. No statement names a slot, so none can create a slot.
 
 Implements `slotkeeper.core.ports.source.BinlogReader`.
 """
@@ -154,7 +154,7 @@ def refuse_names(session: DwsSession, table: str, new_names: bool) -> None:
 
 @dataclass
 class Windows:
-    """A search in windows of sync points that grow while they contain few rows; `searched`: the last point searched.
+    """A search in windows of sync points that grow while they contain few rows; `searched` is the last point searched.
 
     On a quiet table, the search queries the position of the next record first, so it reads no empty range.
     """

@@ -1,9 +1,10 @@
--- Statements of the binlog inspector for DWS. All only read, and none names a slot.
--- `identity`, `nodes` and `slots` stand in queries.sql, the records at a point or a time in retention.sql.
+-- The statements of the binlog inspector for DWS. They only read and name no slot. `identity`, `nodes` and `slots` are
+-- in queries.sql; the statements for records at a point or a time are in retention.sql.
 
 -- name: rows
--- Some rows of a range of one DN's binlog as text, ordered and cut at the server; the filter decides, as in `changes`
--- of queries.sql. Values are cut after their rows are picked; a long one keeps its length and hash, so that two differ.
+-- Return some rows of a range of one DN's binlog as text, ordered and limited by the server; the condition selects the
+-- rows, as in `changes` of queries.sql. Values are truncated after the rows are selected; a long value keeps its length
+-- and hash, so that two different values stay distinguishable.
 SELECT picked.{point}, picked.{sequence}, picked.{type}::text, {time}, {values}
 FROM (
     SELECT * FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})

@@ -1,8 +1,8 @@
 """Positions in the binlog of DWS, and the two sync points that DWS stores for a slot on one DN.
 
 DWS: a sync point is the commit sequence number of the writing transaction, unique and ordered per cluster in common GTM
-mode; the event sequence orders the events inside it. A point is registered with checkpoint false and true, each with an
-xmin, which "affects whether old tuples can be read" and must never be newer than its point.
+mode; the event sequence orders the events of the transaction. A point is registered with checkpoint false and true,
+each with an xmin, which "affects whether old tuples can be read" and must never be newer than its point.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import cast
 from slotkeeper.core.domain.position import Kept, Order, Position
 
 NOTHING = -1
-"""The sequence of a position with no event of its point applied."""
+"""The sequence of a position at which no event of its point is applied."""
 
 
 @dataclass(frozen=True, slots=True)
 class DwsPosition(Position):
-    """All events up to event `sequence` of sync point `point` are applied; sequence -1: no event of that point.
+    """All events up to event `sequence` of sync point `point` are applied; -1 means no event of that point.
 
-    With a sequence of None, the position consists of the point only, as reported by a server or used in a registration.
-    `xmin` belongs to the point; `top`: the point of the last record at or before the point whose xmin can be read;
-    None: unknown.
+    If the sequence is None, the position consists only of the point, as reported by a server or used in a registration.
+    `xmin` belongs to the point. `top` is the point of the last record at or before `point` whose xmin can be read; None
+    if unknown.
     """
 
     point: int
@@ -33,7 +33,7 @@ class DwsPosition(Position):
 
     @property
     def text(self) -> str:
-        """`point/sequence`, or the point alone.
+        """`point/sequence`, or only the point.
 
         >>> DwsPosition(10516, 2).text, DwsPosition(10516, None).text
         ('10516/2', '10516')
@@ -51,7 +51,7 @@ class DwsPosition(Position):
 
     @property
     def from_here(self) -> DwsPosition:
-        """The position before every event of the point.
+        """The position before all events of the point.
 
         >>> DwsPosition(10516, None, 900).from_here
         DwsPosition(point=10516, sequence=-1, xmin=900, top=None)
@@ -82,10 +82,10 @@ class DwsPosition(Position):
 
 @dataclass(frozen=True, slots=True)
 class SyncPoints(Kept):
-    """A slot's state on one DN: the last points registered with checkpoint false and true; None without a row.
+    """A slot's state on one DN: the last points registered with checkpoint false and true; None if there is no row.
 
-    0: the slot exists but was never registered (DWS returns 0 for a slot that was never consumed). `xmin`: the last
-    returned xmin, or the xmin of the newest point if the server reported it.
+    0 means that the slot exists but was never registered (DWS returns 0 for a slot that was never consumed). `xmin` is
+    the last returned xmin, or the xmin of the newest point if the server reported it.
     """
 
     live: int | None
@@ -94,7 +94,7 @@ class SyncPoints(Kept):
 
     @property
     def text(self) -> str:
-        """`live/durable/xmin`; "-" without a row.
+        """`live/durable/xmin`; "-" if there is no row.
 
         >>> SyncPoints(10516, None, 900).text
         '10516/-/900'
@@ -177,7 +177,7 @@ class DwsPositions:
     marks: tuple[str, ...] = ("live", "durable")
 
     def position(self, text: str) -> DwsPosition:
-        """Parse `point/sequence`; raises ValueError for anything else: a point alone would skip its own events.
+        """Parse `point/sequence`; raises ValueError otherwise, because a point alone would skip its own events.
 
         >>> POSITIONS.position("10516/-1")
         DwsPosition(point=10516, sequence=-1, xmin=None, top=None)
@@ -188,7 +188,7 @@ class DwsPositions:
         return position
 
     def place(self, text: str) -> DwsPosition:
-        """Parse `point/sequence`, or a point alone; raises ValueError for anything else.
+        """Parse `point/sequence`, or only a point; raises ValueError for anything else.
 
         >>> POSITIONS.place("10516")
         DwsPosition(point=10516, sequence=None, xmin=None, top=None)

@@ -1,13 +1,14 @@
--- Every statement that this dialect sends, in the 9.2 dialect that DWS speaks.
--- Calls of pgxc_* functions stand as the vendor documents them (GaussDB(DWS) "Hybrid data warehouse functions").
+-- The statements of jobs for DWS, in the SQL dialect of DWS (PostgreSQL 9.2). Calls of pgxc_* functions are written as
+-- the vendor documents them (GaussDB(DWS), "Hybrid data warehouse functions").
 
 -- name: status
--- Both points of a slot on one DN (or on all with node 0), the newest sync point, its xmin, and which table it is: with
--- its key, because another key makes other rows of the same changes. Columns are told with their numbers, the key by the
--- numbers of its columns: those of its constraint, which are without the ones that its index only includes.
--- The documented function creates a slot that does not exist. Kernel 9.1.0.200 or newer. format_type leaves out the
--- schema of a type that the search_path shows: it is put back, so that a type is spelled alike in every session. Names are
--- told in arrays, because a name may hold any character.
+-- Return both points of a slot on one DN (or on all DNs with node 0), the newest sync point, its xmin, and the identity
+-- of the table. The identity includes the key, because with another key the same changes lead to other rows. Columns
+-- are returned with their numbers, and the key as the numbers of its columns: the columns of the constraint, without
+-- those that the index only includes. The documented function creates a slot that does not exist. Kernel 9.1.0.200 or
+-- newer. format_type omits the schema of a type that is visible through the search_path; the schema is added again, so
+-- that a type is written in the same way in every session. Names are returned in arrays, because a name can contain any
+-- character.
 SELECT s.checkpoint, s.node_name, s.node_id, s.last_sync_point, s.latest_sync_point, s.xmin, t.oid, t.names, t.types,
        t.numbers, t.key
 FROM (
@@ -32,10 +33,11 @@ CROSS JOIN (
 ) t
 
 -- name: identity
--- Table, columns in order and key columns in key order; no binlog function, so nothing is created. `type` is spelled as
--- in `look`. A primary key's conkey is its columns in key order, without those that its index only includes (DWS,
--- PG_CONSTRAINT: the columns that it constrains). `required` counts no NOT NULL that is not validated or not inherited;
--- `collation` is named where it is not the type's own (a domain's is not its base type's). A number is never used again.
+-- Return the table, its columns in order, and its key columns in key order. No binlog function is called, so nothing is
+-- created. `type` is written as in `status`. The conkey of a primary key contains its columns in key order, without
+-- those that its index only includes (DWS, PG_CONSTRAINT: the columns that it constrains). `required` ignores a NOT
+-- NULL that is not validated or not inherited. `collation` is set if it is not the type's own, and for a domain (whose
+-- collation can differ from that of its base type). The number of a column is never reused.
 SELECT a.attrelid::bigint AS oid, a.attname,
        CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
             THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod) AS type,
@@ -58,14 +60,14 @@ WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 
 -- name: user_types
--- The types of a table's columns that are not the server's own (an array lies in its elements' schema).
+-- Return the types of a table's columns that are not built in. (An array is in the schema of its elements.)
 SELECT DISTINCT a.atttypid::bigint
 FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid JOIN pg_namespace n ON n.oid = y.typnamespace
 WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped AND n.nspname <> 'pg_catalog'
 
 -- name: key_operators
--- The operators of the key's own index: column, strategy (1 to 5), schema, name. DWS, PG_INDEX, PG_OPCLASS, PG_AMOP: vectors
--- count from 0; a column that the index only includes has no class.
+-- Return the operators of the key's own index: column, strategy (1 to 5), schema, name. DWS, PG_INDEX, PG_OPCLASS,
+-- PG_AMOP: vectors count from 0; a column that the index only includes has no operator class.
 SELECT a.attname::text, s.amopstrategy, n.nspname::text, o.oprname::text
 FROM pg_index i CROSS JOIN generate_series(0, 31) place
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[place]
@@ -76,8 +78,9 @@ WHERE i.indrelid = %(table)s::regclass AND i.indisprimary AND s.amopstrategy BET
 ORDER BY place, s.amopstrategy
 
 -- name: made_casts
--- Columns with a cast to a type of the server's that calls a function, with that function's name; those of the server's
--- installer (oid 10) and in pg_catalog aside. It runs as the user of the cast. DWS, PG_CAST, PG_PROC.
+-- Return columns with a cast to a built-in type that calls a function, and the name of that function, except functions
+-- in pg_catalog and those of the server's installer (oid 10). The function runs as the user of the cast. DWS, PG_CAST,
+-- PG_PROC.
 SELECT a.attname::text, p.oid::regprocedure::text
 FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
 JOIN pg_cast k ON k.castsource IN (y.oid, y.typbasetype) JOIN pg_type t ON t.oid = k.casttarget
@@ -87,8 +90,9 @@ WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND n.nspname <> 'pg_cat
 ORDER BY a.attnum, 2
 
 -- name: implicit_casts
--- Key columns with an implicit cast that calls a function, by whose result an operator may be chosen for them, with that
--- function; those of the server's installer and in pg_catalog aside. DWS, PG_CAST: castcontext i.
+-- Return key columns with an implicit cast that calls a function, and that function, except functions in pg_catalog and
+-- those of the server's installer. The server can choose an operator for such a column by the result type of the cast.
+-- DWS, PG_CAST: castcontext i.
 SELECT a.attname::text, p.oid::regprocedure::text
 FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
 JOIN pg_constraint c ON c.conrelid = a.attrelid AND c.contype = 'p' AND a.attnum = ANY (c.conkey)
@@ -98,76 +102,79 @@ WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND n.nspname <> 'pg_cat
 ORDER BY a.attnum, 2
 
 -- name: deferrable_key
--- Whether the primary key is deferrable: then two rows may share a key inside a transaction.
+-- Return whether the primary key is deferrable: two rows can then have the same key inside a transaction.
 SELECT count(*) FROM pg_constraint c
 WHERE c.conrelid = %(table)s::regclass AND c.contype = 'p' AND c.condeferrable
 
 -- name: nodes
--- The DNs of the cluster, and whether the table lies on each; no slot is touched. DWS, PGXC_CLASS: nodeoids is the list
--- of the nodes over which a table is distributed, by their oids in PGXC_NODE. In a logical cluster these are fewer than
--- all. The list's own type has no operators that are documented, so it is read as text.
+-- Return the DNs of the cluster, and whether each of them holds the table; no slot is touched. DWS, PGXC_CLASS:
+-- nodeoids is the list of the nodes over which a table is distributed, by their oids in PGXC_NODE. In a logical
+-- cluster, these are not all nodes. No operators are documented for the list's type, so it is read as text.
 SELECT n.node_name, n.node_id, coalesce((
     SELECT ' ' || c.nodeoids::text || ' ' LIKE '%% ' || n.oid::text || ' %%'
     FROM pgxc_class c WHERE c.pcrelid = %(table)s::regclass), true)
 FROM pgxc_node n WHERE n.node_type = 'D' ORDER BY n.node_id
 
 -- name: all_nodes
--- The DNs of the cluster, where it is not told on which of them a table lies.
+-- Return the DNs of the cluster, for a server that does not report which of them hold a table.
 SELECT node_name, node_id FROM pgxc_node WHERE node_type = 'D' ORDER BY node_id
 
 -- name: changes
--- A range of one DN's binlog in its own columns. Whether the bounds are inclusive is not documented: one point more
--- is asked for on each side than is wanted, and the filter decides.
+-- Return a range of one DN's binlog with its own columns. It is not documented whether the bounds are inclusive, so the
+-- range is requested with one extra point on each side, and the condition selects the rows.
 SELECT {point}, {sequence}, {type}, {columns}
 FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
 WHERE {point} <= {up_to} AND ({point} > {after_point} OR ({point} = {after_point} AND {sequence} > {after_sequence})){only}
 
 -- name: has_changes
--- Whether there is one row at all in a range of at most a step's width: LIMIT does not bound what the function reads.
+-- Return whether a range of at most one step's width has a row: LIMIT does not limit what the function reads.
 SELECT 1
 FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
 WHERE {point} <= {up_to} AND ({point} > {after_point} OR ({point} = {after_point} AND {sequence} > {after_sequence}))
 LIMIT 1
 
 -- name: register
--- Returns the number of nodes registered (documented); anything but 1 for one node is a partial registration.
+-- Return the number of nodes registered (documented); for one node, any number except 1 is a partial registration.
 SELECT pgxc_register_binlog_sync_point(%(table)s, %(slot)s, %(node)s, %(point)s, %(checkpoint)s, %(xmin)s)
 
 -- name: full_sync
--- Moves both points of every DN to the newest sync point; its result is not documented.
+-- Move both points of every DN to the newest sync point; the result is not documented.
 SELECT * FROM pgxc_register_full_sync_point(%(table)s, %(slot)s)
 
 -- name: xmin_at
--- The xmin of the first record at or after a sync point, with that record's own point (inclusive by the example).
+-- Return the xmin of the first record at or after a sync point, and that record's own point (inclusive according to the
+-- vendor's example).
 SELECT binlog_sync_point, binlog_xmin FROM pgxc_get_binlog_cursor_by_syncpoint(%(table)s, %(point)s, %(node)s)
 
 -- name: slots
--- Slots of a table, without creating any. Kernel 9.1.0.223 or newer.
+-- Return the slots of a table without creating a slot. Kernel 9.1.0.223 or newer.
 SELECT node_name, slot_name, sync_point, sync_timestamp, oldest_xmin, is_checkpoint
 FROM pgxc_get_binlog_slots(%(table)s, 0)
 
 -- name: consume_progress
--- Unread rows per DN, slot and flag. Kernel 9.1.0.223 or newer for tables without binlog timestamps.
+-- Return the unread rows per DN, slot and checkpoint flag. Kernel 9.1.0.223 or newer for tables without binlog
+-- timestamps.
 SELECT node_name, node_id, slot_name, checkpoint, latest_consumed_csn, latest_csn, unconsumed_binlog_count
 FROM pgxc_get_binlog_consume_progress(%(table)s, 0)
 
 -- name: drop_slot
--- Returns the total number of slots cleared on all nodes. Kernel 9.1.0.223 or newer.
+-- Return the total number of slots cleared on all nodes. Kernel 9.1.0.223 or newer.
 SELECT pgxc_binlog_clear_target_slot(%(table)s, %(slot)s)
 
 -- name: end_sessions
--- Ends our own sessions of earlier epochs; only the same login's, by the name that we gave them. Never the session that
--- holds the lease: it is the sink's, which may be this very database.
+-- End the job's own sessions of earlier epochs: only sessions of the same login, by the application name that
+-- Slotkeeper gave them. Never end the session that holds the lease: it belongs to the sink, which can be this database.
 SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()
   AND application_name LIKE %(pattern)s AND application_name <> %(own)s AND application_name NOT LIKE '%%/lease'
 
 -- name: sessions_left
--- How many of those sessions are still there, as far as this coordinator shows; `left_across` of sight.sql asks all.
+-- Return how many sessions of `end_sessions` still exist, as far as this coordinator shows; `left_across` in sight.sql
+-- checks all coordinators.
 SELECT count(*) FROM pg_stat_activity
 WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()
   AND application_name LIKE %(pattern)s AND application_name <> %(own)s AND application_name NOT LIKE '%%/lease'
 
 -- name: transaction_id
--- The cluster's transaction counter now: a DN whose xmin is beyond it has no older transaction open.
+-- Return the cluster's current transaction counter: a DN whose xmin exceeds it has no older open transaction.
 SELECT txid_current()

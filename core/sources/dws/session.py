@@ -33,7 +33,7 @@ _POOLER = ("pooler: failed to create", "could not connect", "Connection refused"
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Unreachable) -> SlotkeeperError:
-    """Return Slotkeeper's error for a driver error at endpoint `place`; `timed_out`: the error class for a timeout."""
+    """Return Slotkeeper's error for a driver error at endpoint `place`; `timed_out` is the error class for timeouts."""
     found, code, text, message = plain_error(error, place)
     if found is not None:
         return found
@@ -75,7 +75,8 @@ SETTINGS = {
 }
 
 PATH = "pg_catalog"
-"""DWS, "Statement Behavior", search_path: pg_temp is always first; naming it after another schema is an error."""
+"""DWS, "Statement Behavior", search_path: pg_temp is always searched first; listing it after another schema is an
+error."""
 
 DWS = Dialect(
     "source",
@@ -99,13 +100,13 @@ class DwsSession(Session):
         """The table of the last sync-point call on this connection; empty before the first call."""
 
     def beside(self, mark: str, address: tuple[str, int] | None = None) -> DwsSession:
-        """Return another session of the same login, whose name ends in `mark`, at another address if given."""
+        """Return another session of the same login, whose name ends in `mark`, to another address if one is given."""
         endpoint = moved(self._endpoint, *address) if address else self._endpoint
         return DwsSession(endpoint, self._password, f"{self.application_name[: 63 - len(mark)]}{mark}")
 
     @contextmanager
     def read_only(self) -> Iterator[None]:
-        """Make the transactions of the block read-only, if this login can set it (on DWS it cannot).
+        """Make the transactions of the block read-only, if this login can change that setting (on DWS it cannot).
 
         PostgreSQL, "Statement Behavior": default_transaction_read_only. The previous value is restored; an error ends
         the session.

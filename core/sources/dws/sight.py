@@ -1,4 +1,4 @@
-"""Determines which other sessions this login can see, and which transactions open at a past moment are still open.
+"""Determine which other sessions this login can see, and which earlier open transactions are still open.
 
 Rows that such a transaction wrote before that moment are not in the binlog and not yet visible to a copy (design 4.4
 step 3). The list of sessions contains the visible transactions, including those without a transaction id. In addition,
@@ -28,7 +28,7 @@ CURE = "GRANT gs_role_read_all_stats TO {user}"
 
 
 def read(session: DwsSession) -> Sight:
-    """Return which sessions the login can see now; a view that the server does not let it read counts as invisible."""
+    """Return which sessions the login can see now; the sessions in a view that it cannot read are hidden."""
     counted = _rows_of(session, "coordinators")
     return Sight(
         coordinators=int(counted[0][0]) or None if counted else None,
@@ -108,7 +108,7 @@ class Seeing(Protocol):
 
 
 class DwsOpenTransactions:
-    """The transactions open at creation of this object; implements `slotkeeper.core.ports.source.OpenTransactions`."""
+    """Transactions open when this object was created; implements `slotkeeper.core.ports.source.OpenTransactions`."""
 
     def __init__(self, source: Seeing) -> None:
         self._source = source
@@ -132,13 +132,13 @@ class DwsOpenTransactions:
         return f"waiting for transactions that were open when recording started: {named}{more}"
 
     def _retained(self, now: Sequence[Waiter]) -> str:
-        """Return why unlisted transactions may still be open; empty if all have ended.
+        """Return why unlisted transactions may still be open; "" if all have ended.
 
         The counter was assigned after recording started, so all older transactions have a lower number, or none yet.
         """
         if self._source.snapshot_xmin() <= self._counter:
             prepared = ", ".join(one.text for one in now if not one.pid)
-            whose = f", it may be {prepared}" if prepared else " (of another database, login or coordinator)"
+            whose = f"; it may be {prepared}" if prepared else " (of another database, login or coordinator)"
             return f"waiting for an unlisted transaction that was open when recording started{whose}"
         if self._lacks and any(points_of(one.kept).xmin <= self._counter for one in self._source.read_status(None)):
             # an xmin advances only when transaction ids are assigned, and on an idle cluster no other session gets one.

@@ -1,4 +1,4 @@
-"""The DWS slot for commands that clear or reset it, the reach of the table's binlog, and the contents of a range.
+"""Clear or reset a DWS slot, and determine how far back its binlog reaches and what a range of it contains.
 
 Only `status` and `register` can create a slot; the caller uses them only for slots that exist.
 """
@@ -105,19 +105,19 @@ class DwsRetention(DwsSlotAdmin):
     def at_time(self, at: str) -> dict[str, Position | None]:
         if not self.options.new_system_value:
             sentence = "only the new system columns contain a record's time"
-            raise Refused(sentence, "set new_system_value = true where the server has gs_binlog_timestamp_us")
+            raise Refused(sentence, "set new_system_value = true if the server has gs_binlog_timestamp_us")
         said = f"{self.table} has no binlog timestamps", "reset with --to point"
         found = first_at(self.session, self.table, at, *said)
         self.session.oriented = self.table
         return found
 
     def since(self, at: str) -> dict[str, Position | None]:
-        """Return by DN the point of a record at or after a time; the lowest of them is the lowest in the cluster.
+        """Return by DN the point of a record at or after a time; the lowest of these is the cluster's lowest.
 
         DWS, PGXC_GET_BINLOG_CURSOR_BY_TIMESTAMP: "the first binlog record after the time", without stating the order.
         The order of times can differ from the order of points: a record has the time of its write (DWS, binlog fields:
         "saved to the database"), while its point belongs to the commit of its transaction. So the search includes
-        points below the answer.
+        points below the returned point.
         """
         found = self.at_time(at)
         smallest = min((ours(one).point for one in found.values() if one is not None), default=None)

@@ -31,7 +31,7 @@ from slotkeeper.core.sources.dws.viewer import DwsViewer, homes
 from slotkeeper.core.sqltext import dotted, statements
 
 NO_COPY = frozenset({"0A000", "42601", "42809"})
-"""SQLSTATEs if the server rejects COPY from such a query; the source then uses a cursor."""
+"""SQLSTATEs with which a server rejects COPY from a binlog function; the source then uses a cursor."""
 
 READ_ONLY = "25006"
 """read_only_sql_transaction: the server treated a read with a row filter as a write and rejected it."""
@@ -157,7 +157,7 @@ class DwsSource:
 
     @property
     def identity(self) -> TableIdentity:
-        """The identity of the table as last read; it is read if it was not read yet."""
+        """The identity of the table as last read; the first use reads it."""
         return self._identity or self.identify()
 
     def nodes(self) -> list[Shard]:
@@ -237,7 +237,7 @@ class DwsSource:
         )
 
     def standing(self, after: Position, status: SlotStatus) -> DwsPosition:
-        """Return the newest point with none of its events applied; a position that is already there stays unchanged."""
+        """Return the newest point with none of its events applied, or `after` with the new xmin if at that point."""
         begin, newest = ours(after), ours(status.latest)
         return replace(begin, xmin=newest.xmin) if begin.point == newest.point else newest.from_here
 
@@ -322,7 +322,8 @@ class DwsSource:
 
     def _orient(self, shard: Shard) -> None:
         # The stand-in returns the documented text of pgxc_get_binlog_changes only after a sync-point call in the same
-        # session named the table; on DWS this costs one status per new session, or if channels share a session.
+        # session named the table; on DWS this costs one status query per new session, and more if channels share a
+        # session.
         if self.session.oriented != self.table or self.session.fresh:
             self.read_status(shard)
 
@@ -375,7 +376,7 @@ def confirm(calls: PointCalls, first: SlotStatus, asked: Confirmation) -> SyncPo
 
 
 def register_one(calls: PointCalls, shard: Shard, goal: SyncPoints, checkpoint: bool) -> None:
-    """Register one of the two points; raises Busy unless it reached exactly one node (else a partial registration)."""
+    """Register one of the two points; raises Busy for a partial registration: any number of nodes except one."""
     nodes = calls.register(shard, (goal.durable if checkpoint else goal.live) or 0, checkpoint, goal.xmin)
     if nodes != 1:
         flag = "true" if checkpoint else "false"
@@ -404,7 +405,7 @@ class DwsSlotAdmin(DwsSource):
     """The last sink connection for which competing sessions were ended; for the first connection, the start does so."""
 
     def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
-        """Register one point on one DN, with a server-side timeout: a killed driver's call cannot take effect later.
+        """Register one point on one DN; the server-side timeout keeps a killed driver's call from taking effect later.
 
         DWS: "returns the number of nodes registered"; for one node, any number except 1 means a partial registration.
         """
@@ -425,8 +426,9 @@ class DwsSlotAdmin(DwsSource):
     def create_slot(self) -> list[SlotStatus]:
         """Create the slot and return the status of every DN.
 
-        If the status query does not create the slot, registering 0 does. 0 is only a lower bound, also on DNs that an
-        earlier attempt did not reach."""
+        If the status query does not create the slot, registering 0 does. 0 is only a lower bound, even on DNs that an
+        earlier attempt did not reach.
+        """
         statuses = self.read_status(None)
         without = set(self.nodes()) - {status.shard for status in statuses}
         if not without:
@@ -458,7 +460,7 @@ class DwsSlotAdmin(DwsSource):
             self.session.show(self.shown_as)
 
     def end_sessions(self, pattern: str, own: str | None = None) -> bool:
-        """End the job's sessions whose name matches `pattern` and is not `own`; return False if this is not certain.
+        """End the job's sessions whose name matches `pattern` and is not `own`; return False if some may remain.
 
         This coordinator cannot end sessions of another coordinator, and without a list of those sessions it is unknown
         whether there are any.
@@ -474,7 +476,7 @@ class DwsSlotAdmin(DwsSource):
             return False
 
     def end_rivals(self) -> bool:
-        """End other sessions that register the same lane, of any epoch; return False if this is not certain.
+        """End other sessions, of any epoch, that register the same lane; return False if some may remain.
 
         The names of these sessions differ from this session's name only in the epoch. A call of a killed or stalled
         session must not take effect later.

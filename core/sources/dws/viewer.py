@@ -56,7 +56,7 @@ class ServerSeen:
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """Properties of a table, without slots; `complaint`: the error message of the binlog functions."""
+    """Properties of a table, without slots; `complaint` is the error message of the binlog functions."""
 
     facts: TableFacts
     complaint: str

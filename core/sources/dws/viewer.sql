@@ -1,8 +1,8 @@
--- Statements of reading commands for DWS: catalogs and functions that only read; none creates a slot.
--- `slots` and `consume_progress` stand in queries.sql.
+-- The statements of commands that read DWS: they use catalogs and functions that only read, and never create a slot.
+-- `slots` and `consume_progress` are in queries.sql.
 
 -- name: server
--- Who answers, who we are there, and its clock (seconds since 1970).
+-- Return the server's version, the login's user, and the server's clock in seconds since 1970.
 SELECT version(), current_user::text, extract(epoch FROM clock_timestamp())::float8,
        (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user)
 
@@ -11,27 +11,29 @@ SELECT version(), current_user::text, extract(epoch FROM clock_timestamp())::flo
 SELECT reset_val FROM pg_settings WHERE name = 'search_path'
 
 -- name: open_schemas
--- Those of these schemas in which everybody may create. PostgreSQL and DWS, has_schema_privilege: public is everybody.
+-- Return those of these schemas in which every user can create objects. PostgreSQL and DWS, has_schema_privilege:
+-- public means every user.
 SELECT n.nspname::text FROM pg_namespace n
 WHERE n.nspname = ANY (%(names)s) AND has_schema_privilege('public'::name, n.oid, 'CREATE') ORDER BY 1
 
 -- name: settings
--- Server settings that decide whether a binlog can be followed; a server that lacks one answers no row for it.
+-- Return the server settings that determine whether a binlog can be followed; a setting that the server lacks has no
+-- row.
 SELECT name, setting FROM pg_settings
 WHERE name IN ('gtm_option', 'enable_gtm_free', 'enable_hstore_binlog_table', 'enable_generate_binlog', 'binlog_consume_timeout',
                'sql_compatibility')
 
 -- name: functions
--- Binlog functions that are there, and whether this user may execute them.
+-- Return the existing binlog functions and whether this user can execute them.
 SELECT p.proname::text, bool_or(has_function_privilege(p.oid, 'EXECUTE'))
 FROM pg_proc p
 WHERE p.proname LIKE 'pgxc\_%%binlog%%' OR p.proname = 'pgxc_register_full_sync_point'
 GROUP BY p.proname
 
 -- name: table
--- Facts of a table by schema and name: oid, rights, primary key and its deferrability, storage options, kind; whether
--- it is ours, whether we are an administrator (a server without rolsystemadmin or parttype has `none`'s), whether it is
--- partitioned, and which questions about rows that are hidden or masked this server knows.
+-- Return the facts of a table by schema and name: oid, privileges, primary key and its deferrability, storage options,
+-- kind; whether the login owns it and is an administrator; which checks for hidden or masked rows the server supports;
+-- and whether the table is partitioned. `none` supplies rolsystemadmin and parttype on a server that lacks them.
 SELECT c.oid::bigint, has_schema_privilege(n.oid, 'USAGE'), has_table_privilege(c.oid, 'SELECT'),
        (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
        (SELECT count(*) FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p' AND k.condeferrable),
@@ -46,36 +48,37 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, (SELECT false AS 
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s
 
 -- name: row_security
--- Whether row security hides rows of this table from us. PostgreSQL 9.5 and newer.
+-- Return whether row security hides rows of this table from the login. PostgreSQL 9.5 and newer.
 SELECT row_security_active(%(oid)s::oid)
 
 -- name: redaction
--- How many redaction policies are on for this table. DWS, PG_REDACTION_POLICY.
+-- Return how many redaction policies are enabled for this table. DWS, PG_REDACTION_POLICY.
 SELECT count(*) FROM pg_redaction_policy WHERE object_oid = %(oid)s::oid AND enable
 -- name: columns
--- A table's columns in order, and which are computed when they are read ('v'). The catalog of DWS, as those before
--- PostgreSQL 12, has no `attgenerated`: then the name inside is that of the column outside.
+-- Return a table's columns in order, and which of them are computed when they are read ('v'). The catalog of DWS, like
+-- that of PostgreSQL before 12, has no `attgenerated`; the name in the subquery then refers to the column of `absent`.
 SELECT a.attname::text,
        (SELECT attgenerated::text FROM pg_attribute g WHERE g.attrelid = a.attrelid AND g.attnum = a.attnum)
 FROM pg_attribute a CROSS JOIN (SELECT ''::text AS attgenerated) absent
 WHERE a.attrelid = %(oid)s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 
 -- name: inheritors
--- Tables that inherit from a table; partitions of DWS do not.
+-- Return the tables that inherit from a table; partitions in DWS do not inherit.
 SELECT i.inhrelid::regclass::text FROM pg_inherits i WHERE i.inhparent = %(oid)s ORDER BY 1
 
 -- name: distribution
--- How a table is distributed: H is hash, the only one that has a binlog.
+-- Return how a table is distributed: H is hash, the only distribution with a binlog.
 SELECT pclocatortype::text FROM pgxc_class WHERE pcrelid = %(oid)s::oid
 
 -- name: consumed
--- Answers 0 or 1 for a table with binlog and fails for any other; a pure question.
+-- Return 0 or 1 for a table with a binlog, and fail for any other table; changes nothing.
 SELECT pgxc_consumed_binlog_records(%(table)s, 0)
 
 -- name: latest
--- The newest sync point as each DN tells it, without a slot. Kernel 9.1.0.200 or newer.
+-- Return the newest sync point as each DN reports it, without a slot. Kernel 9.1.0.200 or newer.
 SELECT node_name, latest_sync_point FROM pgxc_get_binlog_cursor_by_syncpoint(%(table)s, 0, 0)
 
 -- name: consumed_on
--- 1 where every point of every slot is past the newest record of one DN (or of all with node 0), else 0; a pure question.
+-- Return 1 if every point of every slot is after the newest record of one DN (of all DNs with node 0), else 0; changes
+-- nothing.
 SELECT pgxc_consumed_binlog_records(%(table)s, %(node)s)

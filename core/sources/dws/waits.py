@@ -1,4 +1,4 @@
-"""Statements at DWS that wait for slots or for sessions of jobs, as far as the login can see them.
+"""Find statements on DWS that wait for slots or for jobs' sessions, as far as the login can see them.
 
 DWS, "Precautions for Binlog Tables": VACUUM FULL and scaling wait until all records of a table are consumed. The server
 reports whether all are consumed (`pgxc_consumed_binlog_records`); unread records of slots are counted at most every few
@@ -26,8 +26,8 @@ _SQL: Book = ("slotkeeper.core.sources.dws", "waits.sql")
 COUNTED_EVERY = 5.0
 """Seconds between two counts of unread records, which read the binlog."""
 READ_SECONDS = 2.0
-"""Time limit in seconds for querying tables in one reading, the least recently queried table first: a scale-out can
-wait for each of a thousand tables."""
+"""Time limit in seconds for the queries of one reading, which starts with the least recently queried table: a scale-out
+can wait for each of a thousand tables."""
 _SCALES = {TIMEOUT: 1.0, "ddl_lock_timeout": 1e-3, "lockwait_timeout": 1e-3}
 """The unit of each timeout setting, in seconds."""
 
@@ -97,7 +97,7 @@ class DwsWaits:
                 )  # fmt: skip
 
     def _consumed(self, table: str) -> bool | None:
-        """Return whether all records are read according to the server; None if the server does not report this."""
+        """Return whether all records are read, as the server reports; None if the server does not report this."""
         self._consumed_at[table] = self._session.seconds()
         try:
             rows = self._session.rows("consumed", {"table": table}, LIMIT_MS, _VIEWER)

@@ -1,8 +1,9 @@
--- Who waits for slots and for sessions of jobs: system views only, so that no lock of a user's table is waited for.
+-- Find sessions that wait for slots and for jobs' sessions. Only system views are read, so that no statement waits for
+-- a lock on a user's table.
 
 -- name: here
--- Sessions of this coordinator that may be a VACUUM FULL or a redistribution: their texts are read outside. DWS,
--- PG_STAT_ACTIVITY (query_id; an ordinary login sees its own sessions).
+-- Return sessions of this coordinator that may run a VACUUM FULL or a redistribution; the caller checks their
+-- statements. DWS, PG_STAT_ACTIVITY (query_id; an ordinary login sees only its own sessions).
 SELECT a.pid, a.usename::text, a.application_name, a.state, extract(epoch FROM clock_timestamp() - a.xact_start)::float8,
        a.query, a.query_id, extract(epoch FROM clock_timestamp() - coalesce(a.query_start, a.xact_start))::float8, ''
 FROM pg_stat_activity a
@@ -10,7 +11,7 @@ WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.state I
   AND (a.query ILIKE '%%vacuum%%' OR a.application_name LIKE 'gs\_%%')
 
 -- name: across
--- The same of all coordinators. DWS, PGXC_STAT_ACTIVITY.
+-- Return the rows of `here` for all coordinators. DWS, PGXC_STAT_ACTIVITY.
 SELECT a.pid, a.usename::text, a.application_name, a.state, extract(epoch FROM clock_timestamp() - a.xact_start)::float8,
        a.query, a.query_id, extract(epoch FROM clock_timestamp() - coalesce(a.query_start, a.xact_start))::float8,
        a.coorname::text
@@ -19,10 +20,11 @@ WHERE a.datname = current_database() AND a.state IS DISTINCT FROM 'idle'
   AND (a.query ILIKE '%%vacuum%%' OR a.application_name LIKE 'gs\_%%')
 
 -- name: pairs
--- Who waits for a lock of these tables on any node, and each who has one there (DWS, PGXC_LOCK_CONFLICTS, dws_04_0809:
--- relation and partition among others; a session's query may be '<insufficient privilege>'). It names no session: ours
--- are found by their query, as PG_STAT_ACTIVITY of this coordinator lists it. Of hundreds that have a lock beside hundreds
--- that wait, only ours count, and those that keep writers out.
+-- Return each session that waits for a lock of these tables on any node, paired with each session that holds a lock
+-- there (DWS, PGXC_LOCK_CONFLICTS, dws_04_0809: relation and partition among others; a session's query can be
+-- '<insufficient privilege>'). The view does not contain application names, so jobs' sessions are found by their query
+-- id in PG_STAT_ACTIVITY of this coordinator. With hundreds of holders and waiters, only jobs' sessions and sessions
+-- that block writers are returned.
 SELECT w.nspname || '.' || w.relname, w.nodename::text, w.mode, h.mode,
        coalesce(extract(epoch FROM clock_timestamp() - wa.query_start), extract(epoch FROM clock_timestamp() - w.xactstart), 0)::float8,
        w.pid, w.username::text, wa.application_name, wa.state,
@@ -41,5 +43,6 @@ WHERE NOT w.granted AND w.dbname = current_database() AND w.locktype IN ('relati
        OR h.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'))
 
 -- name: limits
--- In seconds and milliseconds: DWS, "Lock Management" (dws_04_0928), and binlog_consume_timeout of "HStore Tables".
+-- Return the limits in seconds or milliseconds: DWS, "Lock Management" (dws_04_0928), and binlog_consume_timeout in
+-- "HStore Tables".
 SELECT name, setting FROM pg_settings WHERE name IN ('binlog_consume_timeout', 'ddl_lock_timeout', 'lockwait_timeout')

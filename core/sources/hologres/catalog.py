@@ -22,7 +22,7 @@ DEFAULT_TTL = 2_592_000
 """The default of binlog.ttl in seconds (Hologres, "Subscribe to Hologres binlogs": 30 days)."""
 SECOND = 1_000_000
 MOST_SHARDS = 65_536
-"""Maximum number of shards of a table: each shard needs an object and a lane here."""
+"""Maximum number of shards of a table: each shard needs an object and a lane in Slotkeeper."""
 MARGIN_SECONDS = 60
 """Safety margin in seconds before a TTL ends (at most a tenth of the TTL): clocks of a cluster's nodes can differ."""
 
@@ -40,7 +40,7 @@ class Record:
 
     @property
     def before(self) -> HoloPosition:
-        """The position directly before this record; Hologres: in a shard, times grow with the LSNs."""
+        """The position directly before this record (Hologres: in a shard, times grow with the LSNs)."""
         return HoloPosition(self.lsn - 1, 0, max(0, self.us - 1))
 
 
@@ -60,7 +60,7 @@ class TableState:
 
     @property
     def ttl(self) -> int:
-        """Seconds after which a record may be deleted, whether it was read or not."""
+        """Seconds after which a record can be deleted, whether it was read or not."""
         return seconds_of(self.properties.get("binlog.ttl", "")) or DEFAULT_TTL
 
     @property
@@ -70,7 +70,7 @@ class TableState:
 
     @property
     def expired(self) -> int:
-        """The time up to which records may already be deleted."""
+        """The time up to which records can already have been deleted."""
         return max(0, self.now_us - self.ttl * SECOND + self.margin_us)
 
     def seen(self, every_us: int) -> int:
@@ -126,12 +126,12 @@ def own_id(properties: Mapping[str, str], oid: int) -> int:
 
 
 def newest(session: HoloSession, table: str, shard: Shard) -> Record | None:
-    """Return the newest record of a shard; None if it has none."""
+    """Return the newest record of a shard; None if the shard has no record."""
     return _cursor(session, "cursor", {"table": table, "which": "LATEST", "shard": number_of(shard)})
 
 
 def oldest(session: HoloSession, table: str, shard: Shard) -> Record | None:
-    """Return the oldest record that a shard still has; None if it has none."""
+    """Return the oldest record that a shard still has; None if the shard has no record."""
     return _cursor(session, "cursor", {"table": table, "which": "OLDEST", "shard": number_of(shard)})
 
 
@@ -153,7 +153,7 @@ def first_since(session: HoloSession, table: str, shard: Shard, at: str) -> Reco
 
 
 def _there(session: HoloSession, table: str, shard: Shard, found: Record | None) -> Record | None:
-    """Return the record unless it is after the newest record: past the end, a cursor is the LSN of the next write."""
+    """Return the record unless it is after the newest record: a cursor past the end is the LSN of the next write."""
     last = newest(session, table, shard) if found is not None else None
     return found if found is not None and last is not None and found.lsn <= last.lsn else None
 

@@ -36,7 +36,7 @@ LETTERS = {INSERT: "I", DELETE: "d", BEFORE: "B", AFTER: "U"}
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A record of a shard's binlog; `values`: its columns in PostgreSQL's text format, `us`: its time since 1970."""
+    """A shard's binlog record; `values` are its columns in PostgreSQL's text format, `us` is its time since 1970."""
 
     lsn: int
     type: int
@@ -57,7 +57,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Events left out because of the vendor's parameters: `deletes`, and `images` before an update."""
+    """Which events the vendor's parameters omit: deletes (`deletes`), and images before updates (`images`)."""
 
     deletes: bool = False
     images: bool = False
@@ -113,7 +113,7 @@ class Stretch:
 
 
 class Pages:
-    """The binlog of one table, read over a session; `size`: records per page, `limit_ms`: the timeout of each page."""
+    """The binlog of one table, read over a session in pages of `size` records; `limit_ms` is the timeout per page."""
 
     def __init__(self, session: HoloSession, table: str, size: int, limit_ms: int | None) -> None:
         self._session = session

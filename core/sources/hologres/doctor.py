@@ -16,14 +16,14 @@ from slotkeeper.core.sources.pg_base import server_findings
 EXTENSION_BEFORE = (2, 0)
 
 
-NOTHING_KEPT = "the server stores no position; Slotkeeper's progress rows at the sink do"
+NOTHING_KEPT = "the server stores no position; Slotkeeper's progress rows in the sink do"
 KEPT = "the server stores a position per slot and shard; it follows Slotkeeper's progress rows, which take precedence"
 
 
 def findings(
     session: HoloSession, asked: SourceAsked, utc: Callable[[], datetime], by_slot: bool = False
 ) -> Iterator[Finding]:
-    """Yield the findings; findings about the server come first. `by_slot`: the jobs have slots at the server."""
+    """Yield the findings; findings about the server come first. `by_slot` means that the jobs use slots."""
     place = f"source {asked.name}"
     before = utc().timestamp()
     server = session.rows("server")[0]
@@ -72,7 +72,7 @@ def _table_findings(
         text = "read by SQL"
         if streaming:
             how = "by its slot" if by_slot else "without a slot"
-            text = f"read by stream, {how}: at least one walsender of the server per shard"
+            text = f"read by stream, {how}: uses at least one walsender of the server per shard"
             others = len(table.followers) - len(streaming)
             text = f"{text}; by SQL for {others} of {len(table.followers)} jobs" if others else text
         yield Finding(place, Level.OK, text)

@@ -1,4 +1,4 @@
-"""Rules that decide from the catalogs whether a Hologres table can be followed, each with its fix.
+"""Rules that determine from the catalogs whether a Hologres table can be followed, each with its fix.
 
 Hologres, "Subscribe to Hologres binlogs" (how a binlog is turned on, row storage, TTL of at least seven days), "CREATE
 LOGICAL PARTITION TABLE", "TRUNCATE".
@@ -115,7 +115,7 @@ def version_of(text: str) -> tuple[int, ...] | None:
 def stream_objections(
     table: str, state: TableState, version: str, options: BinlogOptions, by_slot: bool = False
 ) -> Iterator[Objection]:
-    """Yield the objections to reading this table by stream; `version`: the result of hg_version()."""
+    """Yield the objections to reading this table by stream; `version` is the result of hg_version()."""
     cure = 'set read_by = "sql", which supports every type and every version'
     found = version_of(version)
     if found is not None and found < SLOTLESS and not by_slot:

@@ -32,7 +32,7 @@ from slotkeeper.core.sources.hologres.words import HoloManualSql
 
 
 class HoloConnection:
-    """A session at Hologres, with its streams; implements `slotkeeper.core.ports.kinds.SourceSession`."""
+    """A session to Hologres, with its streams; implements `slotkeeper.core.ports.kinds.SourceSession`."""
 
     idle_seconds = IDLE_SECONDS
     """Seconds without a read after which the source ends its streams."""
@@ -64,7 +64,7 @@ class HoloConnection:
         return HoloPeek(self.session)
 
     def hidden(self, table: str) -> Sequence[Objection]:
-        """Return nothing: no documented catalog shows data masking, so hidden rows cannot be detected."""
+        """Return nothing: no documented catalog shows data masking, so it cannot be detected."""
         return ()
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:

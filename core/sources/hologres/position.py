@@ -74,7 +74,7 @@ class HoloPosition(Position):
 
     @property
     def from_here(self) -> HoloPosition:
-        """The same position for use by a lane; if the shard has no records, it is before the first future record.
+        """The same position for use by a lane; if the shard has no records, a position before its first record.
 
         A position that a user typed has no time. The lane's position gets a time in 1970, so that any newest position
         is later.
@@ -86,7 +86,7 @@ class HoloPosition(Position):
         return self
 
     def order(self, other: Position) -> Order:
-        """Order by LSN; at equal LSNs, order by the time up to which there was nothing newer, if both have that time.
+        """Order by LSN, then by the time up to which there was no newer record, if both positions have that time.
 
         >>> HoloPosition(9, 5, 5) < HoloPosition(10), HoloPosition(10, 5, 5).order(HoloPosition(10)).name
         (True, 'SAME')
@@ -114,7 +114,7 @@ class HoloPosition(Position):
 
 @dataclass(frozen=True, slots=True)
 class Oldest(HoloPosition):
-    """The oldest record that a shard still has (`empty`: none), and the time up to which records may be deleted.
+    """The oldest record that a shard still has (`empty` if none), and the time up to which records may be deleted.
 
     It compares as after a lane's position if records that the lane has not applied may be missing, else as equal.
     Records may be missing if the oldest record is after the lane's next record, and either the lane has not queried the
@@ -202,7 +202,7 @@ class SlotKept(OnePlace):
 
     @property
     def text(self) -> str:
-        """The LSN; "-" without a slot.
+        """The LSN; "-" if there is no slot.
 
         >>> SlotKept(10516).text, SlotKept(None).text
         ('10516', '-')

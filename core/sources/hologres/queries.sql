@@ -1,9 +1,11 @@
--- Every statement that this dialect sends by SQL. Hologres speaks PostgreSQL 11; hg_* functions and hologres.* tables stand
--- as the vendor documents them ("Subscribe to Hologres binlogs"), the joins as in its published client (ConnectionUtil).
+-- The statements that this dialect sends by SQL. Hologres is compatible with PostgreSQL 11. hg_* functions and
+-- hologres.* tables are used as the vendor documents them ("Subscribe to Hologres binlogs"), and joined as in its
+-- published client (ConnectionUtil).
 
 -- name: table
--- Which table this is, by its catalogs: with its key, and the server's clock, by which records are deleted. Names are told
--- in arrays, because a name may hold any character; the key by the numbers of its columns.
+-- Return the identity of a table from the catalogs, including its key, and the server's clock, which determines when
+-- records are deleted. Names are returned in arrays, because a name can contain any character; the key is returned as
+-- the numbers of its columns.
 SELECT a.attrelid::bigint,
        (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())::bigint,
        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
@@ -18,15 +20,16 @@ WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped
 GROUP BY a.attrelid
 
 -- name: exists
--- What a name stands for, and whether this login may read it; no row where there is nothing of this name.
+-- Return the kind of the relation with this name and whether this login can read it; no row if there is no such
+-- relation.
 SELECT c.relkind::text, has_table_privilege(c.oid, 'SELECT'), has_schema_privilege(n.oid, 'USAGE'),
        c.relkind = 'p'
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s
 
 -- name: properties
--- What Hologres says of a table: table_id, schema_version, orientation, binlog.level, binlog.ttl, distribution_key, and
--- the shard count of its table group.
+-- Return the properties of a table in Hologres: table_id, schema_version, orientation, binlog.level, binlog.ttl,
+-- distribution_key, and the shard count of its table group.
 SELECT property_key::text, property_value::text FROM hologres.hg_table_properties
 WHERE table_namespace = %(schema)s AND table_name = %(name)s
 UNION ALL
@@ -36,58 +39,59 @@ WHERE t.property_key = 'table_group' AND g.property_key = 'shard_count' AND t.pr
   AND t.table_namespace = %(schema)s AND t.table_name = %(name)s
 
 -- name: cursor
--- The oldest or the newest record of a shard: LSN 0 (or no row) where it has none.
+-- Return the oldest or the newest record of a shard; LSN 0 (or no row) if the shard has no record.
 SELECT hg_binlog_lsn, hg_binlog_timestamp_us FROM hg_get_binlog_cursor(%(table)s, %(which)s, %(shard)s)
 
 -- name: cursor_by_lsn
--- The first record at or behind an LSN; where there is none, the time is now.
+-- Return the first record at or after an LSN; if there is none, the time is the current time.
 SELECT hg_binlog_lsn, hg_binlog_timestamp_us FROM hg_get_binlog_cursor_by_lsn(%(table)s, %(lsn)s, %(shard)s)
 
 -- name: cursor_by_time
--- The first record at or after a time; past the end the LSN is that of the next write. A future time is an error.
+-- Return the first record at or after a time; past the end, the LSN is that of the next write. A future time is an
+-- error.
 SELECT hg_binlog_lsn, hg_binlog_timestamp_us
 FROM hg_get_binlog_cursor_by_timestamp(%(table)s, %(at)s::timestamptz, %(shard)s)
 
 -- name: page
--- A page of one shard's binlog in its own order. Naming hg_binlog_lsn routes the query to the binlog, which is stored by
--- it: conditions on other columns would read all of it.
+-- Return a page of one shard's binlog in its own order. A condition on hg_binlog_lsn routes the query to the binlog,
+-- which is stored in this order; conditions on other columns would read the whole binlog.
 SELECT hg_binlog_lsn, hg_binlog_event_type, hg_binlog_timestamp_us{columns}
 FROM {table} WHERE hg_shard_id = {shard} AND hg_binlog_lsn > {after} AND hg_binlog_lsn <= {up_to}
 ORDER BY hg_binlog_lsn LIMIT {most}
 
 -- name: back_page
--- The last records up to an LSN, the newest first.
+-- Return the last records up to an LSN, newest first.
 SELECT hg_binlog_lsn, hg_binlog_event_type, hg_binlog_timestamp_us{columns}
 FROM {table} WHERE hg_shard_id = {shard} AND hg_binlog_lsn > {after} AND hg_binlog_lsn <= {up_to}
 ORDER BY hg_binlog_lsn DESC LIMIT {most}
 
 -- name: nth
--- The so manieth record behind an LSN.
+-- Return the n-th record after an LSN.
 SELECT hg_binlog_lsn, hg_binlog_timestamp_us
 FROM {table} WHERE hg_shard_id = {shard} AND hg_binlog_lsn > {after} AND hg_binlog_lsn <= {up_to}
 ORDER BY hg_binlog_lsn LIMIT 1 OFFSET {skipped}
 
 -- name: count
--- The records of a range by type.
+-- Return the number of records in a range by type.
 SELECT hg_binlog_event_type, count(hg_binlog_lsn), min(hg_binlog_lsn), min(hg_binlog_timestamp_us)
 FROM {table} WHERE hg_shard_id = {shard} AND hg_binlog_lsn > {after} AND hg_binlog_lsn <= {up_to}
 GROUP BY hg_binlog_event_type
 
 -- name: server
--- Who answers.
+-- Return the server's version and clock, and the login's user and whether it is a superuser.
 SELECT hg_version(), current_user::text, extract(epoch FROM clock_timestamp()),
        (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user)
 
 -- name: clock
--- The server's clock.
+-- Return the server's clock.
 SELECT extract(epoch FROM clock_timestamp())
 
 -- name: followed
--- How many tables of this database have a binlog.
+-- Return how many tables of this database have a binlog.
 SELECT count(*) FROM hologres.hg_table_properties WHERE property_key = 'binlog.level' AND property_value = 'replica'
 
 -- name: slots
--- Slots that read a table through its publication, as the published client lists them; none of them is ours.
+-- Return the slots that read a table through its publication, as the published client lists them.
 SELECT p.slot_name::text, p.property_value::text
 FROM hologres.hg_replication_slot_properties p JOIN pg_publication_tables t ON t.pubname = p.property_value
 WHERE t.schemaname = %(schema)s AND t.tablename = %(name)s ORDER BY 1
@@ -97,8 +101,9 @@ WHERE t.schemaname = %(schema)s AND t.tablename = %(name)s ORDER BY 1
 SELECT rolsuper FROM pg_roles WHERE rolname = current_user
 
 -- name: lock_pairs
--- Who waits for a lock of these tables, and each who has one there (Hologres, "Locks": pg_locks of its front end). A
--- system view only, so that no lock of a user's table is waited for.
+-- Return each session that waits for a lock of these tables, paired with each session that holds a lock there
+-- (Hologres, "Locks": pg_locks of its front end). Only system views are read, so that the statement never waits for a
+-- lock on a user's table.
 SELECT n.nspname || '.' || c.relname, w.mode, h.mode,
        coalesce(extract(epoch FROM clock_timestamp() - wa.query_start), 0)::float8,
        w.pid, wa.usename::text, wa.application_name, wa.state,

@@ -1,4 +1,4 @@
-"""The reach of a Hologres table's binlog and the contents of a range, for starts without a copy and for resets."""
+"""Determine how far back a table's binlog reaches and what a range contains, for starts without a copy and resets."""
 
 from __future__ import annotations
 

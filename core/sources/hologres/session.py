@@ -40,7 +40,7 @@ MOVING = ("not allowed in readonly mode",)
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Unreachable) -> SlotkeeperError:
-    """Return Slotkeeper's error for a driver error at endpoint `place`; `timed_out`: the error class for a timeout."""
+    """Return Slotkeeper's error for a driver error at endpoint `place`; `timed_out` is the error class for timeouts."""
     found, code, text, message = plain_error(error, place)
     if found is not None:
         return found

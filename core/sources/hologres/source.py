@@ -1,6 +1,6 @@
 """Read one Hologres table and its binlog: the status of each shard, ranges of changes, and chunks of the table.
 
-Changes are read by SQL or from the shards' streams, everything else by SQL. Nothing is registered at the server:
+Changes are read by SQL or from the shards' streams, everything else by SQL. Nothing is registered on the server:
 positions are stored only in Slotkeeper's progress rows, and the server retains no records for them.
 """
 
@@ -87,7 +87,7 @@ class HoloSource(NoSlotAdmin):
         """Raise an error that names the problem if the mapping does not fit this table, or if there is a row filter."""
         if self._mapped.where:
             what = "a hologres source does not support a row filter (where)"
-            raise Refused(what, "remove where, and filter at the target", where="source")
+            raise Refused(what, "remove where, and filter in the target", where="source")
         self.columns(identity)
 
     def columns(self, identity: TableIdentity) -> tuple[Column, ...]:
@@ -228,7 +228,7 @@ class HoloSource(NoSlotAdmin):
         return "nothing: the server stores no position for Slotkeeper"
 
     def clear(self) -> int:
-        what = "no slot to drop: no job here has a slot at the server"
+        what = "no slot to drop: no job here has a slot on the server"
         raise Refused(what, "to drop another owner's slot: CALL hg_drop_logical_replication_slot", where="source")
 
 
@@ -247,7 +247,7 @@ class NoneOpen:
         return ""
 
 
-# -- chunks: split and compared only at the source, by shard and then by key -------------------------------------------
+# -- chunks: split and compared only by the source, by shard and then by key -------------------------------------------
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 SHARD = SQL("hg_shard_id")

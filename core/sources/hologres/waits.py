@@ -1,4 +1,4 @@
-"""Sessions that wait at Hologres for a table lock held by a job's session, if this login can see them.
+"""Find sessions on Hologres that wait for a table lock held by a job's session, if this login can see them.
 
 Hologres, "Locks: types, behavior, and troubleshooting": its front end has PostgreSQL's table locks (pg_locks). From
 version 2.0 on, a statement that conflicts with a DDL statement fails at once unless hg_experimental_disable_pg_locks is

@@ -16,8 +16,8 @@ from slotkeeper.core.sqltext import dotted, literal
 WORDS = SlotWords(
     no_list="no job uses a server slot, by SQL or by stream: positions come from Slotkeeper's progress rows",
     no_count="the server does not count unread records",
-    no_drop="no slot to drop: no job here has a slot at the server",
-    own_times="a position's time: no other change existed up to then, by the server's clock",
+    no_drop="no slot to drop: no job here has a slot on the server",
+    own_times="the time of a position is the time up to which no other change existed, by the server's clock",
     ages="the server deletes records older than binlog.ttl, read or not",
     head="the server deletes records after {ttl}, read or not",
     ttl="binlog.ttl",

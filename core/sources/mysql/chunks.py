@@ -5,7 +5,7 @@ Each chunk contains the rows as they are when it is read; concurrent changes are
 which the copy started.
 
 A comparison hashes the rows of these chunks on this host (`HashedHere`): the server's text of a FLOAT or of bytes
-differs from PostgreSQL's, so the server cannot compute the hash. Text keys are ordered by their bytes, as at the
+differs from PostgreSQL's, so the server cannot compute the hash. Text keys are ordered by their bytes, as in the
 target.
 """
 

@@ -1,8 +1,9 @@
 """Parse the bytes of a replication stream into events (format version 4). Pure; rows are not decoded in this module.
 
 Sources: MariaDB, "Replication Protocol" (mariadb.com/kb, one page per event); MySQL, "Binary Log" in the server's
-Doxygen pages (libbinlogevents; Query_event has the table of status variables, MariaDB writes the same). An unknown
-event that is not marked as ignorable is rejected with its number, and so is every event form that would hide rows.
+Doxygen pages (libbinlogevents; Query_event has the table of status variables, MariaDB writes the same). Events that
+would hide rows are rejected; so is an unknown event that is not marked as ignorable, with an error that contains its
+number.
 
 MySQL, "Binary Log Transaction Compression" (8.0.20 and later): a payload holds one whole transaction after its GTID, as
 events without checksums, compressed with zstd. The payload is decompressed event by event, so memory does not grow with
@@ -160,7 +161,7 @@ class Rotate(Event):
 
 @dataclass(frozen=True, slots=True)
 class FormatDescription(Event):
-    """The first event of a file: version of the server that wrote the file, and whether events end in a CRC32."""
+    """The first event of a file, with the version of the server that wrote it and whether events end with a CRC32."""
 
     server_version: str
     checksum: bool
@@ -296,8 +297,7 @@ class Parser:
     def parse(self, packet: bytes, at: int = 0) -> Event:
         """Return the event that starts at `at` and ends with the packet.
 
-        Raises Damaged if a checksum or a length is wrong, Unsupported for event forms that are rejected with an error
-        that names them.
+        Raises Damaged if a checksum or a length is wrong, and Unsupported for an event form that is not supported.
         """
         if len(packet) - at < HEADER_BYTES:
             raise Damaged(f"an event has {len(packet) - at} bytes, less than its header of {HEADER_BYTES}")
@@ -489,20 +489,20 @@ _READ: dict[int, Callable[[Header, bytes, int, int], Event]] = {
 _PASSED_OVER = frozenset({3, 5, 13, 14, 28, 29, 35, 36, 37, 160, 161, 164})
 """STOP, INTVAR, RAND, USER_VAR (of statements), IGNORABLE, ROWS_QUERY, PREVIOUS_GTIDS, TRANSACTION_CONTEXT,
 VIEW_CHANGE, ANNOTATE_ROWS, BINLOG_CHECKPOINT, START_ENCRYPTION: none contains a row."""
-_COMPRESSED = "turn log_bin_compress off at the source, and take a new snapshot"
+_COMPRESSED = "turn log_bin_compress off on the source, and take a new snapshot"
 _REFUSED = {
     39: (
         "partial JSON updates (PARTIAL_UPDATE_ROWS_EVENT) are not supported",
-        "set binlog_row_value_options = '' at the source, and take a new snapshot",
+        "set binlog_row_value_options = '' on the source, and take a new snapshot",
     ),
-    42: ("GTIDs with a tag (GTID_TAGGED_LOG_EVENT) are not supported", "use GTIDs without tags at the source"),
+    42: ("GTIDs with a tag (GTID_TAGGED_LOG_EVENT) are not supported", "use GTIDs without tags on the source"),
     165: ("compressed statements (QUERY_COMPRESSED_EVENT) are not supported", _COMPRESSED),
     **{code: (f"compressed rows (event type {code}) are not supported", _COMPRESSED) for code in range(166, 172)},
     **{code: (f"row events from before version 5.1 (type {code}) are not supported", "") for code in (20, 21, 22)},
     **{
         code: (
             f"LOAD DATA as a statement (event type {code}) is not supported",
-            "set binlog_format = ROW at the source, and take a new snapshot",
+            "set binlog_format = ROW on the source, and take a new snapshot",
         )
         for code in (6, 7, 8, 9, 10, 11, 12, 17, 18)
     },
@@ -527,7 +527,7 @@ _INSIDE = frozenset({Event, Query, Commit, XaPrepared, Mapped, Rows})
 
 
 def parts(event: Event) -> Iterator[tuple[Event, int | None]]:
-    """Yield the event with None, then each event of a compressed transaction with its offset; raises like `events`."""
+    """Yield the event with None, then each event of a compressed transaction with its offset (errors: see `events`)."""
     yield event, None
     if isinstance(event, Payload):
         yield from ((part, at) for at, part in events(event))
@@ -536,7 +536,7 @@ def parts(event: Event) -> Iterator[tuple[Event, int | None]]:
 def events(payload: Payload) -> Iterator[tuple[int, Event]]:
     """Return each event with its start offset in the decompressed payload.
 
-    Raises Damaged if the payload cannot be decompressed or contains anything except the events of one transaction,
+    Raises Damaged if the payload cannot be decompressed or contains anything except the events of one transaction, and
     Unsupported for an unknown compression method and for events that are also rejected outside a payload.
     """
     parser = Parser()
@@ -570,7 +570,7 @@ def _inflated(payload: Payload) -> io.BufferedReader:
     if payload.method != _ZSTD:
         raise Unsupported(
             f"unsupported compression method {payload.method} of a transaction (supported: zstd, 0)",
-            "set binlog_transaction_compression = OFF at the source, and take a new snapshot",
+            "set binlog_transaction_compression = OFF on the source, and take a new snapshot",
         )
     import zstandard  # only for sources that compress their binlog
 

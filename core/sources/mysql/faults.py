@@ -40,7 +40,7 @@ class GoneBack(BinlogError):
 
 
 class Unsupported(BinlogError):
-    """A feature of the format that is rejected with an error that names it."""
+    """An unsupported feature of the format, which the error names."""
 
 
 _LOST = frozenset({0, 1040, 1053, 1077, 1079, 1080, 1129, 1152, 1153, 1156, 1158, 1159, 1160, 1161, 1184, 1203, 1205})
@@ -83,7 +83,7 @@ def as_replica(error: BaseException, place: str, user: str) -> SlotkeeperError:
 
 
 def _grant(place: str, user: str, right: str, on: str) -> str:
-    """Return a hint, which contains the GRANT only if the host is known: otherwise it would create another account."""
+    """Return a hint, with the GRANT only if the host is known: otherwise the GRANT would create another account."""
     if user.endswith(f"@'{NO_HOST}'"):
         return (
             f"As an administrator of source {place}, grant {right} ON {on} to the account of {user.partition('@')[0]}."
@@ -104,10 +104,10 @@ _IN_CLEAR = 2061
 def classify(error: BaseException, place: str, user: str, in_clear: bool = False) -> SlotkeeperError:
     """Return Slotkeeper's error for a driver error; `place` names the endpoint, `user` is the login in GRANT syntax.
 
-    `in_clear`: the login did not use TLS. The server then reports the error for a wrong password if the account has
-    REQUIRE SSL (MySQL, "CREATE USER SSL/TLS Options"; MariaDB, "Securing Connections for Client and Server"), so the
-    hint can only name a possible cause. A server with require_secure_transport names the cause (error 3159; older
-    MariaDB: 1045).
+    `in_clear` means that the login did not use TLS. The server then reports the error for a wrong password if the
+    account has REQUIRE SSL (MySQL, "CREATE USER SSL/TLS Options"; MariaDB, "Securing Connections for Client and
+    Server"), so the hint can only name a possible cause. A server with require_secure_transport names the cause (error
+    3159; older MariaDB: 1045).
     """
     code, text = my.code_of(error), safe(my.said(error), 300)
     message, number = f"source {place}: {text}", str(code or "")
@@ -127,7 +127,7 @@ def classify(error: BaseException, place: str, user: str, in_clear: bool = False
     if code in _LOGIN:
         refused_as = refusals.error_of(text)
         tls = f"; {_MAY_NEED_TLS}" if in_clear and code == _DENIED else ""
-        hint = f"check user, password and host of the login at the server{tls}"
+        hint = f"check the user, password and host of the login on the server{tls}"
         return refused_as(message, hint, number, "source")
     if code in (1146, 1049, 1051):
         return Trouble(

@@ -1,11 +1,11 @@
 """Select the columns and rows of a table that a channel mirrors: all or some columns, and the rows that match its
 filter. Pure.
 
-Row filters are evaluated here, because no server can evaluate them on the row images of a stream. Supported parts of
-the syntax that `slotkeeper.core.row_filter` parses: comparisons of a column with a value or another column, IN,
-BETWEEN, LIKE, IS NULL, IS [NOT] DISTINCT FROM, with AND, OR and NOT as in SQL. Any other part is rejected with an error
-that names it. Text is compared by character, regardless of the source's collation, and numbers as numbers. Rows of a
-copy are filtered in the same way, so that copy and stream agree.
+Row filters are evaluated here, because no server can evaluate them on the row images of a stream. The supported parts
+of the syntax that `slotkeeper.core.row_filter` parses are comparisons of a column with a value or another column, IN,
+BETWEEN, LIKE, IS NULL and IS [NOT] DISTINCT FROM, combined with AND, OR and NOT as in SQL. Any other part is rejected
+with an error that names it. Text is compared by character, regardless of the source's collation, and numbers as
+numbers. Rows of a copy are filtered in the same way, so that copy and stream agree.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from slotkeeper.core.sources.mysql.tables import Image
 class Selection(Mapped):
     """The columns and rows of a table that a channel mirrors.
 
-    `cascades_known`: foreign keys that change the table's rows without row events are allowed.
+    `cascades_known` means that foreign keys that change the table's rows without row events are allowed.
     """
 
     cascades_known: bool = False
@@ -201,7 +201,7 @@ def _constant(part: Expr, group: str) -> Any:
 
 
 def _read(text: str, group: str) -> Any:
-    """Return a value in comparable form; a time becomes a string of fixed length, with six fraction digits."""
+    """Return a value in comparable form; a time becomes a string of fixed length, with six fractional digits."""
     if group == NUMBER:
         return Decimal(text)
     if group != TIME:

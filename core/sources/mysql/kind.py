@@ -180,7 +180,7 @@ def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], dateti
     if not found:
         yield Finding(place, Level.OK, "the binlog is on, with full, uncompressed rows")
     if not facts.names_columns:
-        text = "binlog_row_metadata is not FULL: column names and signs come from information_schema if it matches"
+        text = "binlog_row_metadata is not FULL: column names and signedness come from information_schema if it matches"
         yield Finding(place, Level.WARN, f"{text}; fix: SET GLOBAL binlog_row_metadata = 'FULL'")
     yield _expiry(place, *retention.age_of(retention.variables_of(session)))
     try:
@@ -236,7 +236,7 @@ Made = TypeVar("Made", bound=MysqlSource)
 
 
 class MysqlConnection:
-    """One session at a server; implements `slotkeeper.core.ports.kinds.SourceSession`."""
+    """One session to a server; implements `slotkeeper.core.ports.kinds.SourceSession`."""
 
     def __init__(self, login: Login) -> None:
         self.session = MysqlSession(login)

@@ -1,10 +1,10 @@
 """Positions in a binlog: a file and an offset at the end of a transaction, and the GTIDs executed up to there. Pure.
 
 Files are ordered by the number at the end of their name, which can exceed 999999 (MySQL, "The Binary Log"). Slotkeeper
-counts offsets itself, because an event's own end offset has only 32 bits. GTIDs: MariaDB, "Global Transaction ID":
-domain-server-sequence, ordered within a domain; the last GTID of each domain is stored. MySQL, "GTID Format and
-Storage": source:first-last, any number of intervals. A server retains no files for a job: positions are stored only by
-Slotkeeper.
+counts offsets itself, because an event's own end offset has only 32 bits. A GTID of MariaDB ("Global Transaction ID")
+is domain-server-sequence and is ordered within its domain; the last GTID of each domain is stored. GTIDs of MySQL
+("GTID Format and Storage") are source:first-last, with any number of intervals. A server retains no files for a job:
+positions are stored only by Slotkeeper.
 """
 
 from __future__ import annotations
@@ -198,10 +198,10 @@ class MysqlPosition(Position):
     offset: int
     gtids: Gtids | None = None
     row: int = field(default=0, compare=False)
-    """Row number in the transaction that ends there, for display; 0 for the transaction as a whole."""
+    """Row number in the transaction that ends at this position, for display; 0 for the transaction as a whole."""
 
     time: int = field(default=0, compare=False)
-    """Commit time of the transaction that ends there, in seconds since 1970; 0 if unknown."""
+    """Commit time of the transaction that ends at this position, in seconds since 1970; 0 if unknown."""
 
     born: Birth | None = field(default=None, compare=False)
     """Creation time and server_id of `file`, which distinguish it from a later file of the same name; None if
@@ -366,7 +366,7 @@ POSITIONS = BinlogPositions()
 WORDS = SlotWords(
     no_list="the server has no slots: positions come from the progress rows",
     no_count="Slotkeeper does not count unread events",
-    head="the server deletes binlog files by their age, read or not",
+    head="the server deletes binlog files by age, read or not",
     ttl="binlog_expire_logs_seconds",
     part=POSITIONS.part,
     identity="columns and key",

@@ -1,12 +1,12 @@
 """Determine how far back a server's binlog reaches for one table, and the age at which the server purges its files.
 
 A search by time starts in the file that contains the time and skips older events in that file. The time of an event is
-the time at which its statement started at the source, in whole seconds.
+the time at which its statement started on the source, in whole seconds.
 
 Sources: MySQL, "Binary Logging Options and Variables": binlog_expire_logs_seconds (8.0; 0 disables purging by this
 variable, and only then does expire_logs_days apply), binlog_expire_logs_auto_purge (8.0.29). MariaDB, "Replication and
 Binary Log System Variables": binlog_expire_logs_seconds (10.6, the same as expire_logs_days in another unit). The
-server purges files when it starts and when it starts a new file, by the time of their last change.
+server purges files when it starts and when it starts a new file, based on the time of their last change.
 """
 
 from __future__ import annotations

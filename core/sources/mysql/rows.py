@@ -1,8 +1,8 @@
 """Decode the rows of an event to tuples, with a decoder compiled for one layout of a table. Pure.
 
 Metadata in the binlog takes precedence. Missing metadata (`binlog_row_metadata` is not FULL; MySQL 5.7 writes none)
-comes from information_schema if that matches the table map; otherwise the table is rejected, because signs and labels
-are never guessed.
+comes from information_schema if that matches the table map; otherwise the table is rejected, because signedness and
+labels are never guessed.
 
 A row is a bitmap of its NULLs and the other columns' values without gaps, so the offset of each value follows from the
 bitmap and from the lengths before it. Each frequent bitmap gets a compiled function that reads adjacent values of fixed
@@ -23,7 +23,7 @@ from slotkeeper.core.sources.mysql.events import Action, Rows
 from slotkeeper.core.sources.mysql.faults import BinlogError, Damaged, Unsupported
 from slotkeeper.core.sources.mysql.table_map import CHARACTER, PhysicalColumn, TableMap, Type
 
-FULL = "set binlog_row_metadata = FULL at the source"
+FULL = "set binlog_row_metadata = FULL on the source"
 MOST_COLUMNS = 4096
 """Maximum number of columns in a table (MySQL, "Limits on Table Column Count and Row Size"; MariaDB, "InnoDB
 Limitations", has a lower limit)."""
@@ -87,7 +87,7 @@ def columns_of(table: TableMap, described: Described | None, charsets: Mapping[i
         raise Damaged(f"{place}: {len(table.columns):,} columns (a table has at most {MOST_COLUMNS:,})")
     fits = described is not None and not (why := misfit(table, described))
     if not table.named and not fits:
-        said = f"{why}: the table was altered since" if described is not None else "the table was dropped since"
+        said = f"{why}: the table has been altered" if described is not None else "the table has been dropped"
         raise Unsupported(
             f"{place}: the binlog has no column names and information_schema does not match: {said}",
             f"{FULL}, and take a new snapshot of this table",
@@ -149,7 +149,7 @@ def misfit(table: TableMap, described: Described) -> str:
         if one.name is not None and one.name != other.name:
             return f"column {one.name} of the binlog is now {other.name}"
         if one.code not in _KINDS.get(other.kind, ()) or not _same_size(one, other) or one.nullable != other.nullable:
-            return f"column {other.name} is now {other.full_type} and had another type"
+            return f"column {other.name} is now {other.full_type}, but had another type"
     return ""
 
 
@@ -181,7 +181,7 @@ _LENGTHS: Mapping[int, tuple[tuple[str, ...], str]] = {
 _MOST_FRACTION, _MOST_BITS = 6, 64
 """Maximum number of fractional-second digits, and of bits in a BIT (MySQL, "Date and Time Data Types", "Bit-Value
 Type")."""
-_OLD = "has the storage format of MySQL before 5.6 (mysql56_temporal_format = OFF), which lacks the fraction"
+_OLD = "has the storage format of MySQL before 5.6 (mysql56_temporal_format = OFF), which lacks fractional seconds"
 
 
 def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int, str], fits: bool) -> tuple[Form, str]:
@@ -232,7 +232,7 @@ def _integer(one: PhysicalColumn, other: SchemaColumn | None) -> tuple[Form, str
     unsigned = one.unsigned
     if unsigned is None:
         if other is None:
-            raise Unsupported("the binlog does not record its sign", FULL)
+            raise Unsupported("the binlog does not record its signedness", FULL)
         unsigned = "unsigned" in other.full_type
     if one.code == Type.INT24:
         form = Form(("H", "B" if unsigned else "b"), None, "({0} | {1} << 16)")
@@ -374,12 +374,12 @@ class Decoder:
         Raises Unsupported if columns are missing, Damaged if the event's bytes do not match the table's description.
         """
         if event.width != len(self.columns):
-            raise Damaged(f"rows have {event.width} columns, the table has {len(self.columns)}")
+            raise Damaged(f"rows have {event.width} columns, but the table has {len(self.columns)}")
         for present in (event.before, event.after):
             if int.from_bytes(present, "little") & self._every != self._every:
                 raise Unsupported(
                     "incomplete rows: binlog_row_image was not FULL when they were written",
-                    "set binlog_row_image = FULL at the source, and take a new snapshot of this table",
+                    "set binlog_row_image = FULL on the source, and take a new snapshot of this table",
                 )
         rows = self.rows(event.body, event.begin, event.stop)
         if event.action is Action.UPDATE:
@@ -389,7 +389,7 @@ class Decoder:
         return Changes(event.action, (), rows) if event.action is Action.INSERT else Changes(event.action, rows, ())
 
     def rows(self, body: bytes, at: int, stop: int) -> list[Row]:
-        """Return all rows in body[at:stop]; raises Damaged, with the column's name for an invalid value."""
+        """Return all rows in body[at:stop]; raises Damaged, which names the column of an invalid value."""
         found: list[Row] = []
         width, function_of, append, row_at = self._bitmap_bytes, self._functions.get, found.append, at
         try:
@@ -418,7 +418,7 @@ class Decoder:
         return self._any(body, at, append, int.from_bytes(bitmap, "little"))
 
     def _reason(self, body: bytes, at: int, stop: int) -> str:
-        """Return the error text: the column that cannot be decoded, but never a value."""
+        """Return the error text, which names the column that cannot be decoded but never contains a value."""
         nulls = int.from_bytes(body[at : at + self._bitmap_bytes], "little")
         for count, column in enumerate(self.columns):
             try:
@@ -427,7 +427,7 @@ class Decoder:
             except BinlogError as error:
                 return f"column {column.name} ({column.shown}): {error.message}"
             except UnicodeDecodeError:
-                return f"column {column.name} ({column.shown}): has bytes that are invalid in its character set"
+                return f"column {column.name} ({column.shown}) has bytes that are invalid in its character set"
             except (struct.error, ValueError, IndexError, OverflowError, TypeError):
                 return f"cannot decode column {column.name} ({column.shown})"
             if end > stop:

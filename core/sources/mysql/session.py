@@ -1,4 +1,4 @@
-"""A session at MySQL or MariaDB, and the requirements that a server must meet before its binlog can be followed.
+"""A session to MySQL or MariaDB, and the requirements that a server must meet before its binlog can be followed.
 
 The session connects on its first call and reconnects after a failure; it raises errors of `slotkeeper.core.errors`. The
 check of a server is pure: it uses only the variables that were read. Sources: MySQL, "Binary Logging Options and
@@ -80,7 +80,7 @@ def read_facts(session: my.Session) -> ServerFacts:
 
 
 def objections(facts: ServerFacts) -> Iterator[tuple[str, str]]:
-    """Return objections to following this server as (problem, fix), starting with the one to report."""
+    """Return objections to following this server as (problem, fix); the first is the one to report."""
     oldest = OLDEST_MARIADB if facts.is_mariadb else OLDEST_MYSQL
     if facts.version < oldest:
         name = "MariaDB" if facts.is_mariadb else "MySQL"
@@ -272,10 +272,10 @@ class MysqlSession:
 
 
 def _plain(statement: str, values: Sequence[object]) -> str:
-    """Replace `%%` with `%` in a statement without values, because the driver does that only if there are values."""
+    """Replace `%%` with `%` in a statement without values, because the driver replaces it only if there are values."""
     return statement if values else statement.replace("%%", "%")
 
 
 _LEAVES = range(1000, 1900)
-"""Range of error numbers of statements; the session stays usable after most of these errors."""
+"""Error numbers of failed statements; the session stays usable after most of these errors."""
 _ENDS = frozenset({1040, 1053, 1077, 1079, 1080, 1152, 1153, 1156, 1158, 1159, 1160, 1161, 1317})

@@ -6,10 +6,10 @@ actions are read from SHOW CREATE TABLE: information_schema.REFERENTIAL_CONSTRAI
 the SELECT privilege (tested on MariaDB 10.11).
 
 A statement (DML as text) that names no followed table can still change a followed table through a view, a trigger, a
-stored function or a MERGE table. The statement is skipped if none of its names is such an object on the whole server,
-and none was when the statement ran: the binlog after the statement is searched for DDL that drops such an object. If
-the login does not see every trigger and routine, nothing is proven: MySQL, "The INFORMATION_SCHEMA TRIGGERS Table",
-"... ROUTINES Table".
+stored function or a MERGE table. The statement is skipped if no such object on the whole server has any of its names,
+now or when the statement ran; for the latter, the binlog after the statement is searched for DDL that drops such an
+object. If the login does not see every trigger and routine, nothing is proven: MySQL, "The INFORMATION_SCHEMA TRIGGERS
+Table", "... ROUTINES Table".
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _CANNOT_BE_READ = "cannot parse the result of SHOW CREATE TABLE"
 
 
 def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> Iterator[Objection]:
-    """Return objections to following a table, starting with the one to report. Raises SlotkeeperError."""
+    """Return objections to following a table; the first is the one to report. Raises SlotkeeperError."""
     table = f"{seen.schema}.{seen.name}"
     yield from kind_objections(table, seen.kind, seen.engine)
     yield from charset_objections(table, seen.described)
@@ -176,7 +176,7 @@ class _Taken:
 
 
 class Bystanders:
-    """Checks one lane's statements. `newest` returns the end of the binlog, `statements` the statements of a range."""
+    """Checks one lane's statements. `newest` returns the binlog's end, `statements` returns a range's statements."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class Bystanders:
         self._taken: _Taken | None = None
 
     def doubt(self, statement: Statement) -> str:
-        """Return why a statement may have changed the followed tables; "" if it is proven that it did not."""
+        """Return why a statement may have changed the followed tables; "" if it provably did not."""
         taken, here = self._taken, statement.position
         if taken is None or not (there(here, taken.after) and there(taken.up_to, here)):
             taken = self._taken = self._take(here)

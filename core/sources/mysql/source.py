@@ -1,4 +1,4 @@
-"""Read one table from the single stream of a MySQL or MariaDB server; nothing is registered at the server.
+"""Read one table from the single stream of a MySQL or MariaDB server; nothing is registered on the server.
 
 A range ends at the end of a transaction and can be read again until its file is purged; after that, SLOT LOST is
 raised. A statement that changed rows without row events, or changed columns, stops the lane at the position of the
@@ -144,9 +144,7 @@ class MysqlSource(NoSlotAdmin):
         return MysqlPosition(file, offset)
 
     def _first(self, latest: MysqlPosition) -> MysqlPosition | None:
-        """Return the oldest available position; cached for seconds, because listing files makes the server access
-        each.
-        """
+        """Return the oldest available position; cached for seconds, because listing the files accesses each of them."""
         now = time.monotonic()
         if self._oldest is None or now - self._oldest[0] >= FILES_SECONDS:
             files = self.session.asking(starts.binlog_files)
@@ -277,7 +275,9 @@ class MysqlSource(NoSlotAdmin):
         columns = columns_of(table, seen.described, self._charsets)
         now, then = [one.name for one in seen.images], [one.name for one in columns]
         if now != then:
-            what = f"{self.table} had columns {', '.join(then)} when these rows were written, now has {', '.join(now)}"
+            what = (
+                f"{self.table} had columns {', '.join(then)} when these rows were written and now has {', '.join(now)}"
+            )
             raise Trouble(what, _NEW_SNAPSHOT, where="source", name=TroubleName.SCHEMA_CHANGED)
         return Decoder(columns)
 
@@ -376,7 +376,7 @@ class MysqlSource(NoSlotAdmin):
             follower.close()
 
     def resolved(self, place: MysqlPosition) -> MysqlPosition:
-        """Return the position with its full file name, also if a user typed the displayed form."""
+        """Return the position with its full file name, even if a user typed the displayed form."""
         if not place.file.startswith("."):
             return place
         base = self.newest().file.rpartition(".")[0]

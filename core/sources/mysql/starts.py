@@ -72,8 +72,8 @@ def behind(session: my.Session, facts: ServerFacts, text: str) -> MysqlPosition:
         if missing:
             named = ", ".join(map(str, missing))
             raise Refused(
-                f"{text!r} omits domain {named}: the job would read it from its oldest transaction on",
-                f"name every domain; domain-server-0 is its oldest; the server is at {now.text if now else 'none'}",
+                f"{text!r} omits domain {named}: the job would read that domain from its oldest transaction on",
+                f"name every domain (domain-server-0 is its start); the server is at {now.text if now else 'none'}",
             )
     return MysqlPosition(file, offset, gtids)
 
@@ -114,7 +114,7 @@ def file_began(connect: Callable[[], my.Session], replica: my.Replica, file: str
 def at_moment(
     session: my.Session, facts: ServerFacts, connect: Callable[[], my.Session], replica: my.Replica, moment: int
 ) -> MysqlPosition:
-    """Return the start of the file that contains a time: its earlier changes are read again, and none is omitted.
+    """Return the start of the file that contains a time: its earlier changes are read again, and no change is omitted.
 
     Raises Refused if the oldest file was created later: earlier changes have been purged.
     """
@@ -143,7 +143,7 @@ def begin_copy(session: my.Session, facts: ServerFacts) -> MysqlPosition:
 
 
 def begin_here(session: my.Session, facts: ServerFacts) -> MysqlPosition:
-    """Return a position for which later reads see all earlier changes at once (MariaDB) or after a moment (MySQL).
+    """Return a position such that later reads see all changes before it, at once (MariaDB) or after a moment (MySQL).
 
     For MySQL, `MysqlOpen` waits for that moment. Raises DriverError, Refused.
     """
@@ -196,7 +196,7 @@ class MysqlOpen:
 
 
 class NobodyOpen:
-    """There are no open transactions to wait for. Implements `slotkeeper.core.ports.source.OpenTransactions`."""
+    """No open transactions to wait for; implements `slotkeeper.core.ports.source.OpenTransactions`."""
 
     def left(self) -> str:
         return ""

@@ -1,9 +1,10 @@
-"""Determine what a binlog statement does to the followed tables: mostly nothing, sometimes without row events. Pure.
+"""Determine the effect of a binlog statement on followed tables: usually none, or a change without row events. Pure.
 
-Statements are not parsed as SQL: two servers in many versions write them, and a statement that cannot be parsed must
-not be skipped. The first words of a statement show its kind, and the names in it show whether it may affect a followed
-table; in doubt, the statement is treated as if it did. A change written as a statement (DML as text) can reach a table
-that it does not name, through a view, a trigger or a stored function: `side_effects` proves that it does not.
+Statements are not parsed as SQL, because two servers in many versions write them and a statement that cannot be parsed
+must not be skipped. The first words of a statement show its kind, and the names in it show whether it may affect a
+followed table; in doubt, the statement is treated as affecting one. A change written as a statement (DML as text) can
+reach a table that it does not name, through a view, a trigger or a stored function: `side_effects` proves that it does
+not.
 
 Text is tokenized by the rules of the server that ran the statement. Rules: MySQL, "Comments", "String Literals",
 "Schema Object Names", "Server SQL Modes"; MariaDB, "Comment Syntax", "Identifier Names". The server writes a version
@@ -11,10 +12,10 @@ comment that it did not execute to the binlog as an ordinary comment (with a spa
 remaining version comment was executed. sqlglot's tokenizer is not suitable: it does not support sql_mode, and reads
 `/*!50000 t */` as a comment.
 
-An ALTER TABLE is judged only by its words. The table's current columns prove nothing: several ALTERs in a row can drop
-a column and add it again, or narrow a type and widen it. So each statement has to prove by its own text that it keeps
-all columns and all values. Sources: MySQL, "ALTER TABLE Statement" and "ALTER TABLE Partition Operations" (a statement
-with a partition operation has no other operation); MariaDB, "ALTER TABLE" and "Partitioning Overview".
+An ALTER TABLE is evaluated only by its words. The table's current columns prove nothing: several ALTERs in a row can
+drop a column and add it again, or narrow a type and widen it. So each statement has to prove by its own text that it
+keeps all columns and all values. Sources: MySQL, "ALTER TABLE Statement" and "ALTER TABLE Partition Operations" (a
+statement with a partition operation has no other operation); MariaDB, "ALTER TABLE" and "Partitioning Overview".
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ _TAKEN_PARTITIONS = frozenset({"DROP", "TRUNCATE", "EXCHANGE", "DISCARD", "IMPOR
 partition."""
 _KEPT_PARTITIONS = frozenset({"ADD", "REBUILD", "COALESCE", "REORGANIZE", "ANALYZE", "CHECK", "OPTIMIZE"})
 ENGINES = ("InnoDB", "MyISAM", "Aria", "MEMORY", "ROCKSDB", "TokuDB", "NDB", "ndbcluster", "ARCHIVE")
-"""Engines that store all rows in the server and write all changes to its binlog: BLACKHOLE stores none."""
+"""Engines that store all rows in the server and write all changes to its binlog: BLACKHOLE stores no rows."""
 _ENGINES = frozenset(one.upper() for one in ENGINES)
 _TO_INDEXES = frozenset({"INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "IF"})
 _RISKY = frozenset(
@@ -333,7 +334,7 @@ def judge(
 ) -> Effect:
     """Return the possible effect of a statement run in `schema` on the wanted tables, whose key index is `key_index`.
 
-    `cascades_known`: a foreign key that changes rows without row events is allowed.
+    `cascades_known` means that a foreign key that changes rows without row events is allowed.
 
     >>> judge(read("ALTER TABLE `t` ADD c INT"), "s", {("s", "t")}), judge(read("DROP TABLE s.o"), "x", {("s", "t")})
     (<Effect.RESHAPES: "may have changed the table's columns">, <Effect.NONE: 'nothing'>)
@@ -396,7 +397,7 @@ def cascades(words: Sequence[str]) -> bool:
 
 
 def _changed(said: Said, named: Collection[str]) -> Effect:
-    """Return the possible effect of DML as text on the tables it names, except tables that an INSERT only reads."""
+    """Return the possible effect of DML as text on tables that it names, except tables that an INSERT only reads."""
     kind = said.words[0]
     target = target_after(said.tokens, kind) if kind in ("INSERT", "REPLACE") else ""
     if kind == "CREATE":

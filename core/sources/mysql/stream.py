@@ -1,4 +1,4 @@
-"""Read a binlog stream in the same way as a replica, and ranges of the stream that end at the end of a transaction.
+"""Read a binlog stream as a replica does, in ranges that end at the end of a transaction.
 
 This module does not repair a broken stream: the reader opens a new stream at the last transaction end that it has
 stored, and reads later events again. Opening a stream takes a login and a dump request, so a stream stays open across
@@ -36,7 +36,7 @@ from slotkeeper.core.sources.mysql.transactions import (
 )
 
 SILENT_SECONDS = SyncOptions().stream_read_timeout / 1000
-"""Default maximum time in seconds for which a stream sends nothing, not even a heartbeat."""
+"""Default maximum time in seconds for which a stream can send nothing, not even a heartbeat."""
 _LARGEST_OFFSET = 0xFFFFFFFF
 
 
@@ -45,9 +45,9 @@ class Reading:
     """Settings of a stream: the replica that reads, the tables whose rows are returned, whether the stream starts by
     GTID, how long it can be silent, and the index that identifies the tables' rows.
 
-    `cascades_known`: foreign keys that change rows without row events are allowed. `every`: every statement is
-    returned. `doubt` is called for DML as text that names no followed table, and returns the reason why it must not be
-    skipped; "" if it can be skipped.
+    `cascades_known` means that foreign keys that change rows without row events are allowed, and `every` that every
+    statement is returned. `doubt` is called for DML as text that names no followed table, and returns the reason why it
+    must not be skipped; "" if it can be skipped.
     """
 
     replica: my.Replica
@@ -103,7 +103,7 @@ class Stream:
         return self._transactions.inside or self._releases
 
     def items(self, blocking: bool) -> Iterator[Item]:
-        """Yield the items up to the binlog's end; if `blocking`, without an end, and with heartbeats as `Alive`."""
+        """Yield the items up to the binlog's end; if `blocking`, never end, and yield heartbeats as `Alive`."""
         return (item for item in self.events(blocking) if item is not None)
 
     def events(self, blocking: bool) -> Iterator[Item | None]:
@@ -234,7 +234,7 @@ def _dumped_from(start: MysqlPosition) -> MysqlPosition:
 def check_life(session: my.Session, start: MysqlPosition, place: str) -> None:
     """Raise Trouble (SOURCE OLDER) if the server has other GTIDs at this position: it was reset, or is another server.
 
-    MariaDB reports the GTIDs at a position (BINLOG_GTID_POS). MySQL does not, so nothing is checked there.
+    MariaDB reports the GTIDs at a position (BINLOG_GTID_POS). MySQL does not, so nothing is checked for MySQL.
     """
     if not isinstance(start.gtids, MariaState) or start.offset > _LARGEST_OFFSET:
         return

@@ -1,8 +1,8 @@
 """Parse a TABLE_MAP event: the name of a table, the physical types of its columns, and optional metadata. Pure.
 
-Names, signs, character sets and labels are optional fields, which MySQL since 8.0.1 and MariaDB since 10.5 write
+Names, signedness, character sets and labels are optional fields, which MySQL since 8.0.1 and MariaDB since 10.5 write
 according to `binlog_row_metadata`. Sources: MySQL, Table_map_event in the server's Doxygen pages. A YEAR also has a
-sign: `has_signedess_information_type` in sql/field_common_properties.h; MariaDB does the same.
+signedness: `has_signedess_information_type` in sql/field_common_properties.h; MariaDB does the same.
 """
 
 from __future__ import annotations

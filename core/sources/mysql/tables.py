@@ -211,7 +211,7 @@ SELECT column_name, data_type, column_type, is_nullable, character_set_name, cha
   FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
 """
 _CHARSETS = (
-    # MariaDB lists the numbers of its uca1400 collations only here; MySQL has the numbers in the other table
+    # MariaDB lists the numbers of its uca1400 collations only here; MySQL lists all numbers in the next table
     "SELECT id, character_set_name FROM information_schema.collation_character_set_applicability",
     "SELECT id, character_set_name FROM information_schema.collations",
 )
@@ -340,7 +340,7 @@ def read_table(session: MysqlSession, table: str) -> TableSeen:
 def read_indexes(session: MysqlSession, table: str) -> list[IndexPart]:
     """Return the columns of a table's indexes, in the server's order; `table` is quoted.
 
-    MySQL, "SHOW INDEX Statement"; the columns that follow those read here differ between the servers.
+    MySQL, "SHOW INDEX Statement"; later columns of the result, which are not read here, differ between the servers.
     """
     return [
         IndexPart(
@@ -377,9 +377,9 @@ def key_of(parts: Sequence[IndexPart]) -> tuple[str, list[IndexPart]]:
 def stored_names(session: MysqlSession, table: str) -> tuple[str, str, tuple[str, str]]:
     """Return the schema and name of a table in the form that the server stores, its type and its storage engine.
 
-    MySQL, "Identifier Case Sensitivity": with lower_case_table_names 1 the server stores names in lower case, with 2 as
-    written. The lookup ignores case if the server does. Raises Refused if the table does not exist or this login cannot
-    see it.
+    MySQL, "Identifier Case Sensitivity": with lower_case_table_names 1 the server stores names in lower case, and with
+    2 as written. The lookup ignores case if the server does. Raises Refused if the table does not exist or this login
+    cannot see it.
     """
     schema, _, name = table.partition(".")
     if session.facts.of("lower_case_table_names") in ("", "0"):

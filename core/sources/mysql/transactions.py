@@ -67,8 +67,8 @@ class TableRows:
     file `number`.
 
     `first` is the number of the first image among those with the same position: the offset of their event in the
-    compressed transaction that starts at `at`, 0 outside a compressed transaction. `prepared`: the rows belong to an XA
-    transaction.
+    compressed transaction that starts at `at`, 0 outside a compressed transaction. `prepared` means that the rows
+    belong to an XA transaction.
     """
 
     table: TableMap
@@ -134,9 +134,9 @@ Item = TableRows | Statement | End | Alive
 class Transactions:
     """Processes the events of one stream in order, from `start` on, and returns the rows of the `wanted` tables.
 
-    `by_gtid`: the server chooses where in its files the stream starts, and skips transactions that are already
-    executed. `key_index` is the name of the index that is the key of the wanted tables. `cascades_known`: foreign keys
-    that change rows without row events are allowed. `every`: every statement is returned.
+    `by_gtid` means that the server chooses where in its files the stream starts, and skips transactions that are
+    already executed. `key_index` is the name of the index that is the key of the wanted tables. `cascades_known` means
+    that foreign keys that change rows without row events are allowed, and `every` that every statement is returned.
     """
 
     def __init__(
@@ -180,10 +180,10 @@ class Transactions:
         return MysqlPosition(self._file, self._offset, self._gtids, born=self._born, pending=self._named)
 
     def take(self, event: Event, inside: int | None = None) -> Item | None:
-        """Process an event and return the resulting item; None if the event alone has no effect.
+        """Process an event and return the resulting item; None if the event has no effect by itself.
 
         `inside` is the event's offset in the last compressed transaction, whose events follow it. Raises Damaged if the
-        stream has a gap, Unsupported if it cannot be determined what the rows are, or whether they take effect.
+        stream has a gap, and Unsupported if the rows, or whether they take effect, cannot be determined.
         """
         if inside is None:
             self._move(event)
@@ -224,7 +224,7 @@ class Transactions:
         known = self._born
         if known is not None and born is not None and known != born:
             raise GoneBack(
-                f"{self._file} was created {_created(born)}, the file of the position {_created(known)}",
+                f"{self._file} was created {_created(born)}, but the file of the position {_created(known)}",
                 "the binlog was reset, or the server restored: take a new snapshot",
             )
         self._born = born or known
@@ -387,7 +387,7 @@ def _created(born: Birth) -> str:
 
 
 KEPT_BYTES = 8 << 20
-"""Maximum number of bytes of rows of prepared transactions in memory; other rows are read again from the binlog."""
+"""Maximum size in bytes of the rows of prepared transactions in memory; other rows are read again from the binlog."""
 STRIDE = 32
 """Low bits of an image's number, which count the images of an event; the high bits count the transaction's events."""
 
@@ -474,7 +474,7 @@ class PreparedRows:
         )
 
     def _search(self, end: End, xid: str) -> PendingXa:
-        """Return where transaction `xid` was prepared if neither this stream nor its start position contains it."""
+        """Return where transaction `xid` was prepared, which neither this stream nor its start position contains."""
         if self._unsearched is None:
             number = end.position.number
             names = [one.name for one in self._files()]

@@ -1,11 +1,11 @@
-"""Convert the bytes of a value to the value that a SELECT at the server returns, for the compiled decoders. Pure.
+"""Convert the bytes of a value to the value that a SELECT on the server returns, for the compiled decoders. Pure.
 
-Numbers become int and float, characters str, bytes bytes; decimals, dates, times, sets and JSON become strings in the
-server's format, because Python's types do not support all their values (0000-00-00, -838:59:59.5, DECIMAL(65,30)).
-TIMESTAMPs are in UTC. Sources for the formats: MySQL, decimal2bin in strings/decimal.cc; my_datetime_packed_to_binary,
-my_time_packed_to_binary in mysys/my_time.cc. Only MySQL has binary JSON (MariaDB's JSON columns are text):
-sql-common/json_binary.h (the grammar), json_dom.cc (the text: ", " between members, ": " after a key, keys in the
-stored order: by length, then by bytes).
+Numbers become int or float, characters become str, and bytes stay bytes; decimals, dates, times, sets and JSON become
+strings in the server's format, because Python's types do not support all their values (0000-00-00, -838:59:59.5,
+DECIMAL(65,30)). TIMESTAMPs are in UTC. Sources for the formats: MySQL, decimal2bin in strings/decimal.cc;
+my_datetime_packed_to_binary, my_time_packed_to_binary in mysys/my_time.cc. Only MySQL has binary JSON (MariaDB's JSON
+columns are text): sql-common/json_binary.h (the grammar), json_dom.cc (the text: ", " between members, ": " after a
+key, keys in the stored order: by length, then by bytes).
 """
 
 from __future__ import annotations
@@ -352,7 +352,7 @@ CODECS = {
     "utf8mb3": "utf_8",
     "utf8mb4": "utf_8",
 }
-"""Python codecs by character set of the server, if both decode every character identically.
+"""Python codecs for the server's character sets, if the codec decodes every character as the server does.
 
 Verified with MariaDB 10.11 for every byte and every pair of bytes; `_OTHERWISE` has the few exceptions. eucjpms differs
 in two thousand characters; MariaDB lacks gb18030. armscii8, dec8, geostd8, hp8, keybcs2 and swe7 have no codec: the

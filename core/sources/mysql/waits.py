@@ -1,4 +1,4 @@
-"""Sessions that wait at MySQL or MariaDB for a metadata lock held by a job's session, if the login can see them.
+"""Find sessions on MySQL or MariaDB that wait for a metadata lock of a job's session, if the login can see them.
 
 MySQL, "Metadata Locking": a transaction holds the metadata locks of the tables that it has used until it ends. A DDL
 statement waits for these locks, for at most lock_wait_timeout, and every later statement on the table waits for the DDL
@@ -68,7 +68,7 @@ _MAY_KILL = (
     " AND privilege_type IN ('CONNECTION_ADMIN', 'CONNECTION ADMIN', 'SUPER')"
 )
 _NOT_OURS = ("1095", "1227")
-"""Errors of a KILL that the server denies: the privilege may belong to another session, or the thread to a
+"""Errors with which the server denies a KILL: the privilege may belong to another session, or the thread to a
 SYSTEM_USER."""
 SAME_START = 2.0
 """Maximum difference in seconds between two readings of the same server's start time: the server reports its uptime in

@@ -1,4 +1,4 @@
--- STAND-IN for a Hologres. Here: what it knows of tables and shards, and where a row lies.
+-- STAND-IN for Hologres. This file stores tables and shards, and determines the shard of a row.
 
 CREATE SCHEMA hg_standin;
 CREATE SCHEMA hg_log;
@@ -18,7 +18,7 @@ CREATE TABLE hg_standin.tab (
     log text NOT NULL);
 CREATE TABLE hg_standin.property (rel oid NOT NULL, key text NOT NULL, value text NOT NULL, PRIMARY KEY (rel, key));
 
--- The shards of the one table group; a table may be told to have fewer.
+-- The shards of the only table group; a table can be set to have fewer.
 CREATE TABLE hg_standin.node (ord int PRIMARY KEY, node_name text NOT NULL);
 
 -- (a * b) modulo 2^32, without leaving bigint.
@@ -57,7 +57,8 @@ BEGIN
     RETURN h # (h >> 16);
 END $$;
 
--- The shard of a row by the texts of its distribution key: of 65536 places n ranges, the first ones wider by one.
+-- The shard of a row from the texts of its distribution key: n ranges of 65536 values, of which the first are wider by
+-- one.
 CREATE FUNCTION hg_standin.shard_of(parts text[], n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     h bigint := 0;

@@ -1,9 +1,9 @@
--- STAND-IN for a Hologres. Here: a table's binlog, which is filled when a transaction commits, and the purge.
+-- STAND-IN for Hologres. This file creates a table's binlog, which is filled when a transaction commits, and purges it.
 --
 -- hg_log."schema.name"    the records, by shard and LSN
 -- hg_base."schema.name"   the table's rows with their hidden column hg_shard_id
 
--- LSNs of one shard in the order of visibility: a committing session holds this until its changes are visible.
+-- LSNs of one shard, in the order of visibility: a committing session holds a lock until its changes are visible.
 CREATE FUNCTION hg_standin.next_lsn(shard int) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     lsn bigint := nextval(format('hg_standin.lsn_%s', shard)::regclass);
@@ -17,7 +17,7 @@ END $$;
 CREATE FUNCTION hg_standin.now_us() RETURNS bigint LANGUAGE sql VOLATILE AS $$
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 
--- What a table's triggers are made of: its columns, its shard, and whether an update shows as 3 and 7 or as 2 and 5.
+-- Build a table's triggers from its columns, its shard, and the representation of updates (3 and 7, or 2 and 5).
 CREATE FUNCTION hg_standin.build(rel oid) RETURNS void LANGUAGE plpgsql SET client_min_messages = warning AS $$
 DECLARE
     t hg_standin.tab := (SELECT x FROM hg_standin.tab x WHERE x.rel = $1);
@@ -86,14 +86,14 @@ BEGIN
         ON CONFLICT ON CONSTRAINT property_pkey DO UPDATE SET value = excluded.value;
 END $$;
 
--- TRUNCATE leaves no record; the table is another one behind it, and its binlog empty.
+-- TRUNCATE leaves no record; afterwards, the table counts as recreated, and its binlog is empty.
 CREATE FUNCTION hg_standin.truncated() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM hg_standin.rebuild(TG_RELID, (SELECT value = 'new id' FROM hg_standin.setting WHERE name = 'truncate'));
     RETURN NULL;
 END $$;
 
--- A recreated table: its LSNs restart, under a new id if `renamed`.
+-- Recreate a table: its LSNs restart, with a new id if `renamed`.
 CREATE FUNCTION hg_standin.rebuild(rel oid, renamed boolean) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     t hg_standin.tab := (SELECT x FROM hg_standin.tab x WHERE x.rel = $1);
@@ -108,7 +108,7 @@ BEGIN
     END IF;
 END $$;
 
--- Records that are older than their table's binlog.ttl go; returns how many.
+-- Delete records that are older than their table's binlog.ttl; return their number.
 CREATE FUNCTION hg_standin.purge() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     t record;

@@ -1,5 +1,5 @@
--- STAND-IN for a Hologres. Here: what a client may ask, under the names of "Subscribe to Hologres binlogs" and of the
--- published client.
+-- STAND-IN for Hologres. This file defines what a client can query, with the names in "Subscribe to Hologres binlogs"
+-- and in the published client.
 
 CREATE FUNCTION pg_catalog.hg_version() RETURNS text LANGUAGE sql STABLE SECURITY DEFINER AS $$
 SELECT value FROM hg_standin.setting WHERE name = 'version' $$;
@@ -15,7 +15,7 @@ CREATE VIEW hologres.hg_table_group_properties AS
 SELECT DISTINCT 'tg_' || shards AS tablegroup_name, 'shard_count' AS property_key, shards::text AS property_value
 FROM hg_standin.tab;
 
--- The records of a table for who may read it; errors as Hologres words them.
+-- The records of a table, for callers with the right to read it; errors as worded by Hologres.
 CREATE FUNCTION hg_standin.log_of(tbl text, shard int) RETURNS text LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     t hg_standin.tab := (SELECT x FROM hg_standin.tab x WHERE x.rel = tbl::regclass);
@@ -51,7 +51,7 @@ BEGIN
     RETURN NEXT;
 END $$;
 
--- Past the end: the LSN of the next write, and now.
+-- After the end of the binlog: the LSN of the next write, and the current time.
 CREATE FUNCTION hg_standin.first_of(log text, shard int, condition text,
     OUT hg_shard_id int, OUT hg_binlog_lsn bigint, OUT hg_binlog_timestamp_us bigint) LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -80,7 +80,7 @@ BEGIN
         'hg_binlog_timestamp_us >= ' || (extract(epoch FROM at) * 1000000)::bigint);
 END $$;
 
--- binlog.level none drops the binlog; replica begins a new one.
+-- binlog.level none drops the binlog; replica starts a new one.
 CREATE PROCEDURE pg_catalog.set_table_property(tbl text, key text, value text) LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     t hg_standin.tab := (SELECT x FROM hg_standin.tab x WHERE x.rel = tbl::regclass);

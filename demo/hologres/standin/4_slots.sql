@@ -1,11 +1,12 @@
--- STAND-IN for a Hologres. Here: publications are the real server's, slots and what is confirmed for them are these two
--- tables, as the published client reads them. Which columns the second one has, no page says.
+-- STAND-IN for Hologres. Publications are those of the real server; these two tables store slots and their confirmed
+-- LSNs, as the published client reads them. The columns of the second table are not documented.
 
 CREATE TABLE hologres.hg_replication_slot_properties (slot_name text, property_key text, property_value text);
 CREATE TABLE hologres.hg_replication_progress (slot_name text, parallel_index int, lsn bigint,
     PRIMARY KEY (slot_name, parallel_index));
 
--- Who may make, drop and read by a slot: superusers, and logins with the replication role (hg_standin.setting).
+-- Users who can create, drop and read with a slot: superusers, and logins with the replication role
+-- (hg_standin.setting).
 CREATE FUNCTION hg_standin.may_replicate(who text) RETURNS boolean LANGUAGE sql STABLE AS $$
 SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = who AND rolsuper)
     OR who = ANY(string_to_array((SELECT value FROM hg_standin.setting WHERE name = 'replication'), ',')) $$;
@@ -43,7 +44,7 @@ BEGIN
     DELETE FROM hologres.hg_replication_progress WHERE slot_name = slot;
 END $$;
 
--- The LSN that a slot's reader confirms; `back`: whether a lower LSN than before is accepted.
+-- Store the LSN that a slot's reader confirms; `back`: whether a lower LSN than before is accepted.
 CREATE FUNCTION hg_standin.confirmed(slot text, shard int, to_lsn bigint, back boolean) RETURNS void LANGUAGE sql AS $$
 INSERT INTO hologres.hg_replication_progress AS p VALUES (slot, shard, to_lsn)
 ON CONFLICT (slot_name, parallel_index) DO UPDATE SET lsn = excluded.lsn WHERE back OR excluded.lsn > p.lsn $$;

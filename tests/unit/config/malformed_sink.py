@@ -94,7 +94,7 @@ SINK_CASES = [
     _merging(
         "update only that deletes",
         'write_mode = "update_auto"\nignore_update_before = false',
-        "delete each changed row and write none",
+        "delete each changed row and do not rewrite it",
     ),
     Case(
         "update only into a new table",

@@ -31,7 +31,7 @@ def job(tmp_path: Path, more: str = 'progress_store = "mart"\n') -> Path:
 def test_a_job_into_a_hologres_keeps_its_progress_at_the_store_it_names(tmp_path: Path) -> None:
     made = load(job(tmp_path), {}).jobs["orders_rt"]
     assert (made.sink_kind, made.in_two_parts, made.store_at[0].name) == ("hologres", True, "mart")
-    assert promise_of(made) == "each change takes effect at least once, repeats are counted"
+    assert promise_of(made) == "each change takes effect at least once; repeats are counted"
 
 
 @pytest.mark.parametrize(

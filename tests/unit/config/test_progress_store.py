@@ -44,13 +44,13 @@ def test_a_job_gets_the_store_that_its_sink_names(tmp_path: Path) -> None:
         "sqlite_adds_up",
     )
     assert (job.progress_schema, job.locked_target) == ("ops", "target.db.mart.orders")
-    assert promise_of(job) == "each change takes effect at least once, repeats are counted"
+    assert promise_of(job) == "each change takes effect at least once; repeats are counted"
 
 
 def test_doctor_asks_such_a_sink_in_a_session_of_its_own_and_says_what_its_jobs_promise(tmp_path: Path) -> None:
     found = load(loaded(tmp_path, BESIDE + 'progress_store = "mart"\n'), {})
     assert [one.text for one in check_sink(found, found.sinks["lite"])] == ["target.db can be opened"]
-    assert [one.text for one in promises(found)] == ["each change takes effect at least once, repeats are counted"]
+    assert [one.text for one in promises(found)] == ["each change takes effect at least once; repeats are counted"]
     assert dict(grants(found))["sink lite"] == []
 
 

@@ -186,4 +186,4 @@ def test_a_job_that_was_killed_is_not_dead_for_as_long_as_it_ran(state: JobState
 def test_the_statement_that_raises_a_ttl_names_the_table_once() -> None:
     one = only(alerts(monitor(tables=(seen(23.2),)), NOW))
     (raised,) = [each.do for each in one.options if "binlog_ttl" in each.do]
-    assert raised == "raise binlog_ttl at the source: ALTER TABLE ods.orders SET (binlog_ttl = ...)"
+    assert raised == "raise binlog_ttl in the source: ALTER TABLE ods.orders SET (binlog_ttl = ...)"

@@ -150,7 +150,11 @@ def test_every_name_of_trouble_has_a_remedy_that_keeps_its_safe_sentence(name: T
         ("", "the shadow table of the unfinished copy into mart.t does not exist", "a copy cannot continue"),
         ("", "target mart.t belongs to job x (dws1 ods.t slot x)", "the target belongs to another job"),
         ("", "target mart.t belongs to no job: its lock is held by x", "another session has the target's lock"),
-        ("", "the lease of ods.t slot s is held by a session of no job: x", "another session has the lease's lock"),
+        (
+            "",
+            "the lease of ods.t slot s is held by a session that belongs to no job: x",
+            "another session has the lease's lock",
+        ),
         ("", "the lease of ods.t slot s is held by a session that is not", "another session has the lease's lock"),
         ("", "the lease of ods.t slot s is held by job x run y by z", "another run has the lease"),
         ("", "target mart.t is not empty", "the target is not empty"),

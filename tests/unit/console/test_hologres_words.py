@@ -64,7 +64,7 @@ def test_a_slot_that_the_server_keeps_has_one_mark_and_the_clock_of_its_records(
     slots = inspect("holo1", "ods.t", {"s": "j"}, points, None, SLOT_WORDS)
     facts = SlotFacts(TableSeen("holo1", "ods.t", NOON, slots, found), slots.slot("s"), found.slot("s"))
     labels = [column.label for column in shard_columns(facts)]
-    assert labels == ["", "SHARD", "CONFIRMED", "UNREAD", "TTL LEFT", "OF TTL", "RECORDS GO UTC"]
+    assert labels == ["", "SHARD", "CONFIRMED", "UNREAD", "TTL LEFT", "OF TTL", "RECORDS EXPIRE"]
     (row,) = shard_rows(facts, NOON)
     assert (row.cells["live"], row.cells["left"], row.level) == ("165", "5m00s", Level.CRITICAL)
     said = [text for _, text in slot_lines(facts, NOON)]

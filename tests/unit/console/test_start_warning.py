@@ -16,7 +16,7 @@ from slotkeeper.core.state.sqlite import Store
 @pytest.mark.parametrize(
     ("trouble", "safe", "said"),
     [
-        ("QUARANTINE FULL", SAFE[TroubleName.QUARANTINE_FULL], "remove at the sink what rejects them"),
+        ("QUARANTINE FULL", SAFE[TroubleName.QUARANTINE_FULL], "fix the cause in the sink"),
         ("", "check the user and the password reference", "unless you do this: check the user"),
         (
             "SLOT LOST",

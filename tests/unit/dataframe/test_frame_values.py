@@ -88,7 +88,7 @@ def test_rows_of_a_changelog_have_their_place_first() -> None:
 
 
 def test_an_event_of_another_type_is_not_passed_on() -> None:
-    with pytest.raises(Defect, match="other than I, d, B or U"):
+    with pytest.raises(Defect, match="not I, d, B or U"):
         list(read.changes([b"1\t0\tT\tx\n"], layout_of(TEXT, led=True), "dn_1"))
 
 

@@ -129,7 +129,7 @@ def test_what_counts_as_our_own_start_that_was_broken_off(begun: str, points: st
         assert found.trouble is TroubleName.PROGRESS_LOST
     elif position is not None and points in AHEAD:
         assert found.trouble is TroubleName.SLOT_MOVED
-        said = f"dn_1: the slot ({shown(points)}) is ahead of 200, which the job's start was to register"
+        said = f"dn_1: the slot ({shown(points)}) is ahead of 200, which the job's start was about to register"
         said += f": {READINGS}"
         assert found.sentence == said
     else:

@@ -87,7 +87,7 @@ def test_new_dns_with_points_are_adopted_and_the_last_of_them_says_how_far_nothi
 def test_a_new_dn_without_one_known_point_is_named(points: tuple[int | None, int | None] | None, held: str) -> None:
     statuses = [status(ONE), status(TWO), *([status(NEW, *points)] if points else [])]
     assert named(decided((*OURS, NEW), statuses)).endswith(
-        f"the start of recording on dn_3 is unknown, its points: {held}"
+        f"the start of recording on dn_3 is unknown (its points: {held})"
     )
 
 

@@ -64,7 +64,7 @@ def test_the_reasons_name_owners_the_limit_and_the_lock() -> None:
     [
         (facts(True, {"ours": 0}), 0, "nothing to drain"),
         (facts(False, {"ours": 1000}, (Rate("orders", 300.0),)), 4, "about 4 s"),
-        (facts(False, {"ours": 1000}, (Rate("orders", 0.0),)), None, "applies nothing"),
+        (facts(False, {"ours": 1000}, (Rate("orders", 0.0),)), None, "is not applying any changes"),
         (facts(False, {"ours": 1000}), None, "is not running here"),
         (facts(False, {"theirs": 10}, (Rate("orders", 300.0),)), None, "theirs"),
         (facts(False, {"ours": None}), None, "cannot be counted"),

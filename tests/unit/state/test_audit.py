@@ -222,7 +222,7 @@ def test_a_line_outside_the_chain_is_of_an_earlier_version_or_a_strangers(audit:
     assert ([link.place for link in audit.chain().unlinked], audit.chain().broken) == (["audit.jsonl:1"], ())
     with audit.file.open("a") as file:
         file.write(json.dumps(line(3).as_json()) + "\n")
-    assert "Slotkeeper did not write it" in audit.chain().broken[0]
+    assert "the line was not written by Slotkeeper" in audit.chain().broken[0]
 
 
 def test_what_a_sink_knows_and_the_file_has_not_is_named(audit: Audit) -> None:

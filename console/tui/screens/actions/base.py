@@ -1,7 +1,7 @@
 """The base of the action screens: they receive all keys, scroll their lines, and check whether changes are allowed.
 
-An action is a command of the command line that runs separately from the console. These screens only collect its
-confirmations and show its result.
+An action is a Slotkeeper command that runs separately from the console. These screens only collect the confirmations
+for a command and show its result.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ READ_ONLY = "read-only: `:rw REASON` allows changes for ten minutes"
 
 
 class Sheet(Panel, inherit_bindings=False):
-    """Scrolling lines that fill the available height. It has the focus first, and binds no letters that menus use."""
+    """Scrolling lines that fill the available height. It has the initial focus, and binds no letters that menus use."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "down", id="act-down", key_display="j"),
@@ -61,7 +61,7 @@ class Sheet(Panel, inherit_bindings=False):
         self.can_focus = True
 
     def fill(self, about: object, lines: Iterable[Text]) -> None:
-        """Show these lines; the focus does not change, whether they scroll or not."""
+        """Show these lines; the focus stays unchanged whether they scroll or not."""
         super().fill(about, list(lines))
         self.can_focus = True
 
@@ -73,7 +73,7 @@ class Sheet(Panel, inherit_bindings=False):
 
 
 class ActScreen(Frame, ModalScreen[None]):
-    """A screen over the one from which the action was requested."""
+    """A screen shown over the screen from which the action was requested."""
 
     DEFAULT_CSS = """
     ActScreen { background: $background; }
@@ -90,10 +90,10 @@ class ActScreen(Frame, ModalScreen[None]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.set_focus(self.first())  # immediately: `focus()` is deferred, and a field may exist by then
+        self.set_focus(self.first())  # not with `focus()`, which is deferred: a field may exist by then
 
     def first(self) -> Widget:
-        """Return the widget that has the focus first: the lines."""
+        """Return the widget that has the initial focus: the lines."""
         return self.sheet
 
     @property
@@ -129,12 +129,12 @@ class ActScreen(Frame, ModalScreen[None]):
         return True
 
     def copied(self, words: Sequence[str]) -> None:
-        """Copy a command; it names the configuration if that is not the default one."""
+        """Copy a command; it includes the configuration if that is not the default."""
         shared = () if self.console.services.config else self.origin.shared
         self.console.copy_to_clipboard(shell_text(words[len(shared) :] if tuple(words[:1]) == shared else words))
 
     def panes(self) -> list[Widget]:
-        """Return the lines, the fields in typing order, Apply and Cancel; without fields, Cancel before Apply."""
+        """Return the lines, the fields in typing order, Apply and Cancel; without fields, Cancel precedes Apply."""
         fields, buttons = list(self.query(Input)), list(self.query(".act-press"))
         return [*self.query(Sheet), *fields, *(reversed(buttons) if fields else buttons)]
 
@@ -142,7 +142,7 @@ class ActScreen(Frame, ModalScreen[None]):
         self.say("keys", self._keys())
 
     def headline(self, words: str, step: int = 0) -> int:
-        """Draw the title in a rule; on a screen with steps, wrapped, never truncated, and with the step.
+        """Draw the title in a rule. On a screen with steps, it includes the step and is wrapped, never truncated.
 
         Returns the number of rows.
         """
@@ -160,7 +160,7 @@ class ActScreen(Frame, ModalScreen[None]):
         return len(above) + 1 + (room < 1)
 
     def say_lines(self, id: str, lines: Sequence[Text]) -> None:
-        """Show lines in a widget of this screen, which takes no row if there are none."""
+        """Show lines in a widget of this screen; the widget takes no row if there are no lines."""
         self.query_one(f"#{id}").display = bool(lines)
         self.say(id, Text("\n", no_wrap=True, end="").join(lines), layout=True)
 
@@ -179,7 +179,7 @@ class Press(Static, can_focus=True):
     KEYS_IN_TURN = ("enter", "escape", "tab", "shift+tab")
 
     class Pressed(Message):
-        """The button was pressed; `ahead`: by a key typed before its screen showed anything to read."""
+        """The button was pressed; `ahead` means by a key that was typed before the screen had shown its content."""
 
         def __init__(self, id: str, ahead: bool) -> None:
             super().__init__()
@@ -197,7 +197,7 @@ class Typing(Input):
     """A field for one confirmation."""
 
     KEYS_IN_TURN = ("enter", "escape", "tab", "shift+tab")
-    """Keys that the app completes before it sends the next key to the widget that then has the focus."""
+    """Keys that the app processes completely before it sends the next key to the widget that then has the focus."""
 
     class Refused(Message):
         """Text was pasted."""
@@ -210,10 +210,10 @@ class Typing(Input):
         self.cursor_blink = False
 
     async def action_submit(self) -> None:
-        """Move the focus to the next field, from the last one to Apply. Enter has no other effect.
+        """Move the focus to the next field, or from the last field to Apply. Enter has no other effect.
 
-        This is immediate: text that follows Enter, for example in one packet over a slow connection, belongs to the
-        next field.
+        The focus moves immediately, because text that follows Enter, for example in the same packet over a slow
+        connection, belongs to the next field.
         """
         stops: list[Widget] = [*self.screen.query(Typing), self.screen.query_one("#act-apply", Press)]
         self.screen.set_focus(stops[stops.index(self) + 1])
@@ -232,7 +232,7 @@ class Typing(Input):
 
 
 class Fields(Vertical):
-    """The fields in the order of typing, then Cancel and Apply. A required name is shown in full below its field."""
+    """The fields in typing order, then Cancel and Apply. A required name is shown in full below its field."""
 
     DEFAULT_CSS = """
     Fields { height: auto; width: 100%; }
@@ -277,7 +277,7 @@ class Fields(Vertical):
 
 
 class FieldsScreen(ActScreen):
-    """A screen with fields: the first empty field has the focus, and the text to read scrolls above the fields."""
+    """A screen with fields. The first empty field has the focus, and the text above the fields scrolls."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pagedown", "lines(1)", "scroll down", id="act-lines-down", key_display="PgDn", tooltip="from a field"),
@@ -289,13 +289,13 @@ class FieldsScreen(ActScreen):
         "pane-before": "previous",
         "act-lines-down": "",
     }
-    """The keys to show from a field, with their labels."""
+    """The keys to show while a field has the focus, with their labels."""
 
     def keys_now(self) -> Mapping[str, str]:
         return self.TYPING if isinstance(self.focused, Typing) else super().keys_now()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While the lines have the focus, they handle these keys themselves."""
+        """Disable these keys while the lines have the focus, because the lines handle them."""
         if action == "lines":
             return isinstance(self.focused, Typing)
         return super().check_action(action, parameters)
@@ -307,7 +307,7 @@ class FieldsScreen(ActScreen):
             self.console.say(ALL_SEEN)
 
     def draw_fields(self, wants: Sequence[Want], hint: str = "") -> int:
-        """Show below each field the text to type, wrapped and never truncated; draw a frame if there is room.
+        """Show the text to type below each field, wrapped and never truncated; draw a frame if there is room.
 
         Returns the number of rows.
         """
@@ -326,7 +326,7 @@ class FieldsScreen(ActScreen):
         return taken
 
     def to_type(self) -> Typing | None:
-        """Return the first empty field; the last one if all are filled; None if there are no fields."""
+        """Return the first empty field, the last field if all are filled, or None if there are no fields."""
         fields = list(self.query(Typing))
         return next((one for one in fields if not one.value), fields[-1] if fields else None)
 
@@ -339,14 +339,14 @@ class FieldsScreen(ActScreen):
         raise NotImplementedError
 
     def apply(self) -> None:
-        """Apply: the button was pressed."""
+        """Apply the action after the button was pressed."""
         raise NotImplementedError
 
     def on_input_changed(self) -> None:
         self.enable()
 
     def on_key(self, event: events.Key) -> None:
-        """Report a letter that has no effect here: the user may be typing a name."""
+        """Report a letter that has no effect here, because the user may be typing a name."""
         if event.is_printable and self.query(Typing) and not isinstance(self.focused, Typing):
             self.console.say(LETTERS, Level.WARNING)
 

@@ -37,11 +37,11 @@ from slotkeeper.core.domain.consent import Consent
 from slotkeeper.core.domain.text import few, safe
 
 FREEZES = "keys    p pauses or resumes a job; f freezes the screen (formerly p)"
-"""Shown for one release."""
+"""A hint that is shown until the next release."""
 
 
 class Confirm(FieldsScreen):
-    """The effect of an action and its confirmations. Its objects are those selected at the key press."""
+    """The effect of an action and its confirmations. Its objects are those selected when the key was pressed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "do", "do it", id="act-do"),
@@ -51,7 +51,7 @@ class Confirm(FieldsScreen):
     APART = "the action continues if you leave this console or lose the connection"
 
     def __init__(self, wants: Sequence[Want], verb: str, what: str, does: str) -> None:
-        """`verb` is the command line's word, `what` follows it in the title, `does` is the label of the button."""
+        """`verb` is the command, `what` follows it in the title, and `does` is the label of the button."""
         super().__init__()
         self.wants = tuple(wants)
         self.verb = verb
@@ -102,7 +102,7 @@ class Confirm(FieldsScreen):
     # Keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """`y` is active only if nothing must be typed; letters never act while a field has the focus."""
+        """Activate `y` only if nothing must be typed; letters never act while a field has the focus."""
         if action == "do":
             return not self.wants
         if action == "copy":
@@ -125,7 +125,7 @@ class Confirm(FieldsScreen):
         self.copied(self.command(self.why() | with_placeholders(self.wants, self.query_one(Fields).typed)))
 
     def why(self) -> dict[Part, str]:
-        """The default reason of the action is the reason for which this console is armed."""
+        """The default reason for the action: the reason for which this console was armed."""
         armed = self.console.armed
         return {Part.REASON: armed.reason} if armed is not None else {}
 
@@ -141,9 +141,9 @@ class Confirm(FieldsScreen):
 
 
 class JobConfirm(Confirm):
-    """The confirmation of an action on jobs; they are those selected at the key press.
+    """The confirmation of an action on the jobs that were selected when the key was pressed.
 
-    One job needs one key. Several jobs need their number. The final action needs the job's name, and so does a job
+    One job requires one key; several jobs require their number. The final action requires the job's name, as does a job
     whose copy would replace rows (`unconsented`).
     """
 
@@ -189,7 +189,7 @@ class JobConfirm(Confirm):
 
 
 class EntryConfirm(Confirm):
-    """The confirmation of an action on quarantined rows; they are those selected at the key press."""
+    """The confirmation of an action on the quarantined rows that were selected when the key was pressed."""
 
     def __init__(self, verb: EntryVerb, job: str, ids: Sequence[int], number: int | None) -> None:
         entries = entries_in_words(number)
@@ -221,5 +221,5 @@ class EntryConfirm(Confirm):
 
 
 def entries_named(ids: Sequence[int]) -> str:
-    """Return the first entries by number."""
+    """Return the numbers of the first entries as text."""
     return few([f"#{id}" for id in ids], 5)

@@ -1,4 +1,4 @@
-"""The confirmation of ending a session that blocks a job's: its pid and a reason must be typed."""
+"""The confirmation for ending a session that blocks a job's session: its pid and a reason must be typed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SessionProgress(Progress):
 
 
 class SessionConfirm(Confirm):
-    """One session, selected at the key press and identified by its pid and start time."""
+    """The confirmation for one session, selected when the key was pressed and identified by its pid and start time."""
 
     def __init__(self, name: str, wait: AnyWait, one: Blocker) -> None:
         self._server = ("sink" if isinstance(wait, LockWait) else "source", name)
@@ -37,7 +37,7 @@ class SessionConfirm(Confirm):
         yield Level.WARNING, f"Problem  {said}"
         yield Level.WARNING, "Impact   the server rolls back its transaction; uncommitted changes are lost"
         yield Level.FINE, "Action   type the reason and the pid; the session is checked again just before it is ended"
-        yield Level.FINE, "a session that reuses this pid, or for which no job waits any more, is not ended"
+        yield Level.FINE, "a session that reuses this pid, or no longer blocks a job, is not ended"
 
     def begin(self, typed: dict[Part, str]) -> None:
         what = f"end session {self._pid} of {' '.join(self._server)}"

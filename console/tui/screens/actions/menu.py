@@ -1,6 +1,6 @@
-"""The menus of actions on jobs, a slot or quarantined rows, and of the destinations of a reset.
+"""The menus of actions on jobs, a slot or quarantined rows, and the menu of reset destinations.
 
-Each action has a letter, and a reason if it is not available now. A letter acts only here.
+Each action has a letter, and a reason if it is currently not available. The letters act only in a menu.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OTHERS = "Esc  back to the other targets: a position, a backup, a snapshot"
 
 
 class Value(Input):
-    """The value of a reset's destination. Keys typed after Enter wait until the value was taken."""
+    """The value of a reset's destination. Keys typed after Enter are queued until the value has been processed."""
 
     KEYS_IN_TURN = ("enter", "escape")
 
@@ -54,7 +54,7 @@ class Value(Input):
         form = self.screen
         assert isinstance(form, TargetForm)
         form.taking = True
-        self.call_later(form.take)  # after the letters that are still on their way to this field
+        self.call_later(form.take)  # after the letters that have not yet reached this field
 
 
 class TargetForm(ActScreen):
@@ -73,7 +73,7 @@ class TargetForm(ActScreen):
         self.place = place
         self.wanted = wanted
         self._lost = lost
-        """Whether the job has ended with SLOT LOST: then only a copy or a backup helps."""
+        """Whether the job has ended with SLOT LOST. Then only a new copy or a backup can restore it."""
         self.taking = False
 
     @property
@@ -101,7 +101,7 @@ class TargetForm(ActScreen):
         self.say("act-title", self.paragraph([(Level.FINE, f"RESET SLOT {safe(self.place.text, 300)} to")], 4), True)
         lines: list[Text] = [self.text("")]
         for one in self.entries():
-            if one.what == self.wanted:  # while a value is typed, letters do not choose, so none is listed
+            if one.what == self.wanted:  # while a value is being typed, letters do not choose, so none is listed
                 lines += self.wrapped([(Level.FINE, f"> {one.label}"), (Level.REST, f"  {_OTHERS}")])
             elif not self.wanted:
                 mark = "-" if one.why_not else ">" if one.best else " "
@@ -112,7 +112,7 @@ class TargetForm(ActScreen):
         self.say("act-head", self.text(f" {_ASKS.get(self.wanted, '')}"))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Letters choose only while no value is being typed."""
+        """Let letters choose only while no value is being typed."""
         if action == "choose":
             return not isinstance(self.focused, Input)
         return super().check_action(action, parameters)
@@ -127,7 +127,7 @@ class TargetForm(ActScreen):
             self._plan(Target(one.what))
 
     def take(self) -> None:
-        """Plan the reset to the typed value; if it is empty, the field stays."""
+        """Plan the reset to the typed value; if the value is empty, keep the field open."""
         self.taking = False
         value = self.query_one(Value).value.strip()
         if value and self.wanted and self.is_current:  # the user may have left the screen
@@ -166,7 +166,7 @@ class Menu(ActScreen):
         raise NotImplementedError
 
     def named(self) -> str:
-        """Return the name of the object of the actions."""
+        """Return the name of the object that the actions apply to."""
         raise NotImplementedError
 
     def taken(self, entry: Entry) -> None:
@@ -205,7 +205,7 @@ def letters(*given: tuple[str, str]) -> list[BindingType]:
 
 
 class JobMenu(Menu):
-    """The actions on a job, or on several marked ones; they are those selected at the key press."""
+    """The actions on a job or on several marked jobs, as selected when the key was pressed."""
 
     BINDINGS: ClassVar[list[BindingType]] = letters(
         *((verb.does.key, verb.does.bound or verb.value) for verb in JobVerb if verb is not JobVerb.RESUME)
@@ -231,7 +231,7 @@ class JobMenu(Menu):
         return f"job {safe(self.names[0], 60)}   {state}" if self.names else "no job"
 
     def taken(self, entry: Entry) -> None:
-        """Open the confirmation. Draining and comparing change nothing and start at once."""
+        """Open the confirmation. Draining and comparing change nothing and start immediately."""
         verb = JobVerb(entry.what)
         if verb.does.means:
             asked: list[Consent] = []
@@ -247,7 +247,7 @@ class JobMenu(Menu):
 
 
 class SlotMenu(Menu):
-    """The actions on a slot, selected at the key press."""
+    """The actions on the slot that was selected when the key was pressed."""
 
     BINDINGS: ClassVar[list[BindingType]] = letters(
         ("s", "stop its job"),
@@ -293,7 +293,7 @@ class SlotMenu(Menu):
 
 
 class EntryMenu(Menu):
-    """The actions on quarantined rows, selected at the key press."""
+    """The actions on the quarantined rows that were selected when the key was pressed."""
 
     BINDINGS: ClassVar[list[BindingType]] = letters(
         ("r", "replay"), ("d", "discard"), ("R", "replay all"), ("D", "discard all")

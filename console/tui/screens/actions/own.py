@@ -1,4 +1,4 @@
-"""The confirmation of an own command, and its output while it runs."""
+"""The confirmation of one of the user's own commands, and its output while it runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
 MOST_SHOWN = 200
-"""The number of last output lines on this screen; `:actions` and Enter show more."""
+"""The maximum number of lines shown from the end of the output; `:actions` and Enter show more."""
 
 
 class OwnProgress(Progress):
-    """The progress of an own command."""
+    """The progress of one of the user's own commands."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "cancel", "end", id="act-end-own", tooltip="SIGTERM, then SIGKILL after 5 s; again: at once")
@@ -61,7 +61,7 @@ class OwnProgress(Progress):
 
 
 class OwnConfirm(Confirm):
-    """The command to run with the values of the row; both are those of the key press."""
+    """The command to run with the values of the row, both as they were when the key was pressed."""
 
     APART = "the command runs outside this console, without a shell; `:actions` shows it later"
 
@@ -85,7 +85,7 @@ class OwnConfirm(Confirm):
             self.app.switch_screen(OwnProgress([id]))
 
     def action_copy(self) -> None:
-        """Copy the command, unless a value has control characters, which could end the paste in a shell."""
+        """Copy the command, unless a value contains control characters, which could end the paste in a shell."""
         if not all(value.isprintable() for value in self._row.values()):
             self.console.say("not copied: a name in this row contains control characters", Level.WARNING)
             return

@@ -1,7 +1,7 @@
-"""The three screens of a slot command: its plan, with letters for actions on it; its confirmations; its result.
+"""The three screens of a slot command: its plan with letters for actions, its confirmations, and its result.
 
-The plan is a dry run of the command line, and exactly that plan is executed, by its id. Keys typed before the plan
-is shown wait for it, but none of them executes it.
+The plan is a dry run of the command, and exactly that plan is executed, identified by its id. Keys typed before the
+plan is shown are queued, but none of them executes it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from slotkeeper.core.domain.ttl import in_words
 
 NOTHING_TO_UNDO = "this slot has no finished reset to undo"
 _AROUND = 3
-"""The rows of the identity, the crumb and the keys."""
+"""The number of rows for the identity, the crumb and the keys."""
 _LEAST_LANES, _MOST_CHECKS = 2, 3
 """The minimum number of lanes, doubled if there is room for frames."""
 
@@ -79,24 +79,24 @@ class OfSlot(ActScreen):
         return f"{place.source} {place.table} slot {place.slot}"
 
     def edge(self, box: Box, above: bool) -> list[Text]:
-        """Return the upper or lower edge of a box as wide as the screen; nothing if frames do not fit."""
+        """Return the upper or lower edge of a box as wide as the screen; empty if frames do not fit."""
         drawn = upper if above else lower
         return [drawn([box], [self.app.size.width], self.style, self.console.ascii_only)] if self.framed else []
 
     def inside(self, box: Box) -> list[Text]:
-        """Return the lines of a box between its sides."""
+        """Return the lines of a box, with its sides."""
         if not self.framed:
             return list(box.lines)
         return between([box], [self.app.size.width], self.style, self.console.ascii_only)
 
     def boxed(self, box: Box) -> list[Text]:
-        """Return a whole box; if frames do not fit, its lines under a rule."""
+        """Return a whole box, or its lines under a rule if frames do not fit."""
         if not self.framed:
             return [self.rule(box.title, box.hint), *box.lines]
         return [*self.edge(box, True), *self.inside(box), *self.edge(box, False)]
 
     def said_in(self, section: Section, most: int) -> list[Text]:
-        """Return the wrapped lines of a section; if they do not fit, the last line counts those that `v` shows."""
+        """Return the wrapped lines of a section; if they do not fit, the last line gives the number that `v` shows."""
         rows = self.wrapped([(level, labelled(label, text)) for level, label, text in section.lines], boxed=True)
         if len(rows) <= most:
             return rows
@@ -105,7 +105,7 @@ class OfSlot(ActScreen):
 
 
 class SlotPlan(OfSlot):
-    """A plan. The slot is the one selected at the key press."""
+    """A plan for the slot that was selected when the key was pressed."""
 
     DEFAULT_CSS = "SlotPlan #act-tail { height: 1fr; }"
 
@@ -161,7 +161,7 @@ class SlotPlan(OfSlot):
         self.plan, self.fault, self._seconds = None, "", "0s"
         id = self.set_going(Order(slot_words(self.origin, asked), what, self.key, listed=False))
         if id is None:
-            self._failed("no plan could be asked for")
+            self._failed("no plan could be requested")
         else:
             self._asked = id
             self._timer = self.set_interval(POLL_SECONDS, self._poll)
@@ -169,7 +169,7 @@ class SlotPlan(OfSlot):
 
     def _poll(self) -> None:
         if not self._asked:
-            return  # already answered: this tick was pending
+            return  # already answered; this tick was pending
         found, said = self.runs.find(self._asked), self.runs.said(self._asked)
         if found is None or not (found.over or preview_from(said.out) is not None):
             words = in_words(took(found, self.console.now_real())) if found else "?"
@@ -253,7 +253,7 @@ class SlotPlan(OfSlot):
             self.say_lines("act-head", self._above(self.plan))
 
     def _all(self, plan: Preview) -> list[Text]:
-        """Return all sections in full, under their headings."""
+        """Return all sections in full, each under its heading."""
         found: list[Text] = []
         for section in plan.sections(full=True):
             found += [self.text(f" {section.name}   {section.hint}".rstrip(), Level.REST)]
@@ -261,7 +261,7 @@ class SlotPlan(OfSlot):
         return found
 
     def _lanes(self, plan: Preview) -> list[Text]:
-        """Return one row per lane, those that lose changes first."""
+        """Return one row per lane; lanes that lose changes come first."""
         rows = []
         for one in plan.lanes:
             level = Level.WARNING if one.lost else Level.FINE
@@ -272,7 +272,7 @@ class SlotPlan(OfSlot):
         return self.inside(Box("", rows))
 
     def _row(self, cells: Sequence[str]) -> str:
-        """Return the cells of one lane, or the headers, in columns; with 80 columns or more also the oldest change."""
+        """Return a lane's cells, or the headers, in columns; at 80 columns or more, they include the oldest change."""
         width = self.app.size.width
         wide = 4 if width >= 100 else 0
         rooms = (10 + wide, 17 + wide, 13 + wide, 18 + wide, 12) if width >= 80 else (9, 13, 13, 15)
@@ -288,7 +288,7 @@ class SlotPlan(OfSlot):
         return [*self.edge(Box(f"Positions   {seen}".rstrip()), True), *self.inside(Box("", [heads]))]
 
     def _below(self, plan: Preview) -> list[Text]:
-        """Return the lines below the lanes: effects and checks, in boxes that leave the minimum number of lanes."""
+        """Return the lines below the lanes: effects and checks, in boxes that leave room for the lanes."""
         if self._full:
             return []
         number = many(len(plan.lanes), "lane") if plan.lanes else "no lanes"
@@ -344,7 +344,7 @@ class SlotPlan(OfSlot):
         return super().check_action(action, parameters)
 
     def on_key(self, event: events.Key) -> None:
-        """Report a letter that has no effect here: the user may be typing a name."""
+        """Report a letter that has no effect here, because the user may be typing a name."""
         if event.key == "enter":
             self.console.say(self._why_not(), Level.WARNING)
         elif event.is_printable:
@@ -380,7 +380,7 @@ class SlotPlan(OfSlot):
         self.app.push_screen(JobConfirm(JobVerb.STOP, [job.name]))
 
     def on_screen_resume(self) -> None:
-        """After the job was stopped, replace the outdated plan."""
+        """Replace the outdated plan after the job was stopped."""
         super().on_screen_resume()
         if self._stopping:
             self.action_again()
@@ -410,7 +410,7 @@ class SlotPlan(OfSlot):
 
 
 class SlotConfirm(OfSlot, FieldsScreen):
-    """The confirmations to execute a plan; Esc returns to it."""
+    """The confirmations for executing a plan; Esc returns to the plan."""
 
     DEFAULT_CSS = "SlotConfirm Fields { height: 1fr; }"
     keys_shown: ClassVar[tuple[str, ...]] = ("pane", "back")
@@ -474,7 +474,7 @@ class SlotConfirm(OfSlot, FieldsScreen):
         return self._why_not() or "all fields are complete: press Enter on the button"
 
     def action_back(self) -> None:
-        """Return to the plan as it was shown."""
+        """Return to the plan as it was displayed."""
         if self.is_current:
             self.app.switch_screen(SlotPlan(self.doing, self._kept(), self.plan))
 
@@ -482,7 +482,7 @@ class SlotConfirm(OfSlot, FieldsScreen):
         return self.query_one(Fields).typed
 
     def _kept(self) -> dict[Part, str]:
-        """Return the typed text that is also valid for another plan: all but the number of rows."""
+        """Return the typed text that is also valid for another plan: everything except the number of rows."""
         return {part: text for part, text in self._in_fields().items() if part is not Part.ROWS}
 
     def _why_not(self) -> str:

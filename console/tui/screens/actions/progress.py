@@ -1,7 +1,7 @@
-"""The progress of an action: requested and observed state, until it has ended and afterwards; never just "success".
+"""The progress of an action: requested and observed state, while it runs and after it has ended; never just "success".
 
-Leaving the screen does not end the action, which runs separately from the console. Also lists the recent actions of
-this state folder, from every console.
+Leaving the screen does not end the action, which runs separately from the console. The module also lists the recent
+actions of this state folder, including those from other consoles.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from slotkeeper.core.domain.ttl import in_words
 
 POLL_SECONDS = 0.1
 MOST_LINES = 2_000
-"""The number of lines shown of each output stream of an action."""
+"""The maximum number of lines shown for each output stream of an action."""
 UNREAD = "the record of this action cannot be read"
 CONTINUES = "the action continues; `:actions` shows it"
 
@@ -62,7 +62,7 @@ class Progress(ActScreen):
         raise NotImplementedError
 
     def gathered(self, of: Callable[[Action, Said, datetime], outcome.Lines]) -> outcome.Lines:
-        """Return the lines of all actions, one after the other."""
+        """Return the lines of all actions, one action after the other."""
         now = self.console.now_real()
         lines = [line for one in self.actions for line in of(one, self.runs.said(one.record.id), now)]
         return lines or [(Level.UNKNOWN, UNREAD)]
@@ -105,7 +105,7 @@ class Progress(ActScreen):
 
 
 class Cancelled(Progress):
-    """Actions that change nothing, so that they can be cancelled at any time."""
+    """Actions that can be cancelled at any time if they change nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "cancel", "cancel", id="act-cancel-this", tooltip="stop this action, which changes nothing")
@@ -117,7 +117,7 @@ class Cancelled(Progress):
         raise NotImplementedError
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Cancelling is available only while an action runs that changes nothing."""
+        """Allow cancelling only while an action that changes nothing is running."""
         if action == "cancel":
             return self.changes_nothing() and not self.over
         return super().check_action(action, parameters)
@@ -154,7 +154,7 @@ class JobProgress(Cancelled):
 
 
 class EntryProgress(Progress):
-    """The progress of a replay or discard of quarantined rows."""
+    """The progress of replaying or discarding quarantined rows."""
 
     def lines(self) -> outcome.Lines:
 
@@ -185,7 +185,7 @@ class SlotProgress(Cancelled):
         self.doing = doing
         self._plan = plan
         self._typed = dict(typed or {})
-        """The typed text that is also valid for the undo and for another plan of this slot."""
+        """The typed text that is also valid for the undo and for another plan for this slot."""
 
     def changes_nothing(self) -> bool:
         return self.doing.verb is SlotVerb.PREFLIGHT
@@ -212,13 +212,13 @@ class SlotProgress(Cancelled):
         return [ended, *following, (Level.FINE, labelled("Undo", undo)), *lanes]
 
     def _start(self) -> tuple[str, ...]:
-        """Return the command that starts the job, or the one table of a running job."""
+        """Return the command that starts the job, or only its table if the job is running."""
         job, table = self.doing.place.job, self.doing.place.table
         alone = {Part.ONE_TABLE: table} if outcome.starts_alone(self.runs.said(self.ids[0])) else {}
         return job_words(self.origin, JobVerb.START, job, alone)
 
     def action_start(self) -> None:
-        """Start the job without another confirmation: its name was just typed, next to the plan of this copy."""
+        """Start the job without another confirmation, because its name was just typed next to the plan of this copy."""
         job = self.doing.place.job
         if self.may_change():
             id = self.set_going(Order(self._start(), f"start job {job}", job))
@@ -242,7 +242,7 @@ class SlotProgress(Cancelled):
 
     @property
     def _rests(self) -> bool:
-        """Whether the reset job or table has not been started since, as far as this host knows."""
+        """Whether the reset job or table has stayed stopped since the reset, as far as this host knows."""
         job = self.console.shown.job(self.doing.place.job)
         alone = outcome.starts_alone(self.runs.said(self.ids[0]))
         return alone or job is None or job.state is None or not (job.state.is_open or job.alive)
@@ -312,7 +312,7 @@ class ActionsScreen(TableScreen):
 
 
 class OutputScreen(ActScreen):
-    """The output of an action: all of it, or its last lines if it is long."""
+    """The output of an action, or its last lines if it is long."""
 
     its_place = "Actions > output"
 
@@ -341,7 +341,7 @@ class OutputScreen(ActScreen):
         self.sheet.fill(self.key, self.wrapped(lines))
 
     def _written(self, name: str, text: str, limit: int) -> Lines:
-        """Return the last lines of a stream: hundreds of thousands of short lines take seconds to draw."""
+        """Return only the last lines of a stream, because drawing hundreds of thousands of lines takes seconds."""
         lines = text.splitlines()
         if len(lines) > MOST_LINES:
             kept = self.console.services.folder / KIND / f"{self.key}.{name}"

@@ -1,4 +1,4 @@
-"""Decide whether a target can store the source: pure rules over facts read from the sink's catalogs.
+"""Decides whether a target can store the source, with pure rules over facts from the sink's catalogs.
 
 Each objection names the object and the statement that fixes it.
 """
@@ -48,7 +48,8 @@ class TargetColumn:
 class TargetKey:
     """A unique index; `plain`: without predicate and expressions; `constraint`: empty if the index has none.
 
-    A key that is not `valid` is incomplete, like the index of a partitioned table before each partition has its own.
+    A key that is not `valid` is incomplete, for example the index of a partitioned table before each partition has its
+    own.
     """
 
     index: str
@@ -63,8 +64,8 @@ class TargetKey:
 class TargetFacts:
     """A target's facts from the catalogs; `foreign`: (name, table with the constraint, whether it is the target).
 
-    `folding`: columns whose collation treats different texts as equal. `functions`: (constraint, index or column,
-    function, its schema as SQL) for functions whose bodies resolve names by their caller's search_path. `casts`:
+    `folding`: columns whose collation treats different strings as equal. `functions`: (constraint, index or column,
+    function, its schema as SQL) for functions whose bodies resolve names through their caller's search_path. `casts`:
     implicit casts, as (column, function). `inheritors`: tables that inherit from a table that is not partitioned.
     `sharers`: (target, job) for jobs that write to a parent table or a partition of this one.
     """
@@ -88,9 +89,9 @@ class TargetFacts:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition on any level: its own facts; of its columns, only those that are stricter than the target's.
+    """A partition on any level, with its own facts and only the columns that are stricter than the target's.
 
-    The facts exclude what the partition only inherits from its table: a copied trigger, a key, a part of an index.
+    The facts exclude copied triggers, keys and parts of indexes that the partition only inherits from its table.
     """
 
     name: str
@@ -104,7 +105,7 @@ def exists(session: SinkSession, name: str) -> bool:
 
 
 def is_partitioned(session: SinkSession, name: str) -> bool:
-    """Whether the rows of `schema.table` are in partitions."""
+    """Whether the rows of `schema.table` are stored in partitions."""
     return session.fetched("kind", _named(name), _SQL) == [("p",)]
 
 
@@ -116,7 +117,7 @@ def columns(session: SinkSession, name: str) -> dict[str, TargetColumn]:
 
 
 def operators(session: SinkSession, name: str, key: Sequence[str]) -> Operators:
-    """Return the operators that compare the key of `schema.table`, by the first unique index over exactly that key."""
+    """Return the operators that compare the key of `schema.table`, from the first unique index on exactly that key."""
     with session.transaction() as cursor:
         found = _rows(cursor, session, "oid", _named(name))
         rows = _rows(cursor, session, "operators", {"oid": found[0][0]}) if found else []
@@ -143,7 +144,7 @@ def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> Ta
         for one in wanted:
             for kind, base, parts in _rows(cursor, session, "type", {"type": one.name})[:1]:
                 types[one.name] = UserType(one.name, kind, base, tuple(parts))
-        # partitions of DWS are not tables, so no target is a partition of another target
+        # DWS partitions are not tables, so no target is a partition of another target
         within, sharers = {"oid": oid, "schema": session.schema.string}, Rows()
         if not session.dialect.plain and _rows(cursor, session, "lies_in_a_tree", within):
             sharers = _rows(cursor, session, "sharers", within)
@@ -209,7 +210,7 @@ def _named(name: str) -> dict[str, Any]:
 def objections(
     target: TargetTable, identity: TableIdentity, facts: TargetFacts | None, options: SinkOptions
 ) -> Iterator[Objection]:
-    """Yield objections to this target for this source; `identity`: the source as the channel maps it."""
+    """Yield objections to this target for this source; `identity`: the source as mapped by the channel."""
     if facts is None:
         yield _objection(target, "does not exist", "create it, or set create_target = true")
         return
@@ -227,14 +228,16 @@ def objections(
             what = f"has key column {name!r} whose type has an implicit cast, which runs {function} as the job's login"
             yield _objection(target, what, "drop the cast (DROP CAST), or recreate it AS ASSIGNMENT")
     for column in identity.columns if options.quarantines else ():
-        # a quarantined row is found by the text of its key, so equal keys must have the same text
+        # a quarantined row is found through the text of its key, so equal keys must have the same text
         if column.name in target.key and not form(column.type, identity):
-            what = f"stores key column {column.name!r} as {column.type}, whose equal values can have different texts"
+            what = (
+                f"stores key column {column.name!r} as {column.type}, whose equal values can have different text forms"
+            )
             yield _objection(target, f"{what}: the job cannot quarantine its rows", 'set on_bad_row = "stop"')
 
 
 def form(spelled: str, identity: TableIdentity) -> str:
-    """Return how equal values of a key column of this type are converted to one text; empty if unknown."""
+    """Return the conversion that gives equal values of a key column of this type the same text; empty if unknown."""
     plain = identity.plain(spelled)
     own = identity.user_type(plain)
     return pg_types.form_of(plain, own.kind if own and own.name == plain else "")
@@ -243,7 +246,7 @@ def form(spelled: str, identity: TableIdentity) -> str:
 def _other_objections(
     target: TargetTable, columns: Mapping[str, TargetColumn], options: SinkOptions, part: str = ""
 ) -> Iterator[Objection]:
-    """Yield objections to columns that only the target has, depending on the options."""
+    """Yield objections to columns that exist only in the target, depending on the options."""
     for name, it in columns.items():
         if name in target.columns or not it.needed or it.computed:
             continue
@@ -260,7 +263,7 @@ def _other_objections(
 def _partition_objections(
     target: TargetTable, part: Partition, facts: TargetFacts, options: SinkOptions
 ) -> Iterator[Objection]:
-    """Yield objections to one partition; a row's defaults are those of the target, which the statement names."""
+    """Yield objections to one partition; a row gets the defaults of the target, because statements name the target."""
     filled = {
         name: replace(it, filled=facts.columns[name].filled)
         for name, it in part.facts.columns.items()
@@ -277,7 +280,7 @@ def _partition_objections(
 def table_objections(name: str, facts: TargetFacts, mapped: Sequence[str] = ()) -> Iterator[Objection]:
     """Yield objections to this table, or a partition of it, as the target of any job.
 
-    The default of a `mapped` column never applies: each row has a value for it.
+    The default of a `mapped` column never applies, because each row has a value for the column.
     """
     if facts.kind in _KINDS:
         yield Objection(
@@ -337,7 +340,7 @@ def _looking_up(subject: str, owner: str, function: str, schema: str) -> Objecti
 def made_objections(name: str, identity: TableIdentity, session: SinkSession) -> list[Objection]:
     """Return objections to creating the target `name`: to its names, and to types that the sink lacks.
 
-    On DWS, only user-defined types are checked: built-in types of the source are built in there, too.
+    On DWS, only user-defined types are checked: the source's built-in types are built in there, too.
     """
     with session.transaction() as cursor:
         longest, system = _rows(cursor, session, "names", {})[0]
@@ -360,7 +363,7 @@ def made_objections(name: str, identity: TableIdentity, session: SinkSession) ->
 
 
 def name_objections(target: str, columns: Sequence[str], longest: int, system: Collection[str]) -> Iterator[Objection]:
-    """Yield objections to a table's names: too long for the sink, which truncates them, or system columns' names.
+    """Yield objections to names that are too long for the sink, which truncates them, or belong to system columns.
 
     PostgreSQL, "Identifiers and Key Words" (NAMEDATALEN) and "System Columns".
 
@@ -383,7 +386,7 @@ def name_objections(target: str, columns: Sequence[str], longest: int, system: C
 
 
 def made_type(spelled: str, identity: TableIdentity, dialect: SinkDialect) -> str:
-    """Return the type of a new column, as the sink names it: for a domain its base type, whose text is the same."""
+    """Return the type of a new column, as the sink names it; for a domain, its base type, which has the same text."""
     return dialect.spelled(identity.plain(spelled))
 
 
@@ -395,7 +398,7 @@ def collations(cursor: pg.Cursor, session: SinkSession, names: Sequence[str]) ->
 
 
 def collations_lacked(identity: TableIdentity, session: SinkSession) -> list[tuple[str, str]]:
-    """Return (column, collation) of the source that a created target lacks, because the sink has no equal one."""
+    """Return each (column, collation) of the source that a created target lacks because the sink does not have it."""
     wanted = [(column.name, column.collation) for column in identity.columns if column.collation]
     with session.transaction() as cursor:
         known = collations(cursor, session, [collation for _, collation in wanted])
@@ -418,13 +421,13 @@ def _column_objections(
         cure = f"{alter} DROP EXPRESSION (an identity: SET GENERATED BY DEFAULT), or {left}"
         yield _objection(target, f"generates column {column.name!r} itself", cure)
     if there.refuses_null:
-        what = f"stores column {column.name!r} in a NOT NULL domain, but old images hold NULL"
+        what = f"stores column {column.name!r} in a NOT NULL domain, but old images contain NULL"
         yield _objection(target, what, f"{alter} TYPE {type_name.sql(there.base)}")
     source, has = identity.user_type(wanted), there.base or without_domains(there.type, facts.types.values())
     if source is None or there.type == "text":
         if not pg_types.fits(has, wanted):
             over = f"a domain over {wanted}" if wanted != column.type else column.type
-            what = f"column {column.name!r} is {there.type}, but {over} at the source"
+            what = f"column {column.name!r} is {there.type}, but {over} in the source"
             yield _objection(target, what, f"{alter} TYPE {type_name.sql(pg_types.at_postgres(wanted))}")
         return
     yield from _user_type_objections(target, column, source, (wanted, has), identity, facts)
@@ -438,11 +441,11 @@ def _user_type_objections(
     identity: TableIdentity,
     facts: TargetFacts,
 ) -> Iterator[Objection]:
-    """Yield objections to a column of a user-defined type that the sink needs; `spelled`: both types, no domains."""
+    """Yield objections to a column whose user-defined type the sink needs; `spelled`: both types without domains."""
     alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(column.name)}"
     wanted, has = spelled
     if has != wanted:
-        what = f"column {column.name!r} is {has}, but {wanted} at the source"
+        what = f"column {column.name!r} is {has}, but {wanted} in the source"
         yield _objection(target, what, made_types.pasteable(f"{alter} TYPE {type_name.sql(wanted)}, or TYPE text"))
         return
     known = facts.types.get(source.name)

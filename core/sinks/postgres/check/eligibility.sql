@@ -1,21 +1,21 @@
--- What decides whether a table can be a target: catalogs only. `oid` is the table's, `oids` are those of it and of all its
--- partitions. DWS has the catalogs of PostgreSQL 9.2: if they lack something, a statement has a second form for it, of
--- the same columns.
+-- Facts that determine whether a table can be a target, read only from catalogs. `oid` is the table's, `oids` are those
+-- of the table and all its partitions. DWS has the catalogs of PostgreSQL 9.2. If they lack something, a statement has
+-- a second variant for DWS with the same columns.
 
 -- name: oid
--- The table's oid; no row where there is none.
+-- The table's oid; no row if the table does not exist.
 SELECT c.oid::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s
 
 -- name: kind
--- The kind of a table (pg_class's letter); no row where there is none.
+-- The kind of a table (the letter in pg_class); no row if the table does not exist.
 SELECT c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s
 
 -- name: tree
--- All tables under a table, nearest first: oid, whether it is a partition, its name and that of the table it belongs to.
--- PostgreSQL, pg_inherits: inhdetachpending (of 14; through JSON an older catalog answers NULL) marks a partition that DETACH
--- CONCURRENTLY has taken out already, so that no row is routed there or read from there any more.
+-- All tables below a table, nearest first: the oid, whether it is a partition, its name, and the name of its parent.
+-- PostgreSQL, pg_inherits: inhdetachpending (since 14; through JSON, an older catalog returns NULL) marks a partition
+-- that DETACH CONCURRENTLY has already detached, so that rows are neither routed to it nor read from it.
 WITH RECURSIVE tree AS (
     SELECT i.inhrelid AS oid, i.inhparent AS parent, 1 AS depth FROM pg_inherits i
     WHERE i.inhparent = %(oid)s::oid AND (to_jsonb(i) ->> 'inhdetachpending') IS DISTINCT FROM 'true'
@@ -27,13 +27,13 @@ FROM tree t JOIN pg_class c ON c.oid = t.oid JOIN pg_namespace n ON n.oid = c.re
 JOIN pg_class p ON p.oid = t.parent JOIN pg_namespace m ON m.oid = p.relnamespace ORDER BY t.depth, 3
 
 -- name: tree_dws
--- The same; partitions of DWS are not tables (DWS, PG_PARTITION), so the rows here are those that inherit.
+-- The same for DWS, whose partitions are not tables (DWS, PG_PARTITION): the rows here are tables that inherit.
 SELECT c.oid::bigint, false, n.nspname || '.' || c.relname, ''
 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE i.inhparent = %(oid)s::oid ORDER BY 3
 
 -- name: relations
--- Table, kind and persistence (pg_class's letters), and whether row security applies to us.
+-- The table, its kind and persistence (the letters in pg_class), and whether row security applies to this login.
 SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, row_security_active(c.oid)
 FROM pg_class c WHERE c.oid = ANY (%(oids)s::oid[])
 
@@ -42,18 +42,19 @@ FROM pg_class c WHERE c.oid = ANY (%(oids)s::oid[])
 SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, false FROM pg_class c WHERE c.oid = ANY (%(oids)s::oid[])
 
 -- name: stricter
--- Where a partition is stricter than its table: partition, column, must not be NULL, computed by the server. PostgreSQL,
--- ALTER TABLE ATTACH PARTITION: columns and types are the same, NOT NULL may be the partition's own; up to PostgreSQL 15 it may
--- compute a column that its table does not (MergeAttributesIntoExisting in commands/tablecmds.c).
+-- Columns in which a partition is stricter than its table: partition, column, whether it is NOT NULL, whether the
+-- server computes it. PostgreSQL, ALTER TABLE ATTACH PARTITION: columns and types are the same, but a partition can
+-- have its own NOT NULL; up to PostgreSQL 15 it can compute a column that its table does not compute
+-- (MergeAttributesIntoExisting in commands/tablecmds.c).
 SELECT a.attrelid::bigint, a.attname::text, a.attnotnull, a.attgenerated <> ''
 FROM pg_attribute a JOIN pg_attribute t ON t.attrelid = %(oid)s::oid AND t.attname = a.attname
 WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attnum > 0
   AND (a.attnotnull AND NOT t.attnotnull OR a.attgenerated <> '' AND t.attgenerated = '') ORDER BY a.attnum
 
 -- name: columns
--- Columns in order: name, type, must not be NULL, has a default or an identity, is always generated, computed by
--- the server; the base type of a domain through all levels, and whether one of those refuses NULL. A type outside
--- pg_catalog has its schema, as the source spells its own.
+-- Columns in order: name, type, NOT NULL, whether it has a default or an identity, whether it is always generated,
+-- whether the server computes it; the base type of a domain through all levels, and whether one of these domains is NOT
+-- NULL. A type outside pg_catalog has its schema, as in the source.
 SELECT a.attname::text,
        CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
             THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod),
@@ -74,8 +75,8 @@ LEFT JOIN LATERAL (
 WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 
 -- name: columns_dws
--- The same; DWS has neither identities nor generated columns. Of a domain over a domain the inner one is returned, so that it is
--- refused with what cures it.
+-- The same; DWS has neither identities nor generated columns. For a domain over a domain, the inner domain is returned,
+-- so that the objection contains the fix.
 SELECT a.attname::text,
        CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
             THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod),
@@ -89,11 +90,12 @@ LEFT JOIN pg_type y ON y.oid = t.typbasetype LEFT JOIN pg_namespace m ON m.oid =
 WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 
 -- name: keys
--- Unique and exclusion indexes: table, name, the constraint's name or none, immediate, over all rows and plain columns, its
--- columns, and whether it is complete; expressions have no name. Of a partition those that its table has not: an index of
--- the table has each partition's as a child (PostgreSQL, pg_inherits). Not plain is a column that the index compares in its own way: under another
--- collation than the column's in which different texts are equal, or by another = than that of the type's default class.
--- PostgreSQL, INSERT: ON CONFLICT takes an index whatever its collations and operator classes are, where none is named.
+-- Unique and exclusion indexes: table, name, the constraint's name if any, whether it is immediate, whether it covers
+-- all rows and plain columns, its columns, and whether it is complete; expressions have no name. For a partition, only
+-- indexes that its table lacks: an index of the table has each partition's index as a child (PostgreSQL, pg_inherits).
+-- A column is not plain if the index compares it differently: with a collation other than the column's in which
+-- different strings are equal, or with an = operator other than that of the type's default class. PostgreSQL, INSERT:
+-- if no collation or operator class is named, ON CONFLICT accepts an index with any of them.
 SELECT i.indrelid::bigint, x.relname::text, k.conname::text, i.indimmediate, i.indpred IS NULL AND i.indexprs IS NULL AND i.indisunique
        AND NOT EXISTS (
            SELECT 1 FROM generate_series(0, i.indnkeyatts - 1) p
@@ -114,8 +116,8 @@ WHERE i.indrelid = ANY (%(oids)s::oid[]) AND (i.indisunique OR i.indisexclusion)
   AND (i.indrelid = %(oid)s::oid OR NOT EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhrelid = i.indexrelid)) ORDER BY 2
 
 -- name: keys_dws
--- The same, without WITH ORDINALITY. DWS, PG_INDEX: no indnkeyatts, so that the name is that of `absent`; where a kernel
--- has it, the columns behind it are only included. DWS, PG_INDEX, PG_OPCLASS, PG_AMOP: the columns that are named here.
+-- The same, without WITH ORDINALITY. DWS, PG_INDEX: no indnkeyatts, so that the name is that of `absent`; if a kernel
+-- has it, the columns after it are only included. DWS, PG_INDEX, PG_OPCLASS, PG_AMOP: the columns that are used here.
 SELECT i.indrelid::bigint, x.relname::text, k.conname::text, i.indimmediate, i.indpred IS NULL AND i.indexprs IS NULL AND i.indisunique
        AND NOT EXISTS (
            SELECT 1 FROM generate_series(0, i.indnatts - 1) p
@@ -139,8 +141,8 @@ LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = i.indrel
 WHERE i.indrelid = %(oid)s::oid AND (i.indisunique OR i.indisexclusion) ORDER BY 2
 
 -- name: operators
--- The operators of unique indexes over columns alone: column, strategy (1 to 5), schema, name, and all columns of the
--- index. Vectors count from 0; a column that an index only includes has no class.
+-- The operators of unique indexes that consist only of columns: column, strategy (1 to 5), schema, name, and all
+-- columns of the index. Vectors count from 0; a column that an index only includes has no class.
 SELECT a.attname::text, s.amopstrategy, n.nspname::text, o.oprname::text,
        ARRAY(SELECT b.attname::text FROM generate_series(0, 31) p
              JOIN pg_attribute b ON b.attrelid = i.indrelid AND b.attnum = i.indkey[p] AND i.indclass[p] IS NOT NULL)
@@ -154,8 +156,8 @@ WHERE i.indrelid = %(oid)s::oid AND i.indisunique AND i.indimmediate AND i.indpr
 ORDER BY i.indexrelid, place, s.amopstrategy
 
 -- name: implicit_casts
--- Columns with an implicit cast that calls a function, by whose result an operator may be chosen for them, with that
--- function; those of the server's installer and in pg_catalog aside. DWS, PG_CAST: castcontext i.
+-- Columns with an implicit cast that calls a function and whose result type can determine the operator for the column,
+-- with that function; except those of the server's installer and in pg_catalog. DWS, PG_CAST: castcontext i.
 SELECT a.attname::text, p.oid::regprocedure::text
 FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
 JOIN pg_cast k ON k.castsource IN (y.oid, y.typbasetype) AND k.castcontext = 'i'
@@ -164,10 +166,12 @@ WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND n.nspname <> 'pg_catalog' A
 ORDER BY a.attnum, 2
 
 -- name: functions
--- Functions that a job's rows run: the table, the constraint, index, column, default or partition key that has it, by name, and
--- the function, where its body looks names up as its caller does. A default is that of the table which a statement names, so
--- those of partitions are silent; a partition itself checks the keys of all tables above it (PostgreSQL, "Table Partitioning"). C and internal functions look up none, a body in SQL that was parsed when it was made
--- (prosqlbody, of PostgreSQL 14: before it the name is that of `absent`) none of its own, and SET search_path fixes it.
+-- Functions that a job's rows run: the table; the constraint, index, column, default or partition key that uses the
+-- function, by name; and the function, if its body resolves names as its caller does. A default is that of the table
+-- that a statement names, so defaults of partitions do not apply; a partition itself checks the keys of all tables
+-- above it (PostgreSQL, "Table Partitioning"). C and internal functions resolve no names; neither does a SQL body that
+-- was parsed at creation (prosqlbody, since PostgreSQL 14: before, the name is that of `absent`); SET search_path fixes
+-- the resolution.
 WITH RECURSIVE kinds AS (
     SELECT a.atttypid AS oid FROM pg_attribute a WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND NOT a.attisdropped
     UNION
@@ -233,7 +237,7 @@ WHERE l.lanname NOT IN ('c', 'internal') AND n.nspname <> 'pg_catalog'
 ORDER BY 2, 3
 
 -- name: folding
--- Columns under whose collation different texts are equal.
+-- Columns with a collation in which different strings are equal.
 SELECT a.attname::text FROM pg_attribute a JOIN pg_collation l ON l.oid = a.attcollation
 WHERE a.attrelid = %(oid)s::oid AND NOT a.attisdropped AND NOT l.collisdeterministic
 
@@ -243,8 +247,9 @@ SELECT a.attname::text FROM pg_attribute a JOIN pg_collation l ON l.oid = a.attc
 WHERE a.attrelid = %(oid)s::oid AND NOT a.attisdropped AND l.collname = 'case_insensitive'
 
 -- name: foreign_keys
--- Foreign keys of the table and its partitions, and of other tables onto one: which of them, name, table that has it, whether
--- that is one of them. Of a key that they have by their table only the table's (PostgreSQL, pg_constraint, conparentid).
+-- Foreign keys of the table and its partitions, and of other tables that reference them: the table, the name, the table
+-- that has the key, and whether that is the table or a partition. A key that partitions have through their table is
+-- returned only for the table (PostgreSQL, pg_constraint, conparentid).
 SELECT (CASE WHEN c.conrelid = ANY (%(oids)s::oid[]) THEN c.conrelid ELSE c.confrelid END)::bigint,
        c.conname::text, c.conrelid::regclass::text, c.conrelid = ANY (%(oids)s::oid[])
 FROM pg_constraint c
@@ -254,15 +259,16 @@ WHERE c.contype = 'f' AND (c.conrelid = ANY (%(oids)s::oid[]) OR c.confrelid = A
 ORDER BY 4 DESC, 2
 
 -- name: foreign_keys_dws
--- The same; no key of DWS belongs to another one.
+-- The same; foreign keys in DWS have no parent.
 SELECT %(oid)s::bigint, c.conname::text, c.conrelid::regclass::text, c.conrelid = %(oid)s::oid
 FROM pg_constraint c
 WHERE c.contype = 'f' AND %(oid)s::oid IN (c.conrelid, c.confrelid) ORDER BY 4 DESC, 2
 
 -- name: triggers
--- Table and name of triggers of users that fire for ordinary sessions. A partition has its table's row triggers as copies,
--- which depend on them (up to PostgreSQL 14 as internal ones: CreateTriggerFiringOn in commands/trigger.c): one counts where the
--- original is not here, or is disabled alone. Copies of those that keep a foreign key have a constraint of another kind.
+-- Table and name of user triggers that fire in ordinary sessions. A partition has copies of its table's row triggers,
+-- which depend on them (up to PostgreSQL 14 as internal triggers: CreateTriggerFiringOn in commands/trigger.c): a copy
+-- counts if the original is not returned here, or if only the original is disabled. Copies of triggers of a foreign key
+-- have a constraint of another kind.
 WITH fires AS (
     SELECT t.oid, t.tgrelid, t.tgname, t.tgisinternal, t.tgconstraint FROM pg_trigger t
     WHERE t.tgrelid = ANY (%(oids)s::oid[]) AND t.tgenabled NOT IN ('D', 'R'))
@@ -280,18 +286,18 @@ SELECT t.tgrelid::bigint, t.tgname::text FROM pg_trigger t
 WHERE t.tgrelid = %(oid)s::oid AND NOT t.tgisinternal AND t.tgenabled NOT IN ('D', 'R') ORDER BY 2
 
 -- name: rules
--- Table and name of rewrite rules, which would change our statements into others.
+-- Table and name of rewrite rules, which would change Slotkeeper's statements into others.
 SELECT r.ev_class::bigint, r.rulename::text FROM pg_rewrite r
 WHERE r.ev_class = ANY (%(oids)s::oid[]) AND r.ev_enabled NOT IN ('D', 'R') AND r.rulename <> '_RETURN' ORDER BY 2
 
 -- name: lies_in_a_tree
--- Whether a table is above or below another, and we may read who writes to those.
+-- Whether a table is above or below another table, and whether this login can read which jobs write to those tables.
 SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_progress' AND has_table_privilege(c.oid, 'SELECT')
   AND EXISTS (SELECT 1 FROM pg_inherits i WHERE %(oid)s::oid IN (i.inhrelid, i.inhparent))
 
 -- name: sharers
--- Jobs whose targets are above or below a table, so that they write to rows of it: target and job.
+-- Jobs whose targets are above or below a table, so that they write to its rows: target and job.
 WITH RECURSIVE above AS (
     SELECT %(oid)s::oid AS oid UNION SELECT i.inhparent FROM above a JOIN pg_inherits i ON i.inhrelid = a.oid),
 below AS (
@@ -302,8 +308,8 @@ JOIN pg_class c ON c.oid = t.oid AND c.oid <> %(oid)s::oid JOIN pg_namespace n O
 JOIN {schema}.slotkeeper_progress p ON p.target = current_database() || '.' || n.nspname || '.' || c.relname ORDER BY 1, 2
 
 -- name: type
--- A type by its spelling: kind, a domain's base type (through all levels) or a range's subtype, an enum's labels or a
--- composite's attributes, as the source tells its own; no row where this server has no such type.
+-- A type by its name: kind, base type of a domain (through all levels) or subtype of a range, labels of an enum or
+-- attributes of a composite, as the source describes its own types; no row if this server has no such type.
 SELECT t.typtype::text,
        CASE t.typtype
            WHEN 'd' THEN (
@@ -333,7 +339,7 @@ SELECT t.typtype::text,
 FROM pg_type t WHERE t.oid = to_regtype(%(type)s)
 
 -- name: type_dws
--- The same, for a server without to_regtype; of a domain over a domain the inner one is returned.
+-- The same, for a server without to_regtype; for a domain over a domain, the inner domain is returned.
 SELECT t.typtype::text,
        CASE t.typtype
            WHEN 'd' THEN (
@@ -359,38 +365,38 @@ FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
 WHERE quote_ident(n.nspname) || '.' || quote_ident(t.typname) = %(type)s
 
 -- name: names
--- How many bytes a name may have, and the names of the columns that every table has by itself. pg_attribute is a table
--- without OIDs: one with them has a column `oid` as well (PostgreSQL 9.2, "System Columns").
+-- The maximum length of a name in bytes, and the names of the system columns of every table. pg_attribute is a table
+-- without OIDs; a table with OIDs also has a column `oid` (PostgreSQL 9.2, "System Columns").
 SELECT current_setting('max_identifier_length')::int,
        ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = 'pg_attribute'::regclass AND attnum < 0)
 
 -- name: knows
--- Whether this server has a type, built in or made.
+-- Whether this server has a type, built-in or user-defined.
 SELECT to_regtype(%(type)s) IS NOT NULL
 
 -- name: knows_dws
--- Whether this server has a type that somebody made, by the spelling of its name without a length.
+-- Whether this server has a user-defined type, by its name without a length.
 SELECT EXISTS (SELECT 1 FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
                WHERE quote_ident(n.nspname) || '.' || quote_ident(t.typname) = %(type)s)
 
 -- name: cast
--- How a value of one type becomes one of another: whether it is the same type, the cast's context (empty: there is none), and
--- the other type's category.
+-- The conversion from one type to another: whether the types are the same, the context of the cast (empty without a
+-- cast), and the category of the other type.
 SELECT s.oid = t.oid,
        coalesce((SELECT c.castcontext::text FROM pg_cast c WHERE c.castsource = s.oid AND c.casttarget = t.oid), ''),
        t.typcategory::text
 FROM pg_type s, pg_type t WHERE s.oid = %(there)s::regtype AND t.oid = %(wanted)s::regtype
 
 -- name: collations
--- Which of these collations, spelled with their schemas, this server has for its encoding; none by which different texts
--- are equal, because a key would then fold rows of the source into one.
+-- Those of these collations, written with their schemas, that this server has for its encoding; except collations in
+-- which different strings are equal, because a key would then merge several rows of the source.
 SELECT quote_ident(n.nspname) || '.' || quote_ident(c.collname)
 FROM pg_collation c JOIN pg_namespace n ON n.oid = c.collnamespace JOIN pg_database d ON d.datname = current_database()
 WHERE quote_ident(n.nspname) || '.' || quote_ident(c.collname) = ANY (%(names)s)
   AND c.collencoding IN (-1, d.encoding) AND c.collisdeterministic
 
 -- name: collations_dws
--- The same; all collations of DWS distinguish different texts.
+-- The same; all collations of DWS distinguish different strings.
 SELECT quote_ident(n.nspname) || '.' || quote_ident(c.collname)
 FROM pg_collation c JOIN pg_namespace n ON n.oid = c.collnamespace JOIN pg_database d ON d.datname = current_database()
 WHERE quote_ident(n.nspname) || '.' || quote_ident(c.collname) = ANY (%(names)s)

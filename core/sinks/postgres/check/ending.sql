@@ -1,10 +1,11 @@
--- A session that is in front of a session of this login: what it is, whether this login may end it, and its end.
+-- A session that blocks a session of this login: its description, whether this login can end it, and its end.
 
 -- name: in_front
--- One statement looks and acts: a session that has left the queue, or another one that has got its pid, is not reached.
--- Ours are those of this login, in this database and by their names; a stranger who takes such a name is none.
--- PostgreSQL, "Server Signaling Functions": who may end which session (signalfuncs.c asks has_privs_of_role, which is
--- pg_has_role with 'USAGE'). A server before version 10 has no backend_type and cannot be a sink.
+-- One statement checks and acts, so a session that has left the queue, or another session that has received its pid, is
+-- not ended. The job's own sessions are those of this login in this database, by their names; a session of another
+-- login with such a name does not count. PostgreSQL, "Server Signaling Functions": who can end which session
+-- (signalfuncs.c calls has_privs_of_role, which is pg_has_role with 'USAGE'). A server before version 10 has no
+-- backend_type and cannot be a sink.
 WITH RECURSIVE front(pid, depth) AS (
     SELECT ahead.pid, 1 FROM pg_locks l JOIN pg_stat_activity w ON w.pid = l.pid,
            unnest(pg_blocking_pids(l.pid)) AS ahead(pid)
@@ -36,6 +37,6 @@ SELECT pid, usename, application_name, state, seconds, query, began, current_use
 FROM found
 
 -- name: session
--- Whether that very session is still there.
+-- Whether that session still exists.
 SELECT count(*) FROM pg_stat_activity
 WHERE pid = %(pid)s AND abs(extract(epoch FROM backend_start)::float8 - %(began)s) <= %(same)s

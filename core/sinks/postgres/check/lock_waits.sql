@@ -1,12 +1,14 @@
--- Who waits for a lock, and who is in front: system views only, so that no lock of a user's table is waited for.
+-- Sessions that wait for a lock, and the sessions that block them. Reads only system views, so that no query waits for
+-- the lock of a user's table.
 
 -- name: waiting
--- Our sessions in this database that wait for a lock: what for, since how many seconds where the server tells (pg_locks
--- has waitstart from PostgreSQL 14 on; through JSON an older one answers NULL), and who is directly in front by
--- pg_blocking_pids (PostgreSQL, "System Information Functions"; 0 is a prepared transaction). A session that waits for
--- another transaction's end has locked its row itself (access/heap/README.tuplock): the row's table is returned.
--- A wait for a table's extension is none: its holder waits for no other lock (storage/lmgr/lock.c) and releases it as
--- soon as the pages are added, so that ending a session would help nothing.
+-- The job's sessions in this database that wait for a lock: the lock, the duration of the wait in seconds if the server
+-- reports it (pg_locks has waitstart in PostgreSQL 14 and later; through JSON, an older server returns NULL), and the
+-- direct blockers according to pg_blocking_pids (PostgreSQL, "System Information Functions"; 0 is a prepared
+-- transaction). A session that waits for the end of another transaction has itself locked the row
+-- (access/heap/README.tuplock), so the table of that row is returned. A wait for the extension of a table is omitted:
+-- the holder waits for no other lock (storage/lmgr/lock.c) and releases the lock as soon as the pages are added, so
+-- ending a session would not help.
 SELECT l.pid, a.application_name, a.query, l.mode, l.locktype,
        (l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid, l.objid, l.objsubid)::text,
        extract(epoch FROM clock_timestamp() - (to_jsonb(l) ->> 'waitstart')::timestamptz)::float8,
@@ -21,7 +23,7 @@ WHERE NOT l.granted AND l.locktype <> 'extend' AND a.datname = current_database(
 ORDER BY l.pid
 
 -- name: sessions
--- What these sessions are and do, as far as this login is shown it, and who is in front of them.
+-- The description and activity of these sessions, as far as this login can see them, and their blockers.
 SELECT p.pid, a.pid IS NOT NULL AND a.usesysid IS NULL, a.usename::text, a.application_name, a.state,
        extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, a.state_change))::float8, a.query,
        coalesce((SELECT min(k.virtualtransaction) FROM pg_locks k WHERE k.pid = p.pid), ''), pg_blocking_pids(p.pid),
@@ -29,9 +31,9 @@ SELECT p.pid, a.pid IS NOT NULL AND a.usesysid IS NULL, a.usename::text, a.appli
 FROM unnest(%(pids)s::int[]) AS p(pid) LEFT JOIN pg_stat_activity a ON a.pid = p.pid
 
 -- name: prepared
--- Prepared transactions that have a lock on these things. Which one a lock is of, the lock on its own number tells: its
--- virtual transaction may be -1/xid (PostgreSQL, "pg_locks") or that of the session which prepared it
--- (MarkAsPreparingGuts in access/transam/twophase.c).
+-- Prepared transactions that hold a lock on these objects. The transaction to which a lock belongs is found through its
+-- lock on its own number: its virtual transaction can be -1/xid (PostgreSQL, "pg_locks") or that of the session that
+-- prepared it (MarkAsPreparingGuts in access/transam/twophase.c).
 SELECT l.tag, l.virtualtransaction, p.gid, p.owner::text, extract(epoch FROM clock_timestamp() - p.prepared)::float8
 FROM (SELECT (k.locktype, k.database, k.relation, k.page, k.tuple, k.virtualxid, k.transactionid, k.classid, k.objid, k.objsubid)::text AS tag,
              k.virtualtransaction FROM pg_locks k WHERE k.pid IS NULL AND k.granted) l
@@ -40,7 +42,7 @@ JOIN pg_prepared_xacts p ON p.transaction = x.transactionid
 WHERE l.tag = ANY (%(tags)s)
 
 -- name: there
--- Which of these transactions are still at these things, with the lock or in its queue.
+-- Those of these transactions that still hold or await a lock on these objects.
 SELECT DISTINCT l.tag, l.virtualtransaction
 FROM (SELECT (k.locktype, k.database, k.relation, k.page, k.tuple, k.virtualxid, k.transactionid, k.classid, k.objid, k.objsubid)::text AS tag,
              k.virtualtransaction FROM pg_locks k) l
@@ -49,7 +51,8 @@ JOIN unnest(%(tags)s::text[], %(transactions)s::text[]) AS b(tag, transaction)
 
 -- name: conflicts
 -- For DWS: all locks of this database that wait or are waited for, on any node (DWS, PGXC_LOCK_CONFLICTS, dws_04_0809).
--- It names no session, so ours are found by their query, as PG_STAT_ACTIVITY of this coordinator lists it.
+-- The view names no session, so the job's sessions are found through their query, as listed in this coordinator's
+-- PG_STAT_ACTIVITY.
 SELECT l.nodename::text, l.pid, l.granted, l.mode, l.locktype, l.nspname::text, l.relname::text, l.partname::text,
        l.page, l.tuple, l.transactionid::text, l.username::text, l.gxid::text, l.queryid, l.query,
        extract(epoch FROM clock_timestamp() - l.xactstart)::float8, a.application_name, a.state

@@ -1,7 +1,7 @@
-"""Statements that create a source's user-defined types at the sink, written so that pasting creates the same types.
+"""Statements that create a source's user-defined types in the sink; pasting them creates the same types.
 
-Pure: `eligibility.py` queries the sink for missing types, `slotkeeper.core.sources.dws.identity` reads the types at the
-source.
+Pure: `eligibility.py` queries the sink for missing types, `slotkeeper.core.sources.dws.identity` reads the types from
+the source.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slotkeeper.core.drivers import pg_types
 from slotkeeper.core.sqltext import quoted
 
 MANUAL = "create it there (CREATE TYPE or CREATE EXTENSION), or create the target yourself, with a text column"
-"""The hint if no statement is known, for base types, which have their own functions."""
+"""The hint for base types, for which no statement is known because they have their own functions."""
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'" + r'|"(?:[^"]|"")*"')
 
@@ -30,10 +30,10 @@ def cure(one: UserType, identity: TableIdentity, lacks: Callable[[str], bool]) -
 
 
 def same(source: UserType, known: UserType, identity: TableIdentity, there: Iterable[UserType]) -> bool:
-    """Whether the sink's type can store every value of the source's type; enum labels are checked elsewhere."""
+    """Whether the sink's type can store every value of the source's type; enum labels are checked separately."""
     if source.kind != known.kind:
         return False
-    if source.kind == "m":  # its range determines its values
+    if source.kind == "m":  # the range determines the values
         return True
 
     def plain(spelled: str) -> str:
@@ -42,20 +42,20 @@ def same(source: UserType, known: UserType, identity: TableIdentity, there: Iter
     if source.kind == "c":
         ours = [_attribute(one, identity.plain) for one in source.parts]
         return ours == [_attribute(one, plain) for one in known.parts]
-    # the base of a base type is empty, and strings that are only compared need not be valid SQL
+    # a base type has an empty base, and strings that are only compared need not be valid SQL
     return pg_types.at_postgres(identity.plain(source.base)) == pg_types.at_postgres(plain(known.base))
 
 
 def literal(text: str) -> str:
-    """Quote a text as SQL, for `pasteable`."""
+    """Quote a string as SQL, for `pasteable`."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def pasteable(statement: str) -> str:
-    r"""Return the statement with Unicode escapes for characters that no terminal shows; pasted, it means the same.
+    r"""Return the statement with Unicode escapes for characters that no terminal shows; its meaning is unchanged.
 
-    A text with a backslash is escaped, too: a session in which a backslash is an escape character rejects U&
-    (PostgreSQL, "String Constants with Unicode Escapes"), so that no string ends too early there.
+    A string with a backslash is escaped, too. A session in which a backslash is an escape character rejects U&
+    (PostgreSQL, "String Constants with Unicode Escapes"), so no string ends too early there.
 
     >>> pasteable("SELECT 'a\x1b', 'o''k'"), pasteable("SELECT 'plain'")
     ("SELECT U&'a\\001b', 'o''k'", "SELECT 'plain'")
@@ -102,7 +102,7 @@ def _statement(one: UserType, identity: TableIdentity) -> str:
         parts = [_attribute(part, identity.plain) for part in one.parts]
         if not one.table:
             return f"CREATE TYPE {one.name} AS ({', '.join(parts)})"
-        # create the table: a type with its name would prevent mirroring the table itself
+        # create the table, because a type with its name would prevent mirroring the table itself
         key = [f"PRIMARY KEY ({', '.join(map(quoted, one.key))})"] if one.key else []
         return f"CREATE TABLE {one.name} ({', '.join([*parts, *key])})"
     if one.kind == "r":

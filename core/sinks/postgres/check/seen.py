@@ -1,6 +1,6 @@
-"""Read and record the states of targets: all targets of a sink in one statement, over one session.
+"""Reads and records the states of targets, for all targets of a sink in one statement and over one session.
 
-`seen.sql` has the statement; `slotkeeper.core.domain.target_seen` defines what a reading proves.
+`seen.sql` contains the statement; `slotkeeper.core.domain.target_seen` defines what a reading proves.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ SQL_BOOK: Book = ("slotkeeper.core.sinks.postgres.check", "seen.sql")
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 LIMIT_MS, LOCK_MS, LOCKED_MS = 10_000, 500, 50
 """Time limits of a check in milliseconds: of its statement, of its lock wait, and of its lock wait for a target that
-was locked at the last check, because a lock on a target also delays the target's steps. Such a target is queried
-separately."""
+was locked at the last check, because a lock on a target also delays its steps. Such a target is queried separately."""
 _GONE = ("42P01", "3F000")
 """SQLSTATEs of a missing table and a missing schema."""
 _IS_LOCKED = "55P03"
 _UNSEEN = ("42501", _IS_LOCKED, "57014")
-"""SQLSTATEs of a missing privilege, a lock not granted in time, and a statement timeout."""
+"""SQLSTATEs of a missing privilege, a lock that was not granted in time, and a statement timeout."""
 _ABSENT = dict.fromkeys(PARTS, "")
 
 
@@ -46,7 +45,7 @@ class PostgresTargets:
         """Source tables whose targets were locked at the last check."""
 
     def read(self, asked: Sequence[Asked]) -> dict[str, TargetSeen | SlotkeeperError]:
-        """Return each target's state by source table, in one statement; if that fails, one by one, with errors."""
+        """Return each target's state or error by source table, read in one statement or, if that fails, one by one."""
         locked = [one for one in asked if one.job.channel.source_table in self._locked]
         found = self._read([one for one in asked if one not in locked], LOCK_MS)
         for one in locked:
@@ -68,12 +67,12 @@ class PostgresTargets:
             if error.code in _GONE:
                 found = dict.fromkeys(found, TargetSeen(0, 0, "", _ABSENT, "", 0, 0, ""))
             elif error.code in _UNSEEN:
-                with suppress(SlotkeeperError):  # the formatting of an index or a default waits for the same lock
+                with suppress(SlotkeeperError):  # formatting an index or a default waits for the same lock
                     found |= self._exchanged(asked, LOCKED_MS)
             return found
 
     def _exchanged(self, asked: Sequence[Asked], lock_ms: int) -> dict[str, TargetSeen]:
-        """Return the targets that are not the recorded table; catalogs show that even if rows cannot be read."""
+        """Return the targets that are not the recorded table, which catalogs show even if rows cannot be read."""
         with self._session.transaction() as cursor:
             _limit(cursor, lock_ms)
             found = read(self._session, cursor, asked, blind=True)
@@ -101,7 +100,7 @@ def _limit(cursor: pg.Cursor, lock_ms: int) -> None:
 def read(
     session: SinkSession, cursor: pg.Cursor, asked: Sequence[Asked], blind: bool = False
 ) -> list[tuple[str, TargetSeen]]:
-    """Return (source table, reading) of each target, in the open transaction; a missing target raises an error.
+    """Return (source table, reading) of each target, read in the open transaction; a missing target raises an error.
 
     `blind`: read only catalogs, and no rows.
     """
@@ -129,25 +128,25 @@ def read(
 
 
 def _sure(session: SinkSession, cursor: pg.Cursor, one: Asked, now: TargetSeen) -> bool:
-    """Whether an older row certainly exists, although the storage is new and the statistics count no row."""
+    """Whether an older row certainly exists, even though the storage is new and the statistics count no row."""
     since = one.since
     if since is None or not since.snapshot or now.counted or since.files == now.files:
         return True
     if since.members != now.members:
-        return True  # a partition was added or removed: this also changes the files
+        return True  # a partition was added or removed, which also changes the files
     table = Identifier(*one.job.channel.target.split(".", 1))
     asked = {"snapshot": since.snapshot, "own": since.own, "oid": since.oid}
     return bool(session.run(cursor, "sure", asked, SQL_BOOK, table=table).fetchall()[0][0])
 
 
 def _parted(session: SinkSession, cursor: pg.Cursor, gone: set[int]) -> bool:
-    """Whether rows may have been lost with removed members of a table's tree: one was dropped, or contains rows."""
+    """Whether removed members of a table's tree may have taken rows away: one was dropped, or contains rows."""
     still = session.run(cursor, "still", {"members": list(gone)}, SQL_BOOK).fetchall()
     if len(still) < len(gone):
         return True
     any_row = SQL(statements(*SQL_BOOK)["any_row"])
     for name in still:
-        cursor.execute(any_row.format(table=Identifier(*name)))  # without parameters: a name can contain a percent sign
+        cursor.execute(any_row.format(table=Identifier(*name)))  # no parameters: a name can contain a percent sign
         if cursor.fetchall()[0][0]:
             return True
     return False
@@ -195,9 +194,9 @@ def _seen(row: tuple[object, ...], mirrored: Sequence[str]) -> TargetSeen:
 
 
 def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> tuple[TargetSeen | None, bool]:
-    """Return the newest record in the lanes of a slot's table, and whether a copy is due, which needs no record.
+    """Return the newest record in the lanes of a slot's table, and whether a copy is due, which requires no record.
 
-    If the record contains a copy but no copy is in progress, that copy was undone: the record then shows the state that
+    If the record contains a copy but no copy is in progress, that copy was undone. The record then shows the state that
     streaming would find if it continued.
     """
     found = session.run(cursor, "recorded", asdict(lane), SQL_BOOK).fetchall()
@@ -211,15 +210,16 @@ def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> tuple[Ta
 def written_down(session: SinkSession, cursor: pg.Cursor, place: Mapping[str, str]) -> str:
     """Return the recorded reason why no start accepts the target of a slot's table; "" if there is none."""
     if not session.has(cursor, "kept", SQL_BOOK):
-        return ""  # a reset can come before the first start of this version
+        return ""  # a reset can run before the first start of this version
     record = newest(text for text, _ in session.run(cursor, "recorded", place, SQL_BOOK).fetchall())
     return record.why if record else ""
 
 
 def renew(session: SinkSession, cursor: pg.Cursor, job: JobSpec, columns: Sequence[str], copying: str = "") -> None:
-    """Record the target's state in the open transaction, which has changed it or its rows, or starts a copy.
+    """Record the target's state in the open transaction, which has changed the target or its rows, or starts a copy.
 
-    The start of a copy records the problem that the target would have if the copy were undone; its end removes it.
+    The start of a copy records the problem that the target would have if the copy were undone; the end of the copy
+    removes it.
     """
     key, earlier = job.lane_key(), None
     if copying:

@@ -1,11 +1,12 @@
--- What a check of targets reads: catalogs for all of them at once, a bounded look at the rows of each. No lock but that of a
--- SELECT. {schemas} and {names} are the targets, {places} their numbers; {rows} has one SELECT per target. Values
--- are literals: a name may hold a percent sign.
+-- Queries of a target check: catalogs for all targets at once, and a bounded read of each target's rows. Takes only the
+-- lock of a SELECT. {schemas} and {names} are the targets, {places} their numbers; {rows} has one SELECT per target.
+-- Values are literals, because a name can contain a percent sign.
 
 -- name: seen
--- One row per target that is there. Names of pg_get_expr and the like depend on the search_path, which is pinned.
--- PostgreSQL, "System Catalogs": pg_class.relfilenode changes with VACUUM FULL, CLUSTER and TRUNCATE, oid with none of them.
--- The triggers of foreign keys are internal ones of both tables, so that a key that points here shows as well.
+-- One row per existing target. The names in the output of pg_get_expr and similar functions depend on the search_path,
+-- which is pinned. PostgreSQL, "System Catalogs": VACUUM FULL, CLUSTER and TRUNCATE change pg_class.relfilenode; none
+-- of them changes the oid. The triggers of foreign keys are internal triggers of both tables, so a foreign key that
+-- references the target is visible as well.
 WITH RECURSIVE wanted AS (
     SELECT w.place, c.oid FROM unnest({places}::int[], {schemas}::text[], {names}::text[]) w(place, schema, name)
     JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name),
@@ -49,10 +50,11 @@ SELECT w.place, (SELECT c.oid::bigint FROM pg_class c JOIN pg_namespace n ON n.o
 FROM wanted w JOIN shape s ON s.place = w.place JOIN ({rows}) r ON r.place = w.place ORDER BY w.place
 
 -- name: rows
--- A target's rows: how many, up to a limit; whether one is here that the recorded snapshot saw, or that was written by the
--- transaction that the record was made in, or by one that altered a column (a new type writes every row again); and what its
--- lanes have applied. PostgreSQL, "System Columns" and "Routine Vacuuming": xmin has 32 bits and stays as it is when a row is
--- frozen; below 3 it is a frozen one of old. Its distance from the next transaction gives the 64 bits back.
+-- The rows of a target: their number, up to a limit; whether a row exists that the recorded snapshot saw, that the
+-- transaction of the record wrote, or that a transaction which altered a column wrote (a new type rewrites every row);
+-- and the changes that its lanes have applied. PostgreSQL, "System Columns" and "Routine Vacuuming": xmin has 32 bits
+-- and is unchanged when a row is frozen; a value below 3 is a row frozen by an old version. The distance from the next
+-- transaction yields the 64 bits.
 SELECT {place} AS place,
     (SELECT count(*) FROM (SELECT 1 FROM {target} LIMIT {most}) l)::bigint AS rows,
     EXISTS (SELECT 1 FROM (SELECT t.xmin::text::bigint AS x FROM {target} t) o
@@ -67,7 +69,8 @@ SELECT {place} AS place,
 SELECT {place} AS place, 0::bigint AS rows, true AS older, 0::bigint AS changes
 
 -- name: rows_dws
--- The same for DWS, whose DNs count transactions separately, and whose column-store tables have no xmin: any row will do.
+-- The same for DWS, whose DNs count transactions separately, and whose column-store tables have no xmin: any row is
+-- sufficient.
 SELECT {place} AS place,
     (SELECT count(*) FROM (SELECT 1 FROM {target} LIMIT {most}) l)::bigint AS rows,
     EXISTS (SELECT 1 FROM {target}) AS older,
@@ -75,8 +78,8 @@ SELECT {place} AS place,
      WHERE p.source = {source} AND p.source_table = {source_table} AND p.slot = {slot})::bigint AS changes
 
 -- name: seen_dws
--- The same for DWS: no tree, no identities nor generated columns; row security is an option of the table. Its storage files
--- are those of one coordinator, so none is returned.
+-- The same for DWS: it has no inheritance trees, identities or generated columns, and row security is a table option.
+-- Storage files are those of one coordinator, so none is returned.
 SELECT w.place, (SELECT c.oid::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                  WHERE n.nspname = {home} AND c.relname = 'slotkeeper_progress'),
        c.oid::bigint, ''::text,
@@ -107,7 +110,8 @@ JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = 
 JOIN ({rows}) r ON r.place = w.place ORDER BY w.place
 
 -- name: applied
--- What the lanes of tables whose targets are beside this store have applied, and what is decided and not settled.
+-- The changes applied by the lanes of tables whose targets are in a separate sink, and the range that is decided but
+-- not settled.
 SELECT p.source_table, (SELECT c.oid::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                         WHERE n.nspname = %(home)s AND c.relname = 'slotkeeper_progress'),
        sum(p.changes)::bigint, coalesce(sum(p.decided_rows), 0)::bigint
@@ -115,38 +119,39 @@ FROM {schema}.slotkeeper_progress p
 WHERE p.source = %(source)s AND p.source_table = ANY (%(source_tables)s) AND p.slot = %(slot)s GROUP BY p.source_table
 
 -- name: recorded
--- What the lanes' rows keep of their target, and how far each lane has come.
+-- The target records in the lanes' rows, and the progress of each lane.
 SELECT target_seen, state FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND target_seen IS NOT NULL
 
 -- name: sure
--- Whether a row is here that the recorded snapshot saw for certain: one from below its xmin, where nothing was open. The
--- answer of txid_visible_in_snapshot is wrong for a subtransaction (PostgreSQL, "System Information Functions").
+-- Whether a row exists that the recorded snapshot certainly saw: a row from below the snapshot's xmin, where no
+-- transaction was open. The result of txid_visible_in_snapshot is wrong for a subtransaction (PostgreSQL, "System
+-- Information Functions").
 SELECT EXISTS (SELECT 1 FROM (SELECT t.xmin::text::bigint AS x FROM {table} t) o,
         (SELECT txid_snapshot_xmax(txid_current_snapshot()) AS next, txid_snapshot_xmin(%(snapshot)s::txid_snapshot) AS first) s
     WHERE o.x < 3 OR s.next - (s.next - o.x) %% 4294967296 < s.first OR s.next - (s.next - o.x) %% 4294967296 = %(own)s
         OR o.x = ANY (ARRAY(SELECT a.xmin::text::bigint FROM pg_attribute a WHERE a.attrelid = %(oid)s AND a.attnum > 0)))
 
 -- name: still
--- Those of some tables that are still there.
+-- Those of some tables that still exist.
 SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = ANY (%(members)s::bigint[]::oid[]) AND c.relkind IN ('r', 'p')
 
 -- name: any_row
--- Whether a table that has left the tree holds a row.
+-- Whether a table that has left the tree contains a row.
 SELECT EXISTS (SELECT 1 FROM {table})
 
 -- name: kept
--- Whether the progress rows keep a record at all.
+-- Whether the progress rows have a column for the record.
 SELECT 1 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = 'slotkeeper_progress' AND a.attname = 'target_seen' AND NOT a.attisdropped
 
 -- name: record
--- The same for all lanes, in the transaction of what renews it.
+-- Writes the record into the rows of all lanes, in the transaction that renews the record.
 UPDATE {schema}.slotkeeper_progress SET target_seen = %(seen)s
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 
 -- name: mark
--- One that no start passes; of a job that another start has taken over nothing is written.
+-- Writes a record with which no start accepts the target; writes nothing if another run has taken over the job.
 UPDATE {schema}.slotkeeper_progress SET target_seen = %(seen)s
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch = %(epoch)s

@@ -1,7 +1,7 @@
 """Creates and checks the target table, swaps it after a copy, and alters it when the source's columns change.
 
-PostgreSQL, ALTER TABLE: a type changes automatically through an implicit or assignment cast, otherwise through USING.
-If no such cast is known, for example from text, the column is emptied and the copy writes its values. A new column is
+PostgreSQL, ALTER TABLE: a type is converted automatically with an implicit or assignment cast, otherwise with USING. If
+no such cast is known, for example from text, the column is emptied and the copy writes its values. A new column is
 always added without NOT NULL, because existing rows have no value in it until the copy writes them again. The source
 itself never sends a row without a value for a NOT NULL column.
 DWS, ALTER TABLE (column-store tables, and so HStore tables): ADD COLUMN, ALTER TYPE, DROP COLUMN and DROP NOT NULL are
@@ -36,7 +36,7 @@ SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 
 
 def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
-    """Return the target of a one-to-one channel, with columns mapped by the channel, or all columns by name."""
+    """Return the target of a one-to-one channel, with columns as mapped by the channel, or all columns by name."""
     image = image_of(channel, identity)
     keys = {column.name: column.type for column in image.columns if column.name in image.key}
     loose = tuple(name for name, type_ in keys.items() if not pg_types.exact(type_))
@@ -46,7 +46,7 @@ def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
 
 
 def seen(session: SinkSession, target: TargetTable) -> TargetTable:
-    """Return the target with details read from the server: its kind, its column types, and its own columns.
+    """Return the target with details from the server: its kind, its column types, and its own columns.
 
     Generated columns that are computed from mirrored columns do not count as the target's own columns.
     """
@@ -59,7 +59,7 @@ def seen(session: SinkSession, target: TargetTable) -> TargetTable:
     made = any("." in base_of[name] for name in target.key if name in there)
     found = eligibility.operators(session, target.name, target.key) if made else {}
     signs = tuple(found.get(name, {}).get("=", "=") for name in target.key)
-    named = zip(target.key, target.forms, strict=False)  # the target in a test setup has no forms
+    named = zip(target.key, target.forms, strict=False)  # in a test setup, the target has no forms
     forms = tuple(pg_types.form_at(base_of.get(name, ""), form) for name, form in named)
     strict = all(there[name].needed for name in target.key if name in there)
     known = replace(target, loose=loose, others=others, types=spelled, bases=bases, strict_key=strict)
@@ -92,7 +92,7 @@ def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
 
 
 def _made_columns(cursor: pg.Cursor, session: SinkSession, identity: TableIdentity) -> list[pg.sql.Composable]:
-    """Return the column definitions: name, type, collation (if it exists at the sink), and NOT NULL.
+    """Return the column definitions: name, type, collation (if it exists in the sink), and NOT NULL.
 
     NOT NULL is safe with every filter, mapping and write mode: each write contains a whole source row, and old images,
     which contain only the key, are used only to delete rows. DWS, CREATE TABLE: COLLATE follows the type, and the
@@ -112,14 +112,14 @@ def _made_columns(cursor: pg.Cursor, session: SinkSession, identity: TableIdenti
 def check(session: SinkSession, target: TargetTable, identity: TableIdentity, options: SinkOptions) -> None:
     """Raise Refused if the target cannot hold the source's rows; `identity` is the source's image (`image_of`)."""
     if options.write_mode == "copy_merge" and session.ready().server_version < session.dialect.merges_since:
-        what = 'write_mode = "copy_merge" needs PostgreSQL 15 or later at the sink'
+        what = 'write_mode = "copy_merge" needs a sink with PostgreSQL 15 or later'
         raise Refused(what, 'set write_mode = "auto", which does the same', where="sink")
     facts = eligibility.read(session, target.name, identity.user_types)
     refuse(list(eligibility.objections(target, identity, facts, options)), "sink")
 
 
 def is_empty(session: SinkSession, target: TargetTable) -> bool:
-    """Return whether the target holds no row."""
+    """Return whether the target is empty."""
     with session.transaction() as cursor:
         cursor.execute(SQL("SELECT NOT EXISTS (SELECT 1 FROM {})").format(target.rows))
         found = cursor.fetchone()
@@ -159,10 +159,10 @@ def drop_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
 
 
 def make_shadow(cursor: pg.Cursor, target: TargetTable, checked: bool) -> None:
-    """Create an empty table beside the target for a replacing copy.
+    """Create the empty shadow table of a replacing copy.
 
-    With `checked`, the shadow has the target's check constraints, so that a violation is found in its chunk and not
-    during the exchange.
+    With `checked`, it has the target's check constraints, so that a violation is found in its chunk and not during the
+    exchange.
     """
     checks = SQL(" INCLUDING CONSTRAINTS" if checked else "")
     made = SQL("CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS{})")
@@ -222,7 +222,7 @@ def reshape(
     """Return how to alter the channel's target so that it fits the source; this function itself changes nothing.
 
     `old` contains the source's columns when the target last matched, or None if unknown. With None, columns that were
-    dropped at the source cannot be distinguished from the target's own columns and are not dropped.
+    dropped in the source cannot be distinguished from the target's own columns and are not dropped.
     """
     image = image_of(channel, identity)
     # domains are replaced by their base types, as in a created target
@@ -247,7 +247,7 @@ class _Reshaping:
         self._lacking: set[str] = set()
 
     def plan(self, found: Sequence[ColumnChange], mapped: bool) -> Reshape:
-        """Return the statements, and the objections that apply before and after the statements run."""
+        """Return the statements, and the objections that apply before and after the statements are run."""
         columns = {name: (self._base(it), it.needed) for name, it in self._facts.columns.items()}
         made = needs(found, mapped, self._image.columns, TargetShape(columns, self._image.key, self._fits))
         before = self._types_lacking(made)
@@ -276,7 +276,7 @@ class _Reshaping:
         return pg_types.fits(there, wanted)
 
     def _stuck(self, made: Sequence[Need]) -> list[Objection]:
-        """Return the reason why the target cannot be altered at all: DWS cannot alter a distribution column."""
+        """Return an objection if the target cannot be altered at all: DWS cannot alter a distribution column."""
         name, key = self._target.name, {one for key in self._facts.keys for one in key.columns}
         fixed = [one.column for one in made if one.act in (Act.TYPE, Act.DROP) and one.column in key]
         if not fixed or not self._session.dialect.spreads:
@@ -285,7 +285,7 @@ class _Reshaping:
         return [Objection(f"{what} recreates it", f"DROP TABLE {dotted(name)}")]
 
     def _types_lacking(self, made: Sequence[Need]) -> list[Objection]:
-        """Return an objection for each user-defined type of the source that does not exist at the sink."""
+        """Return an objection for each user-defined type of the source that does not exist in the sink."""
         found = []
         for one in (need for need in made if need.act in (Act.TYPE, Act.ADD)):
             alone = replace(self._image, columns=(Column(one.column, one.to),), key=())
@@ -339,7 +339,7 @@ class _Reshaping:
             elif one.act is Act.NULLABLE:
                 yield f"{alter} ALTER COLUMN {name} DROP NOT NULL"
             elif one.act is Act.ADD:
-                # a user can run a statement twice; DWS, ALTER TABLE: DROP has IF EXISTS, ADD COLUMN has no such clause
+                # a user may run a statement twice; DWS, ALTER TABLE: DROP has IF EXISTS, ADD COLUMN has no such clause
                 unless = "" if self._session.dialect.plain else " IF NOT EXISTS"
                 yield f"{alter} ADD COLUMN{unless} {name} {self._spelled(one, known)}"
             else:  # USING NULL if old values may not be convertible to the new type: the copy replaces all of them
@@ -370,7 +370,7 @@ class _Reshaping:
         return self._facts.columns[before.get(need.column, need.column)]
 
     def _spelled(self, need: Need, known: set[str]) -> str:
-        """Return a column's type in a created target, with its collation if that exists at the sink."""
+        """Return a column's type in a created target, with its collation if the sink has that collation."""
         collation = self._wanted[need.column].collation
         return type_name.sql(self._made(need.to)) + (f" COLLATE {collation}" if collation in known else "")
 
@@ -379,7 +379,7 @@ class _Reshaping:
         return same or context in _AUTOMATIC or category == _TEXTS
 
     def _cast(self, need: Need, made: Sequence[Need]) -> tuple[bool, str, str]:
-        """Return whether only the type's length differs, the context of the cast ("" if none), and the new category."""
+        """Return whether only the type's length differs, the cast context ("" if no cast), and the new category."""
         if need.column in self._lacking:
             return False, "", ""
         names = {"there": self._base(self._there(need, made)), "wanted": self._made(need.to)}

@@ -1,4 +1,4 @@
-"""Reads a PostgreSQL sink for commands and screens: version, clock, privileges, and lock waits.
+"""Reads information about a PostgreSQL sink for commands and screens: version, clock, privileges, and lock waits.
 
 Nothing here creates or locks anything. Between two attempts, a job's wait is reported as continuing while the blocking
 transaction holds the lock. DWS does not report this, so its waits end with the attempt.
@@ -21,7 +21,7 @@ from slotkeeper.core.ports.driver import LaneSeen
 from slotkeeper.core.sinks.postgres.session import SinkSession
 
 LIMIT_MS = 5_000
-"""Timeout of a read for a screen, in milliseconds; the timeout of a step is ten minutes."""
+"""Timeout of a query for a screen, in milliseconds; the timeout of a step is ten minutes."""
 _SQL: Book = ("slotkeeper.core.sinks.postgres.check", "viewer.sql")
 
 
@@ -85,7 +85,7 @@ class PostgresViewer:
         if not rows or str(rows[0][0]).upper() != "ORA":
             return []
         what = (
-            "its database is ORA-compatible (sql_compatibility): it stores empty strings as NULL, also for Slotkeeper"
+            "its database is ORA-compatible (sql_compatibility): it stores empty strings as NULL, also Slotkeeper's own"
         )
         return [Objection(what, "name a database that was created with DBCOMPATIBILITY 'TD' or 'MySQL'")]
 
@@ -141,9 +141,10 @@ def _rights(names: tuple[str, ...], rows: Rows) -> Rights | None:
 
 
 WAITS_LIMIT_MS = 2_000
-"""Timeout of each statement, in milliseconds: a later answer is of no use on a screen."""
+"""Timeout of each statement, in milliseconds; a later answer is of no use on a screen."""
 DEEPEST = 5
-"""Maximum number of sessions followed in a lock queue; if the queue is longer, the last of them is shown as waiting."""
+"""Maximum number of sessions followed in a lock queue; in a longer queue, the last followed session is shown as
+waiting."""
 MOST, ASKED = 20, 100
 """Maximum number of blocking sessions shown per wait, and queried per reading; further sessions are only counted."""
 _WAITS: Book = ("slotkeeper.core.sinks.postgres.check", "lock_waits.sql")
@@ -155,7 +156,7 @@ _PREPARED = 0
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A wait with the server's tag for the lock, and the pids and transactions that block the wait directly."""
+    """A wait with the server's tag for the lock, and the pids and transactions that block it directly."""
 
     wait: LockWait
     tag: str
@@ -271,8 +272,8 @@ class PostgresLockWaits:
 class DwsLockWaits:
     """The lock waits that DWS reports; implements `slotkeeper.core.ports.sink.LockReader`.
 
-    DWS reports the pids of its nodes, but a session can be ended only at its own coordinator, so none can be ended
-    here.
+    DWS reports the pids of its nodes, but a session can be ended only on its own coordinator, so no session can be
+    ended from here.
     """
 
     def __init__(self, session: SinkSession, prefix: str) -> None:

@@ -1,33 +1,35 @@
--- What looking commands ask a PostgreSQL sink: catalogs only; nothing is made or locked.
+-- Queries of read-only commands on a PostgreSQL sink: they read only catalogs, and create or lock nothing.
 
 -- name: server
--- Who answers, who we are there, its clock (seconds since 1970), and whether we may make
--- temporary tables and schemas.
+-- The server, the login, the server's clock (seconds since 1970), and whether the login can create temporary tables and
+-- schemas.
 SELECT current_setting('server_version'), current_user::text, extract(epoch FROM clock_timestamp())::float8,
        (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user),
        has_database_privilege(current_database(), 'TEMPORARY'),
        has_database_privilege(current_database(), 'CREATE')
 
 -- name: own_path
--- The login's default search_path; a job's sessions set their own.
+-- The login's default search_path; sessions of jobs set their own.
 SELECT reset_val FROM pg_settings WHERE name = 'search_path'
 
 -- name: mode
--- The compatibility mode of a database of DWS (DWS, "Platform and Client Compatibility", sql_compatibility): ORA, TD or MYSQL.
+-- The compatibility mode of a DWS database (DWS, "Platform and Client Compatibility", sql_compatibility): ORA, TD or
+-- MYSQL.
 SELECT setting FROM pg_settings WHERE name = 'sql_compatibility'
 
 -- name: open_schemas
--- Those of these schemas in which everybody may create. PostgreSQL and DWS, has_schema_privilege: public is everybody.
+-- Those of these schemas in which PUBLIC can create objects (PostgreSQL and DWS, has_schema_privilege: public means
+-- every role).
 SELECT n.nspname::text FROM pg_namespace n
 WHERE n.nspname = ANY (%(names)s) AND has_schema_privilege('public'::name, n.oid, 'CREATE') ORDER BY 1
 
 -- name: schema
--- Rights on a schema: may use, may create in it; no row where it does not exist.
+-- Privileges on a schema: USAGE and CREATE; no row if the schema does not exist.
 SELECT has_schema_privilege(n.oid, 'USAGE'), has_schema_privilege(n.oid, 'CREATE')
 FROM pg_namespace n WHERE n.nspname = %(schema)s
 
 -- name: table
--- Rights on a table by schema and name, in the order of `TABLE_RIGHTS`; no row where it does not exist.
+-- Privileges on a table by schema and name, in the order of `TABLE_RIGHTS`; no row if the table does not exist.
 SELECT has_table_privilege(c.oid, 'SELECT'), has_table_privilege(c.oid, 'INSERT'),
        has_table_privilege(c.oid, 'UPDATE'), has_table_privilege(c.oid, 'DELETE'),
        has_table_privilege(c.oid, 'TRUNCATE')
@@ -35,8 +37,9 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s
 
 -- name: alters
--- By what a login changes rows, or the table, in the order of `_ALTERS`. PostgreSQL, DROP TABLE: "Only the table owner,
--- the schema owner, and superuser can drop a table". A trigger changes rows that others insert.
+-- The privileges with which a login can change rows or the table, in the order of `_ALTERS`. PostgreSQL, DROP TABLE:
+-- "Only the table owner, the schema owner, and superuser can drop a table". A trigger changes rows that other logins
+-- insert.
 SELECT pg_has_role(c.relowner, 'MEMBER'), pg_has_role(n.nspowner, 'MEMBER'), has_any_column_privilege(c.oid, 'UPDATE'),
        has_table_privilege(c.oid, 'DELETE'), has_table_privilege(c.oid, 'TRUNCATE'),
        has_table_privilege(c.oid, 'TRIGGER')
@@ -44,7 +47,7 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s
 
 -- name: lanes
--- What we registered for a slot by the progress rows, and how long ago by this server's clock.
+-- The registration of a slot according to the progress rows, and its age by this server's clock.
 SELECT shard, position, registered,
        extract(epoch FROM clock_timestamp() - registered_at)::float8
 FROM {schema}.slotkeeper_progress
@@ -52,10 +55,10 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 ORDER BY shard
 
 -- name: followed
--- The tables that jobs follow by their rows, on any host.
+-- The tables that jobs on any host follow, according to their rows.
 SELECT DISTINCT job, source, source_table, slot FROM {schema}.slotkeeper_progress ORDER BY 1, 2, 3, 4
 
 -- name: queried
--- The slots that DataFrame queries read: their rows have the name of no table, but a word in its place.
+-- The slots that DataFrame queries read; their rows have a keyword in place of a table name.
 SELECT DISTINCT source, source_table, slot FROM {schema}.slotkeeper_progress
 WHERE position(%(target)s in target) > 0 ORDER BY 1, 2, 3

@@ -1,7 +1,7 @@
-"""The store for a sink beside it: the range planned for the sink, the settled position, and the sink's quarantine.
+"""The store for a separate sink: the range planned for the sink, the settled position, and the sink's quarantine.
 
 Repeats are counted before they are written. Quarantine entries are written together with the plan and marked with its
-label: withdrawing the plan removes the entries, settling the plan retains them (ADR 50). A replay is a plan with an
+label. Withdrawing the plan removes the entries; settling the plan retains them (ADR 50). A replay is a plan with an
 empty range.
 """
 
@@ -36,7 +36,7 @@ def _replayed(label: str) -> str:
 
 
 def write(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, left_out: LeftOut) -> None:
-    """Supersede the entries whose keys occur in a range and quarantine its left-out rows.
+    """Supersede the entries whose keys occur in a range, and quarantine the omitted rows of the range.
 
     Raises QUARANTINE FULL if the limit is exceeded.
     """
@@ -111,7 +111,7 @@ class BesideReplays:
     def arm(self, id: int, load: tuple[str, str], by: str, reason: str) -> bool:
         label, number = load
         with self._session.transaction() as cursor:
-            # find the entry's shard first: lanes are locked before the entry, in the same order as in a step
+            # find the entry's shard first, because lanes are locked before the entry, in the same order as in a step
             found = entries.run(self._session, cursor, "shard_of", {**self._place, "id": id}).fetchone()
             shard = found[0] if found else EVERYWHERE
             place = {**self._place, "shard": shard, "every": shard == EVERYWHERE}

@@ -1,4 +1,4 @@
-"""Slotkeeper's advisory locks at a sink: lock numbers, taking and releasing a lock, and lock holders.
+"""Slotkeeper's advisory locks in a sink: lock numbers, taking and releasing a lock, and lock holders.
 
 Any login can take a lock with any number (PostgreSQL, "Advisory Lock Functions": no privilege is required), so none of
 these locks is a fence.
@@ -28,7 +28,7 @@ def lease_lock(key: LaneKey) -> int:
 
 
 def rows_lock(schema: str, key: LaneKey) -> int:
-    """Return the number of the lock with which a target's holder identifies the progress rows that fence its steps."""
+    """Return the number of the lock by which a target's holder identifies the progress rows that fence its steps."""
     return lock_number(f"slotkeeper rows/{schema}/{_place(key)}")
 
 
@@ -49,7 +49,7 @@ def try_lock(cursor: pg.Cursor, number: int) -> bool:
 
 
 def unlock(cursor: pg.Cursor, number: int) -> None:
-    """Release the lock completely, even if this session took it several times; do nothing if it is not held.
+    """Release the lock completely, even if this session has taken it several times; do nothing if it is not held.
 
     PostgreSQL, "Advisory Locks": a lock must be released as many times as it was acquired. Unlocking a lock that is not
     held causes a warning, so pg_locks is queried first (objid and classid are the halves of a 64-bit key, objsubid is
@@ -65,7 +65,7 @@ def unlock(cursor: pg.Cursor, number: int) -> None:
 
 
 def owners(session: SinkSession, cursor: pg.Cursor, lock: int, rows: int) -> list[LockOwner]:
-    """Return the other sessions that hold `lock`, first those that also hold `rows`; empty if none is visible."""
+    """Return the other sessions that hold `lock`, those that also hold `rows` first; empty if none are visible."""
     found = session.run(cursor, "lock_owners", {"lock": lock, "rows": rows}).fetchall()
     return [_owner(*row) for row in found]
 

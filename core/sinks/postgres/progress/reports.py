@@ -48,7 +48,7 @@ class SinkAudit:
 
 _ACCOUNTS: Book = ("slotkeeper.core.sinks.postgres.progress", "accounts.sql")
 LIMIT_MS = 2_000
-"""Timeout of one transaction, in milliseconds: reports are only informative and do not justify a longer wait."""
+"""Timeout of one transaction, in milliseconds: reports are informative only and do not justify a longer wait."""
 
 
 class PostgresAccounts:
@@ -66,7 +66,7 @@ class PostgresAccounts:
             values = {**self._slot, "epoch": epoch}
             newest = self.session.run(cursor, "newest", self._slot, _ACCOUNTS).fetchone()
             if newest != (epoch,):
-                return  # a newer query took over during the start, so the report belongs to the newer query
+                return  # a newer query has taken over during the start, so the report belongs to that query
             self.session.run(cursor, "end", {**values, "fresh": fresh}, _ACCOUNTS)
             self.session.run(cursor, "go_on", values, _ACCOUNTS)
             self.session.run(cursor, "begin", values, _ACCOUNTS)
@@ -100,7 +100,7 @@ def _report(found: tuple[Any, ...]) -> QueryReport:
     epoch, query, name, batch, checkpoint, newest, age = found
     try:
         places = json.loads(newest) if newest else {}
-    except (ValueError, RecursionError):  # another program may have written the value
+    except (ValueError, RecursionError):  # another program may have written this value
         places = {}
     kept = {str(dn): str(place) for dn, place in places.items()} if isinstance(places, Mapping) else {}
     known = age is not None and math.isfinite(age)  # a timestamp can be infinity

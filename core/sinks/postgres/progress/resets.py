@@ -1,4 +1,4 @@
-"""A slot's resets at the sink: the table `slotkeeper_resets`, and the progress rows, which a reset rewrites."""
+"""A slot's resets in the sink: the table `slotkeeper_resets`, and the progress rows that a reset rewrites."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ class PostgresResets(PostgresProgress):
     ) -> list[str]:
         """Write rows by compare-and-swap under the epoch and record the reset's step, in one transaction.
 
-        Returns a description of each row that no longer has its expected values. If there are any, nothing is written;
-        with `partly`, the other rows are written. Raises Superseded if a row has another epoch, and PROGRESS LOST if a
-        row is missing. Quarantine entries after the new positions are archived by `by` (by default the reset itself);
-        entries that the reset `undone` archived are restored.
+        Returns a description of each row that no longer has its expected values. If there are any such rows, nothing is
+        written; with `partly`, the other rows are written. Raises Superseded if a row has another epoch, and PROGRESS
+        LOST if a row is missing. Quarantine entries after the new positions are archived by `by` (by default the reset
+        itself); entries that the reset `undone` archived are restored.
         """
         with self.session.transaction() as cursor:
             moved: dict[str, str] = {}
@@ -102,7 +102,9 @@ class PostgresResets(PostgresProgress):
                 raise
             return str(lost)
         if now.epoch != epoch:
-            raise Superseded(f"{was.key.shard}: epoch {now.epoch} has replaced this reset's epoch {epoch}")
+            raise Superseded(
+                f"{was.key.shard}: another run has taken over (epoch {now.epoch}; this reset has epoch {epoch})"
+            )
         return moved_from(was, now)
 
     def reset(self, reset: str) -> ResetEntry | None:

@@ -40,7 +40,7 @@ COLUMNS: Book = ("slotkeeper.core.sinks.postgres.progress", "columns.sql")
 def note_columns(
     session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str, columns: Sequence[Column]
 ) -> None:
-    """Store the columns that belong to a fingerprint, for the slot."""
+    """Store the columns of a fingerprint for the slot."""
     values = {**lane, "fingerprint": fingerprint, "columns": columns_text(columns)}
     session.run(cursor, "forget", values, COLUMNS)
     session.run(cursor, "note", values, COLUMNS)
@@ -57,18 +57,18 @@ def read_columns(
 
 
 DECISIONS: Book = ("slotkeeper.core.sinks.postgres.progress", "decisions.sql")
-"""The driver's statements for a sink beside the store; a worker's statements are in `beside.py`."""
+"""The driver's statements for a sink separate from the store; a worker's statements are in `beside.py`."""
 
 STREAMS: Book = ("slotkeeper.core.sinks.postgres.progress", "stream.sql")
 """The statements for the tables of Spark queries."""
 
 
 def _nothing(cursor: pg.Cursor) -> None:
-    """Do nothing in the store's transaction: the copy is written to a sink beside the store."""
+    """Do nothing in the store's transaction: the copy is written to a sink separate from the store."""
 
 
 class LaneRows:
-    """The progress row of one lane, as read by both a driver and a worker."""
+    """The progress row of one lane, as read by both drivers and workers."""
 
     def __init__(self, session: SinkSession, positions: Positions) -> None:
         self.session = session
@@ -87,7 +87,7 @@ class LaneRows:
 class PostgresProgress(LaneRows):
     """Implements `slotkeeper.core.ports.driver.Store` for the slot of one source table; not shared between threads.
 
-    `lane` is the key of any lane of the slot: calls about all lanes ignore its `shard`.
+    `lane` is the key of any lane of the slot: calls that concern all lanes ignore its `shard`.
     """
 
     def __init__(
@@ -156,8 +156,7 @@ class PostgresProgress(LaneRows):
     def leased(self, asks: bool = True) -> bool:
         """Return whether this session still holds the lease and the target's lock; with `asks`, query the server.
 
-        If the job runs without the lease (`pass_lease`), try to take the lease, because its holder may have released
-        it.
+        If the job runs without the lease (`pass_lease`), try to take it, because its holder may have released it.
         """
         if self._passed:
             self.take_lease()
@@ -200,7 +199,7 @@ class PostgresProgress(LaneRows):
         return str(found[0]) if found else ""
 
     def end_others(self) -> None:
-        """End the job's other sessions at the sink, including the lease holder, as far as the server allows it."""
+        """End the job's other sessions in the sink, including the lease holder, as far as the server allows it."""
         job = self.session.application_name.rpartition("/")[0]
         self.session.end_sessions(f"{job}/", begins=True)
 
@@ -228,7 +227,7 @@ class PostgresProgress(LaneRows):
             ordered = Ordered.of(str(text) for (text,) in self.session.run(cursor, "ordered", self._all).fetchall())
             record, _ = seen.recorded(self.session, cursor, self._lane)
             if self.session.run(cursor, "delete_creating", {**self._all, "epoch": epoch}).rowcount == 0:
-                raise Superseded("the rows of this start do not exist, or another start has taken over")
+                raise Superseded("the rows of this start do not exist, or another run has taken over")
             self._insert(cursor, rows, len(rows))
             if record is not None:
                 seen.write(self.session, cursor, self._lane, record)
@@ -246,7 +245,7 @@ class PostgresProgress(LaneRows):
             if self.session.run(cursor, "set_dns", {**self._all, "epoch": epoch, "dns": dns}).rowcount != dns - len(
                 come
             ):
-                raise Superseded(f"epoch {epoch} is no longer the newest")
+                raise Superseded(f"another run has taken over: epoch {epoch} is no longer the newest")
             between = {old: f"slotkeeper renames {old}" for old in renamed}  # two DNs may have swapped their names
             for old, new in (*between.items(), *((between[old], new) for old, new in renamed.items())):
                 names = {**self._all, "epoch": epoch, "shard": old, "new": new}
@@ -275,7 +274,7 @@ class PostgresProgress(LaneRows):
         with self.session.transaction() as cursor:
             values = {**self._all, "epoch": epoch, "fingerprint": fingerprint}
             if self.session.run(cursor, "empty", values, COLUMNS).rowcount == 0:
-                raise Superseded(f"epoch {epoch} is no longer the newest")
+                raise Superseded(f"another run has taken over: epoch {epoch} is no longer the newest")
             note_columns(self.session, cursor, self._all, fingerprint, known)
 
     def forget_creating(self, epoch: int) -> None:
@@ -319,7 +318,7 @@ class PostgresProgress(LaneRows):
         place = {**self._all, "epoch": turn.epoch}
         states = {"state": turn.to.value, "came_from": [state.value for state in turn.came_from]}
         if turn.to is LaneState.RUNNING and noted_end is None:
-            # the sink may have been restored to an older state since the driver saw these positions reached
+            # the sink may have been restored to an older state since these positions were reached
             locked = [self._row(found) for found in self.session.run(cursor, "lock_rows", self._all).fetchall()]
             if not_passed(locked, turn):
                 raise explain_turn(locked, turn)
@@ -348,7 +347,7 @@ class PostgresProgress(LaneRows):
     ) -> None:
         """End the copy and record the positions to reach, in one transaction with `finish`, which changes the target.
 
-        All chunks must be complete beforehand. The progress rows are updated last, so that they are not locked while
+        All chunks must be complete beforehand. The progress rows are updated last so that they are not locked while
         `finish` runs.
         """
         with self.session.transaction() as cursor:
@@ -381,7 +380,7 @@ class PostgresProgress(LaneRows):
         return [Chunk(number, tuple(lo), tuple(hi)) for number, lo, hi in found]
 
     def repeats(self) -> Repeats:
-        """Return how many rows a sink beside this store may have received twice, from ranges and from chunks."""
+        """Return how many rows a sink separate from this store may have received twice, in ranges and in chunks."""
         ((ranges, chunks),) = self.session.fetched("repeats", self._all, DECISIONS)
         return Repeats(ranges, chunks)
 
@@ -420,7 +419,7 @@ class PostgresProgress(LaneRows):
             raise trouble(TroubleName.PROGRESS_LOST, f"the sink has lost the progress row of {key.shard}")
         row = row_of(key, found, self._positions)
         if row.epoch != epoch:
-            raise Superseded(f"epoch {row.epoch} has replaced this run's epoch {epoch}")
+            raise Superseded(f"another run has taken over (epoch {row.epoch}; this run has epoch {epoch})")
         return row
 
     def quarantined(self) -> int:
@@ -458,17 +457,17 @@ class PostgresProgress(LaneRows):
             forget = f"DELETE FROM {dotted(self.session.schema.string)}.slotkeeper_streams WHERE target = '...'"
             raise Refused(
                 f"Spark query {found[0]} writes target {target} (batch {found[1]})",
-                f"choose another target; or end that query permanently, then run at the sink, for {table}: {forget}",
+                f"choose another target; or end that query permanently, then run in the sink, for {table}: {forget}",
                 where="sink",
             )
 
 
 key_of = asdict
-"""Return a lane's key as the parameters of a statement."""
+"""Return a lane's key as parameters of a statement."""
 
 
 def row_of(key: LaneKey, found: tuple[Any, ...], positions: Positions) -> ProgressRow:
-    """Parse a result row of the statements `rows`, `row` and `lock`; an invalid position raises PROGRESS LOST."""
+    """Parse a result row of the statements `rows`, `row` and `lock`; raises PROGRESS LOST for an invalid position."""
     shard, node_id, target, position, epoch, changes, state, start, end, channel, fingerprint, registered = found[:12]
     up_to, token, rows, repeats = found[12:]
     try:
@@ -488,7 +487,7 @@ _AS_THEY_ARE = ("node_id", "target", "epoch", "changes", "channel", "fingerprint
 
 
 def parameters_of(row: ProgressRow) -> dict[str, Any]:
-    """Return a row as parameters of the statement `insert`, without the columns about the run."""
+    """Return a row as parameters of the statement `insert`, without the columns that describe the run."""
     return {
         **key_of(row.key),
         **{name: getattr(row, name) for name in _AS_THEY_ARE},

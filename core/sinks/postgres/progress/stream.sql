@@ -1,16 +1,17 @@
--- The statements on `slotkeeper_streams`: which Spark query writes a target, and its last batch.
+-- Statements on `slotkeeper_streams`: the Spark query that writes to a target, and its last batch.
 
 -- name: exists
--- Whether an own table exists.
+-- Whether a table of Slotkeeper exists.
 SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename = %(name)s
 
 -- name: last
--- Who writes a target, and how far it is there.
+-- The query that writes to a target, and its last batch.
 SELECT query, batch, host, os_user FROM {schema}.slotkeeper_streams WHERE target = %(target)s
 
 -- name: fence
--- Hits one row, or none where the batch is there already or another query writes the target. Of two that begin at once
--- one waits here for the other's transaction (PostgreSQL, INSERT, ON CONFLICT: one of both outcomes is guaranteed).
+-- Matches one row, or no row if the batch is already committed or another query writes to the target. If two queries
+-- start at once, one of them waits here for the other's transaction (PostgreSQL, INSERT, ON CONFLICT: one of both
+-- outcomes is guaranteed).
 INSERT INTO {schema}.slotkeeper_streams AS s (target, query, batch, rows, host, os_user, pid, updated_at)
 VALUES (%(target)s, %(query)s, %(batch)s, %(rows)s, %(host)s, %(os_user)s, %(pid)s, now())
 ON CONFLICT (target) DO UPDATE
@@ -19,27 +20,27 @@ SET query = EXCLUDED.query, batch = EXCLUDED.batch, rows = s.rows + EXCLUDED.row
 WHERE s.query = EXCLUDED.query AND s.batch < EXCLUDED.batch OR s.query = %(successor_of)s
 
 -- name: job
--- The job that has a target, by its progress rows, which name it with its database.
+-- The job that writes to a target, according to its progress rows, in which the target's name includes the database.
 SELECT job, source_table, slot FROM {schema}.slotkeeper_progress
 WHERE target = current_database() || '.' || %(target)s LIMIT 1
 
 -- name: query
--- The query that writes a target which is named so.
+-- The query that writes to a target with this name.
 SELECT query, batch FROM {schema}.slotkeeper_streams WHERE current_database() || '.' || target = %(target)s
 
 -- name: take_target
--- The lock that a running job has on its target; for this transaction only.
+-- The lock that a running job holds on its target; held only for this transaction.
 SELECT pg_advisory_xact_lock(%(lock)s)
 
 -- name: limit_wait
--- How long a lock is waited for, where the server has such a limit.
+-- Limits the wait for a lock, if the server has such a limit.
 SELECT set_config(name, %(limit)s, true) FROM pg_settings WHERE name = 'lock_timeout'
 
 -- name: places
--- The staging tables of a target, whatever its columns were.
+-- The staging tables of a target, regardless of its earlier columns.
 SELECT tablename FROM pg_tables WHERE schemaname = %(schema)s AND left(tablename, length(%(prefix)s)) = %(prefix)s
 
 -- name: size
--- Bytes of a staging table.
+-- The size of a staging table in bytes.
 SELECT pg_relation_size(c.oid) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s

@@ -1,8 +1,8 @@
 """The quarantine of a sink: its table, pages of entries, one full entry, counts, and the effect of a reset.
 
-A reset moves entries in the same transaction as the progress row. If the reset moves back, entries after the new
-position are archived, because their rows will be read again. If the reset moves forward to a backup, entries that the
-undone reset archived are restored, except entries whose rows were read again.
+A reset changes entries in the same transaction as the progress row. If it moves the position back, entries after the
+new position are archived, because their rows will be read again. If it moves the position forward to a backup, entries
+that the undone reset archived are restored, except entries whose rows have been read again.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def open(cursor: pg.Cursor, key: LaneKey) -> None:
 
 
 def refuse_copying(states: Iterable[str]) -> None:
-    """Raise Refused if one of these lane states means an unfinished copy: no replay runs during a copy."""
+    """Raise Refused if one of these lane states means that a copy is unfinished: no replay runs during a copy."""
     if {LaneState.CREATING.value, LaneState.COPYING.value}.intersection(states):
         raise Refused("the copy is unfinished", "replay once the job is CATCHING UP or RUNNING", where="sink")
 
@@ -79,7 +79,7 @@ def full(key: LaneKey, limit: int, last: str) -> Trouble:
 
 
 def copied(session: SinkSession, cursor: pg.Cursor, key: LaneKey) -> tuple[str, str, int]:
-    """Return the lane, the DN and the point under which a copied row is quarantined.
+    """Return the lane, DN and point under which a copied row is quarantined.
 
     The lane's progress row names the run. The DN is "*" unless the slot has exactly one DN. The point is where the
     stream starts: the lowest number among the recorded positions, in the format of the quarantine's column.
@@ -158,7 +158,7 @@ def before_move(
     by: str,
     undone: str,
 ) -> None:
-    """Archive entries on behalf of `by` and restore those that `undone` archived, before `rows` are written."""
+    """Archive entries on behalf of `by`, and restore the entries that `undone` archived, before `rows` are written."""
     if not exists(session, cursor):
         return
     found = run(session, cursor, "positions", place)

@@ -1,11 +1,11 @@
--- The statements on slotkeeper_quarantine: rows that the target could not hold, until they are superseded or ended.
+-- Statements on slotkeeper_quarantine: rows that the target rejected, until they are superseded or closed.
 
 -- name: exists
--- Whether any job ever asked for it here.
+-- Whether any job has created a quarantine here.
 SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename = 'slotkeeper_quarantine'
 
 -- name: page
--- Entries without their values, the newest first.
+-- Entries without their values, newest first.
 SELECT id, source, source_table, slot, shard, target, point, sequence, kind, key, sqlstate, named_column,
        named_constraint, message, tries, job, run, epoch, quarantined_at, state, ended_at, ended_by, reason, pair
 FROM {schema}.slotkeeper_quarantine
@@ -23,40 +23,40 @@ SELECT id, source, source_table, slot, shard, target, point, sequence, kind, key
 FROM {schema}.slotkeeper_quarantine WHERE id = %(id)s
 
 -- name: entry_values
--- What is held of a slot's table, as the source wrote it.
+-- The quarantined rows of a slot's table, as the source wrote them.
 SELECT names, texts FROM {schema}.slotkeeper_quarantine
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'quarantined'
 
 -- name: counts
--- How many rows and how many entries are held for each slot's table.
+-- The numbers of quarantined rows and entries of each slot's table.
 SELECT source, source_table, slot, max(job), sum(CASE WHEN kind <> 'B' THEN 1 ELSE 0 END), min(quarantined_at), count(*)
 FROM {schema}.slotkeeper_quarantine
 WHERE state = 'quarantined' GROUP BY source, source_table, slot ORDER BY source, source_table, slot
 
 -- name: holds
--- Whether a slot's table holds anything: until it does, steps pay nothing.
+-- Whether a slot's table has quarantined rows; until then, the quarantine costs steps nothing.
 SELECT EXISTS (SELECT 1 FROM {schema}.slotkeeper_quarantine
                WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'quarantined')
 
 -- name: quarantined
--- How many rows are held; the two halves of a changed key are one.
+-- The number of quarantined rows; the two halves of a changed key count once.
 SELECT count(*) FROM {schema}.slotkeeper_quarantine
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'quarantined' AND kind <> 'B'
 
 -- name: newest
--- The row that was held last.
+-- The most recently quarantined row.
 SELECT id, key, sqlstate FROM {schema}.slotkeeper_quarantine
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'quarantined' AND kind <> 'B'
 ORDER BY id DESC LIMIT 1
 
 -- name: supersede
--- Entries whose key a later change meets; {keys} is a SELECT of keys.
+-- Entries whose key has a later change; {keys} is a SELECT of keys.
 UPDATE {schema}.slotkeeper_quarantine SET state = 'superseded', ended_at = now(), ended_by = %(by)s, reason = 'a later change'
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'quarantined'
   AND key IN ({keys})
 
 -- name: old_halves
--- Old halves that take effect in this transaction: one half of their changed key was superseded by it.
+-- Old halves that take effect in this transaction, because it has superseded the other half of their changed key.
 SELECT id FROM {schema}.slotkeeper_quarantine
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND kind = 'B'
   AND (state = 'quarantined' OR state = 'superseded' AND ended_at = now())
@@ -66,13 +66,13 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 ORDER BY id
 
 -- name: halves_ended
--- They are over with their new halves.
+-- Ends these old halves together with their new halves.
 UPDATE {schema}.slotkeeper_quarantine
 SET state = 'superseded', ended_at = now(), ended_by = %(by)s, reason = 'took effect with a later change of its new key'
 WHERE id = ANY (%(ids)s) AND state = 'quarantined'
 
 -- name: hold
--- One unit that could not be applied, in the transaction that continues without it; {columns} are its texts.
+-- One unit that could not be applied, in the transaction that continues without it; {columns} are its text values.
 INSERT INTO {schema}.slotkeeper_quarantine
     (source, source_table, slot, shard, target, point, sequence, kind, key, names, texts, damaged, sqlstate, named_column,
      named_constraint, message, tries, job, run, epoch, quarantined_at, state, ended_by, reason, pair)
@@ -85,25 +85,25 @@ WHERE u.unit = %(unit)s AND (u.kind IN ('I', 'U', 'i', 'u') OR NOT %(alone)s AND
   AND p.source = %(source)s AND p.source_table = %(source_table)s AND p.slot = %(slot)s AND p.shard = %(row)s
 
 -- name: lanes
--- The lanes of a slot's table, and the point from which a copy's changes are in the stream.
+-- The lanes of a slot's table, and the point from which the stream contains the changes after a copy.
 SELECT shard, noted_start FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s ORDER BY shard
 
 -- name: archive
--- What is held of a target whose copy begins: every row will be read again.
+-- Archives the quarantined rows of a target whose copy starts, because every row will be read again.
 UPDATE {schema}.slotkeeper_quarantine SET state = 'archived', ended_at = now(), ended_by = 'copy', reason = 'a copy reads every row again'
 WHERE state = 'quarantined' AND (source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s OR target IN (
       SELECT p.target FROM {schema}.slotkeeper_progress p
       WHERE p.source = %(source)s AND p.source_table = %(source_table)s AND p.slot = %(slot)s))
 
 -- name: lock_lanes
--- The rows of the lanes on which an entry may lie: no step of theirs runs until this transaction ends.
+-- Locks the rows of all lanes to which an entry may belong: none of their steps runs until this transaction ends.
 SELECT shard, state, target FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND (%(every)s OR shard = %(shard)s)
 ORDER BY shard FOR UPDATE
 
 -- name: shard_of
--- Where an entry lies.
+-- The DN of an entry.
 SELECT shard FROM {schema}.slotkeeper_quarantine
 WHERE id = %(id)s AND source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 
@@ -117,49 +117,49 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 ORDER BY id FOR UPDATE
 
 -- name: end
--- Ended by a person.
+-- Closes entries on a user's request.
 UPDATE {schema}.slotkeeper_quarantine
 SET state = %(state)s, ended_at = now(), ended_by = %(by)s, reason = %(reason)s, tries = tries + %(tries)s
 WHERE id = ANY (%(ids)s) AND state = 'quarantined'
 
 -- name: still_bad
--- It stays held, with what was wrong this time.
+-- Retains an entry in quarantine, with the error of this attempt.
 UPDATE {schema}.slotkeeper_quarantine
 SET tries = tries + 1, sqlstate = %(sqlstate)s, named_column = %(column)s, named_constraint = %(constraint)s,
     message = %(message)s
 WHERE id = ANY (%(ids)s) AND state = 'quarantined'
 
 -- name: entry_ids
--- What is held of a slot's table, in the order in which it was read.
+-- The quarantined entries of a slot's table, in the order in which they were read.
 SELECT id FROM {schema}.slotkeeper_quarantine
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'quarantined'
 ORDER BY point, sequence, id
 
 -- name: renamed
--- A DN under another name keeps its entries.
+-- A renamed DN keeps its entries.
 UPDATE {schema}.slotkeeper_quarantine SET shard = %(new)s
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
 
 -- name: positions
--- Where the lanes stand before a reset moves them.
+-- The positions of the lanes before a reset moves them.
 SELECT shard, position FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 
 -- name: beyond
--- How many a reset of a lane to a position would archive. What a copy read is not read again by a stream.
+-- The number of entries that a reset of a lane to a position would archive. A stream does not read copied rows again.
 SELECT count(*) FROM {schema}.slotkeeper_quarantine
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND state = 'quarantined' AND kind <> 'c' AND (point > %(point)s OR point = %(point)s AND sequence > %(sequence)s)
 
 -- name: archive_beyond
--- Those.
+-- Archives these entries.
 UPDATE {schema}.slotkeeper_quarantine
 SET state = 'archived', ended_at = now(), ended_by = %(by)s, reason = 'a reset: it will be read again'
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND state = 'quarantined' AND kind <> 'c' AND (point > %(point)s OR point = %(point)s AND sequence > %(sequence)s)
 
 -- name: revive
--- Entries that the reset archived and no step has read again return with the position.
+-- Restores, together with the position, entries that the reset archived and that no step has read again.
 UPDATE {schema}.slotkeeper_quarantine SET state = 'quarantined', ended_at = NULL, ended_by = '', reason = ''
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND state = 'archived' AND ended_by = %(by)s
@@ -167,7 +167,7 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
   AND (point < %(point)s OR point = %(point)s AND sequence <= %(sequence)s)
 
 -- name: outdone
--- Of two entries of one key the later one holds.
+-- Of two entries with the same key, the later entry stays in quarantine.
 UPDATE {schema}.slotkeeper_quarantine q
 SET state = 'superseded', ended_at = now(), ended_by = %(by)s, reason = 'a later entry came back'
 WHERE q.source = %(source)s AND q.source_table = %(source_table)s AND q.slot = %(slot)s AND q.state = 'quarantined'

@@ -1,4 +1,4 @@
-"""Closes quarantine entries on command: applies a quarantined row to the target, or discards it.
+"""Closes quarantine entries on request by applying a quarantined row to the target or discarding it.
 
 Like every step, a replay first locks the lane's progress row, so that no step runs between the replay's read of the
 entry and its commit. The position and epoch of the progress row do not change.
@@ -40,7 +40,7 @@ class _Unit:
 
 
 class Replays:
-    """The entries of one slot's table, with a separate session; `key` names the table, its shard is ignored."""
+    """The entries of one slot's table, with a separate session; `key` names the table, and its shard is ignored."""
 
     def __init__(self, session: SinkSession, key: LaneKey) -> None:
         self._session = session

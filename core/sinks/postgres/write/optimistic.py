@@ -1,4 +1,4 @@
-"""The optimistic step: a large step whose inserts are copied directly into the target. Four checks prove it correct.
+"""The optimistic step is a large step whose inserts are copied directly into the target. Four checks prove it correct.
 
 Most large steps change each row once. No sorting is then needed: I rows are copied into the target, U rows are applied
 as updates and d rows as deletes. The result is the net effect for any order of the events, provided that
@@ -15,9 +15,9 @@ fence, is rolled back to a savepoint set after the staging, and the step takes t
 nothing is assumed about the target. Rows written by this step have the xmin of the subtransaction that starts at the
 savepoint. The progress row is written first in that subtransaction, so its xmin identifies the rows of this step.
 
-A step that misses loses its writes, so checks that need no write run first. The first one, during the reading of the
-step (`routing.py`), finds keys with two events; it can only reject a step, not prove it correct. Check a is next. Among
-the remaining checks, c fails most often by far, so the COPY is the first write.
+A step that misses (fails a check) loses its writes, so checks that need no write run first. The first check, while the
+step is read (`routing.py`), finds keys with two events; it can only reject a step, not prove it correct. Check a is
+next. Among the remaining checks, c fails most often by far, so the COPY is the first write.
 
 A batch of a Spark query takes the same path, but its inserts are staged as well.
 """
@@ -43,10 +43,10 @@ SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 Composable = pg.sql.Composable
 
 LONGEST = 64
-"""Maximum number of steps for which a lane takes the general path before the next attempt."""
+"""Maximum number of steps that take the general path in a lane before the next attempt."""
 _MISSES = ("22", "23")
 """SQLSTATE classes of row errors (data exception, integrity constraint violation): the general path finds the row, if
-there is one."""
+any."""
 _COUNTED = """
 SELECT count(*) FILTER (WHERE kind = 'U'), count(*) FILTER (WHERE kind = 'B'),
        (SELECT count(*) FROM {stage} b JOIN {stage} u
@@ -90,7 +90,7 @@ def fits(table: TargetTable, options: SinkOptions) -> bool:
 
 @dataclass(slots=True)
 class Lane:
-    """The backoff of a lane: after a miss, it takes the general path for 1, 2, 4 ... `LONGEST` steps, then retries.
+    """The backoff of a lane: after a miss, it takes the general path for 1, 2, 4 ... `LONGEST` steps, then tries again.
 
     >>> lane = Lane()
     >>> lane.missed(), lane.missed(), [lane.may_try() for _ in range(4)]
@@ -106,7 +106,7 @@ class Lane:
         return self.pause > 0
 
     def may_try(self) -> bool:
-        """Return whether to try the optimistic path for this step; during a pause, count the pause down by one step."""
+        """Return whether to try the optimistic path for this step; during a pause, count down the pause by one step."""
         if self.pause:
             self.pause -= 1
             return False
@@ -124,7 +124,7 @@ class Lane:
 
 @dataclass(slots=True)
 class Taken:
-    """Numbers of a sink's steps with changes, by the path they took; a missed step also counts as general."""
+    """The number of a sink's steps with changes, by the path that they took; a missed step also counts as general."""
 
     optimistic: int = 0
     general: int = 0
@@ -153,7 +153,7 @@ def apply_staged(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) ->
 def _written(
     cursor: pg.Cursor, table: TargetTable, options: SinkOptions, writer: Composable, insert: Callable[[], object]
 ) -> bool:
-    """Run check a, which needs no write, then write; all inserts come before the first update."""
+    """Run check a, which needs no write, then write; all inserts precede the first update."""
     try:
         updates, olds, pairs = _counted(cursor, table)
         if not no_key_changes(olds, pairs):
@@ -203,15 +203,15 @@ def _inserted(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> None:
 
 
 def no_key_changes(olds: int, pairs: int) -> bool:
-    """Run check a: every B is followed by its own U or x with the same key."""
+    """Run check a, that every B is followed by its own U or x with the same key."""
     return olds == pairs
 
 
 def each_has_its_row(updates: int, changed: int) -> bool:
-    """Run check b: every U changed a row written by an earlier step, or inserted a row."""
+    """Run check b, that every U changed a row written by an earlier step, or inserted a row."""
     return updates == changed
 
 
 def none_is_ours(deleted: int) -> bool:
-    """Run check d: the DELETE removed no row that this step wrote."""
+    """Run check d, that the DELETE removed no row that this step wrote."""
     return deleted == 0

@@ -1,8 +1,8 @@
 """The sink of a Spark query: tasks stage rows, and one fenced transaction applies a batch to the target.
 
 The transaction takes the target's lock, checks the fence, counts the staged rows, applies the net effect with the
-statements of a step, and commits. A process killed before the COMMIT leaves only staged rows, which no later run reads.
-After a COMMIT, the next run finds the batch's number in the fence.
+statements of a step, and commits. A process that is killed before the COMMIT leaves only staged rows, which no later
+run reads. After a COMMIT, the next run finds the number of the batch in the fence.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 _SQL: Book = ("slotkeeper.core.sinks.postgres.progress", "stream.sql")
 _STREAMS = "slotkeeper_streams"
 STALE_BYTES = 8_388_608
-"""Size in bytes above which staged rows of finished batches are truncated; reads can skip fewer bytes more cheaply."""
+"""Size in bytes above which staged rows of finished batches are truncated; for fewer bytes, skipping them in reads is
+cheaper."""
 
 LOCK_WAIT = "5s"
 
@@ -71,7 +72,7 @@ class PostgresQuerySink:
         return targets.target_of(ChannelSpec("", self._target.name), image)
 
     def _image(self) -> TableIdentity:
-        """Return the required columns; a text column takes the type of the target column to which it is written."""
+        """Return the required columns; a text column gets the type of the target column to which it is written."""
         there = eligibility.columns(self.session, self._target.name)
 
         def wanted(column: Column) -> Column:
@@ -235,7 +236,7 @@ class PostgresQuerySink:
 
     @property
     def _known(self) -> TargetTable:
-        if self._table is None:  # this process only commits: the process that started the batch has checked the target
+        if self._table is None:  # this process only commits; the process that started the batch has checked the target
             self._table = targets.seen(self.session, self._of(self._image()))
         return self._table
 

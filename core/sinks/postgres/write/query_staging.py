@@ -32,7 +32,7 @@ def place(table: TargetTable) -> str:
 
 
 def create(table: TargetTable, schema: Composable) -> Composable:
-    """Return CREATE UNLOGGED TABLE for the staging table.
+    """Return the CREATE UNLOGGED TABLE statement for the staging table.
 
     PostgreSQL, CREATE TABLE: an unlogged table is truncated after a crash and is not replicated. The row count detects
     a truncated table, and the batch is staged again. No column is NOT NULL, because old images contain only the key.
@@ -43,7 +43,7 @@ def create(table: TargetTable, schema: Composable) -> Composable:
 
 
 def fill(schema: Composable, name: str, columns: int) -> Composable:
-    """Return COPY for CSV lines that contain a token and the columns that a step stages."""
+    """Return the COPY statement for CSV lines that contain a token and the columns that a step stages."""
     own = SQL(", ").join(map(Identifier, _OWN))
     return SQL("COPY {}.{} ({}, {}) FROM STDIN WITH (FORMAT csv)").format(
         schema, Identifier(name), own, compose.staged(range(1, columns + 1))
@@ -51,7 +51,7 @@ def fill(schema: Composable, name: str, columns: int) -> Composable:
 
 
 def show(table: TargetTable, schema: Composable, tokens: Sequence[int]) -> Composable:
-    """Return CREATE of a view of these tokens' rows, with the name of the session's staging table."""
+    """Return the CREATE VIEW statement for these tokens' rows, with the name of the session's staging table."""
     own = SQL(", ").join(map(Identifier, _OWN[1:]))
     return SQL("CREATE TEMP VIEW {} AS SELECT {}, {} FROM {}.{} WHERE token IN ({})").format(
         Identifier(table.staging),
@@ -78,7 +78,7 @@ def twice(table: TargetTable) -> Composable:
 
 
 def repeated(table: TargetTable) -> Composable:
-    """Return a query that returns a row if a key has several events besides old images: a reason for a miss."""
+    """Return a query that returns a row if a key has several events besides old images, which would cause a miss."""
     return SQL("SELECT 1 FROM {} WHERE kind <> 'B' GROUP BY {} HAVING count(*) > 1 LIMIT 1").format(
         Identifier(table.staging), compose.staged(table.places)
     )
@@ -88,7 +88,7 @@ def clear(schema: Composable, name: str) -> tuple[Composable, Composable]:
     """Return statements that truncate the staged rows unless another session uses the table.
 
     A transaction that has counted its rows locks the table until the transaction ends, so its rows are retained; a
-    transaction that has not counted yet finds fewer rows than expected.
+    transaction that has not yet counted finds fewer rows than expected.
     """
     named = SQL("{}.{}").format(schema, Identifier(name))
     return SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE NOWAIT").format(named), SQL("TRUNCATE {}").format(named)

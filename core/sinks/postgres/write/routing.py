@@ -1,6 +1,6 @@
 """Separates the inserts of a large step from its other events before staging; works on bytes, without a server.
 
-The router also watches the keys: if a key has two events, the optimistic step would miss, so the rest of the step is
+The router also watches the keys. If a key has two events, the optimistic step would miss, so the rest of the step is
 staged unchanged.
 
 A line of a step is `point TAB sequence TAB kind TAB c1 TAB ... cn LF` (COPY text format, in which a line end inside a
@@ -22,15 +22,15 @@ from slotkeeper.core.errors import Unreachable
 LEAST = 2_000
 """Minimum number of events for an optimistic attempt: with fewer events, its statements cost more than they save."""
 SHARE = 4
-"""Maximum ratio of events to inserts for an optimistic attempt: only inserts bring savings."""
+"""Maximum ratio of events to inserts for an optimistic attempt: only inserts save time."""
 BLOCK = 262_144
-"""Bytes per read; a step that fits into the first block and has fewer than `LEAST` lines is not routed."""
+"""Bytes per read; a step that fits in the first block and has fewer than `LEAST` lines is not routed."""
 TOGETHER = 2_048
-"""Rows sent at a time."""
+"""Number of rows sent at a time."""
 SORTED = 4_194_304
-"""Bytes of inserts sorted by key at a time."""
+"""Number of bytes of inserts that are sorted by key at a time."""
 SPOOL = 16_777_216
-"""Maximum bytes of inserts in memory; the rest goes to a file."""
+"""Maximum number of bytes of inserts in memory; the rest is written to a file."""
 WATCHED = 25_000
 """Number of events whose keys the router watches (about 3 MiB): repeated keys usually occur early in a step, and the
 target detects later repetitions. For a step of 112,500 events this saves a third of the routing time."""
@@ -44,7 +44,7 @@ def whole(begin: bytes, reader: BinaryIO) -> BinaryIO:
 
 
 class Routed:
-    """A step that is read once, and of which `begin` was already read; `inserts` is the number of separated lines.
+    """A step that is read once; `begin` has already been read. `inserts` is the number of separated lines.
 
     `places` are the column numbers of the key, from 1. `first` and `second` are the highest point among the inserts and
     the highest sequence at that point, None without inserts. `repeated`: two events with the same key were found; B
@@ -87,7 +87,7 @@ class Routed:
         """Raise Unreachable unless the server received all inserts that were read: it accepts truncated input."""
         if rows != self.inserts:
             raise Unreachable(
-                f"read {self.inserts} inserts, but the sink got {rows}: the connection was lost", where="sink"
+                f"read {self.inserts} inserts, but the sink received {rows}: the connection was lost", where="sink"
             )
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class Routed:
         """Separate the inserts from a block of lines; return the other lines.
 
         A malformed line does not count as an insert; the server reports the error. One pass of `split` takes a third of
-        the time of regular expressions, which search each line for its start and its end.
+        the time that regular expressions need, because they search each line for its start and its end.
         """
         inserts, others, filtered, rest, known, at = [], [], [], [], b"", 0
         first, second = self.first, self.second
@@ -150,7 +150,7 @@ def _joined(lines: list[bytes]) -> bytes:
 
 
 def _keys(places: tuple[int, ...]) -> re.Pattern[bytes]:
-    """Return a pattern for the key in each line: a key in the leading columns as one string, any other by column."""
+    """Return a pattern for the key in each line: a key in the leading columns as one string, others by column."""
     value, leads = rb"[^\t\n]*+", set(places) == set(range(1, len(places) + 1))
     columns = [b"(%b)" % value if n in places and not leads else value for n in range(1, max(places) + 1)]
     key, head = rb"\t".join(columns), (value + rb"\t") * 3
@@ -159,7 +159,7 @@ def _keys(places: tuple[int, ...]) -> re.Pattern[bytes]:
 
 def _bodies(block: bytes, places: tuple[int, ...]) -> Iterator[bytes]:
     def key(row: bytes) -> list[list[bytes]]:
-        """Return a row's key, or its existing part if the row has too few columns; the server reports such a row."""
+        """Return a row's key, or the part that exists if the row has too few columns; the server reports such a row."""
         values = row.split(b"\t", max(places))
         return [values[n - 1 : n] for n in places]
 
@@ -174,7 +174,7 @@ def _bodies(block: bytes, places: tuple[int, ...]) -> Iterator[bytes]:
 
 def _whole_lines(reader: BinaryIO, begin: bytes = b"", size: int = 0) -> Iterator[bytes]:
     """Yield blocks that end at a line end; an incomplete last line is passed to the server, which rejects it."""
-    left = [begin]  # a row can span many blocks: they are joined only once
+    left = [begin]  # a row can span many blocks, which are joined only once
     while block := reader.read(size or BLOCK):
         end = block.rfind(b"\n") + 1
         if end:

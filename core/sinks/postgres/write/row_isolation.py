@@ -58,7 +58,7 @@ class Quarantine:
         self.quarantined = 0
 
     def supersede(self, keys: Composable, by: str) -> list[int]:
-        """Supersede the entries with one of these keys; return the ids of the old halves that thereby take effect."""
+        """Supersede the entries with one of these keys; return the ids of old halves that take effect as a result."""
         by = f"{self._key.shard} {by}"
         if not self._run("supersede", {"by": by}, keys=keys).rowcount:
             return []
@@ -86,7 +86,7 @@ class Quarantine:
             raise Defect(f"unit {unit} was not quarantined: its lane has no progress row")
 
     def just_quarantined(self) -> Composable:
-        """Return a SELECT of (point, sequence, key) of the entries that this transaction has added."""
+        """Return a SELECT for (point, sequence, key) of the entries that this transaction has added."""
         place = [SQL("{} = {}").format(Identifier(name), Literal(value)) for name, value in self._place.items()]
         return SQL("SELECT {} FROM {}.slotkeeper_quarantine WHERE {} AND {}").format(
             SQL("point, sequence, key"),
@@ -132,13 +132,14 @@ class FirstBadRow(Quarantine):
 BLOCK = 1_000
 """Initial number of units per attempt: larger blocks are halved more often, smaller blocks need more statements."""
 SPOOL = 8_388_608
-"""Maximum bytes of a piece that are held in memory during its transfer; the rest is written to a file."""
+"""Maximum number of bytes of a piece in memory during its transfer; the rest is written to a file."""
 _PLACE = re.compile(r", line \d+, column (.*)", re.DOTALL)
 
 LONGEST = 8.0
-"""Maximum seconds of an isolating step, because a longer task would be abandoned. The next attempt is half as wide."""
+"""Maximum duration of an isolating step in seconds: a longer task would be abandoned. The next attempt is half as
+wide."""
 STALE = 2_000
-"""Number of dead staging rows above which the table is truncated; for fewer rows, deleting them is faster."""
+"""Number of dead staging rows above which the table is truncated; fewer rows are faster to delete."""
 
 Attempt = Callable[[int, int], Bad | None]
 Single = Callable[[int, Bad], None]
@@ -238,7 +239,7 @@ class RowIsolation:
         """Apply the valid part of a bad unit; quarantine its last event if the target rejects it.
 
         A delete has no effect if the target cannot store the key, because such a row does not exist. So an old half
-        with such a key is dropped, and the new half is applied alone.
+        with such a key is dropped, and only the new half is applied.
         """
         found = SQL("SELECT kind::text FROM {} WHERE unit = {}")
         self._cursor.execute(found.format(Identifier(self._table.units), Literal(unit)))
@@ -295,7 +296,7 @@ class RowIsolation:
         self._cursor.execute(SQL("TRUNCATE {}").format(Identifier(name)))
 
 
-DAMAGED = Bad("22021", "", "", "text that the sink's encoding cannot hold; stored as its bytes")
+DAMAGED = Bad("22021", "", "", "text that the sink's encoding cannot represent; stored as bytes")
 
 
 def move(cursor: pg.Cursor, out: Composable, into: Composable) -> int:

@@ -1,8 +1,8 @@
 """The sink of a worker: one step is one transaction, fenced by the progress row.
 
 The order inside a transaction follows the protocol (design 4.2): staging, the caller's recheck, the fence, the net
-effect, COMMIT. So no lock that other sessions need is held while the step waits for the source. `PostgresBatches`
-writes without a progress row.
+effect, COMMIT. This way, no lock that other sessions need is held while the step waits for the source.
+`PostgresBatches` writes without a progress row.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from slotkeeper.core.sinks.postgres.write.statements import Plan, TargetTable
 from slotkeeper.core.sinks.postgres.write.text_staging import Readable
 
 ODD = {1: "an event of unknown type (not I, d, B or U)", 2: "an event without its key values"}
-"""Events that a step cannot apply, by the code that the query of `statements.staged_top` returns."""
+"""Events that a step cannot apply, by the code returned by the query of `statements.staged_top`."""
 _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapshot avoids it"
 
 
 class PostgresSink:
     """Implements `slotkeeper.core.ports.sink.StepSink` for one target; not shared between threads.
 
-    `copying` is the destination of chunks: "direct" (the empty target), "shadow" (a table beside the target) or "merge"
-    (the target through staging). `read_timeout` is full_sync_binlog_read_timeout (ms), which also limits a chunk's
+    `copying` is the destination of chunks: "direct" (the empty target), "shadow" (a separate table) or "merge" (the
+    target through staging). `read_timeout` is full_sync_binlog_read_timeout (ms), which also limits a chunk's
     statements.
     """
 
@@ -78,7 +78,7 @@ class PostgresSink:
         self._routed: Routed | None = None
         """The separated inserts of the open step, if any."""
         self._passed, self._repeats = False, False
-        """Reasons not to try the open step: its lane pauses after a miss; a repeated key would cause a miss."""
+        """Reasons not to try the open step: its lane pauses after a miss, or a repeated key would cause a miss."""
         self.taken = optimistic.Taken()
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
@@ -159,7 +159,7 @@ class PostgresSink:
         return True
 
     def _try(self, routed: Routed, key: LaneKey, fence: dict[str, object]) -> bool | None:
-        """Run the optimistic step; return None if it was not tried or missed: all events are then staged instead.
+        """Run the optimistic step; return None if it was not tried or missed; all events are then staged instead.
 
         The recheck against the source has already covered the inserts, so staging them now does not invalidate it.
         """
@@ -219,7 +219,7 @@ class PostgresSink:
         self._routed, self._passed, self._repeats = None, False, False
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
-        # the sink beside the store may have received that range
+        # the sink of that kind may have received that range
         what = f"{self.target.name}: the progress row of {key.shard} has a pending range of another sink kind"
         raise Refused(what, "start the job with that sink once, or take a new snapshot", where="sink")
 
@@ -286,7 +286,7 @@ class PostgresSink:
         return self._copying == "merge" or (self._copying == "direct" and self._nulls)
 
     def _prepare_texts(self) -> None:
-        """Create the tables for isolating steps once per connection: the target's types may have been corrected."""
+        """Create the tables for isolating steps once per connection, as the target's types may have been corrected."""
         self.target = targets.seen(self.session, self.target)
         self._prepare()
         if self._texts_in != self.session.generation:
@@ -309,7 +309,7 @@ class PostgresSink:
             self._prepared_in, self._kept = self.session.generation, {}
 
     def _apply(self, cursor: pg.Cursor, plan: Plan, size: int) -> None:
-        """Run the statements of a step; prepared statements run by name and are planned again at intervals."""
+        """Run the statements of a step; prepared statements are executed by name and planned again at intervals."""
         if not plan.kept:
             compose.execute(cursor, plan)
             return
@@ -325,7 +325,7 @@ class PostgresSink:
 
     @contextmanager
     def _open(self, begins: bool = False) -> Iterator[pg.Cursor]:
-        """Yield a cursor in the open transaction or a new one; on any error the connection is dropped.
+        """Yield a cursor in the open transaction or a new one; after any error, the connection is dropped.
 
         Raises Unreachable if the connection of an open transaction is lost: a new connection has neither the rows nor
         the tables of that transaction.

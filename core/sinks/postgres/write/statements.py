@@ -12,7 +12,7 @@ columns that exist only in the target do not retain their values.
 
 Write modes: `upsert` and `update` use one plan for many small steps (prepared in the session, as the vendor's client
 prepares its batches); the modes with `copy` are planned for the size of each step. `auto` and `update_auto` choose by
-`copy_write_batch_size`. Every mode transfers rows by COPY, because the rows have to be at the server before the
+`copy_write_batch_size`. Every mode transfers rows with COPY, because the rows have to be on the server before the
 recheck.
 """
 
@@ -104,7 +104,7 @@ class TargetTable:
 
 
 def create_temporary(table: TargetTable, name: str, before: str, after: str) -> Composable:
-    """Return CREATE for a temporary table at DWS, emptied at every commit: own columns, and c1..cn in target types."""
+    """Return CREATE for a temporary table on DWS, emptied on every commit: own columns, and c1..cn in target types."""
     return SQL("CREATE TEMP TABLE IF NOT EXISTS {} ({}{}{}) ON COMMIT DELETE ROWS{}").format(
         Identifier(name), SQL(before), typed(table), SQL(after), spread(table)
     )
@@ -122,7 +122,7 @@ def spread(table: TargetTable) -> Composable:
 
 
 def create_staging(table: TargetTable) -> Composable:
-    """Return CREATE for the session's staging table, which is created once and emptied at every commit."""
+    """Return CREATE for the session's staging table, which is created once and emptied on every commit."""
     if not table.dialect.follows:
         return create_temporary(table, table.staging, 'point bigint, sequence bigint, kind "char", ', "")
     columns = SQL(", ").join(
@@ -135,26 +135,26 @@ def create_staging(table: TargetTable) -> Composable:
 
 
 def fill_staging(table: TargetTable) -> Composable:
-    """Return COPY into the staging table, with the columns in the order in which the source writes them."""
+    """Return COPY for the staging table, with the columns in the order in which the source writes them."""
     return SQL("COPY {} FROM STDIN").format(Identifier(table.staging))
 
 
 def fill_target(table: TargetTable, into: Composable | None = None) -> Composable:
-    """Return COPY of a chunk directly into the target (or into `into`)."""
+    """Return the COPY statement for a chunk, directly into the target (or into `into`)."""
     columns = SQL(", ").join(map(Identifier, table.columns))
     return SQL("COPY {} ({}) FROM STDIN").format(into or table.identifier, columns)
 
 
 def fill_chunk_staging(table: TargetTable) -> Composable:
-    """Return COPY of a chunk into the staging table, without point and kind."""
+    """Return the COPY statement for a chunk into the staging table, without point and kind."""
     return SQL("COPY {} ({}) FROM STDIN").format(Identifier(table.staging), all_staged(table))
 
 
 def staged_top(table: TargetTable, staging: str, up_to: int) -> Composable:
     """Return a query for (highest staged point, highest sequence at `up_to`, 1 for an unknown type or 2 for no key).
 
-    The query makes the one pass over the staged rows that is needed anyway. In an isolating step, i and u denote an I
-    and a U whose text the sink cannot store.
+    The query makes the single pass over the staged rows that is needed anyway. In an isolating step, i and u denote an
+    I and a U whose text the sink cannot store.
     """
     return SQL(
         "SELECT max(point), max(CASE WHEN point = {up_to} THEN sequence END),"
@@ -265,14 +265,14 @@ def net(table: TargetTable, options: SinkOptions) -> Composable:
 
 
 def delete(table: TargetTable, origin: Composable) -> Composable:
-    """Return DELETE for the rows that are deleted according to the net effects."""
+    """Return the DELETE statement for the rows that the net effects delete."""
     return SQL("DELETE FROM {table} t USING {origin} WHERE s.deletes AND {match}").format(
         table=table.rows, origin=origin, match=match(table)
     )
 
 
 def upsert(table: TargetTable, options: SinkOptions, origin: Composable, where: Composable) -> Composable:
-    """Return INSERT ... ON CONFLICT for rows c1..cn.
+    """Return the INSERT ... ON CONFLICT statement for rows c1..cn.
 
     The target has an alias, because `EXCLUDED` would be ambiguous for a table of that name (DWS, INSERT: "INTO
     table_name [ AS alias ]").
@@ -296,7 +296,7 @@ def upsert(table: TargetTable, options: SinkOptions, origin: Composable, where: 
 
 
 def merge(table: TargetTable, options: SinkOptions, origin: Composable) -> Composable:
-    """Return MERGE for the net effects that write rows; both servers allow columns to set without an alias."""
+    """Return the MERGE statement for net effects that write rows; both servers accept SET columns without an alias."""
     sets = _sets(table, options, None, Identifier("t"))
     nulled = nulled_columns(table, options)
     return SQL(
@@ -318,12 +318,12 @@ def merge(table: TargetTable, options: SinkOptions, origin: Composable) -> Compo
 
 
 def update(table: TargetTable, options: SinkOptions, origin: Composable) -> Composable:
-    """Return UPDATE for existing rows; a key that was deleted in this step has no row."""
+    """Return the UPDATE statement for existing rows; a key that was deleted in this step has no row."""
     return update_of(table, options, origin, SQL("s.writes AND NOT s.deletes"))
 
 
 def update_of(table: TargetTable, options: SinkOptions, origin: Composable, which: Composable) -> Composable:
-    """Return UPDATE for existing rows, with the rows s of `origin` that satisfy the condition `which`."""
+    """Return the UPDATE statement for existing rows, from the rows s of `origin` that satisfy the condition `which`."""
     sets = _sets(table, options, None, Identifier("t"))
     return SQL("UPDATE {table} t SET {sets} FROM {origin} WHERE {which} AND {match}").format(
         table=table.rows,
@@ -335,7 +335,7 @@ def update_of(table: TargetTable, options: SinkOptions, origin: Composable, whic
 
 
 def last_is_enough(table: TargetTable, options: SinkOptions) -> bool:
-    """Return whether the last event of a key alone determines the result if rows can be inserted."""
+    """Return whether only the last event of a key determines the result if rows can be inserted."""
     if options.conflict_strategy == "replace":
         return True
     return options.conflict_strategy == "update" and not options.ignore_null_when_update and not table.others
@@ -399,12 +399,12 @@ def _sets(table: TargetTable, options: SinkOptions, given: pg.sql.SQL | None, ta
 
 
 def nulled_columns(table: TargetTable, options: SinkOptions) -> tuple[str, ...]:
-    """Return the columns that exist only in the target and that are set to NULL in every written row."""
+    """Return the columns that exist only in the target and are set to NULL in every written row."""
     return table.others if options.conflict_strategy == "replace" else ()
 
 
 def match(table: TargetTable) -> Composable:
-    """Return the condition that a row t of the target has the same key as a row s with columns c1..cn."""
+    """Return the condition that a target row t has the same key as a row s with columns c1..cn."""
     return _equal(table, [SQL("t.{}").format(Identifier(name)) for name in table.key], "s")
 
 
@@ -432,7 +432,7 @@ def _key(table: TargetTable) -> Composable:
 # -- the choice of a step's statements --------------------------------------------------------------------------------
 
 RARELY = 100
-"""Number of uses of a prepared plan before it is planned again: the table may have grown since."""
+"""Number of uses of a prepared plan before it is planned again, because the table may have grown meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,7 +462,7 @@ def chosen(options: SinkOptions, rows: int) -> str:
 
 
 def size_of(rows: int) -> int:
-    """Return the size class of a step; each class has its own plan: a plan for thousands of rows is bad for two.
+    """Return the size class of a step; each class has its own plan: a plan for thousands of rows is unsuitable for two.
 
     >>> [size_of(rows) for rows in (1, 3, 4, 15, 16, 5_000)]
     [0, 1, 1, 2, 2, 6]
@@ -502,7 +502,7 @@ def plan(table: TargetTable, options: SinkOptions, rows: int) -> Plan:
 
 
 def chunk(table: TargetTable, options: SinkOptions) -> Plan:
-    """Return the plan, by the options, to write a staged chunk of the copy as inserts into a target with rows."""
+    """Return the plan, as set by the options, to write a staged chunk of a copy as inserts into a target with rows."""
     origin = SQL("(SELECT *, true AS writes, false AS deletes FROM {}) s").format(Identifier(table.staging))
     upserted = upsert(table, options, origin, SQL(""))
     if options.updates_only:
@@ -521,7 +521,7 @@ def execute(cursor: pg.Cursor, plan: Plan) -> None:
 
 
 def _execute_last(cursor: pg.Cursor, statement: Composable, instead: Composable | None) -> None:
-    """Run a statement, or `instead` if the server reports that it does not support the statement now."""
+    """Run a statement, or `instead` if the server reports that it does not currently support the statement."""
     if instead is None:
         cursor.execute(statement)
         return

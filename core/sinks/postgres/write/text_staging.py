@@ -1,6 +1,6 @@
 """The statements of an isolating step: its events as text, the net effect per key, and pieces of that effect.
 
-Keys are compared as text, in a form that is the same for equal keys (`one_text`), so that keys that do not fit the
+Keys are compared as text, in a form that is the same for equal keys (`one_text`). This way, keys that do not fit the
 target's types can be compared too. Rows to apply are converted only by COPY, from Slotkeeper's own table into the
 step's staging table, so every type is read as in a normal step. Bytes that the sink's encoding cannot store are escaped
 and marked by `Readable`, which only isolating steps use.
@@ -109,7 +109,8 @@ FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY point DESC, sequenc
       FROM ({events}) e{only}) f
 WHERE back = 1
 """
-"""The last event of each key. It contains the whole row, so only a flag is added: whether the key's row was deleted."""
+"""The last event of each key. It contains the whole row, so only a flag is added for whether the key's row was
+deleted."""
 
 _UNITS = """
 INSERT INTO {units} (unit, point, sequence, kind, pair, ended, key, {columns})
@@ -122,7 +123,7 @@ FROM ({finals}) g
 
 
 def create(table: TargetTable) -> tuple[Composable, ...]:
-    """Return CREATE for two tables, the second indexed by unit; they exist per connection and are emptied at commit."""
+    """Return CREATE for two tables, the second indexed by unit; they exist per connection and are emptied on commit."""
     columns = SQL(", ").join(SQL("{} text").format(Identifier(f"c{n}")) for n in range(1, len(table.columns) + 1))
     made = "CREATE TEMP TABLE IF NOT EXISTS {} ({}{}) ON COMMIT DELETE ROWS{}"
     event = 'point bigint, sequence bigint, kind "char", '
@@ -135,7 +136,7 @@ def create(table: TargetTable) -> tuple[Composable, ...]:
 
 
 def fill(table: TargetTable, chunk: bool = False) -> Composable:
-    """Return COPY for a step's events, or for a chunk's rows preceded by a kind."""
+    """Return the COPY statement for a step's events, or for a chunk's rows, each preceded by a kind."""
     if not chunk:
         return SQL("COPY {} FROM STDIN").format(Identifier(table.texts))
     return SQL("COPY {} (kind, {}) FROM STDIN").format(Identifier(table.texts), all_staged(table))
@@ -192,21 +193,21 @@ def piece(table: TargetTable, first: int, last: int, kinds: str = "") -> Composa
 
 
 def ends(table: TargetTable, unit: int) -> Composable:
-    """Return COPY TO for the delete of a unit whose last event cannot be applied; no row if there was no delete."""
+    """Return COPY TO for the delete of a unit whose last event cannot be applied; it yields no row without a delete."""
     return SQL("COPY (SELECT point, sequence, 'x', {} FROM {} WHERE unit = {} AND ended) TO STDOUT").format(
         _only_keys(table), Identifier(table.units), Literal(unit)
     )
 
 
 def rows(table: TargetTable, first: int, last: int) -> Composable:
-    """Return COPY TO for a chunk's rows."""
+    """Return the COPY TO statement for a chunk's rows."""
     return SQL("COPY (SELECT {} FROM {} WHERE unit BETWEEN {} AND {}) TO STDOUT").format(
         all_staged(table), Identifier(table.units), Literal(first), Literal(last)
     )
 
 
 def entries(table: TargetTable, origin: Composable) -> Composable:
-    """Return COPY TO for quarantine entries as events before all others: an old half deletes its key, others write."""
+    """Return COPY TO for quarantine entries as events before all others: old halves delete their keys, others write."""
     values = []
     for n in range(1, len(table.columns) + 1):
         text = SQL("texts[{}]").format(Literal(n))

@@ -16,7 +16,7 @@ from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition
 
 
 def yes_or_no(value: bool | None, because: str = "") -> ProbeFinding:
-    """Return the answer yes or no; `because`: the reason if `value` is None.
+    """Return the answer yes or no; `because` is the reason if `value` is None.
 
     >>> yes_or_no(True).answer, yes_or_no(None, "no such function").answer
     ('yes', None)
@@ -25,7 +25,7 @@ def yes_or_no(value: bool | None, because: str = "") -> ProbeFinding:
 
 
 def needs(value: bool | None, wanted: bool, because: str) -> ProbeFinding:
-    """Return an answer that has to be `wanted`; `because`: the consequence otherwise, or the reason if it is unknown.
+    """Return an answer that must be `wanted`; `because` is the consequence otherwise, or the reason if it is unknown.
 
     >>> needs(False, True, "rows would be lost").reader.value
     'WRONG'
@@ -79,7 +79,7 @@ consumed_at_point: a slot at the point of the newest record counts as having rea
     a job registers the newest point, which is at or after that record's point
 xmin_includes_slots: the xmin of slots holds back the reported xmin
     a copy waits for listed transactions; if it waits for xmin, an xmin that does not advance is reported as unknown
-cluster_wide_snapshot: a transaction open at another coordinator holds back the snapshot of this coordinator
+cluster_wide_snapshot: an open transaction on another coordinator holds back the snapshot of this coordinator
     a copy also waits for the listed sessions and, if the list is incomplete, for the xmin of every DN
 old_snapshot_recorded: writes under a snapshot older than the table's first slot are recorded
     a copy waits for the listed sessions; if the list is incomplete and the answer is no, `doctor` reports what to grant
@@ -233,7 +233,7 @@ def by_point(events: Iterable[Event]) -> dict[int, list[Event]]:
 
 
 def bounds(asked: tuple[int, int], own: Sequence[int], found: Sequence[int]) -> tuple[bool | None, bool | None]:
-    """Return (start inclusive, end inclusive) for a range between two points with records; `own`: all points in it.
+    """Return (start inclusive, end inclusive) for a range between two points with records; `own` are its points.
 
     >>> bounds((10, 30), [10, 20, 30], [10, 20]), bounds((10, 30), [10, 20, 30], [20, 30])
     ((True, False), (False, True))
@@ -320,7 +320,7 @@ def refreshes(before: object, same: object, other: object) -> ProbeFinding:
 
 
 def xmin_kept(kept: int, seen: Sequence[int], released: Sequence[int], again: Sequence[int]) -> ProbeFinding:
-    """Decide from the xmins while all slots hold `kept`, while they hold a newer xmin, and after a return to `kept`.
+    """Decide from the xmins seen while all slots hold `kept`, while they hold a newer xmin, and with `kept` again.
 
     An xmin that goes back depends on the slots; an xmin held back by other transactions does not go back.
 
@@ -349,7 +349,7 @@ def backward(error: str, before: int | None, asked: int, after: int | None) -> P
 
 
 def old_images(events: Sequence[Event]) -> ProbeFinding:
-    """Return whether B and d contain columns other than the key (all rows of the probe have a value there)."""
+    """Return whether B and d contain columns other than the key (which have a value in every row of the probe)."""
     full = {one.value is not None for one in events if one.kind in ("B", "d")}
     if len(full) != 1:
         return ProbeFinding("some" if full else None, because="" if full else "no old image was recorded")
@@ -388,7 +388,7 @@ def old_keys(events: Sequence[Event], written: Sequence[Written]) -> ProbeFindin
 
 
 def one_point(events: Sequence[Event], written: Sequence[Written]) -> ProbeFinding:
-    """Return whether the points correspond, in order, to the probe's transactions, each of them complete."""
+    """Return whether each point contains exactly one of the probe's transactions, in the same order."""
     found = [sorted(str((one.kind, one.key)) for one in each) for each in by_point(events).values()]
     wanted = [sorted(str((kind, key)) for kind, key, _ in each.events) for each in written]
     return needs(found == wanted, True, "a step would apply part of a transaction, or apply in the wrong order")
@@ -420,7 +420,7 @@ def reached(after: DwsPosition, end: int, events: Sequence[Event]) -> DwsPositio
 
 
 def exact(wanted: Sequence[Event], got: Sequence[Sequence[tuple[int, int, str]]]) -> ProbeFinding:
-    """Return whether each series of ranges returned every change exactly once; `got`: the changes of each series."""
+    """Return whether each series of ranges returned every change exactly once; `got` has the changes by series."""
     there = sorted((one.point, one.sequence, one.kind) for one in wanted)
     fine = all(sorted(each) == there for each in got)
     return needs(fine, True, "changes would be lost or applied twice: do not run a job here, and report this")

@@ -52,7 +52,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...], Group], ...] = (
     ("old snapshots", ("old_snapshot_recorded",), slots.old_snapshot),
     ("errors", ("missing_table_code",), tables.errors),
 )
-"""Groups of topic, questions, and the function that asks them; each group prepares the next group."""
+"""The groups, each with its topic, its questions and the function that asks them; each prepares the next group."""
 
 
 def ask_all(session: DwsSession, scratch: Scratch, progress: Callable[[str], None]) -> list[Answer]:
@@ -114,7 +114,7 @@ class DwsProbe:
 def _dropped(
     scratch: Scratch, opened: Callable[[], DwsSession], left: list[Left], ending: Callable[[], None]
 ) -> Iterator[None]:
-    """Drop the scratch tables when the block ends, also after an error; call `ending` first."""
+    """Drop the scratch tables when the block ends, even after an error; call `ending` first."""
     try:
         yield
     finally:

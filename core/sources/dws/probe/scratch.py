@@ -39,7 +39,7 @@ _UNSURE = ("08", "57")
 
 @dataclass(slots=True)
 class Scratch:
-    """The scratch tables of one probe; `ours`: the probe's tables that may exist."""
+    """The scratch tables of one probe; `ours` contains the probe's tables that may exist."""
 
     schema: str
     name: str
@@ -157,7 +157,7 @@ SLOT = "probe"
 HOME = 1
 """The value of the distribution column in the rows that are used for the questions about one DN."""
 TIME_LIMIT = 120.0
-"""Seconds after which the probe starts no further group; each statement has its own timeout at the server."""
+"""Seconds after which the probe starts no further group; each statement has its own timeout on the server."""
 
 AT_FIRST = 2
 """Number of groups at the start that locate the probe's records, which all other groups need."""
@@ -168,7 +168,7 @@ Found = tuple[str, ProbeFinding, str]
 
 @dataclass(frozen=True, slots=True)
 class ProbeStatus:
-    """The server's answer about one DN."""
+    """The status that the server reports for one DN."""
 
     shard: Shard
     points: SyncPoints
@@ -207,7 +207,7 @@ class ProbeContext(DwsSlotAdmin):
         return self.asked("ask_slot", {"slot": self.slot, "checkpoint": checkpoint})
 
     def begin(self) -> str:
-        """Start recording with both points registered on every DN; return the full sync's answer, "" if unsupported."""
+        """Start recording with both points registered on every DN; return the full sync's result, "" if unsupported."""
         try:
             return self.full_sync()
         except SlotkeeperError as error:
@@ -254,7 +254,7 @@ class ProbeContext(DwsSlotAdmin):
     def raw_rows(
         self, node: int = 0, start: int = 0, end: int | None = None
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Return the rows of the same range; the table's columns may have changed."""
+        """Return the column names and the rows of a range, whatever columns the table has."""
         if self.session.oriented != self.table or self.session.fresh:
             self.ask_slot()
         far = self.here().latest + 1_000_000 if end is None else end

@@ -77,7 +77,7 @@ def _own_moves(ctx: ProbeContext) -> Found:
             ctx.register(ctx.home, here.latest, False, here.xmin)
         rounds.append((second - first, _touched(ctx) - second))
     seen = ", ".join(f"{statuses} and {acts}" for statuses, acts in rounds)
-    text = f"points between two commits with {ACTS} status reads, and with {ACTS} registrations: {seen}"
+    text = f"points between two commits with {ACTS} status queries, and with {ACTS} registrations: {seen}"
     return "register_moves_point", finding or decide.no_finding(), text
 
 
@@ -100,7 +100,7 @@ def _time_of_registration(ctx: ProbeContext) -> Found:
 
 
 def retaining(ctx: ProbeContext) -> Iterator[Found]:
-    """Observe the xmin while the table's only slot holds an old xmin, and when the slot holds a newer xmin."""
+    """Observe the xmin while the table's only slot holds an old xmin, and while it holds a newer xmin."""
     kept = ctx.here().xmin
 
     def statuses(xmin: int, least: int, most: int) -> list[int]:
@@ -159,7 +159,7 @@ def backwards(ctx: ProbeContext) -> Iterator[Found]:
     after = ctx.here().points.live
     if after != registered:
         ctx.register(ctx.home, registered, False, here.xmin)
-    seen = f"registered {before}, then {asked}: {error or 'accepted'}, the point is now {after}"
+    seen = f"registered {before}, then {asked}: {error or 'accepted'}; the point is now {after}"
     yield "backward_allowed", decide.backward(error, before, asked, after), seen
 
 
@@ -200,7 +200,7 @@ OLD_KEY = 91
 
 
 def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
-    """Check whether a transaction open at another coordinator holds back this session's snapshot."""
+    """Check whether an open transaction on another coordinator holds back this session's snapshot."""
     others = ctx.asked("coordinators", {})
     own = next((str(name) for name, mine, _, _ in others if mine), "")
     found = [(str(name), str(host), int(port)) for name, mine, host, port in others if not mine]

@@ -1,4 +1,4 @@
-"""Hologres with slots, whose position the server stores, as in versions before 2.1: `dialect = "hologres_slot"`.
+"""Hologres with slots, whose positions the server stores, as in versions before 2.1: `dialect = "hologres_slot"`.
 
 Everything except the slot is the same as in `slotkeeper.core.sources.hologres.kind`.
 """

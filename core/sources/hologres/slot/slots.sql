@@ -1,25 +1,27 @@
--- Statements about slots of a Hologres. CREATE PUBLICATION, hg_create_logical_replication_slot and their order stand in
--- "Technical Principle of Hologres Binlog"; the tables as the published client reads and its tests clear them.
+-- The statements about slots of Hologres. CREATE PUBLICATION, hg_create_logical_replication_slot and their order are
+-- documented in "Technical Principle of Hologres Binlog"; the tables are used as the published client reads them and
+-- its tests clear them.
 
 -- name: of_name
--- What a slot reads: its publication, and of that each table. A publication that is left over has none.
+-- Return what a slot reads: its publication and each table of that publication. A left-over publication has no table.
 SELECT p.property_value::text, t.schemaname::text, t.tablename::text
 FROM hologres.hg_replication_slot_properties p LEFT JOIN pg_publication_tables t ON t.pubname = p.property_value
 WHERE p.slot_name = %(slot)s
 
 -- name: of_table
--- The slots of a table.
+-- Return the slots of a table.
 SELECT p.slot_name::text, p.property_value::text
 FROM hologres.hg_replication_slot_properties p JOIN pg_publication_tables t ON t.pubname = p.property_value
 WHERE t.schemaname = %(schema)s AND t.tablename = %(name)s ORDER BY 1
 
 -- name: progress
--- What is confirmed, by slot and shard. No page names the columns: others than these are refused by name.
+-- Return the confirmed LSNs by slot and shard. The columns are not documented: if the table has other columns, the
+-- query fails and the job reports the columns that it expects.
 SELECT slot_name::text, parallel_index::integer, lsn::text FROM hologres.hg_replication_progress
 WHERE slot_name = ANY(%(slots)s)
 
 -- name: publication
--- The publications of a table; one is meant to be there for each.
+-- Return the publications of a table; a table normally has one.
 SELECT pubname::text FROM pg_publication_tables WHERE schemaname = %(schema)s AND tablename = %(name)s ORDER BY 1
 
 -- name: create_slot
@@ -29,5 +31,5 @@ CALL hg_create_logical_replication_slot(%(slot)s, 'hgoutput', %(publication)s)
 CALL hg_drop_logical_replication_slot(%(slot)s)
 
 -- name: readers
--- How many slots read by a publication.
+-- Return how many slots read through a publication.
 SELECT count(*) FROM hologres.hg_replication_slot_properties WHERE property_value = %(publication)s

@@ -1,14 +1,14 @@
 """A Hologres slot: its table and confirmed LSNs in the catalogs, the connection that confirms LSNs, and the source.
 
 Hologres, "Troubleshoot Blink and Flink issues", names hologres.hg_replication_progress, which the first consumption
-creates, and left-over publications; the published client finds the table of a slot through the publication. No page
-documents the columns of hg_replication_progress.
+creates, and left-over publications; the published client finds the table of a slot through the publication. The columns
+of hg_replication_progress are not documented.
 
-The sink's progress row decides: a job continues from it, never from the slot. The driver confirms the position that the
-sink has committed (the row is locked meanwhile), so the slot is never ahead of the row. holo-client confirms over the
-stream that it reads (`setFlushedLSN`, `forceUpdateStatus`). In Slotkeeper, workers read and only the driver confirms,
-after the commit. So the driver confirms over its own stream (`ConfirmLine`), which starts after the confirmed LSN and
-is never read.
+The sink's progress row is authoritative: a job continues from that row, never from the slot. The driver confirms the
+position that the sink has committed (the row is locked meanwhile), so the slot is never ahead of the row. holo-client
+confirms over the stream that it reads (`setFlushedLSN`, `forceUpdateStatus`). In Slotkeeper, workers read and only the
+driver confirms, after the commit. So the driver confirms over its own stream (`ConfirmLine`), which starts after the
+confirmed LSN and is never read.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def confirmed(session: HoloSession, slots: Iterable[str]) -> dict[tuple[str, int
         if error.code == _ABSENT:  # Hologres: the first consumption creates this table
             return {}
         if error.code == _OTHER_COLUMNS:
-            what = "hologres.hg_replication_progress has other columns than slot_name, parallel_index and lsn"
+            what = "hologres.hg_replication_progress lacks column slot_name, parallel_index or lsn"
             hint = 'cannot read slot positions: set dialect = "hologres", which needs no slot'
             raise Refused(f"{what}: {error.message}", hint, error.code, "source") from error
         raise
@@ -157,7 +157,7 @@ def lsn_of(text: str) -> int:
 
 RIGHTS = (
     "a slot needs a superuser, or the owner of {table} with CREATE on the database and the REPLICATION role"
-    ' (Hologres, "Consume Binlog via JDBC"); from 2.1 on dialect = "hologres" needs SELECT alone'
+    ' (Hologres, "Consume Binlog via JDBC"); from 2.1 on dialect = "hologres" needs only SELECT'
 )
 
 
@@ -313,7 +313,7 @@ class SlotSource(HoloSource):
             self._tell(shard, goal, lambda: None)
         elif not goal.lsn and before.lsn:
             what = f"{shard.name}: cannot confirm a position on a shard without records; slot {self.slot}"
-            hint = f"`slotkeeper slots drop`, then start the job: it creates the slot again for {self.table}"
+            hint = f"run `slotkeeper slots drop`, then start the job, which creates the slot again for {self.table}"
             raise Refused(f"{what} is at {before.lsn}", hint, where="source")
         probe("after_first_confirm")
 

@@ -1,7 +1,7 @@
 """Read the changes of a table's binlog from its shards' streams; the alternative to `changes.Pages`, which uses SQL.
 
-The end of a range is always determined by SQL: a stream delivers the next rows, but does not report which rows exist. A
-session has one stream for each shard that it read recently, and closes idle streams. `ShardRanges` returns ranges
+The end of a range is always determined with SQL: a stream delivers the next rows, but does not report which rows exist.
+A session has one stream for each shard that it read recently, and closes idle streams. `ShardRanges` returns ranges
 (after, up_to] although the server pushes rows: rows after a range's end are buffered for the next range. A new stream
 is opened for a range that starts at another position, or after a pause in which the server received no reply.
 """
@@ -30,7 +30,8 @@ Opened = Callable[[int], ShardReader]
 WAIT_SECONDS = 60.0
 """Seconds to wait for a row that the server has reported."""
 BEHIND_SECONDS = 2.0
-"""Seconds for which a stream can report no more rows although SQL has shown a row: the server's sender can lag."""
+"""Seconds for which a stream can report no further row although SQL has shown one, because the server's sender can
+lag."""
 IDLE_SECONDS = 20.0
 """Seconds without a read after which a stream is closed; the next read reopens it. A stream occupies a walsender that
 other clients may need, and the server disconnects a silent client (PostgreSQL, wal_sender_timeout: 60 s)."""
@@ -75,7 +76,7 @@ class ShardRanges:
         return self._last if self._last is not None and self._last.lsn == lsn else None
 
     def rows(self, after: int, up_to: int) -> Generator[Event, None, None]:
-        """Return the rows of (after, up_to] in order; `up_to` is the LSN of a record that exists at the server.
+        """Return the rows of (after, up_to] in order; `up_to` is the LSN of a record that exists on the server.
 
         Raises Busy if the server reports no more rows before that record, or skips that record, and Unreachable if
         nothing arrives. A range that ends between the before-row and the after-row of an update includes the

@@ -10,9 +10,9 @@ delivers the before-row and the after-row of an update together or not at all. O
 protocol's own frames are not read (Hologres does not document their content; holo-client ignores them).
 
 `ShardReader` reconnects after the last delivered row. It is built from the connector's published source and has not
-been run against a live Hologres. It requests either a table without a slot (Hologres 2.1 and later), so that no message
-from Slotkeeper or the driver moves a position at the server, or a slot, over a connection that does not move the slot's
-position by itself.
+been run against a live Hologres. It requests a table without a slot (Hologres 2.1 and later), so that no message from
+Slotkeeper or the driver moves a position on the server; or it requests a slot, over a connection that does not move the
+slot's position by itself.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ _KNOWN = frozenset((INSERT, DELETE, BEFORE, AFTER, HEARTBEAT))
 _BARE = frozenset((HEARTBEAT,))
 """Types whose rows have no columns."""
 _ASKED = 2
-"""Attempts to read the columns of a newer table version, because a coordinator can lag (the same as in holo-client)."""
+"""Attempts to read the columns of a newer table version, because a coordinator can lag (the same number as in
+holo-client)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,7 @@ class ShardStream:
             if known == version:
                 self.version, self._reader = known, RowReader(columns)
                 return
-        what = f"shard {self.shard}: binlog rows have table version {version}, the table has {self.version}"
+        what = f"shard {self.shard}: binlog rows have table version {version}, but the table has {self.version}"
         raise trouble(TroubleName.SCHEMA_CHANGED, what)
 
     def _defect(self, what: str) -> Defect:

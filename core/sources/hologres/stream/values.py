@@ -329,7 +329,7 @@ VARIABLE: dict[str, Text] = {
 
 
 def field_of(column: Column) -> StreamField:
-    """Return a column's decoding by its `format_type` string; raises Refused with the column's name for other types.
+    """Return the decoding for a column's `format_type` string; raises Refused with the column's name for other types.
 
     >>> field_of(Column("a", "numeric(12,2)")).text(bytes([100])), field_of(Column("a", "integer")).code
     ('1.00', 'i4x')
@@ -343,7 +343,7 @@ def field_of(column: Column) -> StreamField:
         return StreamField("Q", numeric(int(size[2] or 0)), variable=True)
     if plain == "character":
         return StreamField("Q", padded(int(size[1]) if size else 1), variable=True)
-    what = f"column {column.name!r} is {column.type}: a Hologres binlog stream cannot send it"
+    what = f"column {column.name!r} is {column.type}: a Hologres binlog stream cannot send this type"
     raise Refused(what, "read the binlog by SQL, which supports every type", where="source")
 
 

@@ -149,7 +149,7 @@ def test_without_names_a_table_that_information_schema_does_not_fit_is_refused()
     for other, words in (
         ((SchemaColumn("id", "bigint", "bigint", True),), "column id is now bigint"),
         ((*fits, SchemaColumn("w", "int", "int", True)), "1 columns in the binlog, 2 now"),
-        (None, "the table was dropped"),
+        (None, "the table has been dropped"),
     ):
         with pytest.raises(Unsupported, match=words):
             columns_of(event.table, other, CHARSETS)
