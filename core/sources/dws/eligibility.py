@@ -1,4 +1,4 @@
-"""Rules that determine from the catalogs whether a job can use a DWS server, a table and a row filter.
+"""Rules that determine from the catalogs whether a job can use a server running DWS, a table and a row filter.
 
 Sources of the rules: DWS "Real-Time Binlog Consumption by Flink" (precautions), "Subscribing to Hybrid Data Warehouse
 Binlog" (constraints), the pages of CREATE TABLE and of the GUC parameters. A fact that cannot be read (None) raises no

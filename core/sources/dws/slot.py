@@ -1,4 +1,4 @@
-"""Clear or reset a DWS slot, and determine how far back its binlog reaches and what a range of it contains.
+"""Clear or reset a slot on DWS, and determine how far back its binlog reaches and what a range of it contains.
 
 Only `status` and `register` can create a slot; the caller uses them only for slots that exist.
 """

@@ -138,7 +138,7 @@ CHANNEL_CASES = [
     _channel("where with a date", 'where = "at > CURRENT_DATE"', "the row's own columns", "current_date"),
     _channel("where with another string", """where = "a = E'x'\"""", "plain strings"),
     _channel("where with a time that moves", """where = "at > 'now'\"""", "current time", "::text"),
-    _channel("where with an effect", """where = "setval('s', 1) > 0\"""", "without setval", "may call"),
+    _channel("where with an effect", """where = "setval('s', 1) > 0\"""", "without setval", "can call"),
     _channel("where with a table", 'where = "id IN (TABLE x)"', "the row's own columns", "table"),
     _channel("where with chance", 'where = "random() < 0.5"', "the row's own columns", "random"),
     Case(

@@ -114,7 +114,7 @@ def test_a_type_that_no_column_has_is_refused_by_the_columns_name(config: str, t
 
 
 def test_two_columns_of_one_name_are_refused(config: str) -> None:
-    with pytest.raises(Refused, match="several columns note"):
+    with pytest.raises(Refused, match="several columns named note"):
         made(config, [*OURS, *OWN, Field("note", "int", {})])
 
 

@@ -13,7 +13,7 @@ SELECT current_setting('server_version'), current_user::text, extract(epoch FROM
 SELECT reset_val FROM pg_settings WHERE name = 'search_path'
 
 -- name: mode
--- The compatibility mode of a DWS database (DWS, "Platform and Client Compatibility", sql_compatibility): ORA, TD or
+-- The compatibility mode of a database on DWS (DWS, "Platform and Client Compatibility", sql_compatibility): ORA, TD or
 -- MYSQL.
 SELECT setting FROM pg_settings WHERE name = 'sql_compatibility'
 
