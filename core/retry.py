@@ -78,7 +78,7 @@ class RetryRules:
     wait_jitter: int = _RETRY.wait_jitter
     give_up_after: int | None = None
     awaits_secret: bool = True
-    """Whether to wait for a new password after a rejection; False at a first start, which a user watches."""
+    """Whether to wait for a new password after a rejection; False at a first start, because a user is present."""
 
     @classmethod
     def of(cls, spec: JobSpec) -> RetryRules:

@@ -41,7 +41,7 @@ GRACE_SECONDS = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One demo: its folder, the process that runs it, and the file of this note."""
+    """One demo: its folder, the process that runs it, and the file that contains this record."""
 
     file: Path
     folder: Path

@@ -59,7 +59,7 @@ _READ_AT_ONCE = 200
 
 
 def postgres_table(name: str, at: Endpoint) -> str:
-    """Return a PostgreSQL's part of the configuration."""
+    """Return the part of the configuration for a PostgreSQL sink."""
     return _POSTGRES.format(name=name, at=at)
 
 

@@ -410,7 +410,7 @@ def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
 
 
 def to_type(plan: ResetPlan) -> dict[str, str | None]:
-    """Return the confirmations that `slotkeeper.core.slots.reset_apply` requires besides a reason; null for others."""
+    """Return the confirmations that `slotkeeper.core.slots.reset_apply` requires besides a reason; null: none."""
     return {"confirm": plan.slot, "confirm_table": None, "rows": str(plan.at_stake) if plan.at_stake else None}
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.binding import Binding, BindingType
+from textual.geometry import Region
 from textual.screen import Screen
 
 from slotkeeper.console.cli.context import NOTE, Invocation
@@ -307,12 +308,16 @@ class ConsoleApp(Navigation):
 
     def tick(self) -> None:
         """Update ages every second. While the screen is frozen, only the countdown of an armed console continues."""
-        counting, screen = self.check_write_mode(), self.screen
-        if isinstance(screen, Frame) and screen.is_mounted:
+        counting, below = self.check_write_mode(), self.screen
+        if not isinstance(below, Frame):  # Textual does not draw a screen below a prompt
+            below = next((one for one in reversed(self.screen_stack) if isinstance(one, Frame)), below)
+        if isinstance(below, Frame) and below.is_mounted:
             if not self.paused and self.history is None:
-                screen.tick()
+                below.tick()
             elif counting:
-                screen.draw_identity()
+                below.draw_identity()
+            if below is not self.screen:
+                self.screen.refresh(Region(0, 0, self.size.width, 1))
 
     def arrived(self) -> None:
         """Collect data for the screen that is now shown."""

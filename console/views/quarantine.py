@@ -200,7 +200,7 @@ def asked_by(of: JobQuarantine, loaded: Loaded | None) -> JobSpec | None:
 
 
 def wanted_of(of: JobQuarantine, every: bool, limit: int, before: int | None) -> Wanted:
-    """Return the query for the sink: by source, slot and table if the job has any, otherwise by job name."""
+    """Return the query for the sink: by source, slot and table if the job has a slot, otherwise by job name."""
     places = places_of(of)
     states = () if every else (EntryState.QUARANTINED,)
     if not places:

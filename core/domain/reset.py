@@ -93,7 +93,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The number of changes in a range by kind (I, d, B, U); it is a minimum if not `whole`.
+    """The number of changes in a range by kind (I, d, B, U); a lower bound unless `whole`.
 
     `oldest` is the position of the first change, as text; `oldest_us` is the time of that change, if known.
     """

@@ -204,7 +204,7 @@ class SinkOptions:
 
     @property
     def updates_only(self) -> bool:
-        """Whether rows are never inserted (connector: the update modes)."""
+        """Whether rows are only updated and deleted (the update modes of the connector)."""
         return self.write_mode in UPDATE_MODES
 
 

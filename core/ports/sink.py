@@ -112,7 +112,7 @@ Fields = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch of `count` rows for a sink with a separate store, from a lane's range or a chunk (`key` names no shard).
+    """A batch of `count` rows for a sink with a separate store, from a lane's range or a chunk (`key` has no shard).
 
     `label` names the rows in messages; after a reset, the same label can name other rows. `rows` can be iterated
     repeatedly, in the source's order.

@@ -31,8 +31,8 @@ OLDEST = 17
 """Oldest usable Java version: Spark 4 is compiled for Java 17."""
 _ASKING_SECONDS = 20.0
 _MOST_BYTES = 1024 * 1024
-"""Maximum number of bytes read from a `release` file and from a Java's properties; usually these have a few thousand
-bytes."""
+"""Maximum number of bytes read from the `release` file and the properties of a Java installation; both usually have a
+few thousand bytes."""
 _SETTING = re.compile(r"^\s*java\.(home|version) = (.+?)\s*$", re.MULTILINE)
 _SHIM = """#!/usr/bin/env bash
 kept=()

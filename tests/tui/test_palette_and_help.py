@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -184,3 +185,13 @@ async def test_a_message_and_a_tick_before_a_screen_is_composed_change_nothing(m
     opening.tick()
     await pilot.pause()
     assert made.app.screen is opening and "said while it opens" in screen(made.app)
+
+
+@driven()
+async def test_the_time_below_an_open_prompt_continues(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "colon")
+    assert "02:31:08Z" in screen(made.app)
+    made.clock.at += timedelta(seconds=30)
+    made.app.tick()
+    await pilot.pause()
+    assert "02:31:38Z" in screen(made.app) and isinstance(made.app.screen, PaletteScreen)

@@ -62,8 +62,8 @@ def _drawn(cells: Cells, sent: str) -> Cells:
         else:
             look = frozenset(f"{part} {value}" for part, value in pen.items())
             bare = look if pen.keys() & _ON_BLANKS else frozenset(one for one in look if one.startswith("4"))
-            for place, character in enumerate(token):
-                cells[row, column + place] = character, bare if character == " " else look
+            for offset, character in enumerate(token):
+                cells[row, column + offset] = character, bare if character == " " else look
             column += len(token)
     assert not pen
     return cells

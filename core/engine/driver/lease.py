@@ -164,7 +164,7 @@ class Leases:
             self.lock.release()
 
     def sever(self) -> None:
-        """Close the locks' session without waiting; the thread that waits for its answer takes the locks again."""
+        """Close the locks' session without waiting; the thread that waits on that session takes the locks again."""
         self._ctx.parts[0].sessions.store().sever()
 
     def _again(self, part: JobContext) -> None:

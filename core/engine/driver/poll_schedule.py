@@ -22,7 +22,7 @@ DN_AGAIN = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A poll that is due: of all DNs of a table over connection `line`, or of one lane's DN if `line` is None."""
+    """A due poll. It covers all DNs of a table over connection `line`, or the DN of one lane if `line` is None."""
 
     table: str
     lanes: tuple[str, ...]

@@ -35,7 +35,7 @@ _OLD_VALUES = ("22", "42846", "42804")
 LOCK_WAIT = "2s"
 SIZE_MS = 2_000
 """Timeout for reading a target's size, in milliseconds; the size is only displayed."""
-NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty it"
+NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty the target"
 
 
 class PostgresTarget:
