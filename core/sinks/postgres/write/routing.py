@@ -150,7 +150,7 @@ def _joined(lines: list[bytes]) -> bytes:
 
 
 def _keys(places: tuple[int, ...]) -> re.Pattern[bytes]:
-    """Return a pattern that finds the key in each line: one string if the key is the leading columns, else by column."""
+    """Return a pattern that finds the key in each line: one string for a key in the first columns, else by column."""
     value, leads = rb"[^\t\n]*+", set(places) == set(range(1, len(places) + 1))
     columns = [b"(%b)" % value if n in places and not leads else value for n in range(1, max(places) + 1)]
     key, head = rb"\t".join(columns), (value + rb"\t") * 3
