@@ -308,15 +308,14 @@ class ConsoleApp(Navigation):
 
     def tick(self) -> None:
         """Update ages every second. While the screen is frozen, only the countdown of an armed console continues."""
-        counting, below = self.check_write_mode(), self.screen
-        if not isinstance(below, Frame):  # Textual does not draw a screen below a prompt
-            below = next((one for one in reversed(self.screen_stack) if isinstance(one, Frame)), below)
-        if isinstance(below, Frame) and below.is_mounted:
+        counting = self.check_write_mode()
+        below = next((one for one in reversed(self.screen_stack) if isinstance(one, Frame)), None)
+        if below is not None and below.is_mounted:
             if not self.paused and self.history is None:
                 below.tick()
             elif counting:
                 below.draw_identity()
-            if below is not self.screen:
+            if below is not self.screen:  # Textual does not draw a screen below a prompt
                 self.screen.refresh(Region(0, 0, self.size.width, 1))
 
     def arrived(self) -> None:
