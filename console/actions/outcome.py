@@ -105,10 +105,13 @@ def reset_steps(said: Said, ascii_only: bool) -> Lines:
     ]
 
 
-def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, now: datetime) -> Lines:
+def job_lines(
+    verb: JobVerb, action: Action, said: Said, job: JobFacts | None, now: datetime, seen_at: datetime | None = None
+) -> Lines:
     """Compare the requested state of a job with its observed state.
 
-    The observed state comes from the store until the command has ended, then from the command.
+    The observed state comes from the store until the command has ended, then from the command. `job` was read from the
+    store at `seen_at`; read before the command ended, it does not show the current state.
     """
     name, wanted = safe(action.record.key, 60), verb.does.requested
     found = parsed(said.out)
@@ -134,7 +137,8 @@ def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, n
         lines = [(level, f"{name}: requested {wanted}, observed {state or shown} after {seconds:.1f} s: {applied}")]
         lines += [(level, why), *_next(action, said)] if why else _next(action, said)
         state = state or (shown if not late else "")
-    if shown not in (state, "?"):
+    outdated = seen_at is not None and action.record.ended_at is not None and seen_at < action.record.ended_at
+    if shown not in (state, "?") and not outdated:
         lines.append((Level.FINE, f"{name} is now {shown}"))
     return lines
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -32,3 +32,11 @@ def test_a_result_never_says_not_applied_yet_above_what_was_asked_for(
     lines = job_lines(verb, Action(record, Stage.ENDED), words, JobFacts("a", Level.FINE, state, alive=True), NOW)
     first, last = lines[0][1], lines[-1][1]
     assert first.endswith(said) and last == f"a is now {state.value}"
+
+
+def test_a_state_read_before_the_command_ended_is_not_shown_as_the_current_one() -> None:
+    record = Record("id", ("jobs",), "pause job a", "a", "me", True, NOW, ended_at=NOW, code=0)
+    words, job = Said('{"job": "a", "state": "PAUSED"}', ""), JobFacts("a", Level.FINE, JobState.RUNNING, alive=True)
+    asked = JobVerb.PAUSE, Action(record, Stage.ENDED), words, job, NOW
+    assert "a is now RUNNING" not in [text for _, text in job_lines(*asked, NOW - timedelta(seconds=1))]
+    assert job_lines(*asked, NOW + timedelta(seconds=1))[-1][1] == "a is now RUNNING"

@@ -147,7 +147,7 @@ class JobProgress(Cancelled):
             if self.verb is JobVerb.VERIFY:
                 lines += verified_lines(one, said, now)
             else:
-                lines += job_lines(self.verb, one, said, job, now)
+                lines += job_lines(self.verb, one, said, job, now, self.console.shown.local.at)
             copies = job if self.verb.does.copies else None
             lines += how_far(one.record.key, said, copies, self.console.ascii_only) if not one.over or copies else []
         return lines or [(Level.UNKNOWN, UNREAD)]
