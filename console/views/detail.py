@@ -11,7 +11,7 @@ from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.jobs import acts, copied, lags_of, part_in, what_is_wrong
 from slotkeeper.console.views.lanes import copy_of, is_stopped, lane_level, progress, proof, speed
 from slotkeeper.console.views.rows import FAULTS, both_ends, fit, plain, width_of
-from slotkeeper.console.views.signs import LATE, MANY, Parts, coloured, dn_sign, heat, lag_role, span
+from slotkeeper.console.views.signs import LATE, MANY, Parts, coloured, dn_sign, heat, lag_role, signed, span
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
@@ -230,6 +230,9 @@ def dn_bars(job: JobFacts, width: int, most: int, ascii_only: bool) -> list[Part
             role = lag_role(lag) or role
             drawn = progress(lane, pace, cells, ascii_only) if pace is not None else ""
             line += [(f"{shown} ", role), (f"{fit(safe(lane.name), name, ascii_only=ascii_only)} ", "dim")]
-            line += [(f"{drawn:<{cells}}", role), (f" {span(lag, ascii_only):>9}   ", lag_role(lag))]
+            line += [
+                (f"{drawn:<{cells}}", role),
+                (f" {signed(span(lag, ascii_only), lag_role(lag), ascii_only):>10}  ", lag_role(lag)),
+            ]
         found.append(line)
     return found

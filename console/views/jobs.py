@@ -42,6 +42,7 @@ from slotkeeper.console.views.signs import (
     heat,
     lag_role,
     sign,
+    signed,
     since,
     span,
     state_role,
@@ -60,7 +61,7 @@ JOB_COLUMNS = (
     Column("table", "SOURCE TABLE", 14, least=140, name=True),
     Column("dot", "", 1),
     Column("state", "STATE", 11),
-    Column("lag", "LAG", 8, right=True),
+    Column("lag", "LAG", 10, right=True),
     Column("behind", "BEHIND", 7, right=True, least=WIDEST),
     Column("rate", "ROWS/S", 6, right=True),
     Column("spark", "10 MIN", 8),
@@ -252,7 +253,7 @@ def _throughput(job: JobFacts, ascii_only: bool) -> dict[str, str]:
     return {
         "lag": f"{share:.0%}".replace("%", " %")
         if share is not None
-        else span(job.lag_seconds, ascii_only)
+        else signed(span(job.lag_seconds, ascii_only), lag_role(job.lag_seconds) if here else "", ascii_only)
         if lags
         else none,
         "worst": worst_dn(job, worst),

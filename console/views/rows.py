@@ -286,6 +286,26 @@ def width_of(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(one) in "WF") for one in text if not unicodedata.combining(one))
 
 
+def clause(text: str, cells: int) -> str:
+    """Return a text in at most so many cells; two dots replace its last clauses or words.
+
+    "" if that would leave less than two thirds of the cells.
+
+    >>> clause("orders_rt: mart.orders is locked by pid 7, user postgres, nightly_report", 66)
+    'orders_rt: mart.orders is locked by pid 7, user postgres ..'
+    >>> clause("SLOT LOST: the point of dn_1 is gone", 30), clause("short", 9), clause("onewordthatistoolong", 10)
+    ('SLOT LOST: the point of ..', 'short', '')
+    """
+    if width_of(text) <= cells:
+        return text
+    kept = _at_most(text, cells - 3)
+    for mark in (", ", "; ", " "):
+        place = kept.rfind(mark)
+        if place >= cells * 2 // 3:
+            return f"{kept[:place]} .."
+    return ""
+
+
 def fit(text: str, cells: int, right: bool = False, ascii_only: bool = False) -> str:
     """Return the text in exactly `cells` terminal cells. A long text is truncated and ends with two dots.
 

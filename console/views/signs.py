@@ -117,6 +117,16 @@ def lag_role(lag: float | None) -> str:
     return "crit" if lag >= MUCH else "warn"
 
 
+def signed(text: str, role: str, ascii_only: bool) -> str:
+    """Return a value with the symbol of its severity in front of it: a color alone is not visible to everyone.
+
+    >>> signed("12 s", "warn", True), signed("2 m 3 s", "crit-word", True), signed("0.4 s", "", True)
+    ('! 12 s', 'x 2 m 3 s', '0.4 s')
+    """
+    shown = {"warn": WARNING, "crit": FAILED}.get(role.removesuffix("-word"))
+    return f"{sign(shown, ascii_only)} {text}" if shown else text
+
+
 def heat(lags: Sequence[float | None], cells: int, ascii_only: bool) -> str:
     """Return one cell per DN, in order, for its lag; if several DNs share a cell, it shows the worst lag.
 

@@ -14,7 +14,7 @@ from slotkeeper.console.views import slot_history
 from slotkeeper.console.views.lanes import speed, worst_lane
 from slotkeeper.console.views.overview import trust
 from slotkeeper.console.views.rows import FAULTS, bars, both_ends, fit, plain, rank
-from slotkeeper.console.views.signs import NONE, Parts, lag_role, sign, since, span, unrecorded
+from slotkeeper.console.views.signs import NONE, Parts, lag_role, sign, signed, since, span, unrecorded
 from slotkeeper.console.views.slots import all_slots, keeps_nothing, remaining, slot_level
 from slotkeeper.core.domain.elapsed import elapsed, is_older
 from slotkeeper.core.domain.job import JobState
@@ -217,8 +217,9 @@ def figure_lines(found: Sequence[Figure], width: int, ascii_only: bool = False) 
     for place, one in enumerate(found, 1):
         here = cells if place < len(found) else cells * last
         labels += fit(f" {one.label}", here, ascii_only=ascii_only)
-        room, more = here - 2 - len(one.value), plain(one.more, ascii_only)
+        value = signed(one.value, one.role, ascii_only)
+        room, more = here - 2 - len(value), plain(one.more, ascii_only)
         while more and fit(more, room - 1).rstrip() != more:
             more = more.rpartition(", ")[0]
-        values += [(f" {one.value} ", one.role), (fit(more, room), "")]
+        values += [(f" {value} ", one.role), (fit(more, room), "")]
     return [(labels, "dim")], values

@@ -41,7 +41,7 @@ else:
 _HASHED = (b"mysql_native_password", b"caching_sha2_password", b"client_ed25519", b"sha256_password")
 """Login methods that send a hash first; the second and the last can continue with a public key, which is rejected
 below."""
-_ASKED_OPEN = 'the server requests a clear-text password, which requires TLS: set sslmode = "require" or above'
+_ASKED_OPEN = 'the server requests a clear-text password, which requires TLS: set sslmode = "require" or stronger'
 _refusals = Refusals()
 _FILE = "Received LOAD_LOCAL packet"
 

@@ -39,7 +39,7 @@ def test_what_is_printed_of_an_odd_name_can_be_pasted_and_a_drop_leads_out_of_pr
 
     mirror.at_sink("DELETE FROM slotkeeper_progress")
     filled = mirror.start().wait_error()
-    assert isinstance(filled, Refused) and "do not empty it" in filled.hint
+    assert isinstance(filled, Refused) and "do not empty the target" in filled.hint
     mirror.job = replace(mirror.job, on_existing="replace")
     lost = mirror.start().wait_error()
     assert isinstance(lost, Trouble) and lost.name is TroubleName.PROGRESS_LOST

@@ -309,7 +309,7 @@ def test_a_reset_that_passes_the_rest_of_a_replay_says_that_older_values_stay(
     was = max(row.position.pair[0] for row in mirror.rows() if row.position)
     first = part_replayed(resetting, seed)
     plan = resetting.plan(LATEST if kind == "latest" else point(was))
-    assert any("the target keeps older values" in note for note in plan.notes), plan.notes
+    assert any("the target retains older values" in note for note in plan.notes), plan.notes
     assert plan.voids and plan.at_stake > 0
     done = resetting.execute(plan)
     assert {row.state for row in mirror.rows()} == {LaneState.CATCHING_UP}

@@ -223,7 +223,7 @@ def test_merge_at_a_sink_that_has_none_is_refused(
     mirror.job = replace(mirror.job, sink_options=SinkOptions(write_mode="copy_merge"))
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
-    assert "needs PostgreSQL 15" in error.message
+    assert "needs a sink with PostgreSQL 15" in error.message
 
 
 @pytest.mark.parametrize("copying", ["direct", "replace", "merge"])

@@ -80,7 +80,7 @@ def test_doctor_says_why_a_line_is_refused_and_what_cures_it(
         found = doctored(through(file, seen.port, "sources.dws1", 'sslmode = "prefer"'))
         ((level, text),) = found["source dws1"]
         assert (level, seen.answers) == ("fail", [])
-        assert 'sslmode = "require" or above' in text
+        assert 'sslmode = "require" or stronger' in text
         found = doctored(through(file, seen.port, "sinks.mart", VERIFIED))
     assert "Enable TLS on the server" in found["sink mart"][0][1]
 

@@ -20,6 +20,9 @@ from slotkeeper.console.views.fitting import wrapped
 from slotkeeper.console.views.rows import plain
 
 HEADINGS = {"screen": "THIS SCREEN", "table": "TABLE", "everywhere": "EVERYWHERE", "own commands": "OWN COMMANDS"}
+ACTS = "THESE KEYS CAN CHANGE SOMETHING; EACH ASKS FIRST"
+ACTING = frozenset({"act", "pause", "end-session", "ack", "snooze"})
+"""The ids of the keys that can change something."""
 LEGEND = (
     ("STATES", ("x critical   ! warning   ? unknown", "~ in progress   - stopped   (blank) fine")),
     (
@@ -157,9 +160,13 @@ class HelpScreen(Frame):
 
     def _keys_of_screen(self) -> Iterator[Entry]:
         every = [one for one in bindings_of(self._of) if one.binding.description]
-        for where, heading in HEADINGS.items():
-            here = [self._entry(one) for one in every if one.where == where]
-            yield from [Entry("", heading, heading=True), *here] if here else []
+        acting = [one for one in every if one.binding.id in ACTING]
+        groups = [(ACTS, acting)] + [
+            (heading, [one for one in every if one.where == where and one not in acting])
+            for where, heading in HEADINGS.items()
+        ]
+        for heading, here in groups:
+            yield from [Entry("", heading, heading=True), *map(self._entry, here)] if here else []
 
     def _entry(self, one: Bound) -> Entry:
         more = f": {one.binding.tooltip}" if one.binding.tooltip else ""

@@ -27,10 +27,12 @@ from slotkeeper.console.views.rows import (
     Order,
     Row,
     calmly,
+    clause,
     columns_for,
     following,
     kept,
     ordered,
+    plain,
     rank,
     turned,
 )
@@ -45,6 +47,8 @@ EVENTS_BESIDE, MOST_GRAPH = 10, 25
 """The minimum number of event lines, which have priority over graphs, and the maximum number of rows of a graph."""
 BETWEEN = 2
 """The number of rows between a panel's own lines and the lines below them."""
+MOST_VERDICT = 120
+"""The maximum width of a verdict in cells: a longer line is hard to read, and the panel has the whole text."""
 DOT = (" \u00b7 ", "   ")
 """The separator in a frame's edge, and its form in ASCII."""
 _HEAD = -1
@@ -148,12 +152,12 @@ class TableScreen(Filtered):
         return [] if one is None else [self.verdict_line(one)]
 
     def verdict_line(self, one: Verdict) -> Text:
-        """Return the row of a verdict: its symbol and its text, truncated to the width."""
+        """Return the row of a verdict: its symbol and its text, without the clauses that do not fit."""
         shown, block, role = verdict_sign(one.level, self.console.ascii_only)
         text = Text("", no_wrap=True, end="").append(f" {shown} ", self.style(block))
-        return text.append(
-            self.cut(f" {one.words}", self.app.size.width - cell_len(text.plain)), self.style(f"{role}-word")
-        )
+        room = min(self.app.size.width, MOST_VERDICT) - cell_len(text.plain)
+        words = plain(f" {one.words}", self.console.ascii_only)
+        return text.append(clause(words, room) or self.cut(words, room), self.style(f"{role}-word"))
 
     @property
     def apart(self) -> str:

@@ -20,7 +20,7 @@ from textual.strip import Strip
 
 from slotkeeper.console.tui.theme import style_of
 from slotkeeper.console.tui.widgets.line import WHEEL, Drawn
-from slotkeeper.console.views.rows import Column, Row, both_ends, plain
+from slotkeeper.console.views.rows import Column, Row, both_ends, clause, plain
 from slotkeeper.console.views.signs import ROLES, SIGNS, cell, coloured, joined, mark
 
 MARKED = "*"
@@ -266,6 +266,8 @@ class LiveTable(Drawn, can_focus=True):
         taken = len(text) if text.isascii() else cell_len(text)
         if taken > room and column.name:
             return set_cell_size(both_ends(text, room), room) + " "
+        if taken > room and column.grows and (shown := clause(text, room)):
+            return set_cell_size(shown, room) + " "
         if taken > room:
             return set_cell_size(set_cell_size(text, max(0, room - 2)) + ".."[:room], room) + " "
         blanks = " " * (room - taken)

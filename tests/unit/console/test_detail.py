@@ -101,7 +101,7 @@ def test_the_state_has_a_sign_and_a_colour_of_its_own() -> None:
     rows = [job_rows([each], NOW, True)[0] for each in (job(LANE, lags=(61.0,)), copying, gone)]
     assert [row.cells["dot"] for row in rows] == ["*", "~", "-"]
     assert [row.tints["state"] for row in rows] == ["ok-word", "busy-word", "rest-word"]
-    assert [row.cells["lag"] for row in rows[:2]] == ["1 m 1 s", "62 %"]
+    assert [row.cells["lag"] for row in rows[:2]] == ["x 1 m 1 s", "62 %"]
     assert rows[0].tints["lag"] == "crit" and rows[2].tints["lag"] == "dim"
 
 
