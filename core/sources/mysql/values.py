@@ -193,6 +193,8 @@ def time_reader(digits: int) -> Callable[[bytes], str]:
 
 
 _pack_float = struct.Struct("<f").pack
+_SMALLEST_WHOLE = 2.0**-126
+"""The smallest FLOAT with all its bits."""
 
 
 def shortest_float(value: float) -> float:
@@ -202,7 +204,8 @@ def shortest_float(value: float) -> float:
     (1.1, 16777216.0)
     """
     wanted = _pack_float(value)
-    for digits in (6, 7, 8):
+    # the smallest numbers have fewer than six significant digits
+    for digits in range(6 if abs(value) >= _SMALLEST_WHOLE else 1, 9):
         found = float(f"{value:.{digits}g}")
         try:
             if _pack_float(found) == wanted:

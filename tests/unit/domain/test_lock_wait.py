@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -14,9 +15,12 @@ from slotkeeper.core.domain.locks import (
     cause,
     continued,
     end_it,
+    explain_lease,
     job_named,
+    lease_cure,
     locked,
     ordered,
+    target_cure,
     to_do,
     without_literals,
 )
@@ -108,6 +112,23 @@ def test_the_statement_that_ends_a_session_ends_none_that_has_its_pid_later() ->
     guard = "FROM pg_stat_activity WHERE pid = 4711 AND backend_start < '2026-11-27 12:00:01Z'`"
     assert guard in to_do(replace(WAIT, blockers=(replace(EVE, began=began.timestamp()),)))
     assert guard in end_it([LockOwner(4711, "eve", "psql", began, 9.0, None)])
+
+
+@pytest.mark.parametrize("began", [None, datetime(2026, 11, 27, 12, tzinfo=timezone.utc)])
+def test_a_session_that_is_to_be_ended_is_the_one_that_holds_the_lock(began: datetime | None) -> None:
+    """Of several owners it is the first, which is also the one that is named."""
+    later = began and began.replace(hour=13)
+    owners = [LockOwner(4711, "eve", "psql", began, 9.0, None), LockOwner(12, "bob", "dbt", later, 9.0, None)]
+    only = "" if began is None else " FROM pg_stat_activity WHERE pid = 4711 AND backend_start < '2026-11-27 12:00:01Z'"
+    ends = f"`SELECT pg_terminate_backend(4711){only}`"
+    for said in (end_it(owners), lease_cure(owners, "orders"), target_cure(owners)):
+        assert ends in said and re.findall(r"terminate_backend\((\d+)\)|pid = (?!4711)(\d+)", said) == [("4711", "")]
+    assert "pid 4711" in explain_lease("ods.orders slot s", owners, "")
+
+
+@pytest.mark.parametrize("owners", [[], [LockOwner(None, None, None, None, None, None)]], ids=["unseen", "no pid"])
+def test_a_lock_without_a_pid_has_no_statement_that_ends_it(owners: list[LockOwner]) -> None:
+    assert end_it(owners) == "ask its owner to release the lock"
 
 
 def test_a_session_of_a_dws_that_has_no_query_is_not_looked_for_among_all_that_have_none() -> None:
