@@ -287,7 +287,7 @@ def width_of(text: str) -> int:
 
 
 def clause(text: str, cells: int) -> str:
-    """Return a text in at most so many cells; two dots replace its last clauses or words.
+    """Return a text truncated to `cells`; two dots replace its last clauses or words.
 
     "" if that would leave less than two thirds of the cells.
 

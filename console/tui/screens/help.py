@@ -21,7 +21,7 @@ from slotkeeper.console.views.rows import plain
 
 HEADINGS = {"screen": "THIS SCREEN", "table": "TABLE", "everywhere": "EVERYWHERE", "own commands": "OWN COMMANDS"}
 ACTS = "THESE KEYS CAN CHANGE SOMETHING; EACH ASKS FIRST"
-ACTING = frozenset({"act", "pause", "end-session", "ack", "snooze"})
+CHANGING = frozenset({"act", "pause", "end-session", "ack", "snooze"})
 """The ids of the keys that can change something."""
 LEGEND = (
     ("STATES", ("x critical   ! warning   ? unknown", "~ in progress   - stopped   (blank) fine")),
@@ -160,9 +160,9 @@ class HelpScreen(Frame):
 
     def _keys_of_screen(self) -> Iterator[Entry]:
         every = [one for one in bindings_of(self._of) if one.binding.description]
-        acting = [one for one in every if one.binding.id in ACTING]
-        groups = [(ACTS, acting)] + [
-            (heading, [one for one in every if one.where == where and one not in acting])
+        changing = [one for one in every if one.binding.id in CHANGING]
+        groups = [(ACTS, changing)] + [
+            (heading, [one for one in every if one.where == where and one not in changing])
             for where, heading in HEADINGS.items()
         ]
         for heading, here in groups:
