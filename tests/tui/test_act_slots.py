@@ -167,7 +167,7 @@ def test_twenty_four_dns_fit_by_scrolling_while_the_rest_stays_in_sight(size: tu
 
     async def do(pilot: Pilot[int]) -> None:
         await opened(pilot, made.app, "r", "l")
-        shown = await until(pilot, made.app, "lines 1-", "of 24, j k", "24 lanes, ", "dn_1 ")
+        shown = await until(pilot, made.app, "lines 1-", "of 24, j k", "24 lanes, ", "dn_1 ", " ok job not running")
         assert max(map(len, shown.splitlines())) <= size[0] and len(shown.splitlines()) == size[1]
         assert "dn_24 " not in shown and " ok job not running" in shown
         await press(pilot, "pagedown", "pagedown", "pagedown", "pagedown")
