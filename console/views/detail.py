@@ -49,7 +49,9 @@ _STEPS = {
     JobState.RUNNING: "stream",
 }
 """The steps of a job before it streams; a streaming job has completed all of them."""
-_COMMAND = re.compile(r"`slotkeeper (?:--config \S+ )?(\w+(?: \w+)?)(?:(?! --table)[^`])*`")
+_COMMAND = re.compile(r"`slotkeeper (?:--config \S+ )?(\w+(?: \w+)?)[^`]*`")
+_ONLY_TYPED = re.compile(r" --(?:table|take-over|resume)\b")
+"""Options of a command for which its keys would do something else."""
 
 
 def split(words: str) -> tuple[str, str]:
@@ -91,14 +93,17 @@ def with_keys(act: str) -> str:
 
     def key(found: re.Match[str]) -> str:
         words = found[1]
+        if _ONLY_TYPED.search(found[0]):
+            return found[0]
         return _OF_COMMANDS.get(words) or _OF_COMMANDS.get(words.split()[0], found[0])
 
     return _COMMAND.sub(key, act)
 
 
-def command_of(job: JobFacts) -> str:
+def command_of(job: JobFacts | None) -> str:
     """Return the first command of a job's actions, or "" if they contain none."""
-    return next((found[0].strip("`") for act in acts(job) if (found := _COMMAND.search(act))), "")
+    every = acts(job) if job is not None else ()
+    return next((found[0].strip("`") for act in every if (found := _COMMAND.search(act))), "")
 
 
 def lines_of(job: JobFacts, now: datetime, short: bool = False, ascii_only: bool = False) -> Lines:

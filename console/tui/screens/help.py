@@ -20,9 +20,9 @@ from slotkeeper.console.views.fitting import wrapped
 from slotkeeper.console.views.rows import plain
 
 HEADINGS = {"screen": "THIS SCREEN", "table": "TABLE", "everywhere": "EVERYWHERE", "own commands": "OWN COMMANDS"}
-ACTS = "THESE KEYS CAN CHANGE SOMETHING; EACH ASKS FIRST"
-CHANGING = frozenset({"act", "pause", "end-session", "ack", "snooze"})
-"""The ids of the keys that can change something."""
+ACTS = "THESE CAN CHANGE JOBS, SLOTS OR SESSIONS; EACH ASKS FIRST"
+CHANGING = frozenset({"act", "pause", "end-session"})
+"""The ids of these keys."""
 LEGEND = (
     ("STATES", ("x critical   ! warning   ? unknown", "~ in progress   - stopped   (blank) fine")),
     (

@@ -171,13 +171,12 @@ class _OfJobs(_LeadsToLocks):
         job = self.console.shown.job(key) if key else None
         arrow = " -> " if self.console.ascii_only else " \u2192 "
         route = arrow.join(safe(one, 40) for one in job.tables if one) if job is not None else ""
-        copies = COPIES_COMMAND if job is not None and command_of(job) else ""
+        copies = COPIES_COMMAND if command_of(job) else ""
         return DOT[self.console.ascii_only].join(filter(None, (copies, route))), self.role_of(job)
 
     def copied(self, row: Row) -> str:
         """Return the command of the job's action, or the text of the row if no command resolves its problem."""
-        job = self.console.shown.job(row.key)
-        return (command_of(job) if job is not None else "") or super().copied(row)
+        return command_of(self.console.shown.job(row.key)) or super().copied(row)
 
     def drawn(self, key: str | None, width: int, rows: int) -> list[Text]:
         """Return a bar for each DN, unless the DNs are shown in a separate column."""
@@ -350,8 +349,7 @@ class JobScreen(_LeadsToLocks):
 
     def copied(self, row: Row) -> str:
         """Return the command of the job's action, or the text of the row if no command resolves its problem."""
-        job = self.console.shown.job(self.job)
-        return (command_of(job) if job is not None else "") or super().copied(row)
+        return command_of(self.console.shown.job(self.job)) or super().copied(row)
 
     def about(self) -> str:
         job = self.console.shown.job(self.job)

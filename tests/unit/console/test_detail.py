@@ -58,6 +58,15 @@ def test_of_several_acts_each_has_its_number_and_its_keys() -> None:
     assert with_keys("`slotkeeper --config /srv/c.toml jobs stop a`") == "stop [a s]"
 
 
+@pytest.mark.parametrize("option", ["--take-over", "--table ods.t"])
+def test_a_command_that_no_key_does_stays_typed_and_can_be_copied(option: str) -> None:
+    fault = Fault("job_failed", Party.PROCESS, "job a", Severity.CRITICAL, "ended", job="a", code="SK-2")
+    command = f"slotkeeper jobs start a {option}"
+    one = job(level=Level.CRITICAL, wrong="ended", safe=f"`{command}`", faults=(replace(fault, do=f"`{command}`"),))
+    assert f"Action   `{command}` (SK-2)" in [words for _, words in lines_of(one, NOW)]
+    assert command_of(one) == command
+
+
 def test_without_a_problem_it_says_what_the_job_does() -> None:
     one = job(*lanes(2), lags=(0.3, 0.4))
     said = [words for _, words in lines_of(one, NOW)]
