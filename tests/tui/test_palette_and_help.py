@@ -155,6 +155,7 @@ def test_help_lists_every_key_and_command_and_scrolls(size: tuple[int, int], tmp
 async def test_typing_searches_help_and_enter_does_it_on_the_screen_below(made: Filled, pilot: Pilot[int]) -> None:
     shown = await _help(made, pilot)
     assert "Help: Overview" in shown and "read-only" in shown
+    assert "THESE CAN CHANGE JOBS, SLOTS OR SESSIONS; EACH ASKS FIRST" in shown
     await press(pilot, *"faults")
     found = screen(made.app)
     assert "show only rows with a fault" in found and "mouse" not in found

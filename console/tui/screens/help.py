@@ -211,6 +211,8 @@ class HelpScreen(Frame):
 
     def _drawn(self) -> Text:
         found = self._found()
+        if all(one.heading for one in found[: self._chosen]):
+            self._top = 0  # with its heading, also after the screen was drawn before it had its height
         while self._top < self._chosen and self._end(found, self._top) <= self._chosen:
             self._top += 1
         while self._top > 0 and self._end(found, self._top - 1) == len(found):
