@@ -90,24 +90,24 @@ class Walk:
     def note(self, name: str) -> None:
         self.shown[name] = self.shown.get(name, "") + "\n" + self.terminal.screen.text
 
-    def page_down(self, name: str) -> None:
+    def page_down(self, name: str, panel: str = "") -> None:
         """Go to the last row if the screen numbers its rows, else until another page changes nothing; at most
-        `pages`."""
+        `pages`. With `panel`, a page is shown when the line of the panel with this text has changed as well."""
         for _ in range(self.pages):
-            before = _body(self.terminal.screen)
-            at = PLACE.search("\n".join(before))
+            at = PLACE.search("\n".join(_body(self.terminal.screen)))
             if at and at[1] == at[2]:
                 return
+            before = _body(self.terminal.screen, panel)
             self.terminal.send(DOWN)
-            if not self._changed(before, 10.0 if at else 0.7):
+            if not self._changed(before, panel, 10.0 if at else 0.7):
                 return
             self.terminal.quiet(0.05)
             self.note(name)
 
-    def _changed(self, before: list[str], within: float) -> bool:
+    def _changed(self, before: list[str], panel: str, within: float) -> bool:
         deadline = time.monotonic() + within
         while time.monotonic() < deadline:
-            if _body(self.terminal.screen) != before:
+            if _body(self.terminal.screen, panel) != before:
                 return True
             self.terminal.read()
         return False
@@ -126,8 +126,8 @@ class Walk:
         return [repr(one) for number, one in enumerate(PAYLOADS) if tag(number) not in self.shown[name]]
 
 
-def _body(screen: Screen) -> list[str]:
-    return screen.lines()[2:]
+def _body(screen: Screen, holding: str = "") -> list[str]:
+    return [line for line in screen.lines()[2:] if holding in line]
 
 
 def _walk(walk: Walk) -> None:
@@ -139,7 +139,7 @@ def _walk(walk: Walk) -> None:
         walk.open(f"{name} help", "?", wait="Help: ")
         walk.open(name, ESCAPE, wait="? help")
     walk.open("slots", "3", wait=TABLE.partition(".")[2])
-    walk.page_down("slots")
+    walk.page_down("slots", panel=f"dws1 {TABLE} ")
     walk.below("slots")
     walk.open("palette", ":", "slot ", "\x1b[A", "\t", wait=":slot ")
     walk.open("palette", ESCAPE, wait="? help")
