@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.jobs import acts, copied, lags_of, part_in, what_is_wrong
 from slotkeeper.console.views.lanes import copy_of, is_stopped, lane_level, progress, proof, speed
-from slotkeeper.console.views.rows import FAULTS, both_ends, fit, plain, width_of
+from slotkeeper.console.views.rows import FAULTS, TYPED, both_ends, fit, plain, width_of
 from slotkeeper.console.views.signs import LATE, MANY, Parts, coloured, dn_sign, heat, lag_role, signed, span
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
@@ -18,11 +18,12 @@ from slotkeeper.core.domain.ttl import in_words
 
 if TYPE_CHECKING:
     from slotkeeper.console.views.how_far import HowFar
+    from slotkeeper.core.domain.fault import Fault
 
 Lines = list[tuple[Level, str]]
 _OF_PLANS = ("Slot", "Effect", "Undo", "Safer", "Backup", "Next", "FAIL", "pass", "unknown", "sql")
 LABELS = (
-    "Problem", "Status", "Impact", "Action", "Target", "Progress", "Steps", "Detail", "Means", "Copy",
+    "Problem", "Status", "Impact", "Action", "Target", "Progress", "Steps", "Detail", "Means", "Copy", "Demo",
     *_OF_PLANS,
 )  # fmt: skip
 WIDTH = 9
@@ -35,6 +36,7 @@ _OF_COMMANDS = {
     "jobs restart": "restart [a r]",
     "slots reset": "reset slot [3 a]",
     "slots undo": "undo [3 a u]",
+    "slots drop": "drop slot [3 a d]",
     "errors list": "quarantine [4 Enter]",
     "jobs show": "open [Enter]",
     "jobs logs": "log [Enter l]",
@@ -102,7 +104,11 @@ def with_keys(act: str) -> str:
 
 def command_of(job: JobFacts | None) -> str:
     """Return the first command of a job's actions, or "" if they contain none."""
-    every = acts(job) if job is not None else ()
+    return command_in(acts(job) if job is not None else ())
+
+
+def command_in(every: Iterable[str]) -> str:
+    """Return the first command of actions, or "" if they contain none."""
     return next((found[0].strip("`") for act in every if (found := _COMMAND.search(act))), "")
 
 
@@ -114,10 +120,7 @@ def lines_of(job: JobFacts, now: datetime, short: bool = False, ascii_only: bool
     found: Lines = []
     actions = action_lines(job)
     if job.level in FAULTS:
-        found.append((job.level, labelled("Problem", what_is_wrong(job))))
-        effect = impact(job)
-        impacts: Lines = [(Level.FINE, labelled("Impact", effect))] if effect else []
-        found += [*actions, *impacts] if short else [*impacts, *actions]
+        found += fault_lines(job.level, what_is_wrong(job), impact(job), actions, short)
     else:
         found += [(Level.FINE, labelled("Status", status(job))), *actions]
     different = job.verified is not None and job.verified.verdict == "different"
@@ -125,6 +128,19 @@ def lines_of(job: JobFacts, now: datetime, short: bool = False, ascii_only: bool
     said = f"{safe(job.tables[1], 60)}{more}, {proof(job, now)}" if job.tables[1] else proof(job, now)
     found.append((Level.CRITICAL if different else Level.FINE, labelled("Target", said)))
     return [*found, *long_work(job, ascii_only)]
+
+
+def fault_lines(level: Level, problem: str, effect: str, actions: Lines, short: bool = False) -> Lines:
+    """Return problem, impact and action; the action comes before the impact if `short`."""
+    impacts: Lines = [(Level.FINE, labelled("Impact", effect))] if effect else []
+    return [(level, labelled("Problem", problem)), *(actions if short else impacts), *(impacts if short else actions)]
+
+
+def apart_lines(fault: Fault, level: Level, short: bool = False) -> Lines:
+    """Return problem, impact and action of a fault that belongs to no listed job, with keys for its commands."""
+    effect = in_a_sentence(fault.effect) if fault.effect else ""
+    acts = listed("Action", [with_keys(safe(f"{fault.do} ({fault.code})", TYPED))]) if fault.do else []
+    return fault_lines(level, f"{safe(fault.name, 60)}: {safe(fault.cause, 400)}", effect, acts, short)
 
 
 def long_work(job: JobFacts, ascii_only: bool) -> Lines:
@@ -150,9 +166,9 @@ def catching_up(job: JobFacts) -> HowFar | None:
 
     lags, lanes_now = lags_of(job), [job.throughput[lane.name] for lane in lanes if lane.name in job.throughput]
     level = sum(lag is not None and lag < LATE for lag in lags)
-    left = max((one.eta for one in lanes_now if one.eta is not None), default=None)
+    left = max((one.eta for one in lanes_now if one.eta is not None), default=0.0)
     rate = "" if job.rate is None else f"{speed(job.rate)} events/s"
-    return HowFar("catch up", level, len(lanes), "lanes current", "" if left is None else in_words(left), rate)
+    return HowFar("catch up", level, len(lanes), "lanes current", in_words(left) if left >= 1 else "", rate)
 
 
 def action_lines(job: JobFacts) -> Lines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -11,6 +12,8 @@ from slotkeeper.core.domain.job import JobState, event_text
 from slotkeeper.core.domain.text import safe
 
 LATELY = timedelta(minutes=10)
+_RUN = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24}\b")
+"""A run's ID and its first part, by which people tell runs apart."""
 
 
 def at_work(local: Local, now: datetime) -> list[tuple[Level, str]]:
@@ -103,7 +106,5 @@ def _some(jobs: Sequence[JobFacts]) -> str:
 
 def event_lines(local: Local, most: int) -> list[str]:
     """Return the latest events, newest first."""
-    return [
-        f"{one.at:%H:%M:%S}  {fit(safe(one.job, 24), 16)}  {safe(event_text(one.event, one.text), 140)}"
-        for one in local.events[:most]
-    ]
+    said = [(one, _RUN.sub(r"\1", event_text(one.event, one.text))) for one in local.events[:most]]
+    return [f"{one.at:%H:%M:%S}  {fit(safe(one.job, 24), 16)}  {safe(text, 140)}" for one, text in said]

@@ -19,7 +19,7 @@ from slotkeeper.core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words, sev
 from slotkeeper.core.domain.ttl import Severity as Part
 from slotkeeper.core.judgement.facts import MIB, Facts, SlotSeen
 from slotkeeper.core.judgement.host import by_host
-from slotkeeper.core.judgement.of_job import of_job
+from slotkeeper.core.judgement.of_job import EXPIRES, of_job
 
 EXTERNAL_SECONDS = 600.0
 """How long an observation of a slot without a configured job counts as the slot's current state."""
@@ -128,7 +128,7 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
         yield Fault(
             "reset_open", Party.PERSON, f"a reset of {table} slot {slot}", Severity.CRITICAL,
             f"reset {safe(reset.id, 60)} stopped between two steps",
-            "the job cannot be started, and the TTL of its slot counts down",
+            f"the job cannot be started; {EXPIRES}",
             f"`slotkeeper slots reset --resume {typed(reset.table)} {typed(reset.slot)}` finishes it or rolls it back",
             job=reset.job, table=reset.table, thing=reset.id,
         )  # fmt: skip

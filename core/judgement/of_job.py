@@ -91,7 +91,8 @@ def _stands(view: JobStatus) -> str:
     if view.trouble == "SUPERSEDED":
         return "the later start applies the changes and confirms the slot"
     lost = view.trouble == TroubleName.SLOT_LOST.value
-    return f"nothing is applied; {'the unread changes are lost' if lost else unread_meanwhile(view.report)}"
+    gone = "the unread changes are lost: the target lacks them until a new snapshot"
+    return f"nothing is applied; {gone if lost else unread_meanwhile(view.report)}"
 
 
 def _of_process(rule: str, seen: JobSeen, severity: Severity, cause: str, effect: str, do: str = "") -> Fault:
@@ -498,8 +499,11 @@ def _fault(one: Condition, view: JobStatus, facts: Facts, unread: str) -> Fault:
     )  # fmt: skip
 
 
+EXPIRES = "unread changes are lost when its slot expires"
+
+
 def unread_meanwhile(report: JobReport | None) -> str:
     """Describe what happens to unread changes while a job does not read; a source that stores positions has a TTL."""
     if report is not None and not report.keeps_positions:
         return "unread changes may expire in the source"
-    return "the TTL of its slot counts down"
+    return EXPIRES

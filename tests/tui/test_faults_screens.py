@@ -105,3 +105,20 @@ async def test_the_worst_error_is_chosen_at_once_and_a_row_stays_chosen(made: Fi
         await press(pilot, key)
         assert table.cursor_key == chosen is not None, key
     assert "no row is selected" not in screen(made.app) and "SLOT LOST" in screen(made.app)
+
+
+@driven()
+async def test_the_panel_tells_the_fault_of_the_verdict_if_no_job_has_it(made: Filled, pilot: Pilot[int]) -> None:
+    with (made.app.services.folder / "audit.jsonl").open("a") as audit:
+        audit.write("no line of an audit\n")
+    await press(pilot, "1", "r")
+    for _ in made.app.shown.local.faults:
+        await press(pilot, "z")
+        panel = screen(made.app).partition("\u2570")[2]
+        if "of the audit cannot" in panel:
+            break
+    assert "Problem  this host: 1 line of the audit cannot be read" in panel
+    await press(pilot, "y")
+    assert "slotkeeper audit verify" in made.app.clipboard
+    await press(pilot, "j")
+    assert "of the audit cannot" not in screen(made.app).partition("\u2570")[2]

@@ -358,7 +358,7 @@ class Frame(Screen[None]):
 
     def paragraph(self, lines: Lines, most: int) -> Text:
         """Return lines, wrapped, at most `most` rows."""
-        return Text("\n", end="").join(self.wrapped(lines)[:most])
+        return Text("\n", no_wrap=True, end="").join(self.wrapped(lines)[:most])
 
     def rule(self, words: str, right: str = "", style: str = "") -> Text:
         """Return a title in a rule across the screen, with text at its right end if there is room."""

@@ -17,7 +17,16 @@ from slotkeeper.console.tui.boxes import Box, padded
 from slotkeeper.console.tui.screens.base import USUAL_ROWS, Lines, is_small
 from slotkeeper.console.tui.screens.below import GraphBelow, parts_of
 from slotkeeper.console.tui.screens.table import BESIDE, DOT, MOST_GRAPH, THREE, TableScreen
-from slotkeeper.console.views.detail import action_lines, command_of, dn_bars, labelled, lines_of, long_work
+from slotkeeper.console.views.detail import (
+    action_lines,
+    apart_lines,
+    command_in,
+    command_of,
+    dn_bars,
+    labelled,
+    lines_of,
+    long_work,
+)
 from slotkeeper.console.views.jobs import (
     JOB_COLUMNS,
     PROCESS_COLUMNS,
@@ -171,12 +180,16 @@ class _OfJobs(_LeadsToLocks):
         job = self.console.shown.job(key) if key else None
         arrow = " -> " if self.console.ascii_only else " \u2192 "
         route = arrow.join(safe(one, 40) for one in job.tables if one) if job is not None else ""
-        copies = COPIES_COMMAND if command_of(job) else ""
+        copies = COPIES_COMMAND if self.command(key) else ""
         return DOT[self.console.ascii_only].join(filter(None, (copies, route))), self.role_of(job)
 
+    def command(self, key: str | None) -> str:
+        """Return the command of the actions in the panel; "" if they contain none."""
+        return command_of(self.console.shown.job(key) if key else None)
+
     def copied(self, row: Row) -> str:
-        """Return the command of the job's action, or the text of the row if no command resolves its problem."""
-        return command_of(self.console.shown.job(row.key)) or super().copied(row)
+        """Return the command of the panel's action, or the text of the row if no command resolves its problem."""
+        return self.command(row.key) or super().copied(row)
 
     def drawn(self, key: str | None, width: int, rows: int) -> list[Text]:
         """Return a bar for each DN, unless the DNs are shown in a separate column."""
@@ -226,6 +239,8 @@ class OverviewScreen(_OfJobs):
         super().__init__()
         self._place = 0
         """The index of the fault that the verdict shows."""
+        self._asked_at: str | None = None
+        """The row of the cursor when that fault was requested."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         allowed = super().check_action(action, parameters)
@@ -242,7 +257,21 @@ class OverviewScreen(_OfJobs):
             return
         self._place = (self._place + 1) % len(faults)
         self.table.move_to(faults[self._place].job)
+        self._asked_at = self.table.cursor_key
         self.redraw()
+
+    def apart_fault(self, key: str | None) -> Fault | None:
+        """Return the verdict's fault if no listed job has it: at the first job unless that has a problem itself.
+
+        If the fault was requested by its key, it is returned until the cursor moves.
+        """
+        local = self.console.shown.local
+        one = local.faults[self._place] if self._place < len(local.faults) else None
+        if one is None or any(each.name == one.job for each in local.jobs):
+            return None
+        job = self.console.shown.job(key) if key else None
+        first = self.table.cursor_row == 0 and (job is None or job.level not in FAULTS)
+        return one if first or key == self._asked_at else None
 
     def head(self) -> list[Text]:
         local, now, ascii_only = self.console.shown.local, self.console.now, self.console.ascii_only
@@ -281,8 +310,20 @@ class OverviewScreen(_OfJobs):
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         steps = [safe(one, TYPED) for one in self.console.services.note[1:]]
-        said = [(Level.REST, labelled("" if place else "Action", one)) for place, one in enumerate(steps)]
-        return (safe(key, 60) if key else "Job"), [*self.detail_of(key), *said]
+        said = [(Level.REST, labelled("" if place else "Demo", one)) for place, one in enumerate(steps)]
+        return (safe(key, 60) if key else "Job"), [*self._apart_lines(key), *self.detail_of(key), *said]
+
+    def _apart_lines(self, key: str | None) -> Lines:
+        one = self.apart_fault(key)
+        if one is None:
+            return []
+        from slotkeeper.console.monitor.health import LEVELS  # not needed for the first frame
+
+        return apart_lines(one, LEVELS[one.severity], not self.framed)
+
+    def command(self, key: str | None) -> str:
+        one = self.apart_fault(key)
+        return (command_in([one.do]) if one is not None else "") or super().command(key)
 
     def more(self, key: str | None, room: int) -> list[Text]:
         graphs = super().more(key, room)

@@ -281,7 +281,7 @@ class TableScreen(Filtered):
                 whole = " ".join([rows[number - 1].plain, *(row.plain.strip() for row in rows[number:])])
                 shown[-1] = Text(self.cut(whole), rows[0].style, no_wrap=True, end="")
         self.query_one("#strip").display = bool(shown)
-        self.say("strip", Text("\n", end="").join(shown), layout=True)
+        self.say("strip", Text("\n", no_wrap=True, end="").join(shown), layout=True)
 
     def _draw_title(self) -> None:
         """Draw the table's title and the position of the cursor."""

@@ -25,6 +25,9 @@ _OF_SERVERS = {
 _SQLSTATE = 5
 _TWICE = ("SK-1101", "SK-1104", "SK-1706")
 """Codes for rejected access, tried only twice because waiting does not help; after a rejected password, jobs wait."""
+_PASSWORD = "SK-1102"  # noqa: S105  (not a secret)
+_NEW_PASSWORD = "the job tries a changed password automatically, position held, nothing skipped"  # noqa: S105
+"""After a rejected password: waiting does not help, because the same password is not tried again for hours."""
 _SIDES = {Party.SOURCE.value: "source", Party.DN.value: "source", Party.SINK.value: "sink"}
 
 
@@ -42,7 +45,8 @@ def explained(condition: Condition, job: JobSpec) -> Condition:
     if said.code == UNKNOWN.code:
         condition = replace(condition, cause=said.problem)
     waits = not said.action.startswith(NOTHING) and said.code not in _TWICE
-    act = f"{said.action.rstrip('.')}{OR}{RETRIES}" if waits else said.action
+    meanwhile = f"; {_NEW_PASSWORD}" if said.code == _PASSWORD else f"{OR}{RETRIES}"
+    act = f"{said.action.rstrip('.')}{meanwhile}" if waits else said.action
     return replace(condition, message=said.code, act=act)
 
 

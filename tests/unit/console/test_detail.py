@@ -9,7 +9,7 @@ import pytest
 
 from slotkeeper.console.monitor.rates import Sample, Track
 from slotkeeper.console.monitor.snapshot import JobFacts, LanePace, Level
-from slotkeeper.console.views.detail import command_of, dn_bars, lines_of, long_work, with_keys
+from slotkeeper.console.views.detail import apart_lines, command_of, dn_bars, lines_of, long_work, with_keys
 from slotkeeper.console.views.jobs import dn_signs, job_rows
 from slotkeeper.core.domain.fault import Fault, Party, Severity
 from slotkeeper.core.domain.job import JobState
@@ -129,3 +129,21 @@ def test_a_job_that_does_not_stream_yet_shows_how_far_it_is_and_its_steps() -> N
     ]
     for over in (job(*lanes(4)), replace(copying, last_known=True), replace(copying, current=False)):
         assert long_work(over, True) == []
+
+
+def test_a_fault_of_no_job_is_told_as_those_of_jobs_are() -> None:
+    do = "`slotkeeper slots drop ods.t old` drops it"
+    fault = Fault(
+        "slot_ttl", Party.SLOT, "slot old", Severity.CRITICAL, "it expires in 4h", "rows are lost", do, code="SK-9"
+    )
+    assert [words for _, words in apart_lines(fault, Level.CRITICAL)] == [
+        "Problem  slot old: it expires in 4h",
+        "Impact   Rows are lost.",
+        "Action   drop slot [3 a d] drops it (SK-9)",
+    ]
+
+
+def test_a_lane_of_which_nothing_is_known_gives_no_time_left() -> None:
+    one = job(LANE, LANE, lags=(20.0, 0.1), state=JobState.CATCHING_UP)
+    known = replace(one, throughput={name: replace(pace, eta=0.0) for name, pace in one.throughput.items()})
+    assert not [words for _, words in long_work(known, ascii_only=True) if "left" in words]

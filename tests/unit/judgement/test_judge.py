@@ -282,8 +282,8 @@ def test_a_job_that_was_taken_over_is_applied_by_the_later_start_and_one_whose_s
     (one,) = told(over)
     assert one.effect == "the later start applies the changes and confirms the slot"
     (lost,) = told(replace(VIEW, state=JobState.FAILED, trouble="SLOT LOST", reason="SLOT LOST: dn_1: gone"))
-    assert lost.effect.endswith("nothing is applied; the unread changes are lost")
-    assert "TTL" not in lost.effect
+    assert lost.effect.endswith("the unread changes are lost: the target lacks them until a new snapshot")
+    assert "slot expires" not in lost.effect
 
 
 def test_a_job_that_awaits_its_copy_is_a_warning_that_names_its_start() -> None:

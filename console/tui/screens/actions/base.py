@@ -156,7 +156,7 @@ class ActScreen(Frame, ModalScreen[None]):
             steps.append(f"  {number} {name}", self.style("here" if number == step else "dim"))
         room = self.app.size.width - cell_len(last) - cell_len(steps.plain) - 1
         apart = Text("\n" if room < 1 else " " * room)
-        self.say("act-title", Text("", end="").join([title, apart, steps]), layout=True)
+        self.say("act-title", Text("", no_wrap=True, end="").join([title, apart, steps]), layout=True)
         return len(above) + 1 + (room < 1)
 
     def say_lines(self, id: str, lines: Sequence[Text]) -> None:
