@@ -193,7 +193,7 @@ def play_watched(run: Demo, incident: Incident, watch: Watch) -> dict[str, objec
                 say_made(made[0])
 
     try:
-        watch(turn, [f"incident {incident.name}: {page_of(incident)}", *way_out(incident, world)])
+        watch(turn, [f"incident {incident.name}, see `slotkeeper docs runbook`", *way_out(incident, world)])
     finally:
         timer.cancel()
         if made and kept:
