@@ -25,7 +25,7 @@ from slotkeeper.core.domain.watch import Expected, exactly, judge, trouble
 from slotkeeper.core.drivers.pipe import value_of
 from slotkeeper.core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
-from slotkeeper.core.ports.source import Confirmation
+from slotkeeper.core.ports.source import Confirmation, TableAsked
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.wiring import worker
 
@@ -98,7 +98,8 @@ class Reader:
                 where="source",
             )
         self._session = worker.source_session(job, "library")
-        self._source, self._admin = self._session.source(job, points_proven), self._session.admin(job)
+        table = self._session.table(TableAsked.of(job, points_proven))
+        self._source, self._slot = table.source, table.own_slot
         self._job = job
         self._identity: TableIdentity | None = None
         self._position: dict[Shard, Position] = {}
@@ -123,7 +124,7 @@ class Reader:
         self._source.admit()
         statuses = self._source.read_status(None)
         if all(status.kept.missing for status in statuses):
-            self._admin.full_sync()
+            self._slot.full_sync()
             statuses = self._source.read_status(None)
         for status in statuses:
             oldest = status.kept.oldest
@@ -153,11 +154,11 @@ class Reader:
         """Confirm a written batch to the source, which can then drop earlier changes; the next read starts after it."""
         shard, before = batch.shard, self._registered[batch.shard]
         expected = self._expected[shard]
-        (first,) = self._admin.read_status(shard)
+        (first,) = self._source.read_status(shard)
         self._check(first)
         self._expected[shard] = expected.widened(before.at(batch.position))
         asked = Confirmation(batch.position, before, expected.fingerprint, lambda: None, lambda point: None)
-        kept = self._admin.confirm(first, asked)
+        kept = self._slot.confirm(first, asked)
         self._expected[shard] = exactly(kept, expected.fingerprint)
         self._position[shard], self._registered[shard] = batch.position, kept
 

@@ -22,7 +22,7 @@ from slotkeeper.core.domain.target_seen import TargetSeen
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.sink import TargetReader, TargetRecords
-from slotkeeper.core.ports.source import Chunk, Retention, SlotAdmin, Source
+from slotkeeper.core.ports.source import Chunk, Source, SourceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +346,7 @@ class Sessions(Protocol):
     def source(self, name: str) -> Source:
         """Return the source session `name`."""
 
-    def admin(self, name: str) -> SlotAdmin:
+    def admin(self, name: str) -> SourceTable:
         """Return the session `name` that registers positions."""
 
     def rows(self, name: str) -> Rows:
@@ -407,7 +407,7 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
     def targets(self) -> TargetReader | None:
         """Open a reader of the job's targets while it streams; None if the sink has none."""
 
-    def starter(self) -> Retention:
+    def starter(self) -> SourceTable:
         """Return the session that registers positions for a start without a copy."""
 
     def apart(self, job: JobSpec) -> DriverSessions:

@@ -44,13 +44,12 @@ from slotkeeper.core.ports.sink import (
 from slotkeeper.core.ports.source import (
     BinlogReader,
     Chunk,
-    Retention,
-    SlotAdmin,
     SlotPoller,
-    SlotVerbs,
     SlotViewer,
     Source,
+    SourceTable,
     SourceWaitReader,
+    TableAsked,
     WaitsAsked,
 )
 
@@ -208,17 +207,8 @@ class SourceSession(Protocol):
     def name(self) -> str:
         """The session's own name on the server."""
 
-    def source(self, job: JobSpec, points_proven: bool = False) -> Source:
-        """Return the source of a job's channel; `points_proven`: a probe recorded one sync point per transaction."""
-
-    def admin(self, job: JobSpec) -> SlotAdmin:
-        """Return the interface that registers a job's slot."""
-
-    def retention(self, job: JobSpec) -> Retention:
-        """Return the interface of a start without a copy, and of a reset."""
-
-    def verbs(self, table: str, slot: str, options: BinlogOptions) -> SlotVerbs:
-        """Return the interface of commands that create, move or drop a slot."""
+    def table(self, asked: TableAsked) -> SourceTable:
+        """Return one table, for reading it, for registering its slot, and for looking back."""
 
     def viewer(self) -> SlotViewer:
         """Return the interface of commands that only read."""

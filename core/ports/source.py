@@ -6,8 +6,8 @@ All calls block; they raise only errors of `slotkeeper.core.errors`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import BinaryIO, Protocol, runtime_checkable
 
@@ -25,7 +25,9 @@ from slotkeeper.core.domain.slot import (
     UnreadRows,
 )
 from slotkeeper.core.domain.source_waits import SourceWait
+from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SyncOptions
 from slotkeeper.core.domain.ttl import Purge, Ttl
+from slotkeeper.core.errors import Defect
 from slotkeeper.core.ports.sink import Top
 
 LOST_ANSWER_WAIT = 15.0
@@ -134,7 +136,7 @@ class Source(Protocol):
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
         """Return the position of a lane that has applied all of (after, up_to]; `top`: its highest staged numbers.
 
-        `status` was read after the rows; the position carries its values for `SlotAdmin.confirm`.
+        `status` was read after the rows; the position carries its values for `Slot.confirm`.
         """
 
     def standing(self, after: Position, status: SlotStatus) -> Position:
@@ -161,58 +163,6 @@ class Bounded(Protocol):
         """Start a step: the following ranges belong to it."""
 
 
-class SlotAdmin(Protocol):
-    """Writes slot points; only the driver and slot commands have an instance."""
-
-    def nodes(self) -> list[Shard]:
-        """Same as `Source.nodes`."""
-
-    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """Same as `Source.read_status`."""
-
-    def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
-        """Same as `Source.has_changes`."""
-
-    def standing(self, after: Position, status: SlotStatus) -> Position:
-        """Same as `Source.standing`."""
-
-    def confirm(self, first: SlotStatus, asked: Confirmation) -> Kept:
-        """Confirm a lane's position in the source; `first` was just read and checked.
-
-        Returns the slot's new state. After any error except Trouble and Superseded the outcome is unknown.
-        """
-
-    def create_slot(self) -> list[SlotStatus]:
-        """Return the status of every DN; creates the slot if the status query does not.
-
-        Raises Refused if the source has no position for the slot, Busy if a DN was not reached.
-        """
-
-    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        """Register this state for a new lane on one DN, replacing any other. Raises Busy if no node was reached."""
-
-    def full_sync(self) -> str:
-        """Move the slot to the newest position on every DN; return the server's answer (undocumented for DWS)."""
-
-    def pinned(self) -> AbstractContextManager[None]:
-        """Hold one open session for the block: a lost session is not reopened inside it."""
-
-    shown_as: str
-    """The name under which the server shows the session that registers the channel; "": the session's own name."""
-
-    cleared_for: int
-    """The last sink connection (`generation`) for which the lane's other registering sessions have certainly ended."""
-
-    def end_rivals(self) -> bool:
-        """End other sessions that register the same lane; return False if their end is not certain."""
-
-    def end_sessions(self, pattern: str) -> bool:
-        """End the login's other sessions of that name; return False if their end is not certain."""
-
-    def close(self) -> None:
-        """End the session; safe to call twice."""
-
-
 @dataclass(frozen=True, slots=True)
 class Confirmation:
     """The confirmation of a lane's position; `before`: the last registration; `check` runs before each source call.
@@ -227,27 +177,83 @@ class Confirmation:
     probe: Callable[[str], None]
 
 
-class Retention(SlotAdmin, Protocol):
-    """Additional calls, for a start without a copy and for a reset, about a table's oldest records and its points.
+class Slot(Protocol):
+    """A table's slot; only the driver and slot commands use it. A server that stores no positions has none."""
 
-    `read_status` and registrations are sent only for an existing slot, because on DWS the status query creates a
+    shown_as: str
+    """The name under which the server shows the session that registers the channel; "": the session's own name."""
+
+    cleared_for: int
+    """The last sink connection (`generation`) for which the lane's other registering sessions have certainly ended."""
+
+    def points(self) -> Sequence[RegisteredPoint] | None:
+        """Return every registered point of the table, of all its slots; None if the kernel cannot list them."""
+
+    def confirm(self, first: SlotStatus, asked: Confirmation) -> Kept:
+        """Confirm a lane's position in the source; `first` was just read and checked.
+
+        Returns the slot's new state. After any error except Trouble and Superseded the outcome is unknown.
+        """
+
+    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
+        """Register this state for a new lane on one DN, replacing any other. Raises Busy if no node was reached."""
+
+    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
+        """Register exactly this state for a slot with the status `first`; check each part before registering the next.
+
+        `lost`: the slot did not exist when the reset was planned. Raises Refused if the server rejects it, or SLOT LOST
+        if the slot has been lost in the meantime.
+        """
+
+    def full_sync(self) -> str:
+        """Move the slot to the newest position on every DN; return the server's answer (undocumented for DWS)."""
+
+    def clear(self) -> int:
+        """Clear the slot on all DNs; return the number of points that the server reports as cleared."""
+
+    def kept_by(self, points: Sequence[RegisteredPoint]) -> Kept:
+        """Combine the registered points of one slot on one DN."""
+
+    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> Kept:
+        """Return the registration of a lane that starts at a position; `record`: its first needed record, if known."""
+
+    def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> Kept:
+        """Return the slot's state for a lane moved to a position, `back` or forward; `before`: the current state."""
+
+    def registration_text(self, node: int, kept: Kept) -> list[str]:
+        """Return the calls that register this state on one DN, for a plan."""
+
+    def record_ttl(self) -> int | None:
+        """Return the TTL if the source deletes records by age, whether they are read or not; else None."""
+
+    def pinned(self) -> AbstractContextManager[None]:
+        """Hold one open session for the block: a lost session is not reopened inside it."""
+
+    def end_rivals(self) -> bool:
+        """End other sessions that register the same lane; return False if their end is not certain."""
+
+    def end_sessions(self, pattern: str) -> bool:
+        """End the login's other sessions of that name; return False if their end is not certain."""
+
+
+class History(Protocol):
+    """How far back a table's binlog reaches, and where lanes can start.
+
+    For a slot, statuses are read and positions registered only if it exists, because on DWS the status query creates a
     missing slot.
     """
 
     words: SlotWords
     """The source's strings about its slots."""
 
-    def identify(self) -> TableIdentity:
-        """Same as `Source.identify`."""
+    def open_lanes(self) -> list[SlotStatus]:
+        """Return the status of every DN where new lanes start: a later read of the table sees every change before it.
 
-    def points(self) -> Sequence[RegisteredPoint] | None:
-        """Return every registered point of the table, of all its slots; None if the kernel cannot list them."""
+        Creates a missing slot. Raises Refused if the source has no position for the slot, Busy if a DN was not reached.
+        """
 
     def place(self, text: str) -> Position:
         """Parse a typed position; raises ValueError for an invalid one."""
-
-    def kept_by(self, points: Sequence[RegisteredPoint]) -> Kept:
-        """Combine the registered points of one slot on one DN."""
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> Mapping[str, FirstRecord]:
         """Return the first record at or after a position by DN; without a position, the oldest record."""
@@ -267,30 +273,68 @@ class Retention(SlotAdmin, Protocol):
     def count_rows(self) -> RowCount:
         """Return the number of rows that a copy would read, within 5 s; unknown if the table is unreadable."""
 
-    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> Kept:
-        """Return the registration of a lane that starts at a position; `record`: its first needed record, if known."""
-
-    def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> Kept:
-        """Return the slot's state for a lane moved to a position, `back` or forward; `before`: the current state."""
-
-    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        """Register exactly this state for a slot with the status `first`; check each part before registering the next.
-
-        `lost`: the slot did not exist when the reset was planned. Raises Refused if the server rejects it, or SLOT LOST
-        if the slot has been lost in the meantime.
-        """
-
-    def registration_text(self, node: int, kept: Kept) -> list[str]:
-        """Return the calls that register this state on one DN, for a plan."""
-
     def seconds(self) -> float:
         """Return the time of the server's clock, in seconds since 1970."""
 
     def ttl(self) -> int | None:
         """Return the table's TTL in seconds."""
 
+
+@dataclass(frozen=True, slots=True)
+class TableAsked:
+    """A table to open, with its slot; `channel` is None for a slot command.
+
+    `points_proven`: a probe recorded that the source makes one sync point per transaction.
+    """
+
+    table: str
+    slot: str
+    binlog: BinlogOptions
+    channel: ChannelSpec | None = None
+    sync: SyncOptions = field(default_factory=SyncOptions)
+    points_proven: bool = False
+
+    @classmethod
+    def of(cls, job: JobSpec, points_proven: bool = False) -> TableAsked:
+        """Return the table of a job's channel."""
+        return cls(job.channel.source_table, job.slot, job.binlog, job.channel, job.sync, points_proven)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """One table of a source over one session; `slot` is None if the server stores no positions."""
+
+    source: Source
+    slot: Slot | None
+    history: History
+
+    @property
+    def own_slot(self) -> Slot:
+        """The slot; raises Defect if the server stores no positions, which the caller has excluded."""
+        if self.slot is None:
+            raise Defect("this source stores no positions")
+        return self.slot
+
+    def show_as(self, name: str) -> None:
+        """Register under this name of the session, if the source stores positions."""
+        if self.slot is not None:
+            self.slot.shown_as = name
+
+    def points(self) -> Sequence[RegisteredPoint] | None:
+        """Return every registered point of the table, of all its slots; None if there is no list of them."""
+        return self.slot.points() if self.slot is not None else None
+
     def record_ttl(self) -> int | None:
-        """Return the TTL if the source deletes records by age, whether they are read or not; else None."""
+        """Return the TTL if records are deleted by age and no status shows whether a lane's records are retained."""
+        return self.slot.record_ttl() if self.slot is not None else None
+
+    def end_sessions(self, pattern: str) -> bool:
+        """End the login's other registering sessions of that name; return False if their end is not certain."""
+        return self.slot is None or self.slot.end_sessions(pattern)
+
+    def pinned(self) -> AbstractContextManager[None]:
+        """Hold the registering session open for the block."""
+        return nullcontext() if self.slot is None else self.slot.pinned()
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,13 +405,6 @@ class SlotWords:
 
 
 NEUTRAL = SlotWords()
-
-
-class SlotVerbs(SlotAdmin, Protocol):
-    """Calls of the commands that create, move or drop a slot."""
-
-    def clear(self) -> int:
-        """Clear the slot on all DNs; return the number of points that the server reports as cleared."""
 
 
 class SlotViewer(Protocol):

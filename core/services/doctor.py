@@ -29,6 +29,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.drivers.login import speaks
 from slotkeeper.core.errors import ConfigError, ErrorKind, SlotkeeperError
 from slotkeeper.core.ports.kinds import FollowedTable, Probe, SinkAsked, SinkSession, SourceAsked, SourceSession
+from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.services.audit import Tell, audited
 from slotkeeper.core.services.looking import open_source, poll_name
 from slotkeeper.core.sinks import registry as sinks
@@ -146,8 +147,8 @@ def _identity(silent: set[str], job: JobSpec) -> tuple[TableIdentity | None, str
         identity = None
         try:
             whole = replace(job, channels=(replace(job.channel, columns=(), where=""),))
-            identity = session.source(whole).identify()
-            session.source(job).selects(identity)
+            identity = session.table(TableAsked.of(whole)).source.identify()
+            session.table(TableAsked.of(job)).source.selects(identity)
         except SlotkeeperError as error:
             if error.kind is ErrorKind.TRANSIENT:
                 silent.add(job.source.name)

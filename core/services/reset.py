@@ -18,6 +18,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.domain.traits import refuse_shared
 from slotkeeper.core.errors import ConfigError, Refused
+from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.services.audit import CopiedAudit, Tell
 from slotkeeper.core.services.audit import silent as silent_tell
 from slotkeeper.core.sinks import registry as sinks
@@ -86,26 +87,26 @@ def reset_context(
         hint = f"{cure}: {see('runbook', 'I must reset a slot')}"
         raise Refused(f"the sink of slot {job.slot} {why}", hint, where="sink")
     name = f"reset-{uuid.uuid4().hex[:8]}"
-    retention = worker.source_session(job, name).retention(job)
-    retention.shown_as = worker.session_name(job.name, worker.channel_part(job, name))
+    table = worker.source_session(job, name).table(TableAsked.of(job))
+    table.show_as(worker.session_name(job.name, worker.channel_part(job, name)))
     store = worker.store_session(job, name, STORE_LIMIT_MS)
     beside = worker.session_beside(job, name) if job.in_two_parts else None
     resets = store.resets(job, worker.who(job, name))
     clock, target = SystemClock(), (beside or store).target(job)
-    with closing(retention), closing(resets), closing(beside or resets), ExitStack() as stack:
+    with closing(table.source), closing(resets), closing(beside or resets), ExitStack() as stack:
         # an earlier observation of the slot is outdated after the block
         stack.callback(observed.forget, folder.path, job.channel.source_table, job.slot)
         yield ResetContext(
             job=job,
             positions=registry.positions(job.source_kind),
-            retention=retention,
+            table=table,
             resets=resets,
             files=ResetFiles(folder),
             actor=actor(),
             audit=CopiedAudit(folder, store, tell).append,
             at_rest=at_rest,
             report=report,
-            silence=partial(worker.end_channel_sessions, job, retention),
+            silence=partial(worker.end_channel_sessions, job, table),
             can_copy=target.takes_copy,
             shape=lambda identity, fingerprint: target.reshape(identity, resets.noted_columns(fingerprint)),
             void=void,

@@ -23,7 +23,7 @@ from slotkeeper.core.domain.traits import refuse_shared
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import LaneSeen
 from slotkeeper.core.ports.kinds import StoreSession
-from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, TableAsked
 from slotkeeper.core.services.audit import CopiedAudit, Tell, audited, silent
 from slotkeeper.core.services.looking import Question, answer, open_source, open_store, viewing
 from slotkeeper.core.services.looking import asked as asked_all
@@ -238,16 +238,16 @@ def change(
         refuse_without_consent(plan, consent)
         # the name contains the job's name, so that the job's next start can end this session if it hangs
         name = worker.session_name(job.name, f"slots-{plan.verb}") if job else f"slotkeeper-slots/{slot}"[:63]
-        verbs = open_source(entry.dialect, entry.endpoint, name).verbs(
-            table, slot, job.binlog if job else BinlogOptions()
+        opened = open_source(entry.dialect, entry.endpoint, name).table(
+            TableAsked(table, slot, job.binlog if job else BinlogOptions())
         )
-        admin = stack.enter_context(closing(verbs))
+        stack.enter_context(closing(opened.source))
         # end a killed driver's session or wait for its time limit: no registration of it can arrive after this one
-        if job and not end_job_sessions(job, admin):
+        if job and not end_job_sessions(job, opened):
             time.sleep(LOST_ANSWER_WAIT)
 
         def act() -> Done:
-            return verb.act(admin, viewer, plan, asked, left)
+            return verb.act(opened, viewer, plan, asked, left)
 
         def after() -> Mapping[str, str]:
             return per_shard(view_of(seen(viewer, asked), slot))

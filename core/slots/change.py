@@ -22,7 +22,7 @@ from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.traits import SourceTraits
 from slotkeeper.core.domain.ttl import TimeLeft, in_words
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.source import SlotVerbs, SlotViewer
+from slotkeeper.core.ports.source import SlotViewer, SourceTable
 from slotkeeper.core.slots.status import SlotOnShard, SlotView, TableSlots, inspect
 from slotkeeper.core.sqltext import dotted, literal
 
@@ -139,7 +139,7 @@ class SlotVerb:
     instead: str
 
     plan: Callable[[SlotViewer, Asked, TimeLeft | None], ChangePlan]
-    act: Callable[[SlotVerbs, SlotViewer, ChangePlan, Asked, TimeLeft | None], Done]
+    act: Callable[[SourceTable, SlotViewer, ChangePlan, Asked, TimeLeft | None], Done]
 
 
 def refuse_unasked(traits: SourceTraits, source: str, verb: SlotVerb) -> None:
@@ -258,10 +258,12 @@ def plan_create(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) 
     return planned(asked, "create", before, 0, effects, viewer.calls.create)
 
 
-def create(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None) -> Done:
+def create(
+    table: SourceTable, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None
+) -> Done:
     """Create the slot and read the status again."""
-    nodes = admin.nodes()
-    admin.create_slot()
+    nodes = table.source.nodes()
+    table.history.open_lanes()
     after = view_of(seen(viewer, asked), asked.slot)
     complete = {one.shard for one in after.shards if one.live is not None and one.durable is not None}
     missed = tuple(sorted(shard.name for shard in nodes if shard.name not in complete))
@@ -296,12 +298,12 @@ def plan_register(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None
 
 
 def register(
-    admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None
+    table: SourceTable, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None
 ) -> Done:
     """Move the slot and check it: a DN counts as moved only if both points reached the previously newest point."""
     newest = viewer.latest(asked.table)
     names = sorted(viewer.nodes(asked.table))
-    answered = admin.full_sync()
+    answered = table.own_slot.full_sync()
     after = view_of(seen(viewer, asked), asked.slot)
     if after.exists is None:
         return Done(f"sent; the server answered {answered}; {viewer.words.no_after}", {})
@@ -356,7 +358,7 @@ def plan_drop(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> Change
     return planned(asked, "drop" if allowed else "abandon", before, rows, effects, calls)
 
 
-def drop(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None) -> Done:
+def drop(table: SourceTable, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None) -> Done:
     """Clear the slot and read the status again; a DN that still shows a point is reported as missed.
 
     If the kernel cannot clear the slot, nothing is sent, and the result states when the slot expires.
@@ -365,7 +367,7 @@ def drop(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, l
         after = view_of(seen(viewer, asked), asked.slot)
         return Done(f"abandoned; nothing was sent; {expiry(left)}", per_shard(after), (), after)
     names = sorted(viewer.nodes(asked.table))
-    count = admin.clear()
+    count = table.own_slot.clear()
     after = view_of(seen(viewer, asked), asked.slot)
     if after.exists is None:
         return Done(f"sent; the server reports {count} points cleared; {viewer.words.no_after}", {})

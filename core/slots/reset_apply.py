@@ -100,16 +100,18 @@ def _register(ctx: ResetContext, move: Move, epoch: int, way: Way) -> None:
     assert points is not None and move.points is not None
     there, back = move.points, move.seen.kept
     ours = {there, back} | there.on_the_way(back) | back.on_the_way(there)
-    with ctx.retention.pinned(), ctx.resets.registration(row.key, epoch) as lock:
+    with ctx.table.pinned(), ctx.resets.registration(row.key, epoch) as lock:
         if lock.row.position != row.position:
             raise Refused(f"{place}: the row is not at the position that this reset set")
-        first = next(status for status in ctx.retention.read_status(move.seen.shard) if status.shard == move.seen.shard)
+        shard = move.seen.shard
+        first = next(status for status in ctx.table.source.read_status(shard) if status.shard == shard)
         if first.kept != points:
             if first.kept.missing and not move.seen.lost:
                 raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot disappeared during the reset")
             if not move.seen.lost and first.kept not in ours:
                 raise trouble(TroubleName.SLOT_MOVED, f"{place}: another session moved the slot during the reset")
-            ctx.retention.restore(move.seen.shard, points, first, move.seen.lost, ctx.probe)
+            if ctx.table.slot is not None:
+                ctx.table.slot.restore(shard, points, first, move.seen.lost, ctx.probe)
         if row.registered is not None:
             lock.record(row.registered, "")
 
@@ -118,7 +120,7 @@ def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[st
     """Read every DN and row again; return the observed state by DN. Raises Refused if it is not the requested state."""
     rows = {row.key: row for row in ctx.resets.rows()}
     asking = any(_points(move, way) for move in plan.moves)
-    statuses = {status.shard.name: status for status in ctx.retention.read_status(None)} if asking else {}
+    statuses = {status.shard.name: status for status in ctx.table.source.read_status(None)} if asking else {}
     found: dict[str, str] = {}
     for move in plan.moves:
         row, points, place = _row(move, way), _points(move, way), move.seen.row.key.shard
@@ -146,7 +148,7 @@ def recount(ctx: ResetContext, plan: ResetPlan) -> None:
     for move in plan.moves:
         if not move.back or not move.read_again.whole or move.before is None or move.to.position is None:
             continue
-        now = ctx.retention.count(move.seen.shard, move.to.position, move.before)
+        now = ctx.table.history.count(move.seen.shard, move.to.position, move.before)
         if now.whole and now.total < move.read_again.total:
             sentence = f"{move.seen.row.key.shard}: {now.total} of {move.read_again.total} changes remain"
             raise Refused(f"{sentence}: they were purged meanwhile", "plan again, or use --to snapshot")

@@ -14,7 +14,7 @@ from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.audit import Actor, AuditLine
 from slotkeeper.core.domain.consent import Consents
 from slotkeeper.core.domain.locks import end_it, explain_lease, is_stranger
-from slotkeeper.core.domain.position import Kept, Position, Positions, further
+from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position, Positions, further
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.query_report import AFTER_A_MOVE, WHERE_TO_ACT
 from slotkeeper.core.domain.reset import (
@@ -66,7 +66,7 @@ from slotkeeper.core.domain.text import few
 from slotkeeper.core.domain.ttl import in_words
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.driver import ResetStore
-from slotkeeper.core.ports.source import Retention
+from slotkeeper.core.ports.source import SourceTable
 
 Probe = Callable[[str], None]
 """A function called at named points of a reset; it does nothing in production, and stops or kills the reset in tests.
@@ -107,7 +107,7 @@ class ResetContext:
 
     job: JobSpec
     positions: Positions
-    retention: Retention
+    table: SourceTable
     resets: ResetStore
     files: Files
     actor: Actor
@@ -182,10 +182,10 @@ def see(ctx: ResetContext) -> SlotSeen:
     rows = ctx.resets.rows()
     if not rows or not ctx.job.binlog.binlog:
         raise Refused(f"the sink has no progress rows of {ctx.what}", "a reset requires progress rows")
-    retention = ctx.retention
-    identity, shards, listed = retention.identify(), retention.nodes(), retention.points()
-    statuses = retention.read_status(None) if _may_observe(ctx, rows, shards, listed) else []
-    records = retention.records()
+    source, history = ctx.table.source, ctx.table.history
+    identity, shards, listed = source.identify(), source.nodes(), ctx.table.points()
+    statuses = source.read_status(None) if _may_observe(ctx, rows, shards, listed) else []
+    records = history.records()
     lanes = []
     for row in rows:
         name = row.key.shard
@@ -197,9 +197,9 @@ def see(ctx: ResetContext) -> SlotSeen:
     shown = {seen.row.key.shard for seen in lanes}
     mine = [one for one in listed or () if one.slot == ctx.job.slot and one.shard in shown]
     times = [one.registered_at for one in mine if one.registered_at is not None]
-    ttl = retention.ttl() if times else None
+    ttl = history.ttl() if times else None
     whole = ttl is not None and len(times) == len(mine)
-    left = min(times).timestamp() + ttl - retention.seconds() if ttl is not None and whole else None
+    left = min(times).timestamp() + ttl - history.seconds() if ttl is not None and whole else None
     others = sorted({one.slot for one in listed or () if one.slot != ctx.job.slot})
     return SlotSeen(identity, tuple(shards), tuple(lanes), tuple(statuses), left, tuple(others))
 
@@ -219,11 +219,11 @@ def _kept(
     """Return the slot's points on the row's DN, and the lowest position of all slots on that DN."""
     here = [one for one in listed or () if one.shard == row.key.shard]
     mine = [one for one in here if one.slot == ctx.job.slot]
-    kept = ctx.retention.kept_by(mine)
+    kept = ctx.table.slot.kept_by(mine) if ctx.table.slot is not None else NOTHING_KEPT
     if status is not None:
         known = row.registered if row.registered is not None and not mine else kept
         kept = known.found(status.kept)
-    if not ctx.retention.words.retains:
+    if not ctx.table.history.words.retains:
         return kept, None
     places = [one.point for one in here if one.point is not None and one.point.pair[0]]
     places += [place for place in (kept.oldest, kept.furthest) if place is not None]
@@ -310,7 +310,7 @@ def count_rows(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> CopyRows | None
     same = {lane.row.fingerprint for lane in seen.lanes} == {seen.identity.text}
     cleared = same and all(lane.lost for lane in seen.lanes) and any(lane.kept.marks for lane in seen.lanes)
     way = goal.on_existing or ctx.job.on_existing
-    return CopyRows(ctx.retention.count_rows(), ctx.count_target(seen.identity), way, cleared)
+    return CopyRows(ctx.table.history.count_rows(), ctx.count_target(seen.identity), way, cleared)
 
 
 def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity) -> list[str]:
@@ -335,7 +335,7 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
     )
     found.append(f"{COPIES}{rows.source.text} rows, {takes}")
     if rows.truncated:
-        ddl = ctx.retention.words.ddl
+        ddl = ctx.table.history.words.ddl
         also = f"; the slot has no point left on any DN, and {ddl.clears}" if rows.cleared and ddl else ""
         found.append(f"TRUNCATE at the source is likely: it has far fewer rows{also}")
     if rows.way == "merge" and rows.target != RowCount(0):
@@ -368,7 +368,7 @@ def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> dict[str, Positio
     moment = datetime.fromisoformat(goal.at)
     if moment.tzinfo is None:
         raise Refused(f"{goal.at} has no offset from UTC", "write it as 2026-01-31T08:30:00+01:00 or with Z")
-    since = ctx.retention.since(goal.at)
+    since = ctx.table.history.since(goal.at)
     points = [point for point in since.values() if point is not None]
     if not points:
         raise Refused(f"no DN has a change at or after {goal.at}", "for the newest point, use --to latest")
@@ -389,7 +389,7 @@ def _moves(
 
     def read(text: str) -> Position:
         try:
-            return ctx.retention.place(text)
+            return ctx.table.history.place(text)
         except ValueError as error:
             raise Refused(str(error), "use the format of `slots show` and `slots peek`") from error
 
@@ -404,7 +404,8 @@ def _moves(
         status = next((one for one in seen.statuses if one.shard.name == lane.row.key.shard), None)
         back = lane.row.position is not None and row.position < lane.row.position
         before = lane.kept.no_newer(known)
-        points = ctx.retention.kept_at(lane.shard, row.position, before, status, back)
+        slot = ctx.table.slot
+        points = slot.kept_at(lane.shard, row.position, before, status, back) if slot is not None else NOTHING_KEPT
         moves.append(Move(lane, replace(row, registered=points), points))
     return moves
 
@@ -430,8 +431,8 @@ def _counted(ctx: ResetContext, move: Move) -> Move:
     if old is None or new is None or old == new or move.seen.lost:
         return move
     if new < old:
-        return replace(move, read_again=ctx.retention.count(move.seen.shard, new, old))
-    found = ctx.retention.count(move.seen.shard, old, new)
+        return replace(move, read_again=ctx.table.history.count(move.seen.shard, new, old))
+    found = ctx.table.history.count(move.seen.shard, old, new)
     if move.seen.kept_from is not None and move.seen.kept_from > old:
         found = replace(found, whole=False)  # purged changes after the lane's position are also skipped
     return replace(move, skipped=found)
@@ -490,23 +491,23 @@ def _checks(
 ) -> list[Check]:
     rows = [lane.row for lane in seen.lanes]
     # check whether the requested time is within the TTL, because tables with timestamps retain every record that long
-    ttl = ctx.retention.ttl() if goal.kind is TargetKind.TIME else None
-    within = None if ttl is None else datetime.fromisoformat(goal.at).timestamp() > ctx.retention.seconds() - ttl
+    ttl = ctx.table.history.ttl() if goal.kind is TargetKind.TIME else None
+    within = None if ttl is None else datetime.fromisoformat(goal.at).timestamp() > ctx.table.history.seconds() - ttl
     expiry = time_check(seen.left)
     if goal.kind is TargetKind.SNAPSHOT:
         expiry = Check("time to TTL", True, "not needed")
-    elif not ctx.retention.words.retains or not any(lane.kept.marks for lane in seen.lanes):
-        expiry = Check("time to TTL", True, ctx.retention.words.no_expiry)
+    elif not ctx.table.history.words.retains or not any(lane.kept.marks for lane in seen.lanes):
+        expiry = Check("time to TTL", True, ctx.table.history.words.no_expiry)
     known = {row.fingerprint for row in rows} | ({backup.fingerprint} if backup else set())
     saved = [lane.row for lane in backup.lanes] if backup else rows
     found = [
         ctx.at_rest(),
         lease_check(ctx),
         open_reset_check(ctx),
-        table_check(goal, seen.identity.text, known, ctx.retention.words.identity),
-        nodes_check(goal, saved, seen.shards, ctx.retention.words.part),
-        slot_check(goal, seen.lanes, ctx.retention.words.there, ctx.retention.words.part),
-        retained_check(goal, moves, within, ctx.retention.words.part),
+        table_check(goal, seen.identity.text, known, ctx.table.history.words.identity),
+        nodes_check(goal, saved, seen.shards, ctx.table.history.words.part),
+        slot_check(goal, seen.lanes, ctx.table.history.words.there, ctx.table.history.words.part),
+        retained_check(goal, moves, within, ctx.table.history.words.part),
         changed_check(goal, ctx.job.channel.target, ctx.resets.target_changed()),
         writable_check(ctx),
         expiry,
@@ -585,8 +586,8 @@ def _sql(ctx: ResetContext, goal: Goal, moves: list[Move]) -> list[str]:
             state = move.to.state.value
             how = f", copying = 'next {goal.on_existing}'" if goal.on_existing else ""
             lines.append(f"sink {name}: UPDATE slotkeeper_progress SET position = '{text}', state = '{state}'{how} ...")
-        if move.points:
-            calls = ctx.retention.registration_text(move.seen.row.node_id, move.points)
+        if move.points and ctx.table.slot is not None:
+            calls = ctx.table.slot.registration_text(move.seen.row.node_id, move.points)
             lines += [f"source {name}: {call}" for call in calls]
     return lines
 

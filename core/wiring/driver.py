@@ -15,7 +15,7 @@ from slotkeeper.core.engine.driver.watches import LocksAt, Pinged
 from slotkeeper.core.ports.driver import Store, Target
 from slotkeeper.core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import TargetReader
-from slotkeeper.core.ports.source import Retention, SlotAdmin, Source, WaitsAsked
+from slotkeeper.core.ports.source import Source, SourceTable, TableAsked, WaitsAsked
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sinks.seen_beside import SeenBeside
 from slotkeeper.core.sources import registry as sources
@@ -32,7 +32,6 @@ from slotkeeper.core.wiring.worker import (
 )
 
 T = TypeVar("T")
-A = TypeVar("A", bound=SlotAdmin)
 
 STARTER = "starter"
 END_LIMIT_MS = 2_000
@@ -197,18 +196,15 @@ class WiredSessions:
             return self._parts[table]
 
     def source(self, name: str) -> Source:
-        proven = self._points_proven
-        session = self._opened.source
-        return self._keep("source", name, lambda: session(f"source {name}", "").source(self._job, proven))
+        asked, session = TableAsked.of(self._job, self._points_proven), self._opened.source
+        return self._keep("source", name, lambda: session(f"source {name}", "").table(asked).source)
 
-    def admin(self, name: str) -> SlotAdmin:
-        """Return the slot administration of a registering session; the session's name on the server contains `name`."""
-        return self._keep("admin", name, lambda: self._shown(self._registering(name).admin(self._job), name))
+    def admin(self, name: str) -> SourceTable:
+        """Return the table over a registering session; the session's name on the server contains `name`."""
+        return self._keep("admin", name, lambda: self._registering(name))
 
-    def starter(self) -> Retention:
-        return self._keep(
-            "starter", STARTER, lambda: self._shown(self._registering(STARTER).retention(self._job), STARTER)
-        )
+    def starter(self) -> SourceTable:
+        return self.admin(STARTER)
 
     def rows(self, name: str) -> Store:
         return self._keep("rows", name, lambda: self._progress(self._opened.rows(name)))
@@ -288,12 +284,10 @@ class WiredSessions:
         self._store = self._target = None
         self._parts.clear()
 
-    def _shown(self, admin: A, name: str) -> A:
-        admin.shown_as = session_name(self._job.name, channel_part(self._job, f"{self._opened.epoch}/{name}"))
-        return admin
-
-    def _registering(self, name: str) -> SourceSession:
-        return self._opened.source(f"admin {name}", name)
+    def _registering(self, name: str) -> SourceTable:
+        made = self._opened.source(f"admin {name}", name).table(TableAsked.of(self._job))
+        made.show_as(session_name(self._job.name, channel_part(self._job, f"{self._opened.epoch}/{name}")))
+        return made
 
     def _progress(self, session: StoreSession) -> Store:
         return session.progress(self._job, self._opened.runner)

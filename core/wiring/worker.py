@@ -22,7 +22,7 @@ from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.ports.driver import Runner, Store
 from slotkeeper.core.ports.kinds import BatchSession, ChangelogSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import LabelSink, StepSink
-from slotkeeper.core.ports.source import SlotAdmin, Source
+from slotkeeper.core.ports.source import Source, SourceTable, TableAsked
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 
@@ -50,14 +50,14 @@ def channel_part(job: JobSpec, part: str) -> str:
     return f"{hashlib.sha256(job.channel.source_table.encode()).hexdigest()[:4]}.{part}"
 
 
-def end_job_sessions(job: JobSpec, admin: SlotAdmin) -> bool:
+def end_job_sessions(job: JobSpec, admin: SourceTable) -> bool:
     """End the job's other sessions on the source, regardless of epoch; return False if it is not certain that all
     ended.
     """
     return admin.end_sessions(_pattern(job, ""))
 
 
-def end_channel_sessions(job: JobSpec, admin: SlotAdmin) -> bool:
+def end_channel_sessions(job: JobSpec, admin: SourceTable) -> bool:
     """End only the registering sessions for the channel of `job`, because other channels may be streaming."""
     return admin.end_sessions(_pattern(job, channel_part(job, "")))
 
@@ -100,12 +100,12 @@ def encoding_of(job: JobSpec) -> Encoding:
 
 def open_source(job: JobSpec, part: str) -> Source:
     """Open the source of a job's channel over a separate session."""
-    return source_session(job, part).source(job)
+    return source_session(job, part).table(TableAsked.of(job)).source
 
 
-def open_admin(job: JobSpec, part: str) -> SlotAdmin:
+def open_admin(job: JobSpec, part: str) -> SourceTable:
     """Open a separate source session for the slot administration of a job's channel."""
-    return source_session(job, part).admin(job)
+    return source_session(job, part).table(TableAsked.of(job))
 
 
 def open_progress(job: JobSpec, part: str, runner: Runner) -> Store:
@@ -134,7 +134,7 @@ class _Pair:
 
     def opened(self, job: JobSpec, copying: str) -> tuple[Source, StepSink]:
         """Open the channel of `job`, which contains only this channel; queries both servers."""
-        source = self.source.source(job)
+        source = self.source.table(TableAsked.of(job)).source
         identity = source.identify()
         if self.beside is None:
             return source, self.store.step_sink(job, identity, copying)

@@ -18,7 +18,7 @@ from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.ports.kinds import WHOLE, SourceSession
 from slotkeeper.core.ports.sink import Fields
-from slotkeeper.core.ports.source import Confirmation, SlotAdmin
+from slotkeeper.core.ports.source import Confirmation, SourceTable, TableAsked
 from tests.contract.pairs import (
     BY_SLOT,
     BY_STREAM,
@@ -48,12 +48,12 @@ class Followed:
 
     pair: Pair
     session: SourceSession
-    admin: SlotAdmin
+    table: SourceTable
     began: dict[Shard, SlotStatus] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.source = self.session.source(self.pair.job)
-        self.began = {status.shard: status for status in self.admin.read_status(None)}
+        self.source = self.session.table(TableAsked.of(self.pair.job)).source
+        self.began = {status.shard: status for status in self.table.source.read_status(None)}
 
     def now(self) -> list[SlotStatus]:
         return sorted(self.source.read_status(None), key=lambda status: status.shard)
@@ -68,11 +68,12 @@ def followed(pair: Pair) -> Iterator[Followed]:
     pair.write(*((key, key) for key in range(LOADED)))
     session = pair.session()
     with closing(session):
-        session.source(pair.job).admit()
-        admin = session.admin(pair.job)
-        for status in admin.create_slot():
-            admin.register_first(status.shard, status.kept.at(status.latest), nothing)
-        yield Followed(pair, session, admin)
+        session.table(TableAsked.of(pair.job)).source.admit()
+        table = session.table(TableAsked.of(pair.job))
+        for status in table.history.open_lanes():
+            if table.slot is not None:
+                table.slot.register_first(status.shard, status.kept.at(status.latest), nothing)
+        yield Followed(pair, session, table)
 
 
 def written(pair: Pair, seed: int, count: int = 25) -> dict[int, int]:
@@ -197,9 +198,10 @@ def test_a_status_shows_what_was_confirmed(followed: Followed, seed: int) -> Non
     for first in followed.now():
         position = followed.source.standing(followed.after(first), first)
         asked = Confirmation(position, first.kept, first.fingerprint, lambda: None, nothing)
-        with followed.admin.pinned():
-            kept = followed.admin.confirm(first, asked)
-        (seen,) = followed.admin.read_status(first.shard)
+        slot = followed.table.slot
+        with followed.table.pinned():
+            kept = slot.confirm(first, asked) if slot is not None else first.kept
+        (seen,) = followed.table.source.read_status(first.shard)
         assert seen.kept == kept == first.kept.at(position)
         assert kept.settled and not kept.missing
         assert followed.pair.kind.traits.shares_position == kept.shared

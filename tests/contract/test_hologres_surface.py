@@ -14,6 +14,7 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
+from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.sources.hologres.eligibility import version_of
 from slotkeeper.demo.hologres.instance import Hologres
 from tests.support.hologres import TABLE, HoloPair, write
@@ -116,7 +117,9 @@ def test_halves_of_an_update_share_a_time_and_lsns_grow_with_times(holo_pair: Ho
 
 def test_the_cursor_functions_answer_as_documented(holo_pair: HoloPair) -> None:
     hologres = holo_pair.hologres
-    first, second, third = holo_pair.keys_on(holo_pair.connection().source(holo_pair.mirror.job).nodes()[2], 3)
+    first, second, third = holo_pair.keys_on(
+        holo_pair.connection().table(TableAsked.of(holo_pair.mirror.job)).source.nodes()[2], 3
+    )
     ((_, lsn, _),) = asked(hologres, f"SELECT * FROM hg_get_binlog_cursor('{TABLE}', 'LATEST', 2)")
     assert lsn == 0
     for key in (first, second, third):

@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from slotkeeper.core.domain.position import Position
 from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
+from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.sources.hologres import catalog
 from slotkeeper.core.sources.hologres.changes import Pages, Stretch
 from slotkeeper.core.sources.hologres.position import HoloPosition, ours
@@ -52,7 +54,7 @@ def test_an_empty_page_before_the_end_of_a_range_is_not_believed(holo_pair: Holo
     holo_pair.write((1, 1))
     shard = holo_pair.shard_of(1)
     with closing(holo_pair.connection()) as session:
-        source = session.source(holo_pair.mirror.job)
+        source = session.table(TableAsked.of(holo_pair.mirror.job)).source
         (status,) = source.read_status(shard)
         holo_pair.hologres.faults.arm(Fault.EMPTY)
         with pytest.raises(Busy, match="returned no record after LSN 0"):
@@ -66,9 +68,10 @@ def test_a_page_or_a_range_that_cuts_a_3_from_its_7_loses_neither(holo_pair: Hol
     holo_pair.write(*((key, 0) for key in range(1, 9)))
     holo_pair.write(*((key, 1) for key in range(1, 9)))
     with closing(holo_pair.connection()) as session:
-        source = session.source(holo_pair.mirror.job)
+        source = session.table(TableAsked.of(holo_pair.mirror.job)).source
         for status in source.read_status(None):
-            whole, pieces, at = io.BytesIO(), io.BytesIO(), HoloPosition(0)
+            whole, pieces = io.BytesIO(), io.BytesIO()
+            at: Position = HoloPosition(0)
             source.copy_changes(status.shard, at, status.latest, whole)
             while at < status.latest:
                 end = source.next_range(at, status, 1)
@@ -204,7 +207,7 @@ def test_a_range_with_an_unknown_event_is_never_passed_over(holo_pair: HoloPair)
     holo_pair.write((1, 1), (2, 2))
     holo_pair.hologres.rows(f'UPDATE hg_log."{TABLE}" SET hg_binlog_event_type = 9 RETURNING 1')
     with closing(holo_pair.connection()) as session:
-        source = session.source(holo_pair.mirror.job)
+        source = session.table(TableAsked.of(holo_pair.mirror.job)).source
         (status,) = source.read_status(holo_pair.shard_of(1))
         assert source.has_changes(status.shard, HoloPosition(0), status.latest)
         with pytest.raises(Refused, match="has the unknown event type 9"):

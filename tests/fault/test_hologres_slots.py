@@ -11,11 +11,11 @@ import pytest
 from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
-from slotkeeper.core.ports.source import Confirmation
+from slotkeeper.core.ports.source import Confirmation, TableAsked
 from slotkeeper.core.sources.hologres.kind import HoloConnection
 from slotkeeper.core.sources.hologres.position import HoloPosition, SlotKept, ours
 from slotkeeper.core.sources.hologres.slot import source as slot_source
-from slotkeeper.core.sources.hologres.slot.source import SlotRetention, SlotSource
+from slotkeeper.core.sources.hologres.slot.source import SlotTable
 from tests.support.hologres import SLOT, TABLE, HoloPair
 
 
@@ -26,14 +26,14 @@ def session(slot_pair: HoloPair) -> Iterator[HoloConnection]:
         yield made
 
 
-def source_of(pair: HoloPair, session: HoloConnection) -> SlotSource:
-    source = session.source(pair.mirror.job)
-    assert isinstance(source, SlotSource)
-    source.create_slot()
+def source_of(pair: HoloPair, session: HoloConnection) -> SlotTable:
+    source = session.table(TableAsked.of(pair.mirror.job)).source
+    assert isinstance(source, SlotTable)
+    source.open_lanes()
     return source
 
 
-def confirm(source: SlotSource, status: SlotStatus, to: HoloPosition) -> SlotKept:
+def confirm(source: SlotTable, status: SlotStatus, to: HoloPosition) -> SlotKept:
     return source.confirm(status, Confirmation(to, status.kept, status.fingerprint, lambda: None, nothing))
 
 
@@ -89,14 +89,14 @@ def test_a_slot_of_another_table_is_refused_and_not_touched(slot_pair: HoloPair,
     job = slot_pair.mirror.job
     other = replace(job, channels=(replace(job.channel, source_table="ods.other"),))
     for call in (
-        session.source(other).admit,
-        session.source(other).create_slot,
-        session.verbs("ods.other", SLOT, job.binlog).clear,
+        session.table(TableAsked.of(other)).source.admit,
+        session.table(TableAsked.of(other)).history.open_lanes,
+        session.table(TableAsked("ods.other", SLOT, job.binlog)).own_slot.clear,
     ):
         with pytest.raises(Refused, match=f"slot {SLOT} reads ods.t"):
             call()
-    assert {status.kept for status in session.source(other).read_status(None)} == {SlotKept(None)}
-    assert {status.kept for status in session.source(job).read_status(None)} == {SlotKept(0)}
+    assert {status.kept for status in session.table(TableAsked.of(other)).source.read_status(None)} == {SlotKept(None)}
+    assert {status.kept for status in session.table(TableAsked.of(job)).source.read_status(None)} == {SlotKept(0)}
 
 
 @pytest.mark.chaos
@@ -123,7 +123,7 @@ def test_a_right_that_is_missing_is_named_before_anything_is_made(
     }
     hologres.rows(f"{missing[right]}; SELECT 1")
     with pytest.raises(Refused) as told:
-        session.source(slot_pair.mirror.job).create_slot()
+        session.table(TableAsked.of(slot_pair.mirror.job)).history.open_lanes()
     cures = {
         "replication": "REPLICATION role",
         "owner": "the owner of ods.t",
@@ -157,8 +157,8 @@ def test_a_slot_that_another_session_reads_is_confirmed_once_that_has_gone(
     slot_pair.hologres.faults.one_reader = True
     status = source.read_status(None)[0]
     with source._line.open(TABLE, SLOT, status.shard.node_id - 1, 1), closing(slot_pair.connection()) as second:
-        other = second.source(slot_pair.mirror.job)
-        assert isinstance(other, SlotSource)
+        other = second.table(TableAsked.of(slot_pair.mirror.job)).source
+        assert isinstance(other, SlotTable)
         with pytest.raises(Busy, match="is active for another session"):
             confirm(other, status, ours(status.latest))
     assert confirm(source, status, ours(status.latest)).lsn
@@ -173,8 +173,8 @@ def test_a_server_that_moves_no_slot_back_refuses_the_reset_and_keeps_its_place(
     status = source.read_status(None)[0]
     here = confirm(source, status, ours(status.latest))
     slot_pair.hologres.faults.forward_only = True
-    retention = session.retention(slot_pair.mirror.job)
-    assert isinstance(retention, SlotRetention)
+    retention = session.table(TableAsked.of(slot_pair.mirror.job)).history
+    assert isinstance(retention, SlotTable)
     first = source.read_status(status.shard)[0]
     with pytest.raises(Refused, match="shows") as told:
         retention.restore(status.shard, SlotKept((here.lsn or 0) - 1), first, False, nothing)

@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
+from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.sources.hologres import catalog
 from slotkeeper.core.sources.hologres.kind import HoloConnection
 from slotkeeper.core.sources.hologres.position import HoloPosition, ours
@@ -66,7 +67,7 @@ def test_rows_of_a_version_that_no_catalog_has_are_a_changed_schema(stream_pair:
 def test_a_version_with_the_same_columns_continues(stream_pair: HoloPair) -> None:
     shard = stream_pair.shard_of(1)
     with closing(stream_pair.connection()) as session:
-        source = session.source(stream_pair.mirror.job)
+        source = session.table(TableAsked.of(stream_pair.mirror.job)).source
         at = HoloPosition(0)
         for turn in range(2):
             (status,) = source.read_status(shard)
@@ -80,7 +81,7 @@ def test_a_version_with_the_same_columns_continues(stream_pair: HoloPair) -> Non
 def test_a_new_column_is_a_changed_schema(stream_pair: HoloPair) -> None:
     shard = stream_pair.shard_of(1)
     with closing(stream_pair.connection()) as session:
-        source = session.source(stream_pair.mirror.job)
+        source = session.table(TableAsked.of(stream_pair.mirror.job)).source
         (status,) = source.read_status(shard)
         source.copy_changes(shard, HoloPosition(0), status.latest, io.BytesIO())
         stream_pair.hologres.add_column(TABLE, "more text")
@@ -113,7 +114,7 @@ def test_an_lsn_of_the_frames_moves_nothing_here_and_there_is_no_slot_to_move(st
     faults = stream_pair.hologres.faults
     assert faults.frame_lsn == FOREIGN_LSN
     with closing(stream_pair.connection()) as session:
-        source = session.source(stream_pair.mirror.job)
+        source = session.table(TableAsked.of(stream_pair.mirror.job)).source
         shard = stream_pair.shard_of(1)
         at = HoloPosition(0)
 
@@ -157,7 +158,7 @@ def test_a_table_that_is_made_again_under_an_open_stream_is_another_one(stream_p
 
 def test_a_removed_shard_is_another_topology(stream_pair: HoloPair) -> None:
     with closing(stream_pair.connection()) as session:
-        source = session.source(stream_pair.mirror.job)
+        source = session.table(TableAsked.of(stream_pair.mirror.job)).source
         source.identify()
         stream_pair.hologres.reshard(TABLE, 2)
         with pytest.raises(Trouble) as told:
@@ -168,7 +169,7 @@ def test_a_removed_shard_is_another_topology(stream_pair: HoloPair) -> None:
 def test_a_login_without_select_is_refused_by_name(stream_pair: HoloPair) -> None:
     shard = stream_pair.shard_of(1)
     with closing(stream_pair.connection()) as session:
-        source = session.source(stream_pair.mirror.job)
+        source = session.table(TableAsked.of(stream_pair.mirror.job)).source
         (status,) = source.read_status(shard)
         stream_pair.hologres.rows(f"REVOKE SELECT ON {TABLE} FROM etl; SELECT 1")
         with pytest.raises(SlotkeeperError, match="permission denied for table"):
@@ -219,7 +220,7 @@ def test_a_session_that_reads_no_more_gives_its_walsenders_back_to_others(
     faults.senders = 4
     with closing(stream_pair.connection()) as idle:
         whole = {}
-        source = idle.source(stream_pair.mirror.job)
+        source = idle.table(TableAsked.of(stream_pair.mirror.job)).source
         for status in source.read_status(None):
             out = io.BytesIO()
             source.copy_changes(status.shard, HoloPosition(0), status.latest, out)

@@ -12,7 +12,7 @@ from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
 from slotkeeper.core.sources.dws.position import points_of
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS
-from slotkeeper.core.sources.dws.source import DwsSlotAdmin
+from slotkeeper.core.sources.dws.slot import DwsTable
 from slotkeeper.core.wiring import worker
 from slotkeeper.demo import facts
 from slotkeeper.demo.warehouse import Warehouse
@@ -29,8 +29,8 @@ class LeftBehind(threading.Thread):
         assert row.registered
         self.shard, self.point = Shard(row.key.shard, row.node_id), points_of(row.registered).live or 0
         self.error: SlotkeeperError | None = None
-        admin = worker.open_admin(mirror.job, f"{row.epoch}/r/{row.node_id}{through}")
-        assert isinstance(admin, DwsSlotAdmin)
+        admin = worker.open_admin(mirror.job, f"{row.epoch}/r/{row.node_id}{through}").slot
+        assert isinstance(admin, DwsTable)
         self._admin = admin
         self._mirror = mirror
         self._blocker = mirror.warehouse.connect(False)
@@ -90,16 +90,16 @@ def test_where_it_cannot_be_ended_the_next_start_waits_until_it_cannot_land(
     if elsewhere:
         facts.second_coordinator(mirror.warehouse)
     else:
-        monkeypatch.setattr(DwsSlotAdmin, "end_sessions", lambda *_: False)
+        monkeypatch.setattr(DwsTable, "end_sessions", lambda *_: False)
     polled: list[bool] = []
-    status = DwsSlotAdmin.read_status
+    status = DwsTable.read_status
     left = LeftBehind(mirror, facts.THROUGH_SECOND if elsewhere else "")
 
-    def looked(self: DwsSlotAdmin, shard: Shard | None) -> list[SlotStatus]:
+    def looked(self: DwsTable, shard: Shard | None) -> list[SlotStatus]:
         polled.append(left.waits())
         return status(self, shard)
 
-    monkeypatch.setattr(DwsSlotAdmin, "read_status", looked)
+    monkeypatch.setattr(DwsTable, "read_status", looked)
     mirror.start().wait_running()
     assert polled
     assert not any(polled), "no check ran while it was under way"

@@ -20,6 +20,7 @@ from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.drivers import my
 from slotkeeper.core.engine.driver.explain import explained
 from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.sinks.doris.kind import DorisConnection
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.sources.mysql import faults
@@ -168,7 +169,7 @@ def test_a_wrong_password_of_a_hologres_names_where_it_comes_from(
 
     def read() -> None:
         with closing(sources.open("hologres").connect(login(wrong, "test"))) as session:
-            session.source(job.of("ods.t")).identify()
+            session.table(TableAsked.of(job.of("ods.t"))).source.identify()
 
     refusal = refused(read)
     agrees(answered(refusal, job), "SK-1102", r"^Write the current password of \w+ to password_env WRONG")

@@ -12,6 +12,7 @@ from slotkeeper.console.monitor.snapshot import TableSeen
 from slotkeeper.console.views.slots import SlotFacts, keeps_nothing, shard_columns, slot_risk
 from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.services.slot_commands import own_lanes
 from slotkeeper.core.slots.status import SlotView, retained
 from slotkeeper.demo.hologres.instance import Hologres
@@ -122,12 +123,12 @@ def test_what_no_stream_can_send_is_refused_by_name_and_doctor_says_so(
     hologres.create_table(TABLE, "id bigint, odd uuid", ("id",))
     pair = HoloPair(hologres, job_over(hologres, make_mirror))
     with closing(pair.connection()) as session:
-        session.source(pair.mirror.job).admit()
+        session.table(TableAsked.of(pair.mirror.job)).source.admit()
         pair.options(read_by="stream")
         with pytest.raises(
             Refused, match="column 'odd' is uuid: a Hologres binlog stream cannot send this type"
         ) as told:
-            session.source(pair.mirror.job).admit()
+            session.table(TableAsked.of(pair.mirror.job)).source.admit()
         assert 'read_by = "sql"' in told.value.hint
         assert any("column 'odd' is uuid" in text for text in findings(pair)[Level.FAIL])
     hologres.create_table("ods.u", "id bigint", ("id",))
@@ -136,13 +137,13 @@ def test_what_no_stream_can_send_is_refused_by_name_and_doctor_says_so(
     with closing(pair.connection()) as session:
         hologres.rows("UPDATE hg_standin.setting SET value = 'Hologres 2.0.30' WHERE name = 'version' RETURNING 1")
         with pytest.raises(Refused, match=r"streams ods\.u only to a slot"):
-            session.source(pair.mirror.job).admit()
+            session.table(TableAsked.of(pair.mirror.job)).source.admit()
         hologres.rows("UPDATE hg_standin.setting SET value = 'Hologres 3.1.9' WHERE name = 'version' RETURNING 1")
-        session.source(pair.mirror.job).admit()
+        session.table(TableAsked.of(pair.mirror.job)).source.admit()
         assert any("by stream, without a slot" in text for text in findings(pair)[Level.OK])
         pair.options(enable_compression=True)
         with pytest.raises(Refused, match="cannot compress a stream"):
-            session.source(pair.mirror.job).admit()
+            session.table(TableAsked.of(pair.mirror.job)).source.admit()
 
 
 def test_doctor_names_slots_of_others_and_no_slotkeeper_verb_makes_or_drops_one(holo_pair: HoloPair) -> None:
@@ -153,7 +154,7 @@ def test_doctor_names_slots_of_others_and_no_slotkeeper_verb_makes_or_drops_one(
     assert any("have slots on the table: theirs (publication p)" in text for text in findings(holo_pair)[Level.OK])
     with closing(holo_pair.connection()) as session:
         with pytest.raises(Refused, match="no job here has a slot on the server"):
-            session.verbs(TABLE, "theirs", holo_pair.mirror.job.binlog).clear()
+            session.table(TableAsked(TABLE, "theirs", holo_pair.mirror.job.binlog)).own_slot.clear()
         assert session.viewer().points(TABLE) is None
 
 

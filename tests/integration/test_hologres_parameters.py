@@ -14,6 +14,7 @@ from slotkeeper.core.domain.tries import NO_HISTORY
 from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.errors import ConfigError, ErrorKind
 from slotkeeper.core.ports.sink import Fields
+from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.retry import Failure, RetryAfter, RetryRules, after, decide
 from slotkeeper.core.sources.hologres.position import HoloPosition, ours
 from slotkeeper.demo.hologres.faults import Fault
@@ -26,7 +27,7 @@ def everything(pair: HoloPair) -> list[Fields]:
     """All effects of the whole binlog on rows, as a job reads it."""
     out = io.BytesIO()
     with closing(pair.connection()) as session:
-        source = session.source(pair.mirror.job)
+        source = session.table(TableAsked.of(pair.mirror.job)).source
         for status in source.read_status(None):
             after_, end = HoloPosition(0).from_here, source.next_range(HoloPosition(0), status, 1_000_000)
             source.copy_changes(status.shard, after_, end, out)
@@ -103,7 +104,7 @@ def test_binlog_heart_beat_interval_ms_is_how_often_an_idle_lane_says_so(holo_pa
 
         def seen(interval: int) -> int:
             holo_pair.options(binlog_heart_beat_interval_ms=interval)
-            source = session.source(holo_pair.mirror.job)
+            source = session.table(TableAsked.of(holo_pair.mirror.job)).source
             return ours(source.read_status(source.nodes()[0])[0].latest).seen
 
         def four() -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.wiring import worker
 from tests.support.mirror import At
 from tests.support.printed import typed
@@ -236,7 +237,7 @@ def test_what_was_purged_is_never_read_as_nothing(make_pair: MakePair) -> None:
     pair.origin.rotate()
     pair.origin.purge()
     with closing(worker.source_session(pair.mirror.job, "test")) as session:
-        source = session.source(pair.mirror.job)
+        source = session.table(TableAsked.of(pair.mirror.job)).source
         (status,) = source.read_status(None)
         asked: list[Callable[[], object]] = [
             lambda: source.has_changes(status.shard, after, status.latest),

@@ -283,13 +283,13 @@ def test_an_action_that_fails_leaves_an_outcome_with_what_can_be_seen(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from slotkeeper.core.errors import Unreachable
-    from slotkeeper.core.sources.dws.slot import DwsSlotVerbs
+    from slotkeeper.core.sources.dws.slot import DwsTable
 
     def lost(self: Any) -> int:
         raise Unreachable("the line broke")
 
     place.surface.start(TABLE, place.slot)
-    monkeypatch.setattr(DwsSlotVerbs, "clear", lost)
+    monkeypatch.setattr(DwsTable, "clear", lost)
     assert place.execute("drop", place.slot) == 5
     outcome = place.audited()[-1]
     assert outcome.outcome == "failed: the line broke" and set(outcome.result) == {"dn_1", "dn_2", "dn_3", "dn_4"}

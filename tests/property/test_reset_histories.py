@@ -46,6 +46,7 @@ from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
 from slotkeeper.core.domain.watch import Turn, not_passed
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.driver import Lock
+from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.slots import reset_apply
 from slotkeeper.core.slots import reset_plan as plan
 from slotkeeper.core.slots.reset_apply import ResetOrder, Result
@@ -323,10 +324,11 @@ class World:
         return reset_apply.execute(self.context(), ResetOrder(made.id, "a test", "s", made.at_stake or None))
 
     def context(self) -> ResetContext:
+        memory = MemoryRetention(self)
         return ResetContext(
             job=JOB,
             positions=cast(Any, Texts),
-            retention=cast(Any, MemoryRetention(self)),
+            table=SourceTable(cast(Any, memory), cast(Any, memory), cast(Any, memory)),
             resets=cast(Any, self),
             files=MemoryFiles(self.files),
             actor=Actor("somebody", "here", 1),

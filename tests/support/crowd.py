@@ -31,7 +31,7 @@ from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.ports.driver import Rows
 from slotkeeper.core.ports.sink import StepSink, Top
-from slotkeeper.core.ports.source import Confirmation, SlotAdmin, Source
+from slotkeeper.core.ports.source import Confirmation, History, Slot, Source, SourceTable
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
 from slotkeeper.core.sources.dws.source import confirm
 
@@ -155,8 +155,9 @@ class Crowd:
     def source(self, name: str) -> Source:
         return cast(Source, One(self))
 
-    def admin(self, name: str) -> SlotAdmin:
-        return cast(SlotAdmin, One(self))
+    def admin(self, name: str) -> SourceTable:
+        one = One(self)
+        return SourceTable(cast(Source, one), cast(Slot, one), cast(History, one))
 
     def rows(self, name: str) -> Rows:
         return cast(Rows, One(self))

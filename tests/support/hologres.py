@@ -12,11 +12,13 @@ from typing import cast
 import pytest
 
 from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import BinlogOptions, RetryOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver import loop, start
 from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.slots import reset_apply
 from slotkeeper.core.sources import registry
 from slotkeeper.core.sources.hologres.kind import KIND, HoloConnection
@@ -106,9 +108,10 @@ class HoloPair:
         found: dict[str, bytes] = {}
         errors: list[SlotkeeperError] = []
         with closing(self.connection()) as session:
-            source = session.source(self.mirror.job)
+            source = session.table(TableAsked.of(self.mirror.job)).source
             for status in source.read_status(None):
-                whole, at = b"", HoloPosition(0)
+                whole = b""
+                at: Position = HoloPosition(0)
                 while at < status.latest:
                     end, piece = source.next_range(at, status, width), io.BytesIO()
                     try:

@@ -30,9 +30,10 @@ from slotkeeper.core.sources.mysql.events import Event, Mapped, Parser
 from slotkeeper.core.sources.mysql.events import Rows as RowsEvent
 from slotkeeper.core.sources.mysql.filters import Selection
 from slotkeeper.core.sources.mysql.position import MysqlPosition, ours, parse_gtids
+from slotkeeper.core.sources.mysql.retention import MysqlTable
 from slotkeeper.core.sources.mysql.rows import Changes, Decoder, Described, columns_of
 from slotkeeper.core.sources.mysql.session import MysqlSession
-from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
+from slotkeeper.core.sources.mysql.source import SHARD
 from slotkeeper.core.sources.mysql.stream import Reading, Stream, there
 from slotkeeper.core.sources.mysql.tables import read_charsets, read_described
 from slotkeeper.core.sources.mysql.transactions import Item, TableRows
@@ -205,7 +206,7 @@ class Lane:
     ) -> None:
         session = MysqlSession(Login(endpoint(server, user), password_of(server, user), "slotkeeper/lane"))
         selection = Selection(cascades_known=cascades_known)
-        self.source = MysqlSource(session, table, slot, BinlogOptions(binlog=True), selection)
+        self.source = MysqlTable(session, table, slot, BinlogOptions(binlog=True), selection)
         self.rows: Rows = {}
         self.position: Position | None = None
         self.changes = 0
@@ -213,7 +214,7 @@ class Lane:
 
     def start(self) -> Lane:
         self.source.admit()
-        self.position = self.source.create_slot()[0].latest
+        self.position = self.source.open_lanes()[0].latest
         self.rows = self.copied()
         return self
 

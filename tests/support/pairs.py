@@ -18,6 +18,7 @@ from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, RetryOptions, SinkOptions
 from slotkeeper.core.drivers import my
+from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.verify.compare import Comparison, compare, open_pair
@@ -207,7 +208,7 @@ class MysqlPair(Pair):
     def identity(self, table: str = TABLE) -> TableIdentity:
         session = sources.open("mysql").connect(login(self.mirror.job.source, "test"))
         with closing(session):
-            return session.source(self.mirror.job.of(table)).identify()
+            return session.table(TableAsked.of(self.mirror.job.of(table))).source.identify()
 
 
 def write_config(folder: Path, job: JobSpec, servers: str, of_channel: Sequence[str] = ()) -> Path:

@@ -241,9 +241,9 @@ class SlotLease:
 def _earliest(ctx: JobContext) -> str:
     """Return the oldest position per DN after which all changes are retained; "latest" if none ever existed."""
     starter = ctx.sessions.starter()
-    registered, records = retained_from(starter), starter.records()
+    registered, records = retained_from(starter), starter.history.records()
     places = {}
-    for shard in starter.nodes():
+    for shard in starter.source.nodes():
         oldest = records[shard.name].point if shard.name in records else None
         known = [one for one in (registered.get(shard.name), oldest) if one is not None]
         if known:
@@ -266,7 +266,7 @@ def _at_slot(ctx: JobContext) -> None:
     if not any(one.slot == job.slot for one in points or ()):
         what = f"slot {job.slot} of {job.channel.source_table} does not exist, or the server cannot list slots"
         raise Refused(what, 'create it with .option("start", "initial") or "latest"', where="source")
-    statuses = ctx.sessions.admin("start").read_status(None)
+    statuses = ctx.sessions.admin("start").source.read_status(None)
     store.insert([_row(ctx, identity, status) for status in statuses])
 
 

@@ -216,7 +216,7 @@ class Snapshot:
     def _judged(self, begun: Begun) -> list[SlotStatus]:
         """Check all DNs and raise any problem that a status reports: a copy is useless if its slot was cleared."""
         self._refuse_changed_nodes(begun)
-        statuses = begun.part.sessions.admin("start").read_status(None)
+        statuses = begun.part.sessions.admin("start").source.read_status(None)
         rows = {row.key.shard: row for row in begun.part.sessions.store().rows()}
         for status in statuses:
             refuse(compare(rows.get(status.shard.name), status))

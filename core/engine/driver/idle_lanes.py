@@ -23,7 +23,7 @@ from slotkeeper.core.engine.driver.threads import SerialExecutor
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName, classed
 from slotkeeper.core.ports.driver import Rows, Sessions
-from slotkeeper.core.ports.source import SlotAdmin, Source
+from slotkeeper.core.ports.source import Source, SourceTable
 
 SETTLE_EVERY = 3.0
 """Minimum seconds between two moves of an idle lane over empty ranges, and between two registrations of that lane."""
@@ -274,7 +274,7 @@ def _ask(source: Source, lane: Lane, status: SlotStatus, asks: bool) -> Seen:
         return Seen(lane.shard, status, error=_named_by_status(source, lane) or error)
 
 
-def _named_by_status(source: Source | SlotAdmin, lane: Lane) -> Trouble | None:
+def _named_by_status(source: Source, lane: Lane) -> Trouble | None:
     """Return the problem that a status reports, or None; after DDL, it is more specific than the query error."""
     try:
         statuses = source.read_status(lane.shard)
@@ -286,7 +286,7 @@ def _named_by_status(source: Source | SlotAdmin, lane: Lane) -> Trouble | None:
 
 
 def settle(
-    admin: SlotAdmin,
+    table: SourceTable,
     rows: Rows,
     lane: Lane,
     epoch: int,
@@ -303,30 +303,30 @@ def settle(
     """
     position = lane.position
     if move:
-        found = _empty_step(admin, rows, lane, epoch)
+        found = _empty_step(table.source, rows, lane, epoch)
         if found is None:
             return Settled(position, waiting=True)
         position = found
     if proven is not None and not keeps and lane.registered.at(proven.place) == lane.registered:
         return Settled(position)
-    return register_at(admin, rows, lane, epoch, position, clock, probe, others, proven)
+    return register_at(table, rows, lane, epoch, position, clock, probe, others, proven)
 
 
-def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Position | None:
+def _empty_step(source: Source, rows: Rows, lane: Lane, epoch: int) -> Position | None:
     """Return the lane's new position; None if rows are waiting, in which case the position was not moved."""
-    first = _judged(admin, lane)
+    first = _judged(source, lane)
     back = ahead_of_row(first, lane.position)
     if back:
         raise back
     if first.latest <= lane.position:
         return lane.position
     try:
-        if admin.has_changes(lane.shard, lane.position, first.latest):
+        if source.has_changes(lane.shard, lane.position, first.latest):
             return None
     except SlotkeeperError as error:
-        raise (_named_by_status(admin, lane) or error) from error
-    _judged(admin, lane)
-    new = admin.standing(lane.position, first)
+        raise (_named_by_status(source, lane) or error) from error
+    _judged(source, lane)
+    new = source.standing(lane.position, first)
     if not rows.advance_empty(lane.key, epoch, lane.position, new):
         row = rows.read_row(lane.key)
         reason = explain_miss(row, epoch, lane.position)
@@ -336,8 +336,8 @@ def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Positio
     return new
 
 
-def _judged(admin: SlotAdmin, lane: Lane) -> SlotStatus:
-    status = next((status for status in admin.read_status(lane.shard) if status.shard == lane.shard), None)
+def _judged(source: Source, lane: Lane) -> SlotStatus:
+    status = next((status for status in source.read_status(lane.shard) if status.shard == lane.shard), None)
     if status is None:
         raise trouble(TroubleName.TOPOLOGY_CHANGED, f"{lane.shard.name} no longer answers for this table")
     found = judge(status, lane.expected)

@@ -201,7 +201,7 @@ class Streaming:
         own, record = begun.part.job, begun.part.sessions.store().target_record()
         mirrored = tuple(column.name for column in image_of(own.channel, begun.identity).columns)
         self._watched[own.channel.source_table] = Watched(own, begun.identity, mirrored, record)
-        statuses = {status.shard.name: status for status in begun.part.sessions.admin("start").read_status(None)}
+        statuses = {status.shard.name: status for status in begun.part.sessions.admin("start").source.read_status(None)}
         for row in begun.rows:
             status = statuses.get(row.key.shard)
             if status is None:

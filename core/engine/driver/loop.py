@@ -35,7 +35,7 @@ from slotkeeper.core.engine.messages import LaneOutcome, LaneTask, StreamOutcome
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified
 from slotkeeper.core.ports.driver import Rows, Sessions, TaskRunner
-from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotAdmin
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SourceTable
 from slotkeeper.core.retry import Failure, RetryRules
 
 OVERRUN = 2.0
@@ -100,7 +100,7 @@ class Loop:
         self._leaving: dict[str, _Leaving] = {}
         """Tables that have left the loop but have not been passed to `let_go` yet."""
         self._next_task = 1
-        self._registrars: dict[tuple[str, str], tuple[SlotAdmin, Rows]] = {}
+        self._registrars: dict[tuple[str, str], tuple[SourceTable, Rows]] = {}
         self._slack = OVERRUN
         self._most = len(lanes)
         """Maximum number of lanes per task: twice the number of lanes that a task has processed within its time."""
@@ -489,7 +489,7 @@ class Loop:
         if lane.name in self.lanes:
             self.lanes[lane.name] = lane
 
-    def registrar(self, lane: Lane) -> tuple[SlotAdmin, Rows]:
+    def registrar(self, lane: Lane) -> tuple[SourceTable, Rows]:
         """Return the sessions that register a lane; no work under another connection name uses them."""
         line, table = self.line(lane), lane.key.source_table
         found = self._registrars.get((table, line))

@@ -1,6 +1,6 @@
 """Decides when, how and up to which position to register with the source, under the row's lock (design 4.2 step 6).
 
-The dialect decides what a server retains and how to confirm it (`SlotAdmin.confirm`). A position is registered only
+The dialect decides what a server retains and how to confirm it (`Slot.confirm`). A position is registered only
 after a target check that started after the position's commit. Changes written to a target that was emptied, exchanged
 or altered can then be replayed (ADR 63). Steps never wait for the check; only registrations do.
 """
@@ -15,8 +15,8 @@ from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.position import NOTHING_KEPT, Position, confirmable
 from slotkeeper.core.domain.position import Kept as Registered
-from slotkeeper.core.domain.position import Position, confirmable
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.target_seen import LEAST_COUNTED, TargetSeen, altered, changed, counts_to, renewed, trouble
@@ -29,7 +29,7 @@ from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Busy, Defect, SlotkeeperError, Superseded, Trouble, TroubleName, classed
 from slotkeeper.core.ports.driver import Rows
 from slotkeeper.core.ports.sink import Asked, TargetReader, Watched
-from slotkeeper.core.ports.source import Confirmation, SlotAdmin
+from slotkeeper.core.ports.source import Confirmation, Slot, Source, SourceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +74,16 @@ class _Limit:
             raise Busy("a registration took too long after taking its lock: stopped before its next call")
 
 
-def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, probe: Probe = nothing) -> Registered:
+def register(table: SourceTable, rows: Rows, wanted: Registration, clock: Clock, probe: Probe = nothing) -> Registered:
     """Register the position, store the slot's new state in the progress row, and return the state.
 
     After any error except Trouble and Superseded, the outcome is unknown. The caller must then accept the old and the
     new state, and must not read the status again while a call of this job can still take effect.
     """
-    with admin.pinned(), rows.registration(wanted.key, wanted.epoch, wanted.others) as lock:
+    with table.pinned(), rows.registration(wanted.key, wanted.epoch, wanted.others) as lock:
         limit = _Limit(clock, clock.monotonic() + LOCKED_SECONDS)
-        _clear_the_way(admin, rows)
-        first = _read_status(admin, wanted)
+        _clear_the_way(table.slot, rows)
+        first = _read_status(table.source, wanted)
         position = lock.row.position
         if position is None:
             raise Defect(f"{wanted.shard.name}: cannot register a lane without a position")
@@ -100,27 +100,34 @@ def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, p
         if wanted.others:
             place = confirmable(place, (row.position for row in lock.others), first.kept.furthest)
         asked = Confirmation(place, wanted.before, wanted.expected.fingerprint, limit.check, probe)
-        registered = admin.confirm(first, asked)
+        registered = _confirm(table.slot, first, asked)
         lock.record(registered, wanted.seen)
     return registered
 
 
-def _clear_the_way(admin: SlotAdmin, rows: Rows) -> None:
+def _confirm(slot: Slot | None, first: SlotStatus, asked: Confirmation) -> Registered:
+    if slot is None:  # the server stores no position, so no earlier registration can take effect late
+        asked.check()
+        return NOTHING_KEPT
+    return slot.confirm(first, asked)
+
+
+def _clear_the_way(slot: Slot | None, rows: Rows) -> None:
     """End other registrars of the lane after the sink was reconnected; raises Busy if it is unknown whether they ended.
 
     The sink can show an older state, in which the row of an older driver is valid again. After Busy, the caller waits
     for the registrars' time limit (model: without this check, a counterexample of 12 steps hides a cleared slot).
     """
-    if rows.generation <= admin.cleared_for:
+    if slot is None or rows.generation <= slot.cleared_for:
         return
-    admin.cleared_for = rows.generation
-    if not admin.end_rivals():
+    slot.cleared_for = rows.generation
+    if not slot.end_rivals():
         raise Busy("the sink connection is new: an older registration may still be in progress")
 
 
-def _read_status(admin: SlotAdmin, wanted: Registration) -> SlotStatus:
+def _read_status(source: Source, wanted: Registration) -> SlotStatus:
     shard = wanted.shard
-    found = next((status for status in admin.read_status(shard) if status.shard == shard), None)
+    found = next((status for status in source.read_status(shard) if status.shard == shard), None)
     if found is None:
         raise Busy(f"{shard.name} does not answer under its name: the DN set may have changed", where="source")
     trouble = judge(found, wanted.expected)
@@ -147,7 +154,7 @@ class Settled:
 
 
 def register_at(
-    admin: SlotAdmin,
+    table: SourceTable,
     rows: Rows,
     lane: Lane,
     epoch: int,
@@ -162,10 +169,10 @@ def register_at(
     expected, before = lane.expected, lane.registered
     wanted = Registration(lane.key, lane.shard, epoch, expected, place, before, others, position, seen)
     try:
-        return Settled(position, register(admin, rows, wanted, clock, probe))
+        return Settled(position, register(table, rows, wanted, clock, probe))
     except Exception as error:  # after any error, it is unknown which calls took effect
-        named = isinstance(error, Trouble | Superseded)
-        return Settled(position, error=classed(error), sent=True, certain=named or admin.end_rivals(), asked=place)
+        certain = isinstance(error, Trouble | Superseded) or table.slot is None or table.slot.end_rivals()
+        return Settled(position, error=classed(error), sent=True, certain=certain, asked=place)
 
 
 class LaneOwner(Protocol):
@@ -180,7 +187,7 @@ class LaneOwner(Protocol):
     def line(self, lane: Lane) -> str:
         """Return the connection name of a lane's DN, for the executor and for sessions."""
 
-    def registrar(self, lane: Lane) -> tuple[SlotAdmin, Rows]:
+    def registrar(self, lane: Lane) -> tuple[SourceTable, Rows]:
         """Return the sessions that register a lane."""
 
     def sharing(self, lane: Lane) -> tuple[LaneKey, ...]:

@@ -117,8 +117,8 @@ def _likely_emptied(one: Changed) -> str:
     """
     if one.way != "replace":
         return ""
-    part = one.part
-    rows = CopyRows(part.sessions.starter().count_rows(), part.sessions.target().count_rows(one.identity), one.way)
+    sessions = one.part.sessions
+    rows = CopyRows(sessions.starter().history.count_rows(), sessions.target().count_rows(one.identity), one.way)
     return f"{rows.sentence}; TRUNCATE at the source is likely, so nothing was altered" if rows.truncated else ""
 
 

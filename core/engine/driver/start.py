@@ -29,7 +29,7 @@ from slotkeeper.core.engine.driver.topology import refuse
 from slotkeeper.core.engine.driver.waits import pause, wait_for_open_transactions
 from slotkeeper.core.errors import AwaitsCopy, Busy, Refused, Trouble, TroubleName
 from slotkeeper.core.ports.driver import Store
-from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotAdmin
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, Slot
 
 T = TypeVar("T")
 
@@ -219,7 +219,7 @@ class _Opening:
     def refuse_unread(self) -> None:
         """Raise TOPOLOGY CHANGED if the changed DN set cannot be accepted."""
         if self._change is not None:
-            topology.refuse_unread(self.part.sessions.admin("start"), self._rows, self._schedule, self._change)
+            topology.refuse_unread(self.part.sessions.admin("start").source, self._rows, self._schedule, self._change)
 
     def adopt(self, epoch: int) -> None:
         """Write a changed DN set to the progress rows, or only the number of DNs if the rows lack it."""
@@ -343,7 +343,7 @@ def _compared(
     """Return the common action for all lanes of a channel, the statuses, and a changed DN set; raises problems."""
     creating = all(row.state is LaneState.CREATING for row in rows)
     for attempt in range(OLDER_STATUSES):
-        statuses = ctx.sessions.admin("start").read_status(None)
+        statuses = ctx.sessions.admin("start").source.read_status(None)
         if not statuses and not creating:
             raise no_point({Shard(row.key.shard, row.node_id) for row in rows}, rows[0].fingerprint, fingerprint)
         decisions = _decisions(ctx, rows, statuses, creating, others_begun)
@@ -400,8 +400,8 @@ def _refuse_unanswered(ctx: JobContext, statuses: list[SlotStatus], rows: list[P
 
 def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
     """Register the slot on every DN, which starts recording. The caller waits for transactions open at that time."""
-    admin = ctx.sessions.admin("start")
-    statuses = start_point.polls_everywhere(admin, ctx)
+    table = ctx.sessions.admin("start")
+    statuses = start_point.polls_everywhere(table.history, ctx)
     changes = {row.node_id: row.changes for row in store.rows()}
     rows = [
         replace(
@@ -415,10 +415,11 @@ def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) 
     ]
     store.replace_creating(rows, epoch)
     ctx.probe("before_first_registration")
-    if not ctx.sessions.keeps_positions:
+    slot = table.slot
+    if slot is None:
         return store.rows()
-    registered = {status.shard: _register_first(store, admin, ctx, status, epoch) for status in statuses}
-    found = {status.shard: status.kept for status in admin.read_status(None)}
+    registered = {status.shard: _register_first(store, slot, ctx, status, epoch) for status in statuses}
+    found = {status.shard: status.kept for status in table.source.read_status(None)}
     ttls, now = record_ttls(ctx), ctx.clock.monotonic()
     for status in statuses:
         ttls.see(ctx.job.channel.source_table, status.shard.name, status.latest, now)
@@ -428,15 +429,15 @@ def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) 
     return store.rows()
 
 
-def _register_first(store: Store, admin: SlotAdmin, ctx: JobContext, status: SlotStatus, epoch: int) -> Registered:
+def _register_first(store: Store, slot: Slot, ctx: JobContext, status: SlotStatus, epoch: int) -> Registered:
     """Register a lane's start; a shared position is registered no further than the position of any channel."""
     others = ctx.lanes_beside(status.shard) if status.kept.shared else ()
-    with admin.pinned(), store.registration(ctx.job.lane_key(status.shard.name), epoch, others) as lock:
+    with slot.pinned(), store.registration(ctx.job.lane_key(status.shard.name), epoch, others) as lock:
         place = status.latest
         if others:
             place = confirmable(place, (row.position for row in lock.others), status.kept.furthest)
         kept = status.kept.at(place)
-        admin.register_first(status.shard, kept, ctx.probe)
+        slot.register_first(status.shard, kept, ctx.probe)
         lock.record(kept, "")
     return kept
 

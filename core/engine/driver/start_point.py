@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from slotkeeper.core.domain.position import Kept, Position
+from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.slot import FirstRecord, SlotStatus
 from slotkeeper.core.domain.spec import EVERY_DN, StartAt, StartKind
@@ -19,7 +19,7 @@ from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.waits import wait_for_open_transactions
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.driver import Store
-from slotkeeper.core.ports.source import Retention, SlotAdmin
+from slotkeeper.core.ports.source import History, SourceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
     """Move the slot to the job's start and write the progress rows; `rows`: the rows in state creating, by DN."""
     starter = ctx.sessions.starter()
     if at.kind is StartKind.LATEST:
-        if ctx.sessions.keeps_positions:
+        if starter.slot is not None:
             # the server chooses the points, so first write rows that mark the points as this job's
-            blank = starter.kept_by(()).blank
+            blank = starter.slot.kept_by(()).blank
             store.replace_creating([replace(row, epoch=epoch, registered=blank) for row in rows.values()], epoch)
         ctx.probe("before_first_registration")
         begins = _latest(ctx, starter)
@@ -75,13 +75,13 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
         begins = _at_time(ctx, starter, at.at)
     elif at.kind is StartKind.EARLIEST:
         # start each DN at its oldest remaining record, or at its newest position if it has no record
-        statuses, records = polls_everywhere(starter, ctx), starter.records()
+        statuses, records = polls_everywhere(starter.history, ctx), starter.history.records()
         begins = _begins(starter, ((one, records[one.shard.name].point or one.latest) for one in statuses))
     else:
         points = _places(ctx, at)
         _check_points(ctx, starter, points)
-        statuses = polls_everywhere(starter, ctx)
-        begins = _begins(starter, ((one, points[one.shard.name]) for one in statuses), starter.records())
+        statuses = polls_everywhere(starter.history, ctx)
+        begins = _begins(starter, ((one, points[one.shard.name]) for one in statuses), starter.history.records())
     made = [
         replace(
             rows[one.status.shard.name],
@@ -96,19 +96,20 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
     ctx.probe("before_first_registration")
     for one in begins:
         with starter.pinned(), store.registration(ctx.job.lane_key(one.status.shard.name), epoch) as lock:
-            starter.register_first(one.status.shard, one.kept, ctx.probe)
+            if starter.slot is not None:
+                starter.slot.register_first(one.status.shard, one.kept, ctx.probe)
             lock.record(one.kept, "")
     ctx.probe("after_first_registration")
     store.set_state(Turn(epoch, len(made), (LaneState.CREATING,), LaneState.RUNNING))
 
 
-def polls_everywhere(admin: SlotAdmin, ctx: JobContext) -> list[SlotStatus]:
+def polls_everywhere(history: History, ctx: JobContext) -> list[SlotStatus]:
     """Return the status of every DN of the cluster; creates the slot if missing.
 
     A row records the slot's points before its lane's first registration, so that a later start recognizes an
     interrupted start and its points.
     """
-    statuses = admin.create_slot()
+    statuses = history.open_lanes()
     if not statuses:
         raise Refused(f"the source has no position for slot {ctx.job.slot}", "run `slotkeeper doctor`", where="source")
     without = set(ctx.sessions.source("start").nodes()) - {status.shard for status in statuses}
@@ -118,7 +119,7 @@ def polls_everywhere(admin: SlotAdmin, ctx: JobContext) -> list[SlotStatus]:
     return statuses
 
 
-def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
+def _latest(ctx: JobContext, starter: SourceTable) -> list[Begin]:
     """Return the starts at the newest points, which the server registers.
 
     DWS: pgxc_register_full_sync_point is called "to update the sync points" after a full copy by other means. The start
@@ -127,79 +128,90 @@ def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
     Binlog": a TRUNCATE or DDL clears sync points; one that is executed between the calls is not visible after the
     second.
     """
-    starter.full_sync()
-    begun = {status.shard for status in starter.read_status(None) if not status.kept.missing}
+    _move_to_newest(starter)
+    begun = {status.shard for status in starter.source.read_status(None) if not status.kept.missing}
     wait_for_open_transactions(ctx, ctx.sessions.source("start"))
-    for status in starter.read_status(None):
+    for status in starter.source.read_status(None):
         if status.shard in begun and status.kept.missing:
             what = f"{status.shard.name}: the slot was created and now holds {status.kept.shown}"
             raise trouble(TroubleName.SLOT_LOST, f"{what}; the table was emptied or altered while the start waited")
-    starter.full_sync()
-    statuses = starter.read_status(None)
+    _move_to_newest(starter)
+    statuses = starter.source.read_status(None)
     moved = {status.shard for status in statuses if status.kept.settled}
-    short = ", ".join(sorted(shard.name for shard in set(starter.nodes()) - moved))
+    short = ", ".join(sorted(shard.name for shard in set(starter.source.nodes()) - moved))
     if short:
-        raise Busy(f"{short}: {starter.words.short}", where="source")
+        raise Busy(f"{short}: {starter.history.words.short}", where="source")
     places = [(status, status.kept.furthest or status.latest) for status in statuses]
     return [Begin(status, place, status.kept.at(place)) for status, place in places]
 
 
+def _move_to_newest(starter: SourceTable) -> None:
+    if starter.slot is not None:
+        starter.slot.full_sync()
+
+
 def _begins(
-    starter: Retention, places: Iterable[tuple[SlotStatus, Position]], records: Mapping[str, FirstRecord] | None = None
+    starter: SourceTable,
+    places: Iterable[tuple[SlotStatus, Position]],
+    records: Mapping[str, FirstRecord] | None = None,
 ) -> list[Begin]:
     """Return the starts of the lanes at these positions; `records`: the first records by DN, if known."""
     found = records or {}
-    return [Begin(one, place, starter.begin_at(one, place, found.get(one.shard.name))) for one, place in places]
+    slot = starter.slot
+    return [
+        Begin(one, place, slot.begin_at(one, place, found.get(one.shard.name)) if slot is not None else NOTHING_KEPT)
+        for one, place in places
+    ]
 
 
-def _check_time(ctx: JobContext, starter: Retention, at: datetime) -> None:
-    age, ttl = starter.seconds() - at.timestamp(), starter.ttl()
+def _check_time(ctx: JobContext, starter: SourceTable, at: datetime) -> None:
+    age, ttl = starter.history.seconds() - at.timestamp(), starter.history.ttl()
     if age < 0:
         raise Refused(f"start time {at} is in the future by the source's clock", 'set start = "latest" to start now')
     if ttl is not None and age >= ttl:
-        what = f"start time {at} is older than {starter.words.ttl} ({ttl} s): its records are deleted"
+        what = f"start time {at} is older than {starter.history.words.ttl} ({ttl} s): its records are deleted"
         raise Refused(what, f'choose a later time, or start = "initial" (a copy of {ctx.job.channel.source_table})')
-    starter.at_time(at.isoformat())  # raises Refused for a table without binlog timestamps
-    if all(one.point is None for one in starter.records().values()):
+    starter.history.at_time(at.isoformat())  # raises Refused for a table without binlog timestamps
+    if all(one.point is None for one in starter.history.records().values()):
         what = "the binlog has no record: changes since that time are unknown"
         raise Refused(what, 'set start = "latest" to start now, or start = "initial" to start with a copy')
 
 
-def _at_time(ctx: JobContext, starter: Retention, at: datetime) -> list[Begin]:
+def _at_time(ctx: JobContext, starter: SourceTable, at: datetime) -> list[Begin]:
     """Start every DN at the smallest point found for that time on any DN, but never after the newest safe point.
 
     The statuses are read first: the search finds all records up to their newest points, and the invisible records of a
     running commit are after these points.
     """
     _check_time(ctx, starter, at)
-    statuses = polls_everywhere(starter, ctx)
-    since = starter.since(at.isoformat())
+    statuses = polls_everywhere(starter.history, ctx)
+    since = starter.history.since(at.isoformat())
     if ctx.sessions.shards_apart:
         return _begins(starter, ((one, since.get(one.shard.name) or one.latest) for one in statuses))
     found = since.values()
     first = min([*(point for point in found if point is not None), *(status.latest for status in statuses)])
-    return _begins(starter, ((one, first) for one in statuses), starter.records(first))
+    return _begins(starter, ((one, first) for one in statuses), starter.history.records(first))
 
 
 def _places(ctx: JobContext, at: StartAt) -> dict[str, Position]:
     found = {}
-    every = [shard.name for shard in ctx.sessions.starter().nodes()]
+    every = [shard.name for shard in ctx.sessions.starter().source.nodes()]
     for name, text in ((each, text) for one, text in at.points for each in (every if one == EVERY_DN else [one])):
         try:
-            found[name] = ctx.sessions.starter().place(text).from_here
+            found[name] = ctx.sessions.starter().history.place(text).from_here
         except ValueError as error:
             raise Refused(f"{name}: {error}", "write a position as `slots show` and `slots peek` print it") from error
     return found
 
 
-def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Position]) -> None:
+def _check_points(ctx: JobContext, starter: SourceTable, points: dict[str, Position]) -> None:
     """Raise Refused for unknown DNs, and for points whose later records may already be deleted."""
-    names = {shard.name for shard in starter.nodes()}
+    names = {shard.name for shard in starter.source.nodes()}
     if names != points.keys():
         wrong = ", ".join(sorted(names ^ points.keys()))
         raise Refused(f"start and the cluster have different DNs ({wrong})", f"name {', '.join(sorted(names))}")
     registered = retained_from(starter)
-    records = starter.records()
+    records = starter.history.records()
     for name, point in points.items():
         newest, oldest = records[name].latest, records[name].point
         if newest is not None and point > newest:
@@ -212,9 +224,9 @@ def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Positio
             raise Refused(what, f"choose {least.shown if least else 'the newest point'} or a later point")
 
 
-def retained_from(starter: Retention) -> dict[str, Position]:
+def retained_from(starter: SourceTable) -> dict[str, Position]:
     """Return, by DN, the position from which a slot retains every record; empty if no such slots are listed."""
-    if not starter.words.retains:
+    if not starter.history.words.retains:
         return {}
     try:
         listed = starter.points() or ()

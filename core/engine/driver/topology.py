@@ -11,7 +11,7 @@ from slotkeeper.core.domain.start import NodeChange, StartDecision, left_unread,
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.errors import Busy, Defect, TopologyTrouble, Trouble, TroubleName
 from slotkeeper.core.ports.driver import Store
-from slotkeeper.core.ports.source import SlotAdmin, Source
+from slotkeeper.core.ports.source import Source
 
 
 def refuse(decision: StartDecision | None) -> None:
@@ -50,7 +50,7 @@ def adopt(
     ctx.probe("after_adoption")
 
 
-def refuse_unread(admin: SlotAdmin, rows: list[ProgressRow], statuses: list[SlotStatus], change: NodeChange) -> None:
+def refuse_unread(source: Source, rows: list[ProgressRow], statuses: list[SlotStatus], change: NodeChange) -> None:
     """Raise TOPOLOGY CHANGED unless it is certain that the old DNs have no unread records.
 
     A key's changes stay in order only if all changes before the key's move to a new DN have been applied.
@@ -64,7 +64,7 @@ def refuse_unread(admin: SlotAdmin, rows: list[ProgressRow], statuses: list[Slot
         if status.latest < begins:
             newest = status.latest.shown
             raise Busy(f"{status.shard.name} is at {newest}, but the new DNs start at {begins.shown}", where="source")
-        if admin.has_changes(status.shard, position, begins):
+        if source.has_changes(status.shard, position, begins):
             unread.append(status.shard)
     if unread:
         refuse(left_unread(change, unread))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import TypeVar
 
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.finding import Finding, Objection
@@ -16,24 +15,22 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.ports.kinds import Probe, SourceAsked, SourceKind
-from slotkeeper.core.ports.source import WaitsAsked
+from slotkeeper.core.ports.source import SourceTable, TableAsked, WaitsAsked
 from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.dws import doctor, eligibility, words
 from slotkeeper.core.sources.dws.changelog import DwsChangelog
 from slotkeeper.core.sources.dws.peek import DwsPeek, refuse_names
 from slotkeeper.core.sources.dws.position import POSITIONS
 from slotkeeper.core.sources.dws.session import DWS, DwsSession
-from slotkeeper.core.sources.dws.slot import DwsRetention, DwsSlotVerbs
-from slotkeeper.core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
+from slotkeeper.core.sources.dws.slot import DwsTable
+from slotkeeper.core.sources.dws.source import Selection
 from slotkeeper.core.sources.dws.traits import TRAITS
 from slotkeeper.core.sources.dws.viewer import DwsStatusPoller, DwsViewer
 from slotkeeper.core.sources.dws.waits import DwsWaits
 
-Made = TypeVar("Made", bound=DwsSource)
 
-
-class _Source(DwsSource):
-    """A channel whose admission also reads the binlog, as far as that is possible before the slot exists."""
+class _Table(DwsTable):
+    """A table whose admission also reads the binlog, as far as that is possible before the slot exists."""
 
     def admit(self) -> None:
         """Raise Refused for a table that a job cannot follow, and for a wrong `new_system_value`."""
@@ -53,26 +50,14 @@ class DwsConnection:
     def name(self) -> str:
         return self.session.application_name
 
-    def _made(self, kind: type[Made], job: JobSpec) -> Made:
-        channel = job.channel
-        return kind(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
-
-    def source(self, job: JobSpec, points_proven: bool = False) -> DwsSource:
-        made = self._made(_Source, job)
-        made.points_proven = points_proven
-        return made
-
-    def admin(self, job: JobSpec) -> DwsSlotAdmin:
-        return self._made(DwsSlotAdmin, job)
+    def table(self, asked: TableAsked) -> SourceTable:
+        selection = Selection.of(asked.channel) if asked.channel else None
+        made = _Table(self.session, asked.table, asked.slot, asked.binlog, selection)
+        made.points_proven = asked.points_proven
+        return SourceTable(made, made, made)
 
     def changelog(self, job: JobSpec) -> DwsChangelog:
         return DwsChangelog(self.session, job.channel.source_table, job.slot, job.binlog)
-
-    def retention(self, job: JobSpec) -> DwsRetention:
-        return self._made(DwsRetention, job)
-
-    def verbs(self, table: str, slot: str, options: BinlogOptions) -> DwsSlotVerbs:
-        return DwsSlotVerbs(self.session, table, slot, options)
 
     def viewer(self) -> DwsViewer:
         return DwsViewer(self.session)

@@ -25,14 +25,6 @@ from slotkeeper.core.sources.dws.words import WORDS
 from slotkeeper.core.sources.pg_base import COUNT_LIMIT_MS, LIMIT, count_statement, counted
 from slotkeeper.core.sqltext import dotted, literal, statements
 
-
-class DwsSlotVerbs(DwsSlotAdmin):
-    """The source session of a slot command; only this session can clear a slot. Implements `SlotVerbs`."""
-
-    def clear(self) -> int:
-        return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
-
-
 REFUSED_BACK = "this server cannot move the position back; reset with --to snapshot instead"
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -44,10 +36,13 @@ _NO_TIMES = frozenset({"0A000", "42809", "42883"})
 """SQLSTATEs for a function that does not exist or that rejects a table without enable_binlog_timestamp."""
 
 
-class DwsRetention(DwsSlotAdmin):
-    """A session for a reset or a start without a copy; implements `slotkeeper.core.ports.source.Retention`."""
+class DwsTable(DwsSlotAdmin):
+    """A table with its slot and its history; implements `slotkeeper.core.ports.source.Slot` and `History`."""
 
     words = WORDS
+
+    def clear(self) -> int:
+        return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
 
     def points(self) -> Sequence[RegisteredPoint] | None:
         return DwsViewer(self.session).points(self.table)

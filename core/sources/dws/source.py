@@ -394,10 +394,8 @@ def seen(calls: PointCalls, shard: Shard) -> SlotStatus:
 
 
 class DwsSlotAdmin(DwsSource):
-    """A source session that can also register; implements `slotkeeper.core.ports.source.SlotAdmin`.
-
-    Only the driver and slot commands have such a session: it writes the slot's points and ends the job's own old
-    sessions.
+    """A table whose slot can be registered. Only the driver and slot commands call the methods of this class: they
+    write the slot's points and end the job's own old sessions.
     """
 
     shown_as = ""
@@ -423,8 +421,8 @@ class DwsSlotAdmin(DwsSource):
     def confirm(self, first: SlotStatus, asked: Confirmation) -> SyncPoints:
         return confirm(self, first, asked)
 
-    def create_slot(self) -> list[SlotStatus]:
-        """Create the slot and return the status of every DN.
+    def open_lanes(self) -> list[SlotStatus]:
+        """Create the slot if it is missing, and return the status of every DN.
 
         If the status query does not create the slot, registering 0 does. 0 is only a lower bound, even on DNs that an
         earlier attempt did not reach.

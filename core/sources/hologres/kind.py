@@ -9,21 +9,20 @@ from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Objection
 from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.remedy import ManualSql
-from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
-from slotkeeper.core.ports.source import WaitsAsked
+from slotkeeper.core.ports.source import SourceTable, TableAsked, WaitsAsked
 from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.base import NoProbe
 from slotkeeper.core.sources.hologres import doctor
 from slotkeeper.core.sources.hologres.peek import HoloPeek
 from slotkeeper.core.sources.hologres.position import POSITIONS
-from slotkeeper.core.sources.hologres.retention import HoloRetention
+from slotkeeper.core.sources.hologres.retention import HoloTable
 from slotkeeper.core.sources.hologres.session import HOLOGRES, HoloSession
-from slotkeeper.core.sources.hologres.source import HoloSource
 from slotkeeper.core.sources.hologres.stream.records import IDLE_SECONDS, Streams
 from slotkeeper.core.sources.hologres.traits import TRAITS
 from slotkeeper.core.sources.hologres.viewer import HoloViewer
@@ -45,17 +44,9 @@ class HoloConnection:
     def name(self) -> str:
         return self.session.application_name
 
-    def source(self, job: JobSpec, points_proven: bool = False) -> HoloSource:
-        return HoloSource(self.session, job.channel.source_table, job.binlog, job.channel, self.streams)
-
-    def admin(self, job: JobSpec) -> HoloSource:
-        return self.source(job)
-
-    def retention(self, job: JobSpec) -> HoloRetention:
-        return HoloRetention(self.session, job.channel.source_table, job.binlog, job.channel)
-
-    def verbs(self, table: str, slot: str, options: BinlogOptions) -> HoloSource:
-        return HoloSource(self.session, table, options, None)
+    def table(self, asked: TableAsked) -> SourceTable:
+        made = HoloTable(self.session, asked.table, asked.binlog, asked.channel, self.streams)
+        return SourceTable(made, None, made)
 
     def viewer(self) -> HoloViewer:
         return HoloViewer(self.session)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount
-from slotkeeper.core.domain.slot import FirstRecord, Shard
+from slotkeeper.core.domain.slot import FirstRecord, Shard, SlotStatus
 from slotkeeper.core.drivers.session import Rows
 from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.sources.base import NoSlotRetention
 from slotkeeper.core.sources.hologres import catalog
 from slotkeeper.core.sources.hologres.changes import LETTERS, Stretch
 from slotkeeper.core.sources.hologres.position import POSITIONS, HoloPosition, ours
@@ -18,10 +17,14 @@ from slotkeeper.core.sources.hologres.words import WORDS
 from slotkeeper.core.sources.pg_base import COUNT_LIMIT_MS, LIMIT, count_statement, counted
 
 
-class HoloRetention(NoSlotRetention, HoloSource):
-    """Implements `slotkeeper.core.ports.source.Retention`; each shard has its own positions."""
+class HoloTable(HoloSource):
+    """A table with its history; implements `slotkeeper.core.ports.source.History`; each shard has its own positions."""
 
     words = WORDS
+
+    def open_lanes(self) -> list[SlotStatus]:
+        """Return the status of each shard; create nothing, because the binlog needs no slot."""
+        return self.read_status(None)
 
     def place(self, text: str) -> HoloPosition:
         """Parse the LSN after which a user wants to read, as in Hologres's own start_lsn."""

@@ -23,7 +23,6 @@ from slotkeeper.core.errors import Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sources import pg_base
-from slotkeeper.core.sources.base import NoSlotAdmin
 from slotkeeper.core.sources.hologres import catalog, eligibility
 from slotkeeper.core.sources.hologres.catalog import SECOND, TableState, number_of
 from slotkeeper.core.sources.hologres.changes import Left, Pages, Stretch
@@ -37,10 +36,8 @@ STEPS_OF_TTL = 8
 """Number of times per TTL that the position of an idle lane is updated to record that there was nothing to read."""
 
 
-class HoloSource(NoSlotAdmin):
-    """One table; implements `slotkeeper.core.ports.source.Source` and, because nothing is registered, `SlotAdmin` and
-    `SlotVerbs`.
-    """
+class HoloSource:
+    """One table; implements `slotkeeper.core.ports.source.Source`."""
 
     by_slot = False
     """Whether the job uses a slot whose position the server stores."""
@@ -219,17 +216,6 @@ class HoloSource(NoSlotAdmin):
         self.session.close()
 
     # -- registration: not needed -------------------------------------------------------------------------------------
-
-    def create_slot(self) -> list[SlotStatus]:
-        """Create nothing, because the binlog needs no slot; return the status of each shard."""
-        return self.read_status(None)
-
-    def full_sync(self) -> str:
-        return "nothing: the server stores no position for Slotkeeper"
-
-    def clear(self) -> int:
-        what = "no slot to drop: no job here has a slot on the server"
-        raise Refused(what, "to drop another owner's slot: CALL hg_drop_logical_replication_slot", where="source")
 
 
 class NoneOpen:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TypeVar
 
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Level, Objection, clock_finding
@@ -17,20 +16,20 @@ from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity
-from slotkeeper.core.domain.spec import ALLOW, BinlogOptions, JobSpec
+from slotkeeper.core.domain.spec import ALLOW, BinlogOptions
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.ttl import Purge, Ttl, hours
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked, SourceKind
-from slotkeeper.core.ports.source import WaitsAsked
+from slotkeeper.core.ports.source import SourceTable, TableAsked, WaitsAsked
 from slotkeeper.core.sources.base import NoProbe, NoSlotViewer
 from slotkeeper.core.sources.mysql import retention, side_effects
 from slotkeeper.core.sources.mysql.chunks import MysqlTables
 from slotkeeper.core.sources.mysql.filters import Selection
 from slotkeeper.core.sources.mysql.position import POSITIONS, WORDS, MysqlPosition, ours
-from slotkeeper.core.sources.mysql.retention import MysqlRetention, Purges
+from slotkeeper.core.sources.mysql.retention import MysqlTable, Purges
 from slotkeeper.core.sources.mysql.session import MysqlSession, newest, objections
-from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
+from slotkeeper.core.sources.mysql.source import SHARD
 from slotkeeper.core.sources.mysql.tables import shown, speller
 from slotkeeper.core.sources.mysql.traits import TRAITS
 from slotkeeper.core.sources.mysql.transactions import TableRows
@@ -69,8 +68,8 @@ class MysqlViewer(NoSlotViewer):
     def read_table(self, table: str) -> TableAnswer | None:
         return TableAnswer(self.now(), self.ttl(table), None, None)
 
-    def _source(self, table: str) -> MysqlRetention:
-        return MysqlRetention(self.session, table, "viewer", BinlogOptions(binlog=True))
+    def _source(self, table: str) -> MysqlTable:
+        return MysqlTable(self.session, table, "viewer", BinlogOptions(binlog=True))
 
     def close(self) -> None:
         self.session.close()
@@ -82,8 +81,8 @@ class MysqlReader:
     def __init__(self, session: MysqlSession) -> None:
         self.session = session
 
-    def _source(self, table: str) -> MysqlRetention:
-        return MysqlRetention(self.session, table, f"peek of {self.session.name}", BinlogOptions(binlog=True))
+    def _source(self, table: str) -> MysqlTable:
+        return MysqlTable(self.session, table, f"peek of {self.session.name}", BinlogOptions(binlog=True))
 
     def identity(self, table: str) -> TableIdentity:
         return self._source(table).identify()
@@ -128,7 +127,7 @@ class MysqlReader:
                 break
         return Searched(tuple(row for rows in kept for row in rows), up_to, whole)
 
-    def _ends(self, table: str, what: Range) -> tuple[MysqlPosition, MysqlPosition, MysqlRetention]:
+    def _ends(self, table: str, what: Range) -> tuple[MysqlPosition, MysqlPosition, MysqlTable]:
         source = self._source(table)
         newest = source.newest()
         after = source.begin(newest) if what.after is None else source.resolved(ours(what.after))
@@ -136,7 +135,7 @@ class MysqlReader:
         return after, up_to, source
 
     def _transactions(
-        self, source: MysqlRetention, identity: TableIdentity, after: MysqlPosition, up_to: MysqlPosition, only: Filter
+        self, source: MysqlTable, identity: TableIdentity, after: MysqlPosition, up_to: MysqlPosition, only: Filter
     ) -> Iterator[tuple[list[ChangeRow], MysqlPosition]]:
         """Return the matching rows of each transaction that has matching rows, and the end of that transaction."""
         waiting: list[TableRows] = []
@@ -151,7 +150,7 @@ class MysqlReader:
                     yield rows, end
 
     def _rows(
-        self, source: MysqlRetention, identity: TableIdentity, item: TableRows, end: MysqlPosition, only: Filter
+        self, source: MysqlTable, identity: TableIdentity, item: TableRows, end: MysqlPosition, only: Filter
     ) -> Iterator[ChangeRow]:
         spell, names = speller(source.seen.images), [column.name for column in identity.columns]
         for kind, values in source.images_of(item):
@@ -204,7 +203,7 @@ def _expiry(place: str, seconds: int | None, setting: str) -> Finding:
 
 
 def _table(place: str, session: MysqlSession, table: FollowedTable) -> Iterator[Finding]:
-    source = MysqlRetention(session, table.name, "doctor", BinlogOptions(binlog=bool(table.followers)))
+    source = MysqlTable(session, table.name, "doctor", BinlogOptions(binlog=bool(table.followers)))
     known = all(job.channel.cascades == ALLOW for job in table.followers)
     try:
         source.identify()
@@ -232,7 +231,6 @@ def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
 
 
 PING_SECONDS = 5.0
-Made = TypeVar("Made", bound=MysqlSource)
 
 
 class MysqlConnection:
@@ -241,32 +239,18 @@ class MysqlConnection:
     def __init__(self, login: Login) -> None:
         self.session = MysqlSession(login)
         self._user = login.endpoint.user
-        self._sources: list[MysqlSource] = []
+        self._tables: list[MysqlTable] = []
 
     @property
     def name(self) -> str:
         return self.session.name
 
-    def source(self, job: JobSpec, points_proven: bool = False) -> MysqlSource:
-        channel, sync = job.channel, job.sync
-        limits = (sync.min_bytes_sync_commit, sync.max_bytes_sync_commit, sync.stream_read_timeout / 1000)
-        selection = Selection.of(channel)
-        return self._kept(MysqlSource(self.session, channel.source_table, job.slot, job.binlog, selection, *limits))
-
-    def admin(self, job: JobSpec) -> MysqlSource:
-        return self.source(job)
-
-    def retention(self, job: JobSpec) -> MysqlRetention:
-        channel, silent = job.channel, job.sync.stream_read_timeout / 1000
-        asked = channel.source_table, job.slot, job.binlog, Selection.of(channel)
-        return self._kept(MysqlRetention(self.session, *asked, silent_seconds=silent))
-
-    def verbs(self, table: str, slot: str, options: BinlogOptions) -> MysqlSource:
-        return self._kept(MysqlSource(self.session, table, slot, options))
-
-    def _kept(self, source: Made) -> Made:
-        self._sources.append(source)
-        return source
+    def table(self, asked: TableAsked) -> SourceTable:
+        sync, selection = asked.sync, Selection.of(asked.channel) if asked.channel else None
+        limits = sync.min_bytes_sync_commit, sync.max_bytes_sync_commit, sync.stream_read_timeout / 1000
+        made = MysqlTable(self.session, asked.table, asked.slot, asked.binlog, selection, *limits)
+        self._tables.append(made)
+        return SourceTable(made, None, made)
 
     def viewer(self) -> MysqlViewer:
         return MysqlViewer(self.session)
@@ -291,8 +275,8 @@ class MysqlConnection:
         self.session.sever()
 
     def close(self) -> None:
-        for source in self._sources:
-            source.close()
+        for table in self._tables:
+            table.close()
         self.session.close()
 
 

@@ -12,17 +12,17 @@ server purges files when it starts and when it starts a new file, based on the t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import NOTHING_KEPT, Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount, count_within
-from slotkeeper.core.domain.slot import FirstRecord, Shard
+from slotkeeper.core.domain.slot import FirstRecord, Shard, SlotStatus
 from slotkeeper.core.domain.ttl import LONGEST, Purge, seconds_of
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Refused, SlotkeeperError
-from slotkeeper.core.sources.base import NoSlotRetention
 from slotkeeper.core.sources.mysql import starts
 from slotkeeper.core.sources.mysql.events import Action
 from slotkeeper.core.sources.mysql.faults import BinlogError
@@ -109,8 +109,18 @@ class Purges:
 _KINDS = {Action.INSERT: ("I",), Action.UPDATE: ("B", "U"), Action.DELETE: ("d",)}
 
 
-class MysqlRetention(NoSlotRetention, MysqlSource):
-    """Implements `slotkeeper.core.ports.source.Retention`."""
+class MysqlTable(MysqlSource):
+    """A table with its history; implements `slotkeeper.core.ports.source.History`."""
+
+    def open_lanes(self) -> list[SlotStatus]:
+        """Return a lane's start position: a later read of the table sees every change before this position."""
+        fingerprint = self.identify().text
+        facts = self.session.facts
+        latest = self.session.asking(lambda line: starts.begin_here(line, facts))
+        replica = self.session.replica(f"{self.slot}\x1f{self.table}\x1fbegin")
+        first = self.session.asking(lambda line: starts.file_began(self.session.connect, replica, latest.file))
+        latest = replace(latest, born=first.born)
+        return [SlotStatus(SHARD, NOTHING_KEPT, latest, fingerprint, self._first(latest))]
 
     def place(self, text: str) -> Position:
         """Parse a displayed or stored position, or GTIDs in the server's format; raises ValueError if invalid."""

@@ -20,7 +20,6 @@ from slotkeeper.core.drivers.pipe import put, put_all
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk, OpenTransactions
-from slotkeeper.core.sources.base import NoSlotAdmin
 from slotkeeper.core.sources.mysql import chunks, faults, filters, side_effects, starts
 from slotkeeper.core.sources.mysql.events import Action
 from slotkeeper.core.sources.mysql.faults import BinlogError
@@ -60,10 +59,8 @@ _CURES = {
 """Hints for statements after which the job cannot follow the table, by the effect of the statement."""
 
 
-class MysqlSource(NoSlotAdmin):
-    """One table; implements `slotkeeper.core.ports.source.Source` and, because nothing is registered, `SlotAdmin` and
-    `SlotVerbs`.
-    """
+class MysqlSource:
+    """One table; implements `slotkeeper.core.ports.source.Source`."""
 
     words = WORDS
 
@@ -383,22 +380,6 @@ class MysqlSource(NoSlotAdmin):
         return replace(place, file=f"{base}{place.file}")
 
     # -- registration: not needed -------------------------------------------------------------------------------------
-
-    def create_slot(self) -> list[SlotStatus]:
-        """Return a lane's start position: a later read of the table sees every change before this position."""
-        fingerprint = self.identify().text
-        facts = self.session.facts
-        latest = self.session.asking(lambda line: starts.begin_here(line, facts))
-        replica = self.session.replica(f"{self.slot}\x1f{self.table}\x1fbegin")
-        first = self.session.asking(lambda line: starts.file_began(self.session.connect, replica, latest.file))
-        latest = replace(latest, born=first.born)
-        return [SlotStatus(SHARD, NOTHING_KEPT, latest, fingerprint, self._first(latest))]
-
-    def full_sync(self) -> str:
-        return "nothing: the server stores no position"
-
-    def clear(self) -> int:
-        raise Refused("no slot to drop: the server stores no position", where="source")
 
 
 class _Writer:

@@ -22,7 +22,7 @@ from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
-from slotkeeper.core.ports.source import SlotCalls, WaitsAsked
+from slotkeeper.core.ports.source import SlotCalls, SourceTable, TableAsked, WaitsAsked
 from slotkeeper.core.sources import registry
 from tests.support.sqlite_pair import traits
 from tests.support.sqlite_pair.binlog import POSITIONS, Origin, SourceTables, now_us
@@ -171,24 +171,14 @@ class SqliteConnection:
         self._keeps = keeps
         self.session = SqliteSession(login.endpoint.database)
 
-    def source(self, job: JobSpec, points_proven: bool = False) -> SqliteSource:
-        channel = job.channel
-        narrowed = bool(channel.columns or channel.where)
+    def table(self, asked: TableAsked) -> SourceTable:
+        channel = asked.channel
+        narrowed = channel is not None and bool(channel.columns or channel.where)
         if self._keeps:
-            return KeptSource(self.session, channel.source_table, job.binlog, narrowed, job.slot)
-        return SqliteSource(self.session, channel.source_table, job.binlog, narrowed)
-
-    def admin(self, job: JobSpec) -> SqliteSource:
-        return self.source(job)
-
-    def retention(self, job: JobSpec) -> SqliteSource:
-        return self.source(job)
-
-    def verbs(self, table: str, slot: str, options: BinlogOptions) -> SqliteSource:
-        return KeptSource(self.session, table, options, slot=slot) if self._keeps else self._plain(table, options)
-
-    def _plain(self, table: str, options: BinlogOptions) -> SqliteSource:
-        return SqliteSource(self.session, table, options)
+            kept = KeptSource(self.session, asked.table, asked.binlog, narrowed, asked.slot)
+            return SourceTable(kept, kept, kept)
+        made = SqliteSource(self.session, asked.table, asked.binlog, narrowed)
+        return SourceTable(made, None, made)
 
     def viewer(self) -> SqliteViewer:
         return SqliteViewer(self.session)

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from datetime import datetime, timedelta, timezone
 from typing import Any, BinaryIO
 
-from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, NothingKept, Position
+from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, SlotStatus, TableIdentity
@@ -163,10 +163,8 @@ def events(connection: sqlite3.Connection, table: str, after: Position, up_to: P
 
 
 class SqliteSource:
-    """One table; implements `slotkeeper.core.ports.source.Source` and, without registration, all the ports above it."""
+    """One table; implements `slotkeeper.core.ports.source.Source` and `History`."""
 
-    shown_as = ""
-    cleared_for = 1
     words = WORDS
 
     def __init__(self, session: SqliteSession, table: str, options: BinlogOptions, narrowed: bool = False) -> None:
@@ -265,44 +263,13 @@ class SqliteSource:
     def close(self) -> None:
         self.session.close()
 
-    # -- registering: no-ops -------------------------------------------------------------------------------------------
-
-    def confirm(self, first: SlotStatus, asked: Confirmation) -> NothingKept:
-        asked.check()
-        return NOTHING_KEPT
-
-    def create_slot(self) -> list[SlotStatus]:
-        return self.read_status(None)
-
-    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        """Do nothing: the server stores no position."""
-
-    def full_sync(self) -> str:
-        return "nothing: no slot is kept here"
-
-    def pinned(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def end_rivals(self) -> bool:
-        """No driver registers, so that no earlier registration can arrive late."""
-        return True
-
-    def end_sessions(self, pattern: str) -> bool:
-        return True
-
-    def clear(self) -> int:
-        raise Refused("there is no slot to drop", where="source")
-
     # -- how far back -------------------------------------------------------------------------------------------------
 
-    def points(self) -> Sequence[RegisteredPoint] | None:
-        return None
+    def open_lanes(self) -> list[SlotStatus]:
+        return self.read_status(None)
 
     def place(self, text: str) -> SqlitePosition:
         return POSITIONS.position(text)
-
-    def kept_by(self, points: Sequence[RegisteredPoint]) -> NothingKept:
-        return NOTHING_KEPT
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> dict[str, FirstRecord]:
         with self.session.reading() as connection:
@@ -327,27 +294,10 @@ class SqliteSource:
         with self.session.reading() as connection:
             return RowCount(connection.execute(f"SELECT count(*) FROM {quoted(self.table)}").fetchone()[0])
 
-    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> NothingKept:
-        return NOTHING_KEPT
-
-    def kept_at(
-        self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool
-    ) -> NothingKept:
-        return NOTHING_KEPT
-
-    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        """Do nothing: the server stores no position."""
-
-    def registration_text(self, node: int, kept: Kept) -> list[str]:
-        return []
-
     def seconds(self) -> float:
         return now_us() / 1_000_000
 
     def ttl(self) -> int | None:
-        return None
-
-    def record_ttl(self) -> int | None:
         return None
 
 
@@ -390,7 +340,10 @@ SET life = excluded.life, file = excluded.file, offset = excluded.offset, tx = e
 
 
 class KeptSource(SqliteSource):
-    """One table of a job's slot."""
+    """One table of a job's slot; implements `slotkeeper.core.ports.source.Slot`. No other session registers."""
+
+    shown_as = ""
+    cleared_for = 1
 
     def __init__(
         self, session: SqliteSession, table: str, options: BinlogOptions, narrowed: bool = False, slot: str = ""
@@ -415,7 +368,7 @@ class KeptSource(SqliteSource):
                 connection.execute(PUT, (self._slot, here.life, here.file, here.offset, here.tx))
         return OneKept(None if place is None else ours(place))
 
-    def confirm(self, first: SlotStatus, asked: Confirmation) -> OneKept:  # type: ignore[override]
+    def confirm(self, first: SlotStatus, asked: Confirmation) -> OneKept:
         asked.probe("before_confirm")
         asked.check()
         kept = self._put(asked.position)
@@ -438,16 +391,32 @@ class KeptSource(SqliteSource):
     def place(self, text: str) -> SqlitePosition:
         return KEPT_POSITIONS.position(text)
 
-    def kept_by(self, points: Sequence[RegisteredPoint]) -> OneKept:  # type: ignore[override]
+    def kept_by(self, points: Sequence[RegisteredPoint]) -> OneKept:
         return OneKept(None)
 
-    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> OneKept:  # type: ignore[override]
+    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> OneKept:
         return OneKept(ours(place))
 
-    def kept_at(  # type: ignore[override]
-        self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool
-    ) -> OneKept:
+    def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> OneKept:
         return OneKept(ours(place))
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
         self._put(kept.furthest)
+
+    def points(self) -> Sequence[RegisteredPoint] | None:
+        return None
+
+    def registration_text(self, node: int, kept: Kept) -> list[str]:
+        return []
+
+    def record_ttl(self) -> int | None:
+        return None
+
+    def pinned(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def end_rivals(self) -> bool:
+        return True
+
+    def end_sessions(self, pattern: str) -> bool:
+        return True

@@ -14,6 +14,7 @@ from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard
 from slotkeeper.core.domain.spec import EVERY_DN, StartAt, StartKind
 from slotkeeper.core.engine.driver import start_point, topology
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, Unreachable
+from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
 
 DN1, DN2 = Shard("dn_1", 1), Shard("dn_2", 2)
@@ -51,7 +52,7 @@ class Starter:
     def nodes(self) -> list[Shard]:
         return [DN1, DN2]
 
-    def create_slot(self) -> list[Any]:
+    def open_lanes(self) -> list[Any]:
         return self.slots
 
     def seconds(self) -> float:
@@ -65,8 +66,12 @@ class Starter:
     def at_time(self, text: str) -> None: ...
 
 
+def table_of(starter: Starter) -> SourceTable:
+    return SourceTable(cast(Any, starter), cast(Any, starter), cast(Any, starter))
+
+
 def context(starter: Starter) -> Any:
-    sessions = SimpleNamespace(starter=lambda: starter, source=lambda why: starter)
+    sessions = SimpleNamespace(starter=lambda: table_of(starter), source=lambda why: starter)
     job = SimpleNamespace(slot="s", channel=SimpleNamespace(source_table="ods.t"))
     return SimpleNamespace(sessions=sessions, job=job)
 
@@ -123,18 +128,18 @@ def test_a_start_names_exactly_the_dns_of_the_cluster(names: tuple[str, ...], wr
 def test_of_a_slots_points_the_lower_one_counts_and_of_slots_the_one_that_retains_most() -> None:
     points = [registered("dn_1", "a", 70), registered("dn_1", "a", 60, True), registered("dn_1", "b", 80)]
     starter = Starter(*points, registered("dn_2", "a", 0), registered("dn_2", "b", None))
-    assert start_point.retained_from(cast(Any, starter)) == {"dn_1": at(60)}
+    assert start_point.retained_from(table_of(starter)) == {"dn_1": at(60)}
 
 
 @pytest.mark.parametrize("listed", [None, Unreachable("gone", "", "", "source")])
 def test_points_that_are_not_listed_retain_nothing(listed: SlotkeeperError | None) -> None:
     starter = Starter()
     starter.listed = listed
-    assert start_point.retained_from(cast(Any, starter)) == {}
+    assert start_point.retained_from(table_of(starter)) == {}
 
 
 def test_a_source_whose_slots_retain_nothing_is_not_asked_for_them() -> None:
-    assert start_point.retained_from(cast(Any, Starter(registered("dn_1", "a", 70), retains=False))) == {}
+    assert start_point.retained_from(table_of(Starter(registered("dn_1", "a", 70), retains=False))) == {}
 
 
 @pytest.mark.parametrize(

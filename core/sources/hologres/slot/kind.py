@@ -12,13 +12,13 @@ from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding
 from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.remedy import ManualSql
-from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
+from slotkeeper.core.ports.source import SourceTable, TableAsked
 from slotkeeper.core.sources.hologres import doctor
 from slotkeeper.core.sources.hologres.kind import HoloConnection, HoloKind
 from slotkeeper.core.sources.hologres.position import SLOT_POSITIONS
 from slotkeeper.core.sources.hologres.session import HoloSession
-from slotkeeper.core.sources.hologres.slot.source import ConfirmLine, SlotRetention, SlotSource, SlotsViewer
+from slotkeeper.core.sources.hologres.slot.source import ConfirmLine, SlotsViewer, SlotTable
 from slotkeeper.core.sources.hologres.slot.traits import TRAITS
 from slotkeeper.core.sources.hologres.words import SlotManualSql
 from slotkeeper.core.sqltext import dotted, quoted
@@ -31,16 +31,11 @@ class SlotConnection(HoloConnection):
         super().__init__(login)
         self.confirming = ConfirmLine(login)
 
-    def source(self, job: JobSpec, points_proven: bool = False) -> SlotSource:
-        table = job.channel.source_table
-        return SlotSource(self.session, table, job.binlog, job.channel, self.streams, job.slot, self.confirming)
-
-    def retention(self, job: JobSpec) -> SlotRetention:
-        table = job.channel.source_table
-        return SlotRetention(self.session, table, job.binlog, job.channel, self.streams, job.slot, self.confirming)
-
-    def verbs(self, table: str, slot: str, options: BinlogOptions) -> SlotSource:
-        return SlotSource(self.session, table, options, None, self.streams, slot, self.confirming)
+    def table(self, asked: TableAsked) -> SourceTable:
+        made = SlotTable(
+            self.session, asked.table, asked.binlog, asked.channel, self.streams, asked.slot, self.confirming
+        )
+        return SourceTable(made, made, made)
 
     def viewer(self) -> SlotsViewer:
         return SlotsViewer(self.session)

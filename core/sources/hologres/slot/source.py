@@ -31,9 +31,8 @@ from slotkeeper.core.ports.source import Confirmation, SlotCalls
 from slotkeeper.core.sources.hologres import catalog
 from slotkeeper.core.sources.hologres.catalog import number_of, parts
 from slotkeeper.core.sources.hologres.position import HoloPosition, SlotKept, kept_of, ours
-from slotkeeper.core.sources.hologres.retention import HoloRetention
+from slotkeeper.core.sources.hologres.retention import HoloTable
 from slotkeeper.core.sources.hologres.session import HoloSession, classify
-from slotkeeper.core.sources.hologres.source import HoloSource
 from slotkeeper.core.sources.hologres.stream.records import StreamRecords, Streams
 from slotkeeper.core.sources.hologres.stream.shard import StreamAsked, command
 from slotkeeper.core.sources.hologres.viewer import HoloViewer
@@ -237,10 +236,13 @@ class ConfirmLine:
 REFUSED_BACK = "this server cannot move a slot back; reset with --to snapshot instead"
 
 
-class SlotSource(HoloSource):
-    """One table and its slot; implements `slotkeeper.core.ports.source.Source`, `SlotAdmin` and `SlotVerbs`."""
+class SlotTable(HoloTable):
+    """A table with its slot and its history; implements `slotkeeper.core.ports.source.Slot` and `History`."""
 
+    words = SLOT_WORDS
     by_slot = True
+    shown_as = ""
+    cleared_for = 1
 
     def __init__(
         self,
@@ -328,13 +330,15 @@ class SlotSource(HoloSource):
             what = f"{shard.name}: slot {self.slot} confirmed at LSN {lsn}, but the server shows {there}"
             raise Busy(what, "No action needed: the slot is updated later, nothing is lost.", where="source")
 
-    def create_slot(self) -> list[SlotStatus]:
+    def open_lanes(self) -> list[SlotStatus]:
         """Create the slot and its publication if they are missing; raises Refused if the slot reads another table."""
         if not self._bound().there:
             create(self.session, self.slot, self.table)
         return self.read_status(None)
 
     def full_sync(self) -> str:
+        """Confirm the newest record of every shard; create the slot if it is missing, because a start requires it."""
+        self.open_lanes()
         for status in self.read_status(None):
             goal = kept_of(status.kept).at(status.latest)
             if goal != status.kept:
@@ -357,18 +361,6 @@ class SlotSource(HoloSource):
         found = self._bound()
         drop(self.session, self.slot, found.publication)
         return len(self.nodes())
-
-
-class SlotRetention(SlotSource, HoloRetention):
-    """A source with a slot, for resets and for starts without a copy; implements
-    `slotkeeper.core.ports.source.Retention`."""
-
-    words = SLOT_WORDS
-
-    def full_sync(self) -> str:
-        """Confirm the newest record of every shard; create the slot if it is missing, because a start requires it."""
-        self.create_slot()
-        return super().full_sync()
 
     def points(self) -> Sequence[RegisteredPoint] | None:
         return listed(self.session, self.table)
@@ -393,6 +385,10 @@ class SlotRetention(SlotSource, HoloRetention):
                     raise
                 raise Refused(error.message, REFUSED_BACK, where="source") from error
         probe("after_confirm")
+
+    def record_ttl(self) -> int | None:
+        """Return None, because each status shows whether a lane's records are retained."""
+        return None
 
     def registration_text(self, node: int, kept: Kept) -> list[str]:
         return [f"START_REPLICATION SLOT {self.slot} (parallel_index {node - 1}); flushed = {kept_of(kept).text}"]

@@ -16,7 +16,7 @@ from slotkeeper.core.domain.position import NOTHING_KEPT
 from slotkeeper.core.domain.slot import SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SyncOptions
 from slotkeeper.core.errors import Unreachable
-from slotkeeper.core.ports.source import Bounded
+from slotkeeper.core.ports.source import Bounded, TableAsked
 from slotkeeper.core.sources.mysql.kind import KIND
 from slotkeeper.core.sources.mysql.position import MysqlPosition
 from slotkeeper.core.sources.mysql.session import MysqlSession
@@ -91,7 +91,7 @@ def test_both_are_those_of_the_job() -> None:
     sync = SyncOptions(min_bytes_sync_commit=11, max_bytes_sync_commit=22)
     job = JobSpec("j", there, there, "slot", (ChannelSpec("s.t", "mart.t"),), source_kind="mysql", sync=sync)
     with closing(KIND.connect(Login(there, "", "test"))) as session:
-        source = session.source(job)
+        source = session.table(TableAsked.of(job)).source
         assert isinstance(source, MysqlSource)
         assert (source._most_bytes, source._step_bytes) == (11, 22)
 
@@ -121,7 +121,7 @@ def test_a_stream_may_be_silent_for_as_long_as_its_job_says(
     channel = ChannelSpec("s.t", "mart.t", cascades="allow")
     job = JobSpec("j", there, there, "slot", (channel,), source_kind="mysql", sync=sync)
     with closing(KIND.connect(Login(there, "", "test"))) as session:
-        for source in (session.source(job), session.retention(job)):
+        for source in (session.table(TableAsked.of(job)).source, session.table(TableAsked.of(job)).history):
             assert isinstance(source, MysqlSource)
             source._seen = TableSeen("s", "t", (), (), TableIdentity(0, (), (), "one"))
             assert list(source._stream(at(10), "reader").items(blocking=True)) == []
