@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 from slotkeeper.core.config import keys, values
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Level, Objection
-from slotkeeper.core.domain.inspection import Answer, ChangeRow, Filter, Left, ProbePlan, Range, Searched
+from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity, UnreadRows
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
@@ -22,7 +22,7 @@ from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
-from slotkeeper.core.ports.source import SlotCalls, WaitsAsked
+from slotkeeper.core.ports.source import SlotCalls, SlotsOfTables
 from slotkeeper.core.sources import registry
 from tests.support.sqlite_pair import traits
 from tests.support.sqlite_pair.binlog import POSITIONS, Origin, SourceTables, now_us
@@ -163,6 +163,37 @@ NAME, KEEPS = "sqlite", "sqlite_keeps"
 """Without and with one position kept for the stream."""
 
 
+class SqliteDoctor:
+    """Implements `slotkeeper.core.ports.kinds.Doctor`."""
+
+    probe = None
+
+    def __init__(self, session: SqliteSession) -> None:
+        self.session = session
+
+    def grants(self, tables: Sequence[str]) -> list[str]:
+        return []
+
+    def hidden(self, table: str) -> Sequence[Objection]:
+        return ()
+
+    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        """The file can be opened, and each table can be followed."""
+        place = f"source {asked.name}"
+        with self.session.reading():
+            yield Finding(place, Level.OK, "the file can be opened")
+        for table in asked.tables:
+            try:
+                SqliteSource(self.session, table.name, BinlogOptions()).admit()
+            except Refused as error:
+                yield Finding(f"{place} {table.name}", Level.FAIL, str(error))
+            else:
+                yield Finding(f"{place} {table.name}", Level.OK, "has a key; all tables share one binlog")
+
+    def waits(self, tables: SlotsOfTables) -> None:
+        return None
+
+
 class SqliteConnection:
     """One session; implements `slotkeeper.core.ports.kinds.SourceSession`."""
 
@@ -170,6 +201,7 @@ class SqliteConnection:
         self.name = login.name
         self._keeps = keeps
         self.session = SqliteSession(login.endpoint.database)
+        self.doctor = SqliteDoctor(self.session)
 
     def source(self, job: JobSpec, points_proven: bool = False) -> SqliteSource:
         channel = job.channel
@@ -196,25 +228,6 @@ class SqliteConnection:
     def reader(self, options: BinlogOptions) -> SqliteReader:
         return SqliteReader(self.session)
 
-    def hidden(self, table: str) -> Sequence[Objection]:
-        return ()
-
-    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """The file can be opened, and each table can be followed."""
-        place = f"source {asked.name}"
-        with self.session.reading():
-            yield Finding(place, Level.OK, "the file can be opened")
-        for table in asked.tables:
-            try:
-                SqliteSource(self.session, table.name, BinlogOptions()).admit()
-            except Refused as error:
-                yield Finding(f"{place} {table.name}", Level.FAIL, str(error))
-            else:
-                yield Finding(f"{place} {table.name}", Level.OK, "has a key; all tables share one binlog")
-
-    def waits(self, asked: WaitsAsked) -> None:
-        return None
-
     def ping(self) -> None:
         """A file answers at once."""
 
@@ -237,35 +250,11 @@ class NothingToType:
         return "-- nothing is registered: nothing to type"
 
 
-class NoProbe:
-    """Implements `slotkeeper.core.ports.kinds.Probe`: nothing here is undocumented."""
-
-    asked = 0
-
-    def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
-        raise Refused("a SQLite source has no probe", where="source")
-
-    def ask(
-        self,
-        login: Login,
-        plan: ProbePlan,
-        jobs: Sequence[JobSpec],
-        left: list[Left],
-        progress: Callable[[str], None],
-        ending: Callable[[], None],
-    ) -> list[Answer]:
-        raise Refused("a SQLite source has no probe", where="source")
-
-    def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
-        return {}
-
-
 class SqliteSourceKind:
     """Implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
     manual = NothingToType()
     positions: Positions = POSITIONS
-    probe = NoProbe()
     traits = traits.TRAITS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 
@@ -277,9 +266,6 @@ class SqliteSourceKind:
 
     def tables(self, login: Login, limit_ms: int) -> SourceTables:
         return SourceTables(login.endpoint.database)
-
-    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-        return []
 
 
 KIND: SourceKind = SqliteSourceKind()
