@@ -47,6 +47,8 @@ class SourceTraits:
     binlog_keys: str = "dws"
     speaks: str = "PostgreSQL"
     """The protocol of the server's port."""
+    no_probe: tuple[str, str] = ("", "")
+    """Why the kind has no probe, and what to do instead; empty if it has one."""
 
     @property
     def shares_position(self) -> bool:

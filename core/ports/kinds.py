@@ -45,12 +45,12 @@ from slotkeeper.core.ports.source import (
     BinlogReader,
     Chunk,
     SlotPoller,
+    SlotsOfTables,
     SlotViewer,
     Source,
     SourceTable,
-    SourceWaitReader,
+    SourceWaits,
     TableAsked,
-    WaitsAsked,
 )
 
 Key = tuple[str, ...]
@@ -216,14 +216,9 @@ class SourceSession(Protocol):
     def reader(self, options: BinlogOptions) -> BinlogReader:
         """Return a reader of binlog rows for display."""
 
-    def hidden(self, table: str) -> Sequence[Objection]:
-        """Return why rows of a table may be hidden or masked from this login; empty if the table does not exist."""
-
-    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """Return the findings of `doctor` about the server and the tables that jobs read from it."""
-
-    def waits(self, asked: WaitsAsked) -> SourceWaitReader | None:
-        """Return a reader of the waits for slots and sessions of jobs; None if the server kind cannot report waits."""
+    @property
+    def doctor(self) -> Doctor:
+        """The interface of `doctor`, `locks` and other checks outside of a job."""
 
     def ping(self) -> None:
         """Return once the server has answered; raises a SlotkeeperError (Unreachable after a few seconds)."""
@@ -236,17 +231,16 @@ class SourceSession(Protocol):
 
 
 class Probe(Protocol):
-    """A probe of a source kind's behavior, on scratch tables that it creates and drops."""
+    """A probe of a source kind's behavior, on scratch tables that it creates and drops, in sessions of its own."""
 
     asked: int
     """The number of questions."""
 
-    def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
+    def plan(self, source: str, schema: str, prod: bool) -> ProbePlan:
         """Return the plan of a probe; changes nothing. Raises Refused if the source cannot be probed."""
 
     def ask(
         self,
-        login: Login,
         plan: ProbePlan,
         jobs: Sequence[JobSpec],
         left: list[Left],
@@ -257,6 +251,26 @@ class Probe(Protocol):
 
     def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
         """Return the answer to each question for which the stand-in has a switch; None if unknown."""
+
+
+class Doctor(Protocol):
+    """The login's privileges and view of a source, and the behavior of its server; creates nothing outside a probe."""
+
+    @property
+    def probe(self) -> Probe | None:
+        """The kind's probe; None if it has none (`SourceTraits.no_probe`)."""
+
+    def grants(self, tables: Sequence[str]) -> list[str]:
+        """Return GRANT statements with the least privileges for following and comparing these tables; opens nothing."""
+
+    def hidden(self, table: str) -> Sequence[Objection]:
+        """Return why rows of a table may be hidden or masked from this login; empty if the table does not exist."""
+
+    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        """Return the findings of `doctor` about the server and the tables that jobs read from it."""
+
+    def waits(self, tables: SlotsOfTables) -> SourceWaits | None:
+        """Return a reader of the waits for slots and sessions of jobs; None if the server kind cannot report waits."""
 
 
 class SourceKind(Protocol):
@@ -276,10 +290,6 @@ class SourceKind(Protocol):
     def manual(self) -> ManualSql:
         """Return the SQL that a user can run on the server as a last resort."""
 
-    @property
-    def probe(self) -> Probe:
-        """Return the kind's probe."""
-
     def connect(self, login: Login) -> SourceSession:
         """Return a session that opens at its first call."""
 
@@ -288,9 +298,6 @@ class SourceKind(Protocol):
 
     def tables(self, login: Login, limit_ms: int) -> TableSession:
         """Open a session that reads whole tables for a comparison."""
-
-    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-        """Return GRANT statements with the least privileges for following and comparing these tables."""
 
 
 class AuditCopy(Protocol):

@@ -5,7 +5,8 @@ All calls block; they raise only errors of `slotkeeper.core.errors`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,7 +25,7 @@ from slotkeeper.core.domain.slot import (
     TableIdentity,
     UnreadRows,
 )
-from slotkeeper.core.domain.source_waits import SourceWait
+from slotkeeper.core.domain.source_waits import SourceWait, lasting
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SyncOptions
 from slotkeeper.core.domain.ttl import Purge, Ttl
 from slotkeeper.core.errors import Defect
@@ -77,24 +78,29 @@ class Chunk:
     hi: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WaitsAsked:
-    """The tables whose waits are queried: those that jobs follow, each with its slots and the job of each slot."""
-
-    tables: Mapping[str, Mapping[str, str]]
+SlotsOfTables = Mapping[str, Mapping[str, str]]
+"""The tables whose waits are queried: those that jobs follow, each with its slots and the job of each slot."""
 
 
-class SourceWaitReader(Protocol):
+class SourceWaits(ABC):
     """Repeatedly reads one source's waits for slots and sessions of jobs, and remembers when they started."""
 
-    hidden: str
+    hidden = ""
     """Text about sessions that the last answer did not show; empty if it showed every session."""
+
+    _before: tuple[SourceWait, ...] = ()
 
     def read(self, now: float) -> Sequence[SourceWait]:
         """Return the current waits within a few seconds; `now`: this host's clock in seconds since 1970.
 
         Takes no table lock. Raises a SlotkeeperError.
         """
+        self._before = lasting(self._before, self._seen(now))
+        return self._before
+
+    @abstractmethod
+    def _seen(self, now: float) -> Iterable[SourceWait]:
+        """Return the waits as the server now shows them; set `hidden`."""
 
 
 class Source(Protocol):

@@ -27,8 +27,8 @@ from slotkeeper.core.domain.inspection import Left, ProbePlan, Report
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.drivers.login import speaks
-from slotkeeper.core.errors import ConfigError, ErrorKind, SlotkeeperError
-from slotkeeper.core.ports.kinds import FollowedTable, Probe, SinkAsked, SinkSession, SourceAsked, SourceSession
+from slotkeeper.core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError
+from slotkeeper.core.ports.kinds import Doctor, FollowedTable, Probe, SinkAsked, SinkSession, SourceAsked, SourceSession
 from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.services.audit import Tell, audited
 from slotkeeper.core.services.looking import open_source, poll_name
@@ -73,7 +73,7 @@ def check_source(
         return open_source(entry.dialect, entry.endpoint)
 
     utc, expected = (clock or SystemClock()).utc, sources.open(entry.dialect).traits.speaks
-    findings = _checked(f"source {entry.name}", opened, lambda session: session.findings(asked, utc), seen)
+    findings = _checked(f"source {entry.name}", opened, lambda session: session.doctor.findings(asked, utc), seen)
     return _with_protocol(findings, entry, expected)
 
 
@@ -169,7 +169,7 @@ def grants(loaded: Loaded) -> list[tuple[str, list[str]]]:
     found = []
     for name, entry in loaded.sources.items():
         names = [table for _, table in tables(loaded, name)]
-        found.append((f"source {name}", sources.open(entry.dialect).grants(entry.endpoint, names)))
+        found.append((f"source {name}", _doctor(entry).grants(names)))
     for name, sink in loaded.sinks.items():
         made = sinks.open(sink.kind).grants(sink.endpoint, sink.progress_schema, _writers(loaded, sink))
         found.append((f"sink {name}", made))
@@ -189,7 +189,7 @@ def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
     if source not in loaded.sources:
         raise ConfigError(f"unknown source {source!r}", f"known: {', '.join(sorted(loaded.sources)) or 'none'}")
     entry = loaded.sources[source]
-    return _probe(entry).plan(_login(entry), source, schema, entry.environment.upper() == PROD)
+    return _probe(entry, _login(entry)).plan(source, schema, entry.environment.upper() == PROD)
 
 
 def probe(
@@ -199,13 +199,14 @@ def probe(
     clock = clock or SystemClock()
     entry = loaded.sources[found.source]
     audit = Audit(folder := StateFolder.open(loaded.state_dir))
-    began, left, reports, asks = clock.monotonic(), list[Left](), list[Report](), _probe(entry)
+    began, left, reports = clock.monotonic(), list[Left](), list[Report]()
     jobs = [job for job in loaded.jobs.values() if job.source.name == found.source and job.binlog.binlog]
 
     def act() -> Done:
         try:
             with Patience() as patience:
-                answers = asks.ask(_login(entry), found, jobs, left, progress, patience.begin)
+                asks = _probe(entry, _login(entry))
+                answers = asks.ask(found, jobs, left, progress, patience.begin)
         except BaseException:
             for one in left:
                 tell(f"left behind: {one.table} ({one.why}); fix: {one.cure}")
@@ -242,8 +243,16 @@ def _kept(report: Report, folder: StateFolder) -> Report:
     return replace(report, file=str(folder.path / PROBES / f"{report.plan.source}.json"))
 
 
-def _probe(entry: SourceEntry) -> Probe:
-    return sources.open(entry.dialect).probe
+def _doctor(entry: SourceEntry, its: Login | None = None) -> Doctor:
+    """Return a source's doctor; without a login, for questions that its session is not opened for."""
+    return sources.open(entry.dialect).connect(its or Login(entry.endpoint, "", "")).doctor
+
+
+def _probe(entry: SourceEntry, its: Login | None = None) -> Probe:
+    found = _doctor(entry, its).probe
+    if found is None:
+        raise Refused(*sources.traits(entry.dialect).no_probe, where="source")
+    return found
 
 
 def _login(entry: SourceEntry) -> Login:

@@ -24,7 +24,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.ports.kinds import SinkSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import LockReader
-from slotkeeper.core.ports.source import SlotViewer, SourceWaitReader, WaitsAsked
+from slotkeeper.core.ports.source import SlotsOfTables, SlotViewer, SourceWaits
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.wiring.worker import session_name
@@ -181,17 +181,17 @@ class _Source:
 
     endpoint: Endpoint
     connect: Callable[[], SourceSession]
-    asked: WaitsAsked
+    tables: SlotsOfTables
     job: str = ""
     session: SourceSession | None = None
-    reader: SourceWaitReader | None = None
+    reader: SourceWaits | None = None
     asking: threading.Lock = field(default_factory=threading.Lock)
     """Held during a query, because a late query continues to use the session."""
 
     def ask(self, now: float) -> LocksSeen:
         if self.session is None:
             self.session = self.connect()
-            self.reader = self.session.waits(self.asked)
+            self.reader = self.session.doctor.waits(self.tables)
         if self.reader is None:
             return replace(self.blank(), untold=NO_WAITS)
         waits = tuple(self.reader.read(now))
@@ -260,7 +260,7 @@ class ServerLocks:
                     session.close()
 
 
-Asker = Callable[[], tuple[StoreSession | SourceSession, LockReader | SourceWaitReader | None]]
+Asker = Callable[[], tuple[StoreSession | SourceSession, LockReader | SourceWaits | None]]
 """Opens a session on a server, and its reader of waits, or None if this kind of server cannot report waits."""
 
 
@@ -273,9 +273,9 @@ def askers(loaded: Loaded) -> dict[str, Asker]:
         session = open_store(job, name=_NAME)
         return session, session.locks(PREFIX)
 
-    def at_source(one: _Source) -> tuple[SourceSession, SourceWaitReader | None]:
+    def at_source(one: _Source) -> tuple[SourceSession, SourceWaits | None]:
         session = one.connect()
-        return session, session.waits(one.asked)
+        return session, session.doctor.waits(one.tables)
 
     jobs = list(loaded.jobs.values())
     found: dict[str, Asker] = {f"sink {job.store_at[0].name}": partial(at_sink, job) for job in jobs}
@@ -314,7 +314,7 @@ def _sources(jobs: Iterable[JobSpec], only: str) -> Iterable[_Source]:
         yield _Source(
             first.source,
             lambda first=first: sources.open(first.source_kind).connect(login(first.source, _NAME)),  # type: ignore[misc]
-            WaitsAsked(tables),
+            tables,
             only,
         )
 

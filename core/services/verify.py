@@ -34,7 +34,7 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
     with ExitStack() as stack:
         # rows hidden or masked from the source's login would be reported as extra, or be missing on both sides
         with closing(open_source(job.source_kind, job.source)) as looking:
-            refuse(looking.hidden(job.channel.source_table), "source")
+            refuse(looking.doctor.hidden(job.channel.source_table), "source")
         name, limit, channel = poll_name(job.name), job.binlog.full_sync_binlog_read_timeout, job.channel
         source = stack.enter_context(closing(sources.open(job.source_kind).tables(login(job.source, name), limit)))
         sink = stack.enter_context(closing(sinks.open(job.sink_kind).tables(login(job.sink, name), limit)))

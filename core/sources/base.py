@@ -1,16 +1,10 @@
-"""Shared parts of source kinds, for servers without stored positions and for kinds without a probe."""
+"""Shared parts of source kinds, for servers without stored positions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NoReturn
+from collections.abc import Sequence
 
-from slotkeeper.core.domain.inspection import Answer
-from slotkeeper.core.domain.slot import (
-    RegisteredPoint,
-    UnreadRows,
-)
-from slotkeeper.core.errors import Refused
+from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
 from slotkeeper.core.ports.source import SlotCalls
 
 
@@ -33,20 +27,3 @@ class NoSlotViewer:
 
     def may_drop(self) -> bool | None:
         return None
-
-
-class NoProbe:
-    """Implements `slotkeeper.core.ports.kinds.Probe` by refusing; `what` is the reason, `hint` the alternative."""
-
-    asked = 0
-
-    def __init__(self, what: str, hint: str) -> None:
-        self._why = what, hint
-
-    def plan(self, *_asked: object, **_named: object) -> NoReturn:
-        raise Refused(*self._why, where="source")
-
-    ask = plan
-
-    def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
-        return {}

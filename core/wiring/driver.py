@@ -15,7 +15,7 @@ from slotkeeper.core.engine.driver.watches import LocksAt, Pinged
 from slotkeeper.core.ports.driver import Store, Target
 from slotkeeper.core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import TargetReader
-from slotkeeper.core.ports.source import Source, SourceTable, TableAsked, WaitsAsked
+from slotkeeper.core.ports.source import Source, SourceTable, TableAsked
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sinks.seen_beside import SeenBeside
 from slotkeeper.core.sources import registry as sources
@@ -128,7 +128,7 @@ def pinged(job: JobSpec) -> tuple[Pinged, Pinged]:
 def source_waits_at(job: JobSpec) -> tuple[LocksAt[SourceWait], ...]:
     """Return the job's source, with a separate session; empty for a kind that reports no waits. Raises ConfigError."""
     session = sources.open(job.source_kind).connect(login(job.source, f"slotkeeper-locks/{job.name}"[:63]))
-    reader = session.waits(WaitsAsked({one.source_table: {job.slot: job.name} for one in job.channels}))
+    reader = session.doctor.waits({one.source_table: {job.slot: job.name} for one in job.channels})
     if reader is None:
         return ()
 

@@ -156,7 +156,7 @@ def findings(pair: HoloPair) -> dict[Level, list[str]]:
     table = FollowedTable(pair.mirror.table, (pair.mirror.job,))
     with closing(pair.connection()) as session:
         said = SourceAsked("holo1", pair.mirror.job.source, (table,), False, lambda name: "")
-        for one in session.findings(said, lambda: datetime.now(timezone.utc)):
+        for one in session.doctor.findings(said, lambda: datetime.now(timezone.utc)):
             found.setdefault(one.level, []).append(one.text)
     return found
 

@@ -19,10 +19,10 @@ from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import SourceSession
 from slotkeeper.core.ports.sink import SessionEnder
-from slotkeeper.core.ports.source import SourceWaitReader, WaitsAsked
+from slotkeeper.core.ports.source import SourceWaits
 from slotkeeper.core.services import ending as service
 from slotkeeper.core.sources import registry
-from slotkeeper.core.sources.mysql import waits
+from slotkeeper.core.sources.mysql import doctor
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder
 from tests.integration.test_mysql_waits import READER, REFRESHED, Stage, first, stage
@@ -103,9 +103,9 @@ def test_the_command_ends_it_and_the_audit_has_both_lines(
     began = seen(ender(stage), pid).blocker.began
     at = Login(endpoint(stage.maria.server, READER), "", "slotkeeper-locks")
 
-    def open_source() -> tuple[SourceSession, SourceWaitReader | None]:
+    def open_source() -> tuple[SourceSession, SourceWaits | None]:
         session = registry.open("mysql").connect(at)
-        return session, session.waits(WaitsAsked({stage.table: {"orders_slot": "orders"}}))
+        return session, session.doctor.waits({stage.table: {"orders_slot": "orders"}})
 
     monkeypatch.setattr(service, "askers", lambda loaded: {"source shop": open_source})
     loaded = cast(Loaded, SimpleNamespace(state_dir=tmp_path / "state"))
@@ -142,7 +142,7 @@ def test_a_ddl_that_no_session_of_a_job_waits_after_blocks_no_session(stage: Sta
 
 def test_a_session_that_waits_to_read_or_that_does_nothing_blocks_no_session(stage: Stage) -> None:
     waiting(stage)
-    rows = stage.maria.rows(waits._WAITING.replace("%%", "%"))
+    rows = stage.maria.rows(doctor._WAITING.replace("%%", "%"))
     readers = [int(row[0]) for row in rows if row[1] == READER]
     idle = stage.login("")
     number = int(idle.rows("SELECT CONNECTION_ID()")[0][0])

@@ -9,7 +9,6 @@ from contextlib import ExitStack, suppress
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.source_waits import DDL, to_do
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.ports.source import WaitsAsked
 from slotkeeper.core.sources import registry
 from slotkeeper.demo.hologres.instance import Hologres
 from tests.support.hologres import TABLE
@@ -42,7 +41,7 @@ def test_a_ddl_that_waits_for_a_job_s_session_is_reported_until_that_ends(hologr
 
         session = registry.open("hologres").connect(login(hologres.endpoint(), "slotkeeper-locks/orders"))
         stack.callback(session.close)
-        reader = session.waits(WaitsAsked({TABLE: {"orders_slot": "orders"}}))
+        reader = session.doctor.waits({TABLE: {"orders_slot": "orders"}})
         assert reader is not None and not reader.read(time.time())
         assert reader.hidden.startswith("hidden: this login cannot see other users' queries")
         thread = threading.Thread(target=alter)

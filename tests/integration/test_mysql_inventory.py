@@ -13,7 +13,7 @@ from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
-from slotkeeper.core.sources.mysql import kind
+from slotkeeper.core.sources.mysql.kind import KIND
 from slotkeeper.core.sources.mysql.session import MysqlSession
 from tests.support import maria as support
 from tests.support.maria import Lane, Maria, lane
@@ -290,9 +290,9 @@ def test_doctor_names_cascades_versions_and_engines(filled: Maria) -> None:
         channel = ChannelSpec(f"{database}.{table}", "mart.t", cascades=cascades)
         job = JobSpec("j", where, where, "s", (channel,), source_kind="mysql")
         tables = (FollowedTable(f"{database}.{table}", (job,)),)
-        session = MysqlSession(Login(where, filled.server.password(), "slotkeeper/doctor"))
+        session = KIND.connect(Login(where, filled.server.password(), "slotkeeper/doctor"))
         try:
-            found = list(kind.findings(session, SourceAsked("m", where, tables, False, str), SystemClock().utc))
+            found = list(session.doctor.findings(SourceAsked("m", where, tables, False, str), SystemClock().utc))
         finally:
             session.close()
         return [(one.level, one.text) for one in found if one.place.endswith(f".{table}")]

@@ -13,9 +13,9 @@ import pytest
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.source_waits import DDL, SourceWait, cause, effect, to_do
 from slotkeeper.core.drivers import my
-from slotkeeper.core.ports.source import SourceWaitReader, WaitsAsked
+from slotkeeper.core.ports.source import SourceWaits
 from slotkeeper.core.sources import registry
-from slotkeeper.core.sources.mysql import waits
+from slotkeeper.core.sources.mysql import doctor
 from tests.support.maria import Maria, endpoint, log_in
 from tests.support.waiting import until
 
@@ -57,16 +57,16 @@ class Stage:
         self.stack.callback(thread.join)
         self.stack.callback(session.sever)
 
-    def reader(self) -> SourceWaitReader:
+    def reader(self) -> SourceWaits:
         at = Login(endpoint(self.maria.server, READER), "", "slotkeeper-locks/orders")
         session = registry.open("mysql").connect(at)
         self.stack.callback(session.close)
-        found = session.waits(WaitsAsked({self.table: {"orders_slot": "orders"}}))
+        found = session.doctor.waits({self.table: {"orders_slot": "orders"}})
         assert found is not None
         return found
 
 
-def first(reader: SourceWaitReader, behind: int = 0) -> SourceWait:
+def first(reader: SourceWaits, behind: int = 0) -> SourceWait:
     """The wait, once this number of sessions follows it."""
 
     def one() -> SourceWait | None:
@@ -86,7 +86,7 @@ def stage(maria: Maria) -> Iterator[Stage]:
     maria.run(f"DROP USER {READER}@'%'")
 
 
-def holds(stage: Stage, reader: SourceWaitReader) -> None:
+def holds(stage: Stage, reader: SourceWaits) -> None:
     copy = stage.copy()
     assert not reader.read(time.time()) and not reader.hidden
     stage.begins(f"ALTER TABLE {stage.table} ADD COLUMN c int /* 'secret' */")
@@ -117,7 +117,7 @@ def test_the_plugin_tells_which_session_has_the_lock(stage: Stage) -> None:
     holds(stage, stage.reader())
 
 
-@pytest.mark.parametrize("statement", [waits._BY_SCHEMA, waits._BY_TRANSACTION, waits._PROCESS, waits._LIMIT])
+@pytest.mark.parametrize("statement", [doctor._BY_SCHEMA, doctor._BY_TRANSACTION, doctor._PROCESS, doctor._LIMIT])
 def test_each_question_is_one_that_the_server_knows(stage: Stage, statement: str) -> None:
     stage.maria.rows(statement)
 
@@ -143,6 +143,6 @@ def test_a_ddl_of_another_table_does_not_concern_the_job(stage: Stage) -> None:
     session.rows(f"SELECT COUNT(*) FROM {other}")
     stage.begins(f"DROP TABLE {other}")
     reader = stage.reader()
-    until(lambda: stage.maria.rows(waits._WAITING.replace("%%", "%")), 20, "it to wait")
+    until(lambda: stage.maria.rows(doctor._WAITING.replace("%%", "%")), 20, "it to wait")
     assert not reader.read(time.time())
     session.rows("ROLLBACK")

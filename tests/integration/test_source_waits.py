@@ -17,7 +17,7 @@ from slotkeeper.core.domain.source_waits import DDL, SCALE_OUT, VACUUM_FULL, Sou
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver.watches import EVERY, LEAST, LocksAt, LockWatch
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.source import SourceWaitReader, WaitsAsked
+from slotkeeper.core.ports.source import SourceWaits
 from slotkeeper.core.sources import registry
 from slotkeeper.core.sources.waits import LIMIT_MS
 from slotkeeper.demo import facts, scaling
@@ -26,7 +26,7 @@ from tests.support.standin import MakeWarehouse, Surface, run
 from tests.support.waiting import until
 
 TABLE, OURS, THEIRS = "ods.orders", "orders_rt", "retired"
-ASKED = WaitsAsked({TABLE: {OURS: "orders"}})
+ASKED = {TABLE: {OURS: "orders"}}
 
 
 @dataclass
@@ -71,11 +71,11 @@ class Stage:
         for point in self.surface.read_status(TABLE, slot).values():
             self.surface.register_both(TABLE, slot, point.node, point.latest)
 
-    def reader(self, user: str = "") -> SourceWaitReader:
+    def reader(self, user: str = "") -> SourceWaits:
         endpoint: Endpoint = self.warehouse.endpoint()
         session = registry.open("dws").connect(login(endpoint, "slotkeeper-locks/orders"))
         self.stack.callback(session.close)
-        found = session.waits(ASKED)
+        found = session.doctor.waits(ASKED)
         assert found is not None
         return found
 
@@ -86,7 +86,7 @@ def _run(connection: pg.Connection, *statements: str) -> None:
             cursor.execute(statement)
 
 
-def found(reader: SourceWaitReader, count: int = 1) -> Sequence[SourceWait]:
+def found(reader: SourceWaits, count: int = 1) -> Sequence[SourceWait]:
     """The waits, once there are this many."""
 
     def some() -> tuple[Sequence[SourceWait]] | None:
@@ -130,7 +130,7 @@ def test_vacuum_full_that_waits_for_a_slot_is_reported_with_who_and_how_many_fol
 class Watched:
     """The reports of a job's watch on a reader's answers, each with the number of its question."""
 
-    reader: SourceWaitReader
+    reader: SourceWaits
     asked: int = 0
     told: list[tuple[int, bool]] = field(default_factory=list)
 

@@ -20,9 +20,10 @@ from typing import Any
 import psutil
 import pytest
 
+from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.drivers import my, pg
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.core.sources.mysql.kind import grants
+from slotkeeper.core.sources.mysql.kind import KIND
 from slotkeeper.demo import maria_orders, mariadb, placement, postgres
 from slotkeeper.demo.binaries import BIN_VARIABLE, find_binaries
 from tests.support import other_user, strangers
@@ -151,9 +152,8 @@ def test_the_login_of_the_demos_job_has_the_rights_that_doctor_asks_for(of_root:
         for statement in ("INSERT INTO ods.orders VALUES (1)", "SELECT 1 INTO OUTFILE 'x'", "SELECT * FROM mysql.user"):
             with pytest.raises(my.DriverError, match="denied"):
                 session.rows(statement)
-    asked = [
-        line.partition(" TO ")[0].replace("`", "") for line in grants(at, ["ods.orders"]) if "MySQL only" not in line
-    ]
+    script = KIND.connect(Login(at, secret, "test")).doctor.grants(["ods.orders"])
+    asked = [line.partition(" TO ")[0].replace("`", "") for line in script if "MySQL only" not in line]
     assert [f"GRANT {each}" for each in maria_orders.GRANTS] == asked
     # MariaDB, "GRANT": REPLICATION CLIENT is BINLOG MONITOR
     assert told == ["GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.*", "GRANT SELECT ON ods.orders"]

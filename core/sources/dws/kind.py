@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
-
 from slotkeeper.core.domain.endpoint import Login
-from slotkeeper.core.domain.finding import Finding, Objection
 from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
@@ -14,11 +10,11 @@ from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
-from slotkeeper.core.ports.kinds import Probe, SourceAsked, SourceKind
-from slotkeeper.core.ports.source import SourceTable, TableAsked, WaitsAsked
-from slotkeeper.core.sources import pg_base
-from slotkeeper.core.sources.dws import doctor, eligibility, words
+from slotkeeper.core.ports.kinds import SourceKind
+from slotkeeper.core.ports.source import SourceTable, TableAsked
+from slotkeeper.core.sources.dws import words
 from slotkeeper.core.sources.dws.changelog import DwsChangelog
+from slotkeeper.core.sources.dws.doctor import DwsDoctor
 from slotkeeper.core.sources.dws.peek import DwsPeek, refuse_names
 from slotkeeper.core.sources.dws.position import POSITIONS
 from slotkeeper.core.sources.dws.session import DWS, DwsSession
@@ -26,7 +22,6 @@ from slotkeeper.core.sources.dws.slot import DwsTable
 from slotkeeper.core.sources.dws.source import Selection
 from slotkeeper.core.sources.dws.traits import TRAITS
 from slotkeeper.core.sources.dws.viewer import DwsStatusPoller, DwsViewer
-from slotkeeper.core.sources.dws.waits import DwsWaits
 
 
 class _Table(DwsTable):
@@ -44,7 +39,7 @@ class DwsConnection:
 
     def __init__(self, login: Login) -> None:
         self.session = DwsSession(login.endpoint, login.password, login.name)
-        self._user = login.endpoint.user
+        self.doctor = DwsDoctor(self.session, login)
 
     @property
     def name(self) -> str:
@@ -65,16 +60,6 @@ class DwsConnection:
     def reader(self, options: BinlogOptions) -> DwsPeek:
         return DwsPeek(self.session, options.new_system_value)
 
-    def hidden(self, table: str) -> Sequence[Objection]:
-        facts = self.viewer().table_facts(table)
-        return list(eligibility.hidden_objections(table, facts)) if facts else []
-
-    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        return doctor.findings(self.viewer(), asked, utc)
-
-    def waits(self, asked: WaitsAsked) -> DwsWaits:
-        return DwsWaits(self.session, self._user, asked)
-
     def ping(self) -> None:
         self.session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)
 
@@ -92,13 +77,6 @@ class DwsKind:
     positions: Positions = POSITIONS
     traits = TRAITS
     gives: tuple[Encoding, ...] = (Encoding.COPY_TEXT, Encoding.ROWS)
-    grants = staticmethod(pg_base.grants)
-
-    @property
-    def probe(self) -> Probe:
-        from slotkeeper.core.sources.dws.probe.run import DwsProbe  # only the probe needs these ten files
-
-        return DwsProbe()
 
     def connect(self, login: Login) -> DwsConnection:
         return DwsConnection(login)

@@ -1,38 +1,86 @@
-"""Findings of `doctor` about Hologres: login, version, clock, and the tables that jobs read. Nothing is created."""
+"""What a login sees of Hologres outside of a job: findings and waits. Nothing is created.
+
+The findings are about login, version, clock, and the tables that jobs read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import replace
 from datetime import datetime
 
-from slotkeeper.core.domain.finding import Finding, Level
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.finding import Finding, Level, Objection
+from slotkeeper.core.domain.locks import HIDDEN
+from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.drivers.session import Rows
+from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
+from slotkeeper.core.ports.source import SlotsOfTables, SourceWaits
+from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.hologres import catalog, eligibility
 from slotkeeper.core.sources.hologres.session import HoloSession
-from slotkeeper.core.sources.pg_base import server_findings
+from slotkeeper.core.sources.waits import EVERY, LIMIT_MS, Pair, by_locks, session
+from slotkeeper.core.sqltext import dotted, quoted
 
 EXTENSION_BEFORE = (2, 0)
-
-
+LACKS = f"{HIDDEN}: this login cannot see other users' queries; a Superuser of the instance can"
 NOTHING_KEPT = "the server stores no position; Slotkeeper's progress rows in the sink do"
 KEPT = "the server stores a position per slot and shard; it follows Slotkeeper's progress rows, which take precedence"
 
 
-def findings(
-    session: HoloSession, asked: SourceAsked, utc: Callable[[], datetime], by_slot: bool = False
-) -> Iterator[Finding]:
-    """Yield the findings; findings about the server come first. `by_slot` means that the jobs use slots."""
-    place = f"source {asked.name}"
-    before = utc().timestamp()
-    server = session.rows("server")[0]
-    yield from server_findings(place, asked.endpoint, session, server, before, utc().timestamp())
-    version = str(server[0])
-    yield _version_finding(place, version)
-    yield Finding(place, Level.OK, KEPT if by_slot else NOTHING_KEPT)
-    for one in asked.tables:
-        yield from _table_findings(f"{place} {one.name}", one, session, version, by_slot)
+class HoloDoctor:
+    """Implements `slotkeeper.core.ports.kinds.Doctor`."""
+
+    probe = None
+    _by_slot = False
+    """Whether the jobs use slots."""
+
+    def __init__(self, session: HoloSession, login: Login) -> None:
+        self._session, self._endpoint = session, login.endpoint
+
+    def grants(self, tables: Sequence[str]) -> list[str]:
+        return pg_base.grants(self._endpoint, tables)
+
+    def hidden(self, table: str) -> Sequence[Objection]:
+        """Return nothing: no documented catalog shows data masking, so it cannot be detected."""
+        return ()
+
+    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        """Yield the findings; findings about the server come first."""
+        place = f"source {asked.name}"
+        before = utc().timestamp()
+        server = self._session.rows("server")[0]
+        yield from pg_base.server_findings(place, asked.endpoint, self._session, server, before, utc().timestamp())
+        version = str(server[0])
+        yield _version_finding(place, version)
+        yield Finding(place, Level.OK, KEPT if self._by_slot else NOTHING_KEPT)
+        for one in asked.tables:
+            yield from _table_findings(f"{place} {one.name}", one, self._session, version, self._by_slot)
+
+    def waits(self, tables: SlotsOfTables) -> HoloWaits:
+        return HoloWaits(self._session, tables)
+
+
+class SlotDoctor(HoloDoctor):
+    """The same for jobs that use slots."""
+
+    _by_slot = True
+
+    def grants(self, tables: Sequence[str]) -> list[str]:
+        """Return the grants that every job needs and the grants for slots.
+
+        Slots need table ownership, CREATE for publications, and the replication role. Hologres, "Consume Binlog via
+        JDBC": owner of the table, CREATE DATABASE, and the Replication Role.
+        """
+        to = quoted(self._endpoint.user)
+        return [
+            *super().grants(tables),
+            *(f"ALTER TABLE {dotted(name)} OWNER TO {to};" for name in tables),
+            f"GRANT CREATE ON DATABASE {quoted(self._endpoint.database)} TO {to};",
+            f"ALTER ROLE {to} REPLICATION; -- as a superuser; with SPM: CALL spm_grant('<db>_admin', ...)",
+        ]
 
 
 def _version_finding(place: str, text: str) -> Finding:
@@ -109,3 +157,41 @@ def _answers(place: str, table: str, session: HoloSession, state: catalog.TableS
     newest = f"LSN {record.lsn}" if record else "none"
     text = f"readable, primary key, {len(state.shards)} shards, newest record of {state.shards[0].name}: {newest}"
     return Finding(place, Level.OK, text)
+
+
+class HoloWaits(SourceWaits):
+    """Sessions that wait for a table lock held by a job's session, if this login can see them.
+
+    Hologres, "Locks: types, behavior, and troubleshooting": its front end has PostgreSQL's table locks (pg_locks). From
+    version 2.0 on, a statement that conflicts with a DDL statement fails at once unless
+    hg_experimental_disable_pg_locks is off, so few sessions wait. Hologres, "Manage queries": a Superuser sees the
+    queries of all users, any other user only its own.
+    """
+
+    def __init__(self, session: HoloSession, tables: SlotsOfTables) -> None:
+        self._session, self._tables = session, tables
+        self._known_at, self._lacks = 0.0, LACKS
+
+    def _seen(self, now: float) -> Iterator[SourceWait]:
+        if not 0.0 <= now - self._known_at < EVERY:
+            self._lacks, self._known_at = "" if self._sees_all() else LACKS, now
+        self.hidden = self._lacks
+        pairs = []
+        for table, wanted, granted, lasts, *sessions in self._rows("lock_pairs"):
+            waiter, holder = (
+                replace(session(now, [*its[:-1], None]), began=its[-1]) for its in (sessions[:7], sessions[7:])
+            )
+            pairs.append(Pair(str(table), waiter, str(wanted), float(lasts), holder, str(granted)))
+        return by_locks(pairs, now, lambda mode: None)
+
+    def _sees_all(self) -> bool:
+        try:
+            rows = self._rows("superuser")
+        except Unreachable:
+            raise
+        except SlotkeeperError:
+            return False
+        return bool(rows and rows[0][0])
+
+    def _rows(self, name: str) -> Rows:
+        return self._session.rows(name, {"tables": list(self._tables)}, LIMIT_MS)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
-
-from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.domain.finding import Finding, Objection
+from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.spec import BinlogOptions
@@ -14,11 +10,9 @@ from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
-from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
-from slotkeeper.core.ports.source import SourceTable, TableAsked, WaitsAsked
-from slotkeeper.core.sources import pg_base
-from slotkeeper.core.sources.base import NoProbe
-from slotkeeper.core.sources.hologres import doctor
+from slotkeeper.core.ports.kinds import SourceKind
+from slotkeeper.core.ports.source import SourceTable, TableAsked
+from slotkeeper.core.sources.hologres.doctor import HoloDoctor
 from slotkeeper.core.sources.hologres.peek import HoloPeek
 from slotkeeper.core.sources.hologres.position import POSITIONS
 from slotkeeper.core.sources.hologres.retention import HoloTable
@@ -26,7 +20,6 @@ from slotkeeper.core.sources.hologres.session import HOLOGRES, HoloSession
 from slotkeeper.core.sources.hologres.stream.records import IDLE_SECONDS, Streams
 from slotkeeper.core.sources.hologres.traits import TRAITS
 from slotkeeper.core.sources.hologres.viewer import HoloViewer
-from slotkeeper.core.sources.hologres.waits import HoloWaits
 from slotkeeper.core.sources.hologres.words import HoloManualSql
 
 
@@ -38,6 +31,7 @@ class HoloConnection:
 
     def __init__(self, login: Login) -> None:
         self.session = HoloSession(login.endpoint, login.password, login.name)
+        self.doctor = HoloDoctor(self.session, login)
         self.streams = Streams(login, self.idle_seconds)
 
     @property
@@ -53,16 +47,6 @@ class HoloConnection:
 
     def reader(self, options: BinlogOptions) -> HoloPeek:
         return HoloPeek(self.session)
-
-    def hidden(self, table: str) -> Sequence[Objection]:
-        """Return nothing: no documented catalog shows data masking, so it cannot be detected."""
-        return ()
-
-    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        return doctor.findings(self.session, asked, utc)
-
-    def waits(self, asked: WaitsAsked) -> HoloWaits:
-        return HoloWaits(self.session, asked)
 
     def ping(self) -> None:
         self.session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)
@@ -81,7 +65,6 @@ class HoloKind:
 
     manual: ManualSql = HoloManualSql()
     positions: Positions = POSITIONS
-    probe = NoProbe("a hologres source has no probe yet", "run doctor without --probe")
     traits = TRAITS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 
@@ -93,9 +76,6 @@ class HoloKind:
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
         return PgTables(login, HOLOGRES, limit_ms)
-
-    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-        return pg_base.grants(endpoint, tables)
 
 
 KIND: SourceKind = HoloKind()

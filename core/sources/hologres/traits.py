@@ -13,4 +13,5 @@ TRAITS = SourceTraits(
     earliest=True,
     adopts_shards=False,  # the rows of a key can be on any shard, old or new
     binlog_keys="hologres",
+    no_probe=("a hologres source has no probe yet", "run doctor without --probe"),
 )

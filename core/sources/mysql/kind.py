@@ -1,39 +1,37 @@
-"""MySQL and MariaDB as a kind of source: sessions, and the queries of commands, screens and `doctor`.
+"""MySQL and MariaDB as a kind of source: sessions, and the queries of commands and screens.
 
 The server has no slots to list: the viewer shows the end of the binlog and the rows in the binlog. No call of the
-viewer or of `doctor` moves or creates anything.
+viewer moves or creates anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.domain.finding import Finding, Level, Objection, clock_finding
+from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity
-from slotkeeper.core.domain.spec import ALLOW, BinlogOptions
+from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.traits import Encoding
-from slotkeeper.core.domain.ttl import Purge, Ttl, hours
-from slotkeeper.core.errors import Refused, SlotkeeperError
-from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked, SourceKind
-from slotkeeper.core.ports.source import SourceTable, TableAsked, WaitsAsked
-from slotkeeper.core.sources.base import NoProbe, NoSlotViewer
-from slotkeeper.core.sources.mysql import retention, side_effects
+from slotkeeper.core.domain.ttl import Purge, Ttl
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.kinds import SourceKind
+from slotkeeper.core.ports.source import SourceTable, TableAsked
+from slotkeeper.core.sources.base import NoSlotViewer
 from slotkeeper.core.sources.mysql.chunks import MysqlTables
+from slotkeeper.core.sources.mysql.doctor import MysqlDoctor
 from slotkeeper.core.sources.mysql.filters import Selection
 from slotkeeper.core.sources.mysql.position import POSITIONS, WORDS, MysqlPosition, ours
 from slotkeeper.core.sources.mysql.retention import MysqlTable, Purges
-from slotkeeper.core.sources.mysql.session import MysqlSession, newest, objections
+from slotkeeper.core.sources.mysql.session import MysqlSession
 from slotkeeper.core.sources.mysql.source import SHARD
-from slotkeeper.core.sources.mysql.tables import shown, speller
+from slotkeeper.core.sources.mysql.tables import speller
 from slotkeeper.core.sources.mysql.traits import TRAITS
 from slotkeeper.core.sources.mysql.transactions import TableRows
-from slotkeeper.core.sources.mysql.waits import MysqlWaits
 
 
 class MysqlViewer(NoSlotViewer):
@@ -162,74 +160,6 @@ class MysqlReader:
                 yield ChangeRow(end, kind, item.rows.header.time * 1_000_000, texts)
 
 
-_DAY = 86_400
-
-
-def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """Return the findings, with the findings about the server first."""
-    place = f"source {asked.name}"
-    before = utc().timestamp()
-    clock = float(session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
-    after = utc().timestamp()
-    facts = session.facts
-    yield Finding(place, Level.OK, f"connected to {asked.endpoint.place}: {facts.variables.get('version', 'unknown')}")
-    yield clock_finding(place, clock, before, after)
-    found = [Finding(place, Level.FAIL, f"{what}; fix: {cure}") for what, cure in objections(facts)]
-    yield from found
-    if not found:
-        yield Finding(place, Level.OK, "the binlog is on, with full, uncompressed rows")
-    if not facts.names_columns:
-        text = "binlog_row_metadata is not FULL: column names and signedness come from information_schema if it matches"
-        yield Finding(place, Level.WARN, f"{text}; fix: SET GLOBAL binlog_row_metadata = 'FULL'")
-    yield _expiry(place, *retention.age_of(retention.variables_of(session)))
-    try:
-        session.asking(newest)
-    except SlotkeeperError as error:
-        yield Finding(place, Level.FAIL, f"{error.message}" + (f"; fix: {error.hint}" if error.hint else ""))
-    else:
-        yield Finding(place, Level.OK, "this login can read the end position of the binlog")
-    for one in asked.tables:
-        yield from _table(f"{place} {one.name}", session, one)
-
-
-def _expiry(place: str, seconds: int | None, setting: str) -> Finding:
-    """Return the finding on how long a stopped job can still be resumed."""
-    if seconds is None:
-        return Finding(place, Level.UNKNOWN, "cannot determine after how many hours the server purges binlogs")
-    if not seconds:
-        return Finding(place, Level.OK, f"only PURGE BINARY LOGS purges binlogs ({setting})")
-    level = Level.WARN if seconds < _DAY else Level.OK
-    return Finding(place, level, f"the server purges binlogs after {hours(seconds)}, read or not ({setting})")
-
-
-def _table(place: str, session: MysqlSession, table: FollowedTable) -> Iterator[Finding]:
-    source = MysqlTable(session, table.name, "doctor", BinlogOptions(binlog=bool(table.followers)))
-    known = all(job.channel.cascades == ALLOW for job in table.followers)
-    try:
-        source.identify()
-        found = list(side_effects.objections(session, source.seen, known)) if table.followers else []
-    except SlotkeeperError as error:
-        yield Finding(place, Level.FAIL, f"{error.message}" + (f"; fix: {error.hint}" if error.hint else ""))
-        return
-    yield from (Finding(place, Level.FAIL, one.text) for one in found)
-    if table.followers and not side_effects.is_transactional(source.seen.engine):
-        text = f"engine {source.seen.engine} is not transactional: after a server crash, take a new snapshot"
-        yield Finding(place, Level.WARN, text)
-    if not found:
-        yield Finding(place, Level.OK, "readable, with a key; all tables share one binlog")
-
-
-def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-    """Return the minimum privileges to follow and compare these tables, as GRANT statements."""
-    name = endpoint.user.replace("'", "''")
-    to = f"'{name}'@'HOST'"
-    return [
-        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {to}; -- HOST: see SELECT CURRENT_USER()",
-        *(f"GRANT SELECT ON {shown(table)} TO {to};" for table in tables),
-        f"GRANT PROCESS ON *.* TO {to}; -- MySQL only: a copy waits for open transactions",
-    ]
-
-
 PING_SECONDS = 5.0
 
 
@@ -238,7 +168,7 @@ class MysqlConnection:
 
     def __init__(self, login: Login) -> None:
         self.session = MysqlSession(login)
-        self._user = login.endpoint.user
+        self.doctor = MysqlDoctor(self.session, login)
         self._tables: list[MysqlTable] = []
 
     @property
@@ -257,16 +187,6 @@ class MysqlConnection:
 
     def reader(self, options: BinlogOptions) -> MysqlReader:
         return MysqlReader(self.session)
-
-    def hidden(self, table: str) -> Sequence[Objection]:
-        """Return nothing, because MySQL does not hide rows of a readable table."""
-        return ()
-
-    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        return findings(self.session, asked, utc)
-
-    def waits(self, asked: WaitsAsked) -> MysqlWaits:
-        return MysqlWaits(self.session, self._user, asked)
 
     def ping(self) -> None:
         self.session.rows("SELECT 1", (), PING_SECONDS)
@@ -298,10 +218,8 @@ class MysqlKind:
 
     manual: ManualSql = NothingByHand()
     positions: Positions = POSITIONS
-    probe = NoProbe("a MySQL source has no probe: its binlog is documented", "`slotkeeper doctor` checks it")
     traits = TRAITS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
-    grants = staticmethod(grants)
 
     def connect(self, login: Login) -> MysqlConnection:
         return MysqlConnection(login)

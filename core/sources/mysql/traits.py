@@ -12,4 +12,5 @@ TRAITS = SourceTraits(
     server_keys="mysql",
     silent_cascades=True,
     speaks="MySQL",
+    no_probe=("a MySQL source has no probe: its binlog is documented", "`slotkeeper doctor` checks it"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
@@ -14,15 +14,15 @@ import pytest
 from slotkeeper.core.config import keys, values
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Level, Objection
-from slotkeeper.core.domain.inspection import Answer, ChangeRow, Filter, Left, ProbePlan, Range, Searched
+from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity, UnreadRows
-from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
-from slotkeeper.core.ports.source import SlotCalls, SourceTable, TableAsked, WaitsAsked
+from slotkeeper.core.ports.source import SlotCalls, SlotsOfTables, SourceTable, TableAsked
 from slotkeeper.core.sources import registry
 from tests.support.sqlite_pair import traits
 from tests.support.sqlite_pair.binlog import POSITIONS, Origin, SourceTables, now_us
@@ -163,28 +163,16 @@ NAME, KEEPS = "sqlite", "sqlite_keeps"
 """Without and with one position kept for the stream."""
 
 
-class SqliteConnection:
-    """One session; implements `slotkeeper.core.ports.kinds.SourceSession`."""
+class SqliteDoctor:
+    """Implements `slotkeeper.core.ports.kinds.Doctor`."""
 
-    def __init__(self, login: Login, keeps: bool = False) -> None:
-        self.name = login.name
-        self._keeps = keeps
-        self.session = SqliteSession(login.endpoint.database)
+    probe = None
 
-    def table(self, asked: TableAsked) -> SourceTable:
-        channel = asked.channel
-        narrowed = channel is not None and bool(channel.columns or channel.where)
-        if self._keeps:
-            kept = KeptSource(self.session, asked.table, asked.binlog, narrowed, asked.slot)
-            return SourceTable(kept, kept, kept)
-        made = SqliteSource(self.session, asked.table, asked.binlog, narrowed)
-        return SourceTable(made, None, made)
+    def __init__(self, session: SqliteSession) -> None:
+        self.session = session
 
-    def viewer(self) -> SqliteViewer:
-        return SqliteViewer(self.session)
-
-    def reader(self, options: BinlogOptions) -> SqliteReader:
-        return SqliteReader(self.session)
+    def grants(self, tables: Sequence[str]) -> list[str]:
+        return []
 
     def hidden(self, table: str) -> Sequence[Objection]:
         return ()
@@ -202,8 +190,33 @@ class SqliteConnection:
             else:
                 yield Finding(f"{place} {table.name}", Level.OK, "has a key; all tables share one binlog")
 
-    def waits(self, asked: WaitsAsked) -> None:
+    def waits(self, tables: SlotsOfTables) -> None:
         return None
+
+
+class SqliteConnection:
+    """One session; implements `slotkeeper.core.ports.kinds.SourceSession`."""
+
+    def __init__(self, login: Login, keeps: bool = False) -> None:
+        self.name = login.name
+        self._keeps = keeps
+        self.session = SqliteSession(login.endpoint.database)
+        self.doctor = SqliteDoctor(self.session)
+
+    def table(self, asked: TableAsked) -> SourceTable:
+        channel = asked.channel
+        narrowed = channel is not None and bool(channel.columns or channel.where)
+        if self._keeps:
+            kept = KeptSource(self.session, asked.table, asked.binlog, narrowed, asked.slot)
+            return SourceTable(kept, kept, kept)
+        made = SqliteSource(self.session, asked.table, asked.binlog, narrowed)
+        return SourceTable(made, None, made)
+
+    def viewer(self) -> SqliteViewer:
+        return SqliteViewer(self.session)
+
+    def reader(self, options: BinlogOptions) -> SqliteReader:
+        return SqliteReader(self.session)
 
     def ping(self) -> None:
         """A file answers at once."""
@@ -227,35 +240,11 @@ class NothingToType:
         return "-- nothing is registered: nothing to type"
 
 
-class NoProbe:
-    """Implements `slotkeeper.core.ports.kinds.Probe`: nothing here is undocumented."""
-
-    asked = 0
-
-    def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
-        raise Refused("a SQLite source has no probe", where="source")
-
-    def ask(
-        self,
-        login: Login,
-        plan: ProbePlan,
-        jobs: Sequence[JobSpec],
-        left: list[Left],
-        progress: Callable[[str], None],
-        ending: Callable[[], None],
-    ) -> list[Answer]:
-        raise Refused("a SQLite source has no probe", where="source")
-
-    def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
-        return {}
-
-
 class SqliteSourceKind:
     """Implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
     manual = NothingToType()
     positions: Positions = POSITIONS
-    probe = NoProbe()
     traits = traits.TRAITS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 
@@ -267,9 +256,6 @@ class SqliteSourceKind:
 
     def tables(self, login: Login, limit_ms: int) -> SourceTables:
         return SourceTables(login.endpoint.database)
-
-    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-        return []
 
 
 KIND: SourceKind = SqliteSourceKind()

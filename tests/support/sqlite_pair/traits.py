@@ -6,7 +6,13 @@ from slotkeeper.core.domain.traits import SinkTraits, SourceTraits
 
 FILE = "file"
 """The name of the keys that say where a file is."""
-TRAITS = SourceTraits(keeps_positions=False, slot_unasked=True, one_stream=True, server_keys=FILE)
+TRAITS = SourceTraits(
+    keeps_positions=False,
+    slot_unasked=True,
+    one_stream=True,
+    server_keys=FILE,
+    no_probe=("a SQLite source has no probe", ""),
+)
 SQLITE_ADDS_UP = SinkTraits(one_transaction=False, repeats_change_nothing=False, server_keys=FILE)
 SQLITE_BY_KEY = SinkTraits(one_transaction=False, repeats_change_nothing=True, server_keys=FILE)
 SQLITE_TOKENS = SinkTraits(one_transaction=False, repeats_change_nothing=False, keeps_prepared=True, server_keys=FILE)

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import partial
 
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.finding import refuse
@@ -67,12 +66,16 @@ class DwsProbe:
     asked = sum(len(names) for _, names, _ in GROUPS)
     switches = staticmethod(switches)
 
-    def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
-        with closing(_session(login)) as session:
+    def __init__(self, login: Login) -> None:
+        self._login = login
+
+    def plan(self, source: str, schema: str, prod: bool) -> ProbePlan:
+        at = self._login.endpoint.place
+        with closing(self._session()) as session:
             facts = DwsViewer(session).server_facts()
             if not facts.functions:
                 hint = "name a GaussDB(DWS) source"
-                what = f"source {login.endpoint.place} is not a GaussDB(DWS) cluster: it has no binlog functions"
+                what = f"source {at} is not a GaussDB(DWS) cluster: it has no binlog functions"
                 raise Refused(what, hint, where="source")
             # under GTM-Lite, the start of a job requires the result of this probe
             found = list(eligibility.server_objections(facts, points_proven=True))
@@ -83,7 +86,7 @@ class DwsProbe:
             names = (scratch.plain, scratch.timed, scratch.parts)
             return ProbePlan(
                 source=source,
-                place=login.endpoint.place,
+                place=at,
                 server=safe(facts.version, 200),
                 stand_in=stand_in,
                 schema=place,
@@ -96,7 +99,6 @@ class DwsProbe:
 
     def ask(
         self,
-        login: Login,
         plan: ProbePlan,
         jobs: Sequence[JobSpec],
         left: list[Left],
@@ -104,10 +106,12 @@ class DwsProbe:
         ending: Callable[[], None],
     ) -> list[Answer]:
         scratch = Scratch(plan.schema, plan.table, plan.stand_in)
-        opened = partial(_session, login)
-        with _dropped(scratch, opened, left, ending), closing(opened()) as session:
+        with _dropped(scratch, self._session, left, ending), closing(self._session()) as session:
             answers = ask_all(session, scratch, progress)
         return list(_for_jobs(jobs, answers))
+
+    def _session(self) -> DwsSession:
+        return DwsSession(self._login.endpoint, self._login.password, self._login.name)
 
 
 @contextmanager
@@ -120,10 +124,6 @@ def _dropped(
     finally:
         ending()
         left += scratch.drop(opened)
-
-
-def _session(login: Login) -> DwsSession:
-    return DwsSession(login.endpoint, login.password, login.name)
 
 
 def _for_jobs(jobs: Sequence[JobSpec], answers: Iterable[Answer]) -> Iterator[Answer]:

@@ -5,23 +5,18 @@ Everything except the slot is the same as in `slotkeeper.core.sources.hologres.k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
-
-from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.domain.finding import Finding
+from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.remedy import ManualSql
-from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
+from slotkeeper.core.ports.kinds import SourceKind
 from slotkeeper.core.ports.source import SourceTable, TableAsked
-from slotkeeper.core.sources.hologres import doctor
+from slotkeeper.core.sources.hologres.doctor import SlotDoctor
 from slotkeeper.core.sources.hologres.kind import HoloConnection, HoloKind
 from slotkeeper.core.sources.hologres.position import SLOT_POSITIONS
 from slotkeeper.core.sources.hologres.session import HoloSession
 from slotkeeper.core.sources.hologres.slot.source import ConfirmLine, SlotsViewer, SlotTable
 from slotkeeper.core.sources.hologres.slot.traits import TRAITS
 from slotkeeper.core.sources.hologres.words import SlotManualSql
-from slotkeeper.core.sqltext import dotted, quoted
 
 
 class SlotConnection(HoloConnection):
@@ -29,6 +24,7 @@ class SlotConnection(HoloConnection):
 
     def __init__(self, login: Login) -> None:
         super().__init__(login)
+        self.doctor = SlotDoctor(self.session, login)
         self.confirming = ConfirmLine(login)
 
     def table(self, asked: TableAsked) -> SourceTable:
@@ -39,9 +35,6 @@ class SlotConnection(HoloConnection):
 
     def viewer(self) -> SlotsViewer:
         return SlotsViewer(self.session)
-
-    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        return doctor.findings(self.session, asked, utc, by_slot=True)
 
     def sever(self) -> None:
         self.confirming.sever()
@@ -64,20 +57,6 @@ class SlotKind(HoloKind):
 
     def poller(self, login: Login) -> SlotsViewer:
         return SlotsViewer(HoloSession(login.endpoint, login.password, login.name))
-
-    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-        """Return the grants that every job needs and the grants for slots.
-
-        Slots need table ownership, CREATE for publications, and the replication role. Hologres, "Consume Binlog via
-        JDBC": owner of the table, CREATE DATABASE, and the Replication Role.
-        """
-        to = quoted(endpoint.user)
-        return [
-            *super().grants(endpoint, tables),
-            *(f"ALTER TABLE {dotted(name)} OWNER TO {to};" for name in tables),
-            f"GRANT CREATE ON DATABASE {quoted(endpoint.database)} TO {to};",
-            f"ALTER ROLE {to} REPLICATION; -- as a superuser; with SPM: CALL spm_grant('<db>_admin', ...)",
-        ]
 
 
 KIND: SourceKind = SlotKind()

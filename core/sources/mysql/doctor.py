@@ -1,29 +1,34 @@
-"""Find sessions on MySQL or MariaDB that wait for a metadata lock of a job's session, if the login can see them.
+"""What a login sees of MySQL or MariaDB outside of a job: findings, and sessions that wait for jobs' sessions.
 
-MySQL, "Metadata Locking": a transaction holds the metadata locks of the tables that it has used until it ends. A DDL
-statement waits for these locks, for at most lock_wait_timeout, and every later statement on the table waits for the DDL
-statement. MySQL, "The INFORMATION_SCHEMA PROCESSLIST Table": without PROCESS, a login sees only its own sessions. The
-holder of a lock is read from performance_schema.metadata_locks, or from MariaDB's plugin METADATA_LOCK_INFO. If neither
-is available, the holder is assumed to be a transaction of the job's login that is older than the wait, unless another
-login has a transaction that is as old. While no session waits, the reader queries only the list of sessions.
+No call moves or creates anything; only `MysqlWaits.in_front` can end a session.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from slotkeeper.core.domain.ending import InFront
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.finding import Finding, Level, Objection, clock_finding
 from slotkeeper.core.domain.locks import HIDDEN, Blocker
-from slotkeeper.core.domain.source_waits import SourceWait, bare, is_ours, kind_of, lasting, names
+from slotkeeper.core.domain.source_waits import SourceWait, bare, is_ours, kind_of, names
+from slotkeeper.core.domain.spec import ALLOW, BinlogOptions
 from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.ttl import hours
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
-from slotkeeper.core.ports.source import WaitsAsked
-from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
+from slotkeeper.core.ports.source import SlotsOfTables, SourceWaits
+from slotkeeper.core.sources.mysql import retention, side_effects
+from slotkeeper.core.sources.mysql.retention import MysqlTable
+from slotkeeper.core.sources.mysql.session import MysqlSession, newest, objections
+from slotkeeper.core.sources.mysql.tables import shown
 from slotkeeper.core.sources.waits import EVERY, said
 
+_DAY = 86_400
 SECONDS = 2.0
 """Time limit in seconds of each statement."""
 _WAITING = (  # a statement can have a size of megabytes; the table's name comes first
@@ -78,6 +83,89 @@ _ENDS = "KILL {}"
 _TELLS = "`INSTALL SONAME 'metadata_lock_info'` on MariaDB, or performance_schema on MySQL, shows the holder"
 
 
+class MysqlDoctor:
+    """Implements `slotkeeper.core.ports.kinds.Doctor`."""
+
+    probe = None
+
+    def __init__(self, session: MysqlSession, login: Login) -> None:
+        self._session, self._user = session, login.endpoint.user
+
+    def grants(self, tables: Sequence[str]) -> list[str]:
+        name = self._user.replace("'", "''")
+        to = f"'{name}'@'HOST'"
+        return [
+            f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {to}; -- HOST: see SELECT CURRENT_USER()",
+            *(f"GRANT SELECT ON {shown(table)} TO {to};" for table in tables),
+            f"GRANT PROCESS ON *.* TO {to}; -- MySQL only: a copy waits for open transactions",
+        ]
+
+    def hidden(self, table: str) -> Sequence[Objection]:
+        """Return nothing, because MySQL does not hide rows of a readable table."""
+        return ()
+
+    def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
+        """Yield the findings; findings about the server come first."""
+        session, place = self._session, f"source {asked.name}"
+        before = utc().timestamp()
+        clock = float(session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
+        after = utc().timestamp()
+        facts = session.facts
+        yield Finding(
+            place, Level.OK, f"connected to {asked.endpoint.place}: {facts.variables.get('version', 'unknown')}"
+        )
+        yield clock_finding(place, clock, before, after)
+        found = [Finding(place, Level.FAIL, f"{what}; fix: {cure}") for what, cure in objections(facts)]
+        yield from found
+        if not found:
+            yield Finding(place, Level.OK, "the binlog is on, with full, uncompressed rows")
+        if not facts.names_columns:
+            text = (
+                "binlog_row_metadata is not FULL: column names and signedness come from information_schema"
+                " if it matches"
+            )
+            yield Finding(place, Level.WARN, f"{text}; fix: SET GLOBAL binlog_row_metadata = 'FULL'")
+        yield _expiry(place, *retention.age_of(retention.variables_of(session)))
+        try:
+            session.asking(newest)
+        except SlotkeeperError as error:
+            yield Finding(place, Level.FAIL, f"{error.message}" + (f"; fix: {error.hint}" if error.hint else ""))
+        else:
+            yield Finding(place, Level.OK, "this login can read the end position of the binlog")
+        for one in asked.tables:
+            yield from _table(f"{place} {one.name}", session, one)
+
+    def waits(self, tables: SlotsOfTables) -> MysqlWaits:
+        return MysqlWaits(self._session, self._user, tables)
+
+
+def _expiry(place: str, seconds: int | None, setting: str) -> Finding:
+    """Return the finding on how long a stopped job can still be resumed."""
+    if seconds is None:
+        return Finding(place, Level.UNKNOWN, "cannot determine after how many hours the server purges binlogs")
+    if not seconds:
+        return Finding(place, Level.OK, f"only PURGE BINARY LOGS purges binlogs ({setting})")
+    level = Level.WARN if seconds < _DAY else Level.OK
+    return Finding(place, level, f"the server purges binlogs after {hours(seconds)}, read or not ({setting})")
+
+
+def _table(place: str, session: MysqlSession, table: FollowedTable) -> Iterator[Finding]:
+    source = MysqlTable(session, table.name, "doctor", BinlogOptions(binlog=bool(table.followers)))
+    known = all(job.channel.cascades == ALLOW for job in table.followers)
+    try:
+        source.identify()
+        found = list(side_effects.objections(session, source.seen, known)) if table.followers else []
+    except SlotkeeperError as error:
+        yield Finding(place, Level.FAIL, f"{error.message}" + (f"; fix: {error.hint}" if error.hint else ""))
+        return
+    yield from (Finding(place, Level.FAIL, one.text) for one in found)
+    if table.followers and not side_effects.is_transactional(source.seen.engine):
+        text = f"engine {source.seen.engine} is not transactional: after a server crash, take a new snapshot"
+        yield Finding(place, Level.WARN, text)
+    if not found:
+        yield Finding(place, Level.OK, "readable, with a key; all tables share one binlog")
+
+
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     """A session that waits for a table; `statement` is its statement without comments, "" if the statement is
@@ -100,18 +188,25 @@ class _Waiting:
         return names(self.statement, table) or (here and names(self.statement, name))
 
 
-class MysqlWaits:
-    """Implements `slotkeeper.core.ports.source.SourceWaitReader`."""
+class MysqlWaits(SourceWaits):
+    """Sessions that wait for a metadata lock of a job's session, if the login can see them; ends the one in front.
 
-    def __init__(self, session: MysqlSession, user: str, asked: WaitsAsked) -> None:
-        self._session, self._user, self._asked = session, user, asked
-        self._before: tuple[SourceWait, ...] = ()
+    MySQL, "Metadata Locking": a transaction holds the metadata locks of the tables that it has used until it ends. A
+    DDL statement waits for these locks, for at most lock_wait_timeout, and every later statement on the table waits for
+    the DDL statement. MySQL, "The INFORMATION_SCHEMA PROCESSLIST Table": without PROCESS, a login sees only its own
+    sessions. The holder of a lock is read from performance_schema.metadata_locks, or from MariaDB's plugin
+    METADATA_LOCK_INFO. If neither is available, the holder is assumed to be a transaction of the job's login that is
+    older than the wait, unless another login has a transaction that is as old. While no session waits, the reader
+    queries only the list of sessions.
+    """
+
+    def __init__(self, session: MysqlSession, user: str, tables: SlotsOfTables) -> None:
+        self._session, self._user, self._tables = session, user, tables
         self._known_at = 0.0
         self._limit: float | None = None
         self._lacks = ""
-        self.hidden = ""
 
-    def read(self, now: float) -> Sequence[SourceWait]:
+    def _seen(self, now: float) -> Iterable[SourceWait]:
         if not 0.0 <= now - self._known_at < EVERY:
             grant = f"`GRANT PROCESS ON *.* TO {self._session.user}`"
             lacks = f"{HIDDEN}: this login cannot see other logins' sessions; {grant} makes them visible"
@@ -123,8 +218,7 @@ class MysqlWaits:
         for pid, user, schema, state, seconds, info in self._session.rows(_WAITING, (), SECONDS):
             session, statement = _session(now, pid, user, None, state, None, info), bare(info)
             waiting.append(_Waiting(session, str(schema or ""), statement, float(seconds), statement.casefold()))
-        self._before = lasting(self._before, self._found(waiting, now) if waiting else ())
-        return self._before
+        return self._found(waiting, now) if waiting else ()
 
     def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
         """Return session `pid` if it waits with a DDL statement and a session of the job's login waits after it.
@@ -141,7 +235,7 @@ class MysqlWaits:
             return None
         first = self._waiting_at(front, now)
         after = [self._waiting_at(row, now) for row in rows if row[1] == self._user and float(row[4]) < float(front[4])]
-        if not any(first.waits_at(table) and one.waits_at(table) for table in self._asked.tables for one in after):
+        if not any(first.waits_at(table) and one.waits_at(table) for table in self._tables for one in after):
             return None
         started, own = self._started(), front[1] == self._user
         grantee = "'{}'@'{}'".format(*self._session.account)
@@ -187,7 +281,7 @@ class MysqlWaits:
         own = [(at, one) for at, one in owners if is_ours(one.application) or self._is_own(one)]
         theirs = [one for at, one in owners if not at and not self._is_own(one)]
         blocked = {one.session.pid for one in waiting}
-        for table, slots in self._asked.tables.items():
+        for table, slots in self._tables.items():
             here = [one for one in waiting if one.waits_at(table)]
             first = next((one for one in here if not _ROWS_ONLY.match(one.statement)), None)
             if first is None:
