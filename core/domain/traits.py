@@ -45,6 +45,8 @@ class SourceTraits:
     silent_cascades: bool = False
     server_keys: str = "server"
     binlog_keys: str = "dws"
+    changelogs: bool = False
+    """Whether a DataFrame can read its tables."""
     speaks: str = "PostgreSQL"
     """The protocol of the server's port."""
     no_probe: tuple[str, str] = ("", "")

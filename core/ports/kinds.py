@@ -12,19 +12,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import BinaryIO, Protocol, runtime_checkable
+from typing import Protocol
 
 from slotkeeper.core.domain.audit import AuditLine, CopiedHead
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Objection
 from slotkeeper.core.domain.inspection import Answer, Left, ProbePlan
-from slotkeeper.core.domain.position import Position, Positions
+from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.remedy import ManualSql
-from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
+from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
 from slotkeeper.core.domain.traits import Encoding, SinkTraits, SourceTraits
-from slotkeeper.core.domain.type_name import Condition, FieldType
 from slotkeeper.core.ports.driver import Decisions, LaneSeen, ResetStore, Runner, Store, Target
 from slotkeeper.core.ports.sink import (
     BatchSink,
@@ -43,11 +42,9 @@ from slotkeeper.core.ports.sink import (
 )
 from slotkeeper.core.ports.source import (
     BinlogReader,
-    Chunk,
     SlotPoller,
     SlotsOfTables,
     SlotViewer,
-    Source,
     SourceTable,
     SourceWaits,
     TableAsked,
@@ -432,45 +429,3 @@ class SinkKind(Protocol):
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
         """Return GRANT statements with the least privileges for these jobs, once per channel."""
-
-
-class Changelog(Source, Protocol):
-    """One table of one source; one session, not shared between threads."""
-
-    def field_type(self, column: Column) -> FieldType:
-        """Return the type of a column's values for readers."""
-
-    def exists(self) -> bool | None:
-        """Whether the slot exists, without creating it; None if the server cannot list slots."""
-
-    def end_of(self, shard: Shard, after: Position, up_to: Position, status: SlotStatus) -> Position:
-        """Return the end of the complete part of (after, up_to]: reading up to that end always returns the same rows.
-
-        `status` was read before this call. If `up_to` is the newest position in `status`, the returned end is the last
-        visible event, because more events can still arrive.
-        """
-
-    def copy_images(
-        self,
-        shard: Shard,
-        after: Position,
-        up_to: Position,
-        columns: Sequence[Column],
-        only: Sequence[Condition],
-        out: BinaryIO,
-    ) -> int:
-        """Write the rows of (after, up_to] as COPY text: the two numbers of `Position.pair`, type, these columns.
-
-        `up_to` comes from `end_of`, or from `next_range` within such a range. Returns the number of rows.
-        """
-
-    def copy_rows(self, chunk: Chunk, columns: Sequence[Column], only: Sequence[Condition], out: BinaryIO) -> int:
-        """Write these columns of a chunk's matching rows as COPY text; return the number of rows."""
-
-
-@runtime_checkable
-class ChangelogSession(SourceSession, Protocol):
-    """A session of a source kind with changelogs."""
-
-    def changelog(self, job: JobSpec) -> Changelog:
-        """Return the changelog of a job's channel."""

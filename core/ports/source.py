@@ -17,6 +17,7 @@ from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.slot import (
+    Column,
     FirstRecord,
     RegisteredPoint,
     Shard,
@@ -28,6 +29,7 @@ from slotkeeper.core.domain.slot import (
 from slotkeeper.core.domain.source_waits import SourceWait, lasting
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SyncOptions
 from slotkeeper.core.domain.ttl import Purge, Ttl
+from slotkeeper.core.domain.type_name import Condition, FieldType
 from slotkeeper.core.errors import Defect
 from slotkeeper.core.ports.sink import Top
 
@@ -148,8 +150,11 @@ class Source(Protocol):
     def standing(self, after: Position, status: SlotStatus) -> Position:
         """Return the position of a lane without changes between `after` and the latest position in `status`."""
 
-    def open_now(self) -> OpenTransactions:
-        """Return the currently open transactions; later calls on the result do not wait."""
+    def open_now(self) -> OpenTransactions | None:
+        """Return the currently open transactions; later calls on the result do not wait.
+
+        None if no open transaction can have written a row that neither the binlog nor a later copy shows.
+        """
 
     def plan_chunks(self, rows: int) -> list[Chunk]:
         """Split the table into chunks of about `rows` rows in one pass."""
@@ -159,6 +164,40 @@ class Source(Protocol):
 
     def close(self) -> None:
         """End the session; safe to call twice."""
+
+
+class Changelog(Source, Protocol):
+    """One table of one source; one session, not shared between threads."""
+
+    def field_type(self, column: Column) -> FieldType:
+        """Return the type of a column's values for readers."""
+
+    def exists(self) -> bool | None:
+        """Whether the slot exists, without creating it; None if the server cannot list slots."""
+
+    def end_of(self, shard: Shard, after: Position, up_to: Position, status: SlotStatus) -> Position:
+        """Return the end of the complete part of (after, up_to]: reading up to that end always returns the same rows.
+
+        `status` was read before this call. If `up_to` is the newest position in `status`, the returned end is the last
+        visible event, because more events can still arrive.
+        """
+
+    def copy_images(
+        self,
+        shard: Shard,
+        after: Position,
+        up_to: Position,
+        columns: Sequence[Column],
+        only: Sequence[Condition],
+        out: BinaryIO,
+    ) -> int:
+        """Write the rows of (after, up_to] as COPY text: the two numbers of `Position.pair`, type, these columns.
+
+        `up_to` comes from `end_of`, or from `next_range` within such a range. Returns the number of rows.
+        """
+
+    def copy_rows(self, chunk: Chunk, columns: Sequence[Column], only: Sequence[Condition], out: BinaryIO) -> int:
+        """Write these columns of a chunk's matching rows as COPY text; return the number of rows."""
 
 
 @runtime_checkable
@@ -313,6 +352,15 @@ class SourceTable:
     source: Source
     slot: Slot | None
     history: History
+    changelog: Changelog | None = None
+    """The table as a DataFrame reads it; None if the kind has no changelogs (`SourceTraits.changelogs`)."""
+
+    @property
+    def own_changelog(self) -> Changelog:
+        """The changelog; raises Defect if the kind has none, which the caller has excluded."""
+        if self.changelog is None:
+            raise Defect("this source has no changelogs")
+        return self.changelog
 
     @property
     def own_slot(self) -> Slot:

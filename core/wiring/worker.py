@@ -20,9 +20,9 @@ from slotkeeper.core.engine.worker.planned import PlannedSink
 from slotkeeper.core.engine.worker.two_part import TwoPartSink
 from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.ports.driver import Runner, Store
-from slotkeeper.core.ports.kinds import BatchSession, ChangelogSession, SourceSession, StoreSession
+from slotkeeper.core.ports.kinds import BatchSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import LabelSink, StepSink
-from slotkeeper.core.ports.source import Source, SourceTable, TableAsked
+from slotkeeper.core.ports.source import Changelog, Source, SourceTable, TableAsked
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 
@@ -161,21 +161,24 @@ def open_pair(job: JobSpec, epoch: int, session: str = "") -> _Pair:
         return _Pair(source_session(job, part), store_session(job, part, name=session), beside)
 
 
-def changelog_session(job: JobSpec, epoch: int, part: str) -> ChangelogSession:
+def changelog_session(job: JobSpec, epoch: int, part: str) -> SourceSession:
     """Open a session that reads changelogs; raises Refused if the source kind does not support them.
 
     `epoch` is the epoch of a query; a later run of the query uses it to find and end this session. Without a query (0),
     the session is never ended in this way. Raises ConfigError if a secret cannot be resolved here.
     """
+    if not sources.traits(job.source_kind).changelogs:
+        what = f"a source of kind {job.source_kind} cannot supply a DataFrame"
+        raise Refused(what, "read it with a job", where="source")
     name = session_name(job.name, f"{epoch}/{part}") if epoch else f"slotkeeper-frames/{job.name}/{part}"[:63]
     with _named_worker():
         endpoint = replace(job.source, socket_timeout_ms=job.binlog.connection_socket_timeout)
-        session = sources.open(job.source_kind).connect(login(endpoint, name))
-    if not isinstance(session, ChangelogSession):
-        raise Refused(
-            f"a source of kind {job.source_kind} cannot supply a DataFrame", "read it with a job", where="source"
-        )
-    return session
+        return sources.open(job.source_kind).connect(login(endpoint, name))
+
+
+def changelog_of(session: SourceSession, job: JobSpec) -> Changelog:
+    """Return the changelog of a job's channel over a session that `changelog_session` opened."""
+    return session.table(TableAsked.of(job)).own_changelog
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.mysql import starts
 from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MariaState, MysqlPosition
 from slotkeeper.core.sources.mysql.session import MysqlSession, ServerFacts, read_facts
-from slotkeeper.core.sources.mysql.starts import MysqlOpen, NobodyOpen, open_now
+from slotkeeper.core.sources.mysql.starts import MysqlOpen, open_now
 from slotkeeper.core.sources.mysql.transactions import End
 from tests.support import maria as support
 from tests.support.maria import Maria
@@ -106,7 +106,7 @@ def test_writers_that_are_open_are_waited_for_where_no_place_is_exact(maria: Mar
     until(lambda: "1 transaction(s) that were open when the copy started" in waiting.left(), 10, "a fresh list")
     maria.run("COMMIT")
     until(lambda: not waiting.left(), 10, "it to have ended")
-    assert isinstance(open_now(session), NobodyOpen)
+    assert open_now(session) is None
     session.close()
 
 

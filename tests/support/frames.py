@@ -20,7 +20,7 @@ from slotkeeper.core.dataframe.reader.read import read
 from slotkeeper.core.dataframe.reader.schema import layout
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.sources import registry
-from slotkeeper.core.wiring.worker import changelog_session
+from slotkeeper.core.wiring.worker import changelog_of, changelog_session
 from tests.support.mirror import Mirror
 from tests.support.polling import config, job
 from tests.support.waiting import until
@@ -43,7 +43,7 @@ class Program:
         self.options = {"config": str(path), "job": JOB, **options}
         self.asked = asked(self.options)
         with closing(changelog_session(self.asked.job, 0, "schema")) as session:
-            log = session.changelog(self.asked.job)
+            log = changelog_of(session, self.asked.job)
             self.layout = layout(log, self.asked.columns, self.asked.as_text, led=self.asked.read != "rows")
         self.probe = probe
         self.offsets: dict[str, Any] | None = None

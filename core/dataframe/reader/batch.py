@@ -22,9 +22,9 @@ from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.type_name import Condition
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.errors import Refused, TroubleName
-from slotkeeper.core.ports.kinds import Changelog
+from slotkeeper.core.ports.source import Changelog
 from slotkeeper.core.sources import registry
-from slotkeeper.core.wiring.worker import changelog_session
+from slotkeeper.core.wiring.worker import changelog_of, changelog_session
 
 
 class PlainTableReader(DataSourceReader):
@@ -39,7 +39,7 @@ class PlainTableReader(DataSourceReader):
         """Return one part per chunk of the table, or one per DN of a range."""
         job = self._asked.job
         with closing(changelog_session(job, 0, "plan")) as session:
-            log = session.changelog(job)
+            log = changelog_of(session, job)
             if log.identify().text != self._layout.fingerprint:
                 raise trouble(TroubleName.SCHEMA_CHANGED, "the table was altered since the DataFrame was created")
             if self._asked.begin and self._asked.read == "rows":

@@ -25,8 +25,9 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.watch import exactly, judge, trouble
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, TopologyTrouble, Trouble, TroubleName
-from slotkeeper.core.ports.kinds import Changelog, ChangelogSession
-from slotkeeper.core.wiring.worker import changelog_session
+from slotkeeper.core.ports.kinds import SourceSession
+from slotkeeper.core.ports.source import Changelog
+from slotkeeper.core.wiring.worker import changelog_of, changelog_session
 
 T = TypeVar("T")
 TRIED_FOR = 20.0
@@ -53,7 +54,7 @@ class Query:
             if asked.registers
             else SlotOnlooker(asked.job, asked.start)
         )
-        self._session: ChangelogSession | None = None
+        self._session: SourceSession | None = None
         self._log: Changelog | None = None
         self._begun_at: Offset | None = None
         self._fresh, self._epoch = False, 0
@@ -222,7 +223,7 @@ class Query:
     def _changelog(self) -> Changelog:
         if self._session is None or self._log is None:
             self._session = changelog_session(self._asked.job, self._epoch, "offsets")
-            self._log = self._session.changelog(self._asked.job)
+            self._log = changelog_of(self._session, self._asked.job)
         return self._log
 
     def _statuses(self) -> list[SlotStatus]:
@@ -260,7 +261,7 @@ class SlotOnlooker:
         if self._start != "slot":
             what = f'register = "never" always starts at the slot\'s position, not at start = "{self._start}"'
             raise Refused(what, 'remove .option("start")', where="spark")
-        log = self._session.changelog(self._job)
+        log = changelog_of(self._session, self._job)
         if not log.exists():
             what = f"slot {self._job.slot} of {self._job.channel.source_table} does not exist or cannot be listed"
             raise Refused(what, "create it: `slotkeeper slots create`", where="source")
@@ -280,7 +281,7 @@ class SlotOnlooker:
 
     def committed(self, positions: Mapping[str, Position]) -> None:
         """Raise SLOT MOVED if the slot's owner has moved it past the query's position."""
-        for status in self._session.changelog(self._job).read_status(None):
+        for status in changelog_of(self._session, self._job).read_status(None):
             there, here = status.kept.furthest, positions.get(status.shard.name)
             if there is not None and here is not None and there > here:
                 what = f"{status.shard.name}: the slot is at {there.shown}, but the query is at {here.text}"

@@ -29,18 +29,19 @@ from slotkeeper.core.domain.type_name import Field, FieldKind
 from slotkeeper.core.domain.watch import exactly, judge, trouble
 from slotkeeper.core.drivers.pipe import pieces, value_of
 from slotkeeper.core.errors import Defect, RowRefused, TroubleName
-from slotkeeper.core.ports.kinds import Changelog, ChangelogSession
-from slotkeeper.core.wiring.worker import changelog_session
+from slotkeeper.core.ports.kinds import SourceSession
+from slotkeeper.core.ports.source import Changelog
+from slotkeeper.core.wiring.worker import changelog_of, changelog_session
 
 MOST_KEPT = 4
 """Maximum number of sessions that a worker keeps for its next tasks."""
-_kept: dict[tuple[JobSpec, int], ChangelogSession] = {}
+_kept: dict[tuple[JobSpec, int], SourceSession] = {}
 
 
 def read(part: Part) -> Iterator[pyarrow.RecordBatch]:
     """Yield the part's batches; raises ReadFailed."""
     with named(), _session(part.job, part.epoch) as session:
-        log = session.changelog(part.job)
+        log = changelog_of(session, part.job)
         yield from _range(log, part) if isinstance(part, RangePart) else _chunk(log, part)
 
 
@@ -87,7 +88,7 @@ def _status(log: Changelog, part: RangePart) -> SlotStatus:
 
 
 @contextmanager
-def _session(job: JobSpec, epoch: int) -> Iterator[ChangelogSession]:
+def _session(job: JobSpec, epoch: int) -> Iterator[SourceSession]:
     """Yield a session and keep it for this worker's next task; close it if an error occurs or the task stops early."""
     session = _kept.pop((job, epoch), None) or changelog_session(job, epoch, "read")
     try:

@@ -19,7 +19,7 @@ from slotkeeper.core.dataframe.changelog import CHANGE, DN, KEY_PLACE, POINT, SE
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.type_name import TEXT, Condition, Field, FieldKind, FieldType
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.kinds import Changelog
+from slotkeeper.core.ports.source import Changelog
 
 LEAD = (CHANGE, DN, POINT, SEQUENCE)
 """The columns that precede a table's own columns in a changelog."""

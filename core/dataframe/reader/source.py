@@ -23,7 +23,7 @@ from slotkeeper.core.dataframe.reader.schema import Layout, layout
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources import registry
-from slotkeeper.core.wiring.worker import changelog_session
+from slotkeeper.core.wiring.worker import changelog_of, changelog_session
 
 if TYPE_CHECKING:
     import pyarrow
@@ -54,7 +54,7 @@ class SlotkeeperSource(DataSource):
         check()
         self._asked = asked(self.options)
         with closing(changelog_session(self._asked.job, 0, "schema")) as session:
-            log = session.changelog(self._asked.job)
+            log = changelog_of(session, self._asked.job)
             wanted = self._asked
             self._layout = layout(log, wanted.columns, wanted.as_text, led=wanted.read != "rows")
         return self._layout.spark

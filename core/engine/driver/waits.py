@@ -131,8 +131,8 @@ def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callabl
     were_open, seconds = source.open_now(), SHORTEST
     end = ctx.clock.monotonic() + ctx.job.wait_ms / 1000
     while True:
-        still = were_open.left()
-        if not still:
+        still = were_open.left() if were_open is not None else ""
+        if were_open is None or not still:
             ctx.narrator.retrying("")
             return
         if ctx.clock.monotonic() >= end:

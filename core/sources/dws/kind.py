@@ -5,7 +5,7 @@ from __future__ import annotations
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.remedy import ManualSql
-from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
@@ -35,7 +35,7 @@ class _Table(DwsTable):
 
 
 class DwsConnection:
-    """One session to DWS; implements `slotkeeper.core.ports.kinds.ChangelogSession`."""
+    """One session to DWS; implements `slotkeeper.core.ports.kinds.SourceSession`."""
 
     def __init__(self, login: Login) -> None:
         self.session = DwsSession(login.endpoint, login.password, login.name)
@@ -49,10 +49,8 @@ class DwsConnection:
         selection = Selection.of(asked.channel) if asked.channel else None
         made = _Table(self.session, asked.table, asked.slot, asked.binlog, selection)
         made.points_proven = asked.points_proven
-        return SourceTable(made, made, made)
-
-    def changelog(self, job: JobSpec) -> DwsChangelog:
-        return DwsChangelog(self.session, job.channel.source_table, job.slot, job.binlog)
+        log = DwsChangelog(self.session, asked.table, asked.slot, asked.binlog)
+        return SourceTable(made, made, made, log)
 
     def viewer(self) -> DwsViewer:
         return DwsViewer(self.session)

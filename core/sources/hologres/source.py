@@ -193,8 +193,13 @@ class HoloSource:
 
     # -- the table as a whole -----------------------------------------------------------------------------------------
 
-    def open_now(self) -> NoneOpen:
-        return NoneOpen()
+    def open_now(self) -> None:
+        """Return None, because a row and its record become visible together.
+
+        A table's binlog records changes from the moment it is enabled (Hologres, "Technical Principle of Hologres
+        Binlog": changes of both occur simultaneously). If a copy misses a change, the record of that change is
+        therefore after the newest records that were noted before the copy.
+        """
 
     def plan_chunks(self, rows: int) -> list[Chunk]:
         state, found = self._read(), list[Chunk]()
@@ -216,21 +221,6 @@ class HoloSource:
         self.session.close()
 
     # -- registration: not needed -------------------------------------------------------------------------------------
-
-
-class NoneOpen:
-    """No open transactions to wait for; implements `slotkeeper.core.ports.source.OpenTransactions`.
-
-    A table's binlog records changes from the moment it is enabled, and a row and its record become visible together
-    (Hologres, "Technical Principle of Hologres Binlog": changes of both occur simultaneously). If a copy misses a
-    change, the record of that change is therefore after the newest records that were noted before the copy.
-    """
-
-    def left(self) -> str:
-        return ""
-
-    def advice(self, job: str) -> str:
-        return ""
 
 
 # -- chunks: split and compared only by the source, by shard and then by key -------------------------------------------

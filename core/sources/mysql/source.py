@@ -306,7 +306,7 @@ class MysqlSource:
 
     # -- the copy -----------------------------------------------------------------------------------------------------
 
-    def open_now(self) -> OpenTransactions:
+    def open_now(self) -> OpenTransactions | None:
         return open_now(self.session)
 
     def plan_chunks(self, rows: int) -> list[Chunk]:

@@ -195,20 +195,10 @@ class MysqlOpen:
         return "end them (SHOW ENGINE INNODB STATUS, KILL), or increase the job's `wait`"
 
 
-class NobodyOpen:
-    """No open transactions to wait for; implements `slotkeeper.core.ports.source.OpenTransactions`."""
-
-    def left(self) -> str:
-        return ""
-
-    def advice(self, job: str) -> str:
-        return ""
-
-
-def open_now(session: MysqlSession) -> MysqlOpen | NobodyOpen:
-    """Return the open writers; none for MariaDB. Raises AccessRefused with the GRANT if the login cannot see them."""
+def open_now(session: MysqlSession) -> MysqlOpen | None:
+    """Return the open writers; None for MariaDB. Raises AccessRefused with the GRANT if the login cannot see them."""
     if session.facts.is_mariadb:
-        return NobodyOpen()
+        return None
     writers(session)
     return MysqlOpen(session)
 

@@ -234,8 +234,11 @@ class SqliteSource:
     def standing(self, after: Position, status: SlotStatus) -> Position:
         return status.latest
 
-    def open_now(self) -> NoneOpen:
-        return NoneOpen()
+    def open_now(self) -> None:
+        """Return None, because SQLite has one writer at a time.
+
+        Its commits are after the newest position that was read before; the copy sees its earlier commits.
+        """
 
     def plan_chunks(self, rows: int) -> list[Chunk]:
         with self.session.reading() as connection:
@@ -299,18 +302,6 @@ class SqliteSource:
 
     def ttl(self) -> int | None:
         return None
-
-
-class NoneOpen:
-    """There is no wait: SQLite has one writer at a time. Its commits are after the newest position that was read
-    before; the copy sees its earlier commits. Implements `slotkeeper.core.ports.source.OpenTransactions`.
-    """
-
-    def left(self) -> str:
-        return ""
-
-    def advice(self, job: str) -> str:
-        return ""
 
 
 def first_record(connection: sqlite3.Connection, table: str, place: Position | None) -> FirstRecord:

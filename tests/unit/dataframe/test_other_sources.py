@@ -8,7 +8,9 @@ import pytest
 
 from slotkeeper.core.dataframe.reader.faults import ReadFailed
 from slotkeeper.core.dataframe.reader.source import SlotkeeperSource
-from slotkeeper.core.ports.kinds import ChangelogSession
+from slotkeeper.core.domain.endpoint import Endpoint, Login, SecretRef
+from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.sources import registry
 
 NOWHERE = 9
@@ -44,8 +46,9 @@ def test_a_kind_without_changelogs_is_refused_by_name(tmp_path: Path, kind: str,
 
 
 def test_every_kind_either_gives_changelogs_or_is_named_above() -> None:
-    from slotkeeper.core.domain.endpoint import Endpoint, Login, SecretRef
-
     login = Login(Endpoint("shop", "127.0.0.1", NOWHERE, "shop", "etl", SecretRef("file", "none")), "", "none")
-    without = {kind for kind in registry.KINDS if not isinstance(registry.open(kind).connect(login), ChangelogSession)}
+    asked = TableAsked("ods.t", "slot", BinlogOptions())
+    gives = {kind: registry.open(kind).connect(login).table(asked).changelog is not None for kind in registry.KINDS}
+    assert gives == {kind: registry.traits(kind).changelogs for kind in registry.KINDS}
+    without = {kind for kind, given in gives.items() if not given}
     assert without == {"mysql", "hologres", "hologres_slot"}
