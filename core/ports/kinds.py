@@ -42,13 +42,12 @@ from slotkeeper.core.ports.sink import (
     TargetSight,
 )
 from slotkeeper.core.ports.source import (
-    BinlogReader,
     Chunk,
+    Inspector,
     Retention,
     SlotAdmin,
-    SlotPoller,
     SlotVerbs,
-    SlotViewer,
+    SlotWords,
     Source,
     SourceWaitReader,
     WaitsAsked,
@@ -220,11 +219,8 @@ class SourceSession(Protocol):
     def verbs(self, table: str, slot: str, options: BinlogOptions) -> SlotVerbs:
         """Return the interface of commands that create, move or drop a slot."""
 
-    def viewer(self) -> SlotViewer:
-        """Return the interface of commands that only read."""
-
-    def reader(self, options: BinlogOptions) -> BinlogReader:
-        """Return a reader of binlog rows for display."""
+    def inspector(self, options: BinlogOptions) -> Inspector:
+        """Return the interface of commands and screens that only read; `options` are those of a job on the table."""
 
     def hidden(self, table: str) -> Sequence[Objection]:
         """Return why rows of a table may be hidden or masked from this login; empty if the table does not exist."""
@@ -278,6 +274,9 @@ class SourceKind(Protocol):
     gives: tuple[Encoding, ...]
     """The encodings in which the source supplies a batch."""
 
+    words: SlotWords
+    """The kind's strings about its slots."""
+
     @property
     def positions(self) -> Positions:
         """Return the parser of the kind's positions."""
@@ -290,11 +289,12 @@ class SourceKind(Protocol):
     def probe(self) -> Probe:
         """Return the kind's probe."""
 
-    def connect(self, login: Login) -> SourceSession:
-        """Return a session that opens at its first call."""
+    def connect(self, login: Login, polls: bool = False) -> SourceSession:
+        """Return a session that opens at its first call.
 
-    def poller(self, login: Login) -> SlotPoller:
-        """Return a session that polls slots for a screen."""
+        `polls`: the session polls slots for a screen. On DWS, each of its queries about slots is then one statement
+        that the server ends after 3 s.
+        """
 
     def tables(self, login: Login, limit_ms: int) -> TableSession:
         """Open a session that reads whole tables for a comparison."""

@@ -8,15 +8,9 @@ from typing import NoReturn
 
 from slotkeeper.core.domain.inspection import Answer
 from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position
-from slotkeeper.core.domain.slot import (
-    FirstRecord,
-    RegisteredPoint,
-    Shard,
-    SlotStatus,
-    UnreadRows,
-)
+from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.source import Confirmation, SlotCalls
+from slotkeeper.core.ports.source import Confirmation
 
 
 class NoSlotAdmin:
@@ -65,27 +59,6 @@ class NoSlotRetention:
 
     def record_ttl(self) -> int | None:
         """Return None, because each status shows whether a lane's records are retained."""
-        return None
-
-
-class NoSlotViewer:
-    """`SlotViewer` for a server without slots, where no operation waits for readers."""
-
-    calls = SlotCalls((), "", "", "")
-
-    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        return None
-
-    def unread(self, table: str) -> Sequence[UnreadRows] | None:
-        return None
-
-    def consumed(self, table: str, node: int = 0) -> bool | None:
-        return None
-
-    def consume_timeout(self) -> int | None:
-        return None
-
-    def may_drop(self) -> bool | None:
         return None
 
 

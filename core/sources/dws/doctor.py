@@ -15,7 +15,7 @@ from slotkeeper.core.errors import ErrorKind, SlotkeeperError
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
 from slotkeeper.core.sources.dws import eligibility, sight
 from slotkeeper.core.sources.dws.eligibility import ServerFacts, column_objections
-from slotkeeper.core.sources.dws.peek import read_nothing
+from slotkeeper.core.sources.dws.inspector import read_nothing
 from slotkeeper.core.sources.dws.source import Selection
 from slotkeeper.core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen
 from slotkeeper.core.sources.pg_base import server_findings

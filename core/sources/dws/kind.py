@@ -20,14 +20,15 @@ from slotkeeper.core.ports.source import WaitsAsked
 from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.dws import doctor, eligibility, words
 from slotkeeper.core.sources.dws.changelog import DwsChangelog
-from slotkeeper.core.sources.dws.peek import DwsPeek, refuse_names
+from slotkeeper.core.sources.dws.inspector import DwsInspector, refuse_names
 from slotkeeper.core.sources.dws.position import POSITIONS
-from slotkeeper.core.sources.dws.session import DWS, DwsSession
+from slotkeeper.core.sources.dws.session import DWS, QUIET, DwsSession
 from slotkeeper.core.sources.dws.slot import DwsRetention, DwsSlotVerbs
 from slotkeeper.core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
 from slotkeeper.core.sources.dws.traits import TRAITS
-from slotkeeper.core.sources.dws.viewer import DwsStatusPoller, DwsViewer
+from slotkeeper.core.sources.dws.viewer import COUNT_LIMIT_MS, DwsViewer
 from slotkeeper.core.sources.dws.waits import DwsWaits
+from slotkeeper.core.sources.dws.words import WORDS
 
 Made = TypeVar("Made", bound=DwsSource)
 
@@ -45,8 +46,9 @@ class _Source(DwsSource):
 class DwsConnection:
     """One session to DWS; implements `slotkeeper.core.ports.kinds.ChangelogSession`."""
 
-    def __init__(self, login: Login) -> None:
-        self.session = DwsSession(login.endpoint, login.password, login.name)
+    def __init__(self, login: Login, polls: bool = False) -> None:
+        self.session = DwsSession(login.endpoint, login.password, login.name, QUIET if polls else DWS)
+        self._polls = polls
         self._user = login.endpoint.user
 
     @property
@@ -74,18 +76,15 @@ class DwsConnection:
     def verbs(self, table: str, slot: str, options: BinlogOptions) -> DwsSlotVerbs:
         return DwsSlotVerbs(self.session, table, slot, options)
 
-    def viewer(self) -> DwsViewer:
-        return DwsViewer(self.session)
-
-    def reader(self, options: BinlogOptions) -> DwsPeek:
-        return DwsPeek(self.session, options.new_system_value)
+    def inspector(self, options: BinlogOptions) -> DwsInspector:
+        return DwsInspector(self.session, options.new_system_value, None if self._polls else COUNT_LIMIT_MS)
 
     def hidden(self, table: str) -> Sequence[Objection]:
-        facts = self.viewer().table_facts(table)
+        facts = DwsViewer(self.session).table_facts(table)
         return list(eligibility.hidden_objections(table, facts)) if facts else []
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        return doctor.findings(self.viewer(), asked, utc)
+        return doctor.findings(DwsViewer(self.session), asked, utc)
 
     def waits(self, asked: WaitsAsked) -> DwsWaits:
         return DwsWaits(self.session, self._user, asked)
@@ -106,6 +105,7 @@ class DwsKind:
     manual: ManualSql = words
     positions: Positions = POSITIONS
     traits = TRAITS
+    words = WORDS
     gives: tuple[Encoding, ...] = (Encoding.COPY_TEXT, Encoding.ROWS)
     grants = staticmethod(pg_base.grants)
 
@@ -115,11 +115,8 @@ class DwsKind:
 
         return DwsProbe()
 
-    def connect(self, login: Login) -> DwsConnection:
-        return DwsConnection(login)
-
-    def poller(self, login: Login) -> DwsStatusPoller:
-        return DwsStatusPoller(login.endpoint, login.password, login.name)
+    def connect(self, login: Login, polls: bool = False) -> DwsConnection:
+        return DwsConnection(login, polls)
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
         return PgTables(login, DWS, limit_ms)

@@ -19,16 +19,15 @@ from slotkeeper.core.ports.source import WaitsAsked
 from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.base import NoProbe
 from slotkeeper.core.sources.hologres import doctor
-from slotkeeper.core.sources.hologres.peek import HoloPeek
+from slotkeeper.core.sources.hologres.inspector import HoloInspector
 from slotkeeper.core.sources.hologres.position import POSITIONS
 from slotkeeper.core.sources.hologres.retention import HoloRetention
 from slotkeeper.core.sources.hologres.session import HOLOGRES, HoloSession
 from slotkeeper.core.sources.hologres.source import HoloSource
 from slotkeeper.core.sources.hologres.stream.records import IDLE_SECONDS, Streams
 from slotkeeper.core.sources.hologres.traits import TRAITS
-from slotkeeper.core.sources.hologres.viewer import HoloViewer
 from slotkeeper.core.sources.hologres.waits import HoloWaits
-from slotkeeper.core.sources.hologres.words import HoloManualSql
+from slotkeeper.core.sources.hologres.words import WORDS, HoloManualSql
 
 
 class HoloConnection:
@@ -57,11 +56,8 @@ class HoloConnection:
     def verbs(self, table: str, slot: str, options: BinlogOptions) -> HoloSource:
         return HoloSource(self.session, table, options, None)
 
-    def viewer(self) -> HoloViewer:
-        return HoloViewer(self.session)
-
-    def reader(self, options: BinlogOptions) -> HoloPeek:
-        return HoloPeek(self.session)
+    def inspector(self, options: BinlogOptions) -> HoloInspector:
+        return HoloInspector(self.session)
 
     def hidden(self, table: str) -> Sequence[Objection]:
         """Return nothing: no documented catalog shows data masking, so it cannot be detected."""
@@ -92,13 +88,11 @@ class HoloKind:
     positions: Positions = POSITIONS
     probe = NoProbe("a hologres source has no probe yet", "run doctor without --probe")
     traits = TRAITS
+    words = WORDS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 
-    def connect(self, login: Login) -> HoloConnection:
+    def connect(self, login: Login, polls: bool = False) -> HoloConnection:
         return HoloConnection(login)
-
-    def poller(self, login: Login) -> HoloViewer:
-        return HoloViewer(HoloSession(login.endpoint, login.password, login.name))
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
         return PgTables(login, HOLOGRES, limit_ms)

@@ -17,10 +17,9 @@ from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
 from slotkeeper.core.sources.hologres import doctor
 from slotkeeper.core.sources.hologres.kind import HoloConnection, HoloKind
 from slotkeeper.core.sources.hologres.position import SLOT_POSITIONS
-from slotkeeper.core.sources.hologres.session import HoloSession
-from slotkeeper.core.sources.hologres.slot.source import ConfirmLine, SlotRetention, SlotSource, SlotsViewer
+from slotkeeper.core.sources.hologres.slot.source import ConfirmLine, SlotInspector, SlotRetention, SlotSource
 from slotkeeper.core.sources.hologres.slot.traits import TRAITS
-from slotkeeper.core.sources.hologres.words import SlotManualSql
+from slotkeeper.core.sources.hologres.words import SLOT_WORDS, SlotManualSql
 from slotkeeper.core.sqltext import dotted, quoted
 
 
@@ -42,8 +41,8 @@ class SlotConnection(HoloConnection):
     def verbs(self, table: str, slot: str, options: BinlogOptions) -> SlotSource:
         return SlotSource(self.session, table, options, None, self.streams, slot, self.confirming)
 
-    def viewer(self) -> SlotsViewer:
-        return SlotsViewer(self.session)
+    def inspector(self, options: BinlogOptions) -> SlotInspector:
+        return SlotInspector(self.session)
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         return doctor.findings(self.session, asked, utc, by_slot=True)
@@ -63,12 +62,10 @@ class SlotKind(HoloKind):
     manual: ManualSql = SlotManualSql()
     positions: Positions = SLOT_POSITIONS
     traits = TRAITS
+    words = SLOT_WORDS
 
-    def connect(self, login: Login) -> SlotConnection:
+    def connect(self, login: Login, polls: bool = False) -> SlotConnection:
         return SlotConnection(login)
-
-    def poller(self, login: Login) -> SlotsViewer:
-        return SlotsViewer(HoloSession(login.endpoint, login.password, login.name))
 
     def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
         """Return the grants that every job needs and the grants for slots.
