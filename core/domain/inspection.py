@@ -42,7 +42,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """At most `most` rows after a position (None: from the first row) up to another one; `late` checks a time limit."""
+    """At most `most` rows after a position (None: the last rows) up to another one; `late` checks a time limit."""
 
     after: Position | None
     up_to: Position | None

@@ -41,10 +41,9 @@ from slotkeeper.core.ports.sink import (
     TargetSight,
 )
 from slotkeeper.core.ports.source import (
-    BinlogReader,
-    SlotPoller,
+    Inspector,
     SlotsOfTables,
-    SlotViewer,
+    SlotWords,
     SourceTable,
     SourceWaits,
     TableAsked,
@@ -207,11 +206,8 @@ class SourceSession(Protocol):
     def table(self, asked: TableAsked) -> SourceTable:
         """Return one table, for reading it, for registering its slot, and for looking back."""
 
-    def viewer(self) -> SlotViewer:
-        """Return the interface of commands that only read."""
-
-    def reader(self, options: BinlogOptions) -> BinlogReader:
-        """Return a reader of binlog rows for display."""
+    def inspector(self, options: BinlogOptions) -> Inspector:
+        """Return the interface of commands and screens that only read; `options` are those of a job on the table."""
 
     @property
     def doctor(self) -> Doctor:
@@ -279,6 +275,9 @@ class SourceKind(Protocol):
     gives: tuple[Encoding, ...]
     """The encodings in which the source supplies a batch."""
 
+    words: SlotWords
+    """The kind's strings about its slots."""
+
     @property
     def positions(self) -> Positions:
         """Return the parser of the kind's positions."""
@@ -287,11 +286,12 @@ class SourceKind(Protocol):
     def manual(self) -> ManualSql:
         """Return the SQL that a user can run on the server as a last resort."""
 
-    def connect(self, login: Login) -> SourceSession:
-        """Return a session that opens at its first call."""
+    def connect(self, login: Login, polls: bool = False) -> SourceSession:
+        """Return a session that opens at its first call.
 
-    def poller(self, login: Login) -> SlotPoller:
-        """Return a session that polls slots for a screen."""
+        `polls`: the session polls slots for a screen. On DWS, each of its queries about slots is then one statement
+        that the server ends after 3 s.
+        """
 
     def tables(self, login: Login, limit_ms: int) -> TableSession:
         """Open a session that reads whole tables for a comparison."""

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from slotkeeper.core.domain.inspection import Filter, Range, Searched
@@ -28,7 +27,7 @@ from slotkeeper.core.domain.slot import (
 )
 from slotkeeper.core.domain.source_waits import SourceWait, lasting
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SyncOptions
-from slotkeeper.core.domain.ttl import Purge, Ttl
+from slotkeeper.core.domain.ttl import Purge
 from slotkeeper.core.domain.type_name import Condition, FieldType
 from slotkeeper.core.errors import Defect
 from slotkeeper.core.ports.sink import Top
@@ -398,10 +397,10 @@ class SlotCalls:
     `drops` is the name of the function that drops a slot.
     """
 
-    create: tuple[str, ...]
-    register: str
-    drop: str
-    drops: str
+    create: tuple[str, ...] = ()
+    register: str = ""
+    drop: str = ""
+    drops: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,8 +430,8 @@ class SlotWords:
     there. `identity`: what distinguishes tables with the same name. `marks`: the names of a slot's values on one DN
     (`Positions.marks`), empty if the server stores none, in which case Slotkeeper's own position is shown. `retains`:
     whether the source retains records until all slots have read them; if not, it deletes them by age, and no slot
-    expires. `there`: the statement that a slot is complete. `no_expiry`: why a reset has no TTL to check. `ddl`: None
-    if no DDL waits for readers or clears a slot.
+    expires. `calls`: empty if no command creates, moves or drops a slot. `there`: the statement that a slot is
+    complete. `no_expiry`: why a reset has no TTL to check. `ddl`: None if no DDL waits for readers or clears a slot.
     """
 
     no_list: str = "the server cannot list slots: only configured slots are shown, from Slotkeeper's progress rows"
@@ -453,6 +452,7 @@ class SlotWords:
     identity: str = "columns and key"
     marks: tuple[str, ...] = ()
     retains: bool = True
+    calls: SlotCalls = SlotCalls()
     there: str = "both points are registered on every DN"
     no_expiry: str = "the source retains no data for this slot that could expire"
     ddl: DdlWords | None = None
@@ -461,90 +461,51 @@ class SlotWords:
 NEUTRAL = SlotWords()
 
 
-class SlotViewer(Protocol):
-    """Calls of read-only commands about a source's slots; none creates a slot."""
+class Inspector(Protocol):
+    """Queries of read-only commands and screens about a source's slots and rows; none names a slot, or creates one.
 
-    calls: SlotCalls
-    """The statements of this kind's slot commands."""
+    A member is None if this kind of server cannot answer it.
+    """
 
-    words: SlotWords
-    """The kind's strings about its slots."""
+    def read_table(self, table: str) -> TableAnswer | None:
+        """Return clock, TTL and points; None if the kernel cannot list points: later answers then contain none.
 
-    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        """Return every registered point of a table; None if this kernel lacks the function."""
+        An unknown table has no TTL, or raises Refused.
+        """
 
-    def unread(self, table: str) -> Sequence[UnreadRows] | None:
-        """Return the unread rows of every slot of a table; None if this kernel lacks the function."""
+    @property
+    def unread(self) -> Callable[[str], Sequence[UnreadRows] | None] | None:
+        """Count the unread rows of every slot of a table; None if this kernel lacks the function."""
 
-    def latest(self, table: str) -> Mapping[str, Position | None] | None:
-        """Return the newest position by DN, without a slot; None if the kernel does not report it."""
+    @property
+    def consumed(self) -> Callable[[str, int], bool | None] | None:
+        """Whether every slot of a table has read all records, on the DN with this id, or on all DNs (0).
+
+        None if the kernel does not report it.
+        """
+
+    @property
+    def may_drop(self) -> Callable[[], bool | None] | None:
+        """Whether this login can drop a slot; None if this kernel cannot drop slots."""
+
+    @property
+    def purge(self) -> Callable[[Position | None], Purge] | None:
+        """When files are deleted by age even if a slot needs them, and the state of the file needed at a position."""
+
+    def latest(self, table: str, shard: Shard | None = None) -> Mapping[str, Position | None] | None:
+        """Return the newest position by DN, of one DN or of all; None if the kernel does not report it."""
 
     def nodes(self, table: str) -> dict[str, int]:
         """Return the DNs that hold a table: id by name."""
 
-    def consumed(self, table: str, node: int = 0) -> bool | None:
-        """Whether every slot has read all records, on one DN or on all; None if the kernel does not report it."""
-
-    def ttl(self, table: str) -> Ttl | None:
-        """Return the seconds for which the source retains unregistered slots; None if the table does not exist."""
-
-    def consume_timeout(self) -> int | None:
-        """Return the seconds for which maintenance waits for readers; None if the server does not report it."""
-
-    def may_drop(self) -> bool | None:
-        """Whether this login can drop a slot; None if this kernel cannot drop slots."""
-
-    def now(self) -> datetime:
-        """Return the time of the server's clock."""
-
-
-class SlotPoller(Protocol):
-    """Calls for a screen of slots, each with one statement; none creates a slot."""
-
-    words: SlotWords
-    """The kind's strings about its slots."""
-
-    def read_table(self, table: str) -> TableAnswer | None:
-        """Return points and clock; None if the kernel cannot list points; later answers then contain none."""
-
-    def unread(self, table: str) -> Sequence[UnreadRows] | None:
-        """Same as `SlotViewer.unread`."""
-
-    def close(self) -> None:
-        """End the session."""
-
-
-@runtime_checkable
-class PurgesByAge(Protocol):
-    """A viewer or poller of a source that deletes its files by age, even if a slot needs them."""
-
-    def purge(self, position: Position | None) -> Purge:
-        """Return when files are deleted, and the state of the file that a slot at this position needs."""
-
-
-class BinlogReader(Protocol):
-    """Calls that read binlog rows for display; none refers to a slot."""
-
     def identity(self, table: str) -> TableIdentity:
-        """Return the table's columns and key."""
+        """Return the table's columns and key; raises Refused for an unknown table."""
 
-    def nodes(self, table: str) -> dict[str, int]:
-        """Same as `SlotViewer.nodes`."""
-
-    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        """Same as `SlotViewer.points`."""
-
-    def newest(self, table: str, shard: Shard) -> Position | None:
-        """Return the newest position of a DN; None if it has no records."""
-
-    def firsts(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
-        """Return the first record at or after a position by DN; without a position, the very first record."""
+    def records(self, table: str, place: Position | None) -> Mapping[str, FirstRecord]:
+        """Return the first record at or after a position by DN; without a position, the oldest record."""
 
     def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
         """Return the position of a DN's first record at or after a time; raises Refused if records have no time."""
 
-    def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        """Return the first rows after a position, in stream order."""
-
-    def backward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        """Return the last rows up to a position, in stream order."""
+    def rows(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        """Return rows of a range in stream order: the first rows after its start or, without a start, the last rows."""

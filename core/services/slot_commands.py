@@ -42,7 +42,7 @@ from slotkeeper.core.slots.change import (
     view_of,
 )
 from slotkeeper.core.slots.preflight import Preflight, Rate, gather, judge
-from slotkeeper.core.slots.status import OwnLane, TableRetained, TableSlots, inspect, retained
+from slotkeeper.core.slots.status import OwnLane, TableRetained, TableSlots, count_unread, inspect, read_table, retained
 from slotkeeper.core.sources import registry
 from slotkeeper.core.state import observed
 from slotkeeper.core.state.audit import intent
@@ -73,16 +73,16 @@ def poll(loaded: Loaded, source: str, table: str, silent: set[str] | None = None
     `silent`: the sinks that do not answer, so that this function waits for each only once.
     """
     entry, silent = loaded.sources[source], set() if silent is None else silent
+    words = registry.open(entry.dialect).words
     with viewing(entry.dialect, entry.endpoint) as viewer:
         mine = owners(loaded, source, table)
-        points, unread = viewer.points(table), viewer.unread(table)  # queried once: all values are from the same moment
-        slots = inspect(source, table, mine, points, unread, viewer.words)
-        now = viewer.now()
+        of_table, unread = read_table(viewer, table), count_unread(viewer, table)
+        slots = inspect(source, table, mine, of_table.points, unread, words)
 
         def ours() -> dict[str, list[OwnLane]]:
-            return {slot: own_lanes(loaded.jobs[mine[slot]].of(table), now, silent) for slot in sorted(mine)}
+            return {slot: own_lanes(loaded.jobs[mine[slot]].of(table), of_table.now, silent) for slot in sorted(mine)}
 
-        found = retained(viewer, table, points, unread, ours)
+        found = retained(viewer, of_table, unread, ours, words)
     if found is None:
         raise Refused(f"source {source}: table {table} does not exist", "check the table's name", where="source")
     places = sorted(silent & {loaded.jobs[job].store_at[0].place for job in mine.values()})
@@ -123,7 +123,7 @@ def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence
     entry = loaded.sources[source]
     with viewing(entry.dialect, entry.endpoint) as viewer:
         mine = owners(loaded, source, table)
-        facts = gather(viewer, source, table, mine, viewer.consume_timeout())
+        facts = gather(viewer, registry.open(entry.dialect).words, source, table, mine)
     busy = sorted({mine[one.slot] for one in facts.unread or () if one.rows and one.slot in mine})
     return judge(replace(facts, rates=tuple(rates(busy)) if busy else ()))
 
@@ -224,11 +224,12 @@ def change(
             with suppress(SlotkeeperError):
                 positions = len([one for one in _lanes(job) if one.position])
             owner = replace(owner, positions=positions)
-        asked = Asked(source, table, slot, entry.environment, owner, owners(loaded, source, table))
+        words = registry.open(entry.dialect).words
+        asked = Asked(source, table, slot, entry.environment, owner, owners(loaded, source, table), words)
         if consent.execute:
             refuse_unless_at_rest(owner)
         session = stack.enter_context(_lease(job, "change")) if job and consent.execute else None
-        kept = retained(viewer, table, viewer.points(table), (), dict)
+        kept = retained(viewer, read_table(viewer, table), (), dict, words)
         left = kept.slot(slot).left if kept else None
         plan = verb.plan(viewer, asked, left)
         heard.show(plan)

@@ -22,8 +22,8 @@ from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.traits import SourceTraits
 from slotkeeper.core.domain.ttl import TimeLeft, in_words
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.source import SlotViewer, SourceTable
-from slotkeeper.core.slots.status import SlotOnShard, SlotView, TableSlots, inspect
+from slotkeeper.core.ports.source import NEUTRAL, Inspector, SlotWords, SourceTable
+from slotkeeper.core.slots.status import SlotOnShard, SlotView, TableSlots, count_unread, inspect, read_table
 from slotkeeper.core.sqltext import dotted, literal
 
 PROD = "PROD"
@@ -121,6 +121,7 @@ class Asked:
     environment: str = ""
     owner: Owner | None = None
     owners: Mapping[str, str] = field(default_factory=dict)
+    words: SlotWords = NEUTRAL
 
     @property
     def highest(self) -> bool:
@@ -138,8 +139,8 @@ class SlotVerb:
     name: str
     instead: str
 
-    plan: Callable[[SlotViewer, Asked, TimeLeft | None], ChangePlan]
-    act: Callable[[SourceTable, SlotViewer, ChangePlan, Asked, TimeLeft | None], Done]
+    plan: Callable[[Inspector, Asked, TimeLeft | None], ChangePlan]
+    act: Callable[[SourceTable, Inspector, ChangePlan, Asked, TimeLeft | None], Done]
 
 
 def refuse_unasked(traits: SourceTraits, source: str, verb: SlotVerb) -> None:
@@ -150,10 +151,10 @@ def refuse_unasked(traits: SourceTraits, source: str, verb: SlotVerb) -> None:
     raise Refused(what, verb.instead, where="source")
 
 
-def seen(viewer: SlotViewer, asked: Asked) -> TableSlots:
+def seen(viewer: Inspector, asked: Asked) -> TableSlots:
     """Return the table's current slots."""
-    points, unread = viewer.points(asked.table), viewer.unread(asked.table)
-    return inspect(asked.source, asked.table, asked.owners, points, unread, viewer.words)
+    points, unread = read_table(viewer, asked.table).points, count_unread(viewer, asked.table)
+    return inspect(asked.source, asked.table, asked.owners, points, unread, asked.words)
 
 
 def planned(
@@ -235,7 +236,7 @@ def _said(point: Position | None) -> str:
     return "none" if point is None else point.shown
 
 
-def plan_create(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
+def plan_create(viewer: Inspector, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
     """Return the plan of a creation; raises Refused if the slot exists or its name is invalid."""
     try:
         slot_name(asked.slot)
@@ -246,21 +247,19 @@ def plan_create(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) 
     if before.exists:
         raise Refused(f"{asked.source} {asked.table} already has a slot {asked.slot!r}", "`slots show` shows it")
     if before.exists is None:
-        silent = viewer.words.no_list.partition(" (")[0]
+        silent = asked.words.no_list.partition(" (")[0]
         what = f"{silent}: it is unknown whether {asked.slot!r} exists, and a query would create it"
         raise Refused(what, "`jobs start` creates the slot of a job")
     kept = "the source retains every change from now on until a reader confirms it"
-    effects = [kept, *filter(None, [viewer.words.lapses])]
+    effects = [kept, *filter(None, [asked.words.lapses])]
     if not any(one.exists for one in found.slots):
         effects.insert(0, "it is the first slot of the table: recording starts with it")
     if asked.owner is None:
         effects.append("no configured job reads it")
-    return planned(asked, "create", before, 0, effects, viewer.calls.create)
+    return planned(asked, "create", before, 0, effects, asked.words.calls.create)
 
 
-def create(
-    table: SourceTable, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None
-) -> Done:
+def create(table: SourceTable, viewer: Inspector, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None) -> Done:
     """Create the slot and read the status again."""
     nodes = table.source.nodes()
     table.history.open_lanes()
@@ -285,20 +284,20 @@ NO_ROWS_TO_MOVE = (
 )
 
 
-def plan_register(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
+def plan_register(viewer: Inspector, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
     """Return the plan of a registration, with the changes that it skips; raises Refused if the slot does not exist."""
     before = view_of(seen(viewer, asked), asked.slot)
     if before.exists is False:
         to_do = f"`slots create {typed(asked.table, asked.slot)}`"
         raise Refused(f"{asked.source} {asked.table} has no slot {asked.slot!r}", to_do)
     rows = before.unread
-    effects = [viewer.words.moved, f"skipped permanently: {unread_rows(rows)}"]
+    effects = [asked.words.moved, f"skipped permanently: {unread_rows(rows)}"]
     effects += for_owner(asked.owner, FOREIGN, ROWS_STAY, NO_ROWS_TO_MOVE)
-    return planned(asked, "register", before, rows, effects, [viewer.calls.register])
+    return planned(asked, "register", before, rows, effects, [asked.words.calls.register])
 
 
 def register(
-    table: SourceTable, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None
+    table: SourceTable, viewer: Inspector, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None
 ) -> Done:
     """Move the slot and check it: a DN counts as moved only if both points reached the previously newest point."""
     newest = viewer.latest(asked.table)
@@ -306,7 +305,7 @@ def register(
     answered = table.own_slot.full_sync()
     after = view_of(seen(viewer, asked), asked.slot)
     if after.exists is None:
-        return Done(f"sent; the server answered {answered}; {viewer.words.no_after}", {})
+        return Done(f"sent; the server answered {answered}; {asked.words.no_after}", {})
     moved = {one.shard for one in after.shards if _moved(one, newest)}
     missed = tuple(name for name in names if name not in moved)
     outcome = "registered on every DN" if not missed else f"not registered on {', '.join(missed)}"
@@ -332,15 +331,15 @@ ROWS_LEFT = "the next start of job {job} fails (SLOT LOST); then take a new snap
 NO_ROWS_LEFT = "job {job} has no progress row: its next start creates the slot again"
 
 
-def plan_drop(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> ChangePlan:
+def plan_drop(viewer: Inspector, asked: Asked, left: TimeLeft | None) -> ChangePlan:
     """Return the plan of a drop, with its losses; raises Refused if the slot does not exist or cannot be dropped."""
     found = seen(viewer, asked)
     before = view_of(found, asked.slot)
     if before.exists is False:
         raise Refused(f"{asked.source} {asked.table} has no slot {asked.slot!r}")
-    allowed = viewer.may_drop()
+    allowed = viewer.may_drop() if viewer.may_drop else None
     if allowed is False:
-        what = f"this login cannot execute {viewer.calls.drops}"
+        what = f"this login cannot execute {asked.words.calls.drops}"
         raise Refused(what, "request EXECUTE on it, or let the slot expire")
     rows = before.unread
     who = f"job {asked.owner.job}" if asked.owner else "its reader (no job of this configuration)"
@@ -353,12 +352,12 @@ def plan_drop(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> Change
     else:
         effects.append("it is the table's last slot: changes are no longer recorded")
     if allowed is None:
-        effects.append(f"abandon: {viewer.words.no_drop}; {expiry(left)}")
-    calls = [viewer.calls.drop] if allowed else []
+        effects.append(f"abandon: {asked.words.no_drop}; {expiry(left)}")
+    calls = [asked.words.calls.drop] if allowed else []
     return planned(asked, "drop" if allowed else "abandon", before, rows, effects, calls)
 
 
-def drop(table: SourceTable, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None) -> Done:
+def drop(table: SourceTable, viewer: Inspector, plan: ChangePlan, asked: Asked, left: TimeLeft | None) -> Done:
     """Clear the slot and read the status again; a DN that still shows a point is reported as missed.
 
     If the kernel cannot clear the slot, nothing is sent, and the result states when the slot expires.
@@ -370,7 +369,7 @@ def drop(table: SourceTable, viewer: SlotViewer, plan: ChangePlan, asked: Asked,
     count = table.own_slot.clear()
     after = view_of(seen(viewer, asked), asked.slot)
     if after.exists is None:
-        return Done(f"sent; the server reports {count} points cleared; {viewer.words.no_after}", {})
+        return Done(f"sent; the server reports {count} points cleared; {asked.words.no_after}", {})
     still = per_shard(after)
     missed = tuple(sorted(still))
     result = {name: f"still present: {still[name]}" if name in still else "gone" for name in sorted({*names, *still})}

@@ -16,7 +16,8 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
 from slotkeeper.core.domain.ttl import Behind
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.source import NEUTRAL, DdlWords, SlotViewer, SlotWords
+from slotkeeper.core.ports.source import NEUTRAL, DdlWords, Inspector, SlotWords
+from slotkeeper.core.slots.status import count_unread, read_table
 
 
 class Action(Enum):
@@ -110,15 +111,16 @@ MOMENT = "this answer applies only now: the next commit on the table can change 
 NO_DDL = "on this source, no DDL or maintenance waits for readers or clears unread changes"
 
 
-def gather(viewer: SlotViewer, source: str, table: str, owners: Mapping[str, str], timeout: int | None = None) -> Facts:
+def gather(inspector: Inspector, words: SlotWords, source: str, table: str, owners: Mapping[str, str]) -> Facts:
     """Query a source; raises the source's errors, and Refused if no operation there waits for readers."""
-    if viewer.words.ddl is None:
+    ask = inspector.consumed
+    if words.ddl is None or ask is None:
         raise Refused(f"{source} {table}: {NO_DDL}", "start at any time", where="source")
-    consumed = viewer.consumed(table)
-    nodes = viewer.nodes(table) if consumed is not None else {}
-    by_shard = {name: viewer.consumed(table, node) for name, node in sorted(nodes.items())}
-    points, unread, words = viewer.points(table), viewer.unread(table), viewer.words
-    return Facts(source, table, consumed, by_shard, points, unread, owners, timeout, words=words)
+    consumed = ask(table, 0)
+    nodes = inspector.nodes(table) if consumed is not None else {}
+    by_shard = {name: ask(table, node) for name, node in sorted(nodes.items())}
+    answer, unread = read_table(inspector, table), count_unread(inspector, table)
+    return Facts(source, table, consumed, by_shard, answer.points, unread, owners, answer.consume_timeout, words=words)
 
 
 def judge(facts: Facts) -> Preflight:

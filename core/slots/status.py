@@ -16,10 +16,12 @@ from enum import Enum
 from slotkeeper.core.domain.finding import clock_apart
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
+from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.ttl import Behind, Purge, TimeLeft, Ttl, behind_of, left_of
 from slotkeeper.core.errors import AccessRefused, Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.judgement.facts import SlotSeen
-from slotkeeper.core.ports.source import NEUTRAL, PurgesByAge, SlotPoller, SlotViewer, SlotWords
+from slotkeeper.core.ports.kinds import SourceSession
+from slotkeeper.core.ports.source import NEUTRAL, Inspector, SlotWords
 
 Points = Sequence[RegisteredPoint]
 Counts = Sequence[UnreadRows]
@@ -221,30 +223,42 @@ class TableRetained:
         return next(found, None)
 
 
+def read_table(inspector: Inspector, table: str) -> TableAnswer:
+    """Return a server's information about a table, by a second query if the kernel cannot list points."""
+    while (answer := inspector.read_table(table)) is None:
+        pass
+    return answer
+
+
+def count_unread(inspector: Inspector, table: str) -> Counts | None:
+    """Return the unread rows of every slot of a table; None if the server does not count them."""
+    return inspector.unread(table) if inspector.unread else None
+
+
 def retained(
-    viewer: SlotViewer, table: str, points: Points | None, unread: Counts | None, ours: Callable[[], Ours]
+    inspector: Inspector, answer: TableAnswer, unread: Counts | None, ours: Callable[[], Ours], words: SlotWords
 ) -> TableRetained | None:
     """Return the changes that a table's slots retain; None if the table does not exist.
 
-    `points` and `unread` are the server's answers; `ours` returns the sink's records by slot, and is called only if the
+    `answer` and `unread` are the server's answers; `ours` returns the sink's records by slot, and is called only if the
     server lists no points, or only points without a time.
     """
-    ttl = viewer.ttl(table)
-    if ttl is None:
+    if answer.ttl is None:
         return None
-    mine = ours() if times_untold(points, ttl) else {}
-    found = put_together(ttl, viewer.consume_timeout(), viewer.now(), points, unread, mine, viewer.words)
-    return replace(found, purges=purges_of(viewer, mine))
+    mine = ours() if times_untold(answer.points, answer.ttl) else {}
+    found = put_together(answer.ttl, answer.consume_timeout, answer.now, answer.points, unread, mine, words)
+    return replace(found, purges=purges_of(inspector, mine))
 
 
-def purges_of(viewer: object, ours: Ours) -> dict[str, Purge]:
+def purges_of(inspector: Inspector, ours: Ours) -> dict[str, Purge]:
     """Return when the files that each slot needs are purged, if the source purges them by age."""
-    if not isinstance(viewer, PurgesByAge):
+    purge = inspector.purge
+    if purge is None:
         return {}
     places = {slot: [one.live for one in lanes if one.live is not None] for slot, lanes in ours.items()}
     lows = {slot: min(known, default=None) for slot, known in places.items()}
     try:
-        return {slot: viewer.purge(low) for slot, low in lows.items()}
+        return {slot: purge(low) for slot, low in lows.items()}
     except AccessRefused:  # this login lacks the privilege to list files; doctor names the privilege
         return {}
 
@@ -395,7 +409,7 @@ class _Table:
 
 
 class StatusPoller:
-    """The tables of one source, queried in turn; used by one thread.
+    """The tables of one source, queried in turn over a session of its own; used by one thread.
 
     `owners` are the configured jobs by table and slot; `ours` returns the sink's record of a slot, and is called only
     if the server cannot list points.
@@ -403,14 +417,16 @@ class StatusPoller:
 
     def __init__(
         self,
-        reader: SlotPoller,
+        session: SourceSession,
+        words: SlotWords,
         source: str,
         owners: Mapping[str, Mapping[str, str]],
         ours: Callable[[str, str, datetime], Sequence[OwnLane]],
         now: Callable[[], float],
         utc: Callable[[], datetime],
     ) -> None:
-        self._reader, self._source, self._owners, self._ours = reader, source, owners, ours
+        self._session, self._inspector, self._words = session, session.inspector(BinlogOptions()), words
+        self._source, self._owners, self._ours = source, owners, ours
         self._now, self._utc = now, utc
         self._tables = {table: _Table() for table in owners}
 
@@ -428,7 +444,7 @@ class StatusPoller:
 
     def close(self) -> None:
         """End the session; a later turn opens a new session."""
-        self._reader.close()
+        self._session.close()
 
     def _due(self, now: float) -> tuple[str, str]:
         """Return the next query: first the points of every table, then the counts, then the most overdue query."""
@@ -445,7 +461,7 @@ class StatusPoller:
 
     def _points(self, table: str, mine: _Table) -> None:
         before = self._utc()
-        answer, after = self._reader.read_table(table), self._utc()
+        answer, after = self._inspector.read_table(table), self._utc()
         if answer is None:
             del mine.asked["points"]  # the next turn sends another statement
             return
@@ -454,7 +470,7 @@ class StatusPoller:
         old = mine.ours_at is None or self._now() - mine.ours_at >= OURS_EVERY
         if times_untold(answer.points, answer.ttl) and old:
             mine.ours = {slot: self._ours(table, slot, answer.now) for slot in sorted(self._owners[table])}
-            mine.purges = purges_of(self._reader, mine.ours)
+            mine.purges = purges_of(self._inspector, mine.ours)
             mine.ours_at = self._now()
         mine.answer, mine.at = answer, self._utc()
         mine.clock_apart = clock_apart(answer.now.timestamp(), before.timestamp(), after.timestamp())
@@ -462,7 +478,7 @@ class StatusPoller:
     def _count(self, table: str, mine: _Table) -> None:
         began = self._now()
         try:
-            mine.unread = self._reader.unread(table)
+            mine.unread = count_unread(self._inspector, table)
         except SlotkeeperError as error:
             if not error.timed_out or error.silent:
                 raise
@@ -477,7 +493,7 @@ class StatusPoller:
         answer, at = mine.answer, mine.at
         if answer is None or answer.ttl is None or at is None:
             return None
-        words = self._reader.words
+        words = self._words
         slots = inspect(self._source, table, self._owners[table], answer.points, mine.unread, words)
         if mine.late:
             slots = replace(slots, untold=(*slots.untold, NO_TIME))

@@ -16,9 +16,11 @@ from slotkeeper.core.domain.position import Order, Position
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.engine.worker.step import nothing
+from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import WHOLE, SourceSession
 from slotkeeper.core.ports.sink import Fields
 from slotkeeper.core.ports.source import Confirmation, SourceTable, TableAsked
+from slotkeeper.core.slots.status import read_table
 from tests.contract.pairs import (
     BY_SLOT,
     BY_STREAM,
@@ -217,13 +219,13 @@ def test_no_session_is_waited_for_where_no_session_writes(followed: Followed) ->
 
 def test_rows_shown_to_people_are_those_that_are_read(followed: Followed, seed: int) -> None:
     written(followed.pair, seed)
-    reader = followed.session.reader(followed.pair.job.binlog)
-    identity, shown, count = reader.identity(TABLE), 0, 0
+    inspector = followed.session.inspector(followed.pair.job.binlog)
+    identity, shown, count = inspector.identity(TABLE), 0, 0
     for status in followed.now():
         after = followed.after(status)
         for most in (10_000, 4):
-            what = Range(after, reader.newest(TABLE, status.shard), most, lambda: False)
-            found = reader.forward(identity, TABLE, status.shard, what, Filter())
+            newest = (inspector.latest(TABLE, status.shard) or {})[status.shard.name]
+            found = inspector.rows(identity, TABLE, status.shard, Range(after, newest, most, lambda: False), Filter())
             rows = read(followed.source, status, after, status.latest)
             assert [row.kind for row in found.rows] == [row[2] for row in rows][: len(found.rows)]
             assert found.whole == (len(found.rows) == len(rows)) or len(found.rows) >= most
@@ -233,12 +235,16 @@ def test_rows_shown_to_people_are_those_that_are_read(followed: Followed, seed: 
 
 def test_looking_makes_no_slot_and_names_the_newest_place(pair: Pair) -> None:
     with closing(pair.session()) as session:
-        viewer = session.viewer()
-        assert not viewer.points(TABLE)
-        nodes = viewer.nodes(TABLE)
-        assert set(viewer.latest(TABLE) or nodes) >= set(nodes)
-        assert viewer.ttl("ods.none") is None and viewer.ttl(TABLE) is not None
-        assert not viewer.points(TABLE)
+        inspector = session.inspector(pair.job.binlog)
+        before = read_table(inspector, TABLE)
+        assert not before.points and before.ttl is not None
+        nodes = inspector.nodes(TABLE)
+        assert set(inspector.latest(TABLE) or nodes) >= set(nodes)
+        assert not read_table(inspector, TABLE).points
+        try:
+            assert read_table(inspector, "ods.none").ttl is None
+        except Refused as error:
+            assert "ods.none" in error.message
 
 
 def test_the_whole_table_is_read_for_a_comparison(followed: Followed) -> None:

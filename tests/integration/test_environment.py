@@ -20,11 +20,11 @@ from tests.support.tls_lines import HOST, Authority, Seen, begging, tls_front
 
 CODE = """
 import json, os, subprocess, sys
+from slotkeeper.core.sources.dws.session import QUIET
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.drivers.session import Session
 from slotkeeper.core.sinks.postgres.session import SinkSession
-from slotkeeper.core.sources.dws.viewer import QUIET
 
 environment = dict(os.environ)
 port, mode, password = sys.argv[1:4]

@@ -11,10 +11,12 @@ import pytest
 from slotkeeper.console.monitor.snapshot import TableSeen
 from slotkeeper.console.views.slots import SlotFacts, keeps_nothing, shard_columns, slot_risk
 from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.services.slot_commands import own_lanes
 from slotkeeper.core.slots.status import SlotView, retained
+from slotkeeper.core.sources.hologres.words import WORDS
 from slotkeeper.demo.hologres.instance import Hologres
 from tests.contract.test_hologres_surface import findings
 from tests.support.hologres import TABLE, HoloPair, MakeHologres, job_over
@@ -154,7 +156,7 @@ def test_doctor_names_slots_of_others_and_no_slotkeeper_verb_makes_or_drops_one(
     assert any("have slots on the table: theirs (publication p)" in text for text in findings(holo_pair)[Level.OK])
     with closing(holo_pair.connection()) as session:
         assert session.table(TableAsked(TABLE, "theirs", holo_pair.mirror.job.binlog)).slot is None
-        assert session.viewer().points(TABLE) is None
+        assert session.inspector(BinlogOptions()).read_table(TABLE).points is None
 
 
 def test_a_lane_that_does_not_advance_counts_down_to_when_unread_records_go(holo_pair: HoloPair) -> None:
@@ -164,8 +166,9 @@ def test_a_lane_that_does_not_advance_counts_down_to_when_unread_records_go(holo
     holo_pair.mirror.start().wait_running().stop()
     job = holo_pair.mirror.job
     with closing(holo_pair.connection()) as session:
-        viewer = session.viewer()
-        found = retained(viewer, TABLE, viewer.points(TABLE), None, lambda: {job.slot: own_lanes(job, viewer.now())})
+        inspector = session.inspector(job.binlog)
+        answer = inspector.read_table(TABLE)
+        found = retained(inspector, answer, None, lambda: {job.slot: own_lanes(job, answer.now)}, WORDS)
     assert found is not None and "no job uses a server slot" in found.words.no_list
     slot = found.slot(job.slot)
     assert slot.left is not None and 0 < slot.left.seconds <= 1_000 and len(slot.shards) == 4

@@ -144,7 +144,7 @@ def test_an_older_kernel_is_asked_one_thing_at_a_time_too_and_what_it_cannot_tel
 def test_a_server_that_takes_too_long_is_left_after_three_seconds(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slotkeeper.core.sources.dws.viewer.LIMIT_MS", 200)
+    monkeypatch.setattr("slotkeeper.core.sources.dws.session.POLL_LIMIT_MS", 200)
     slot_poller = binlog_rows.slot_poller(place.loaded, "dws1", SystemClock())
     place.warehouse.dn_hanging("dn_2")
     try:

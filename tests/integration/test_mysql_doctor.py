@@ -12,7 +12,7 @@ from slotkeeper.core.config.load import load
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.finding import Finding, Level
-from slotkeeper.core.ports.source import PurgesByAge
+from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.services.doctor import check_source
 from slotkeeper.core.sources import registry
 from slotkeeper.demo.warehouse import Warehouse
@@ -69,12 +69,13 @@ def test_the_binlog_that_a_position_needs_is_reported_with_when_it_can_be_purged
     maria.run("SET GLOBAL binlog_expire_logs_seconds = 7200")
     try:
         position = maria.position()
-        with closing(registry.open("mysql").poller(login(endpoint(maria.server), "slotkeeper/test"))) as poller:
-            assert isinstance(poller, PurgesByAge)
-            written = poller.purge(position)
+        with closing(registry.open("mysql").connect(login(endpoint(maria.server), "slotkeeper/test"))) as session:
+            purge = session.inspector(BinlogOptions()).purge
+            assert purge is not None
+            written = purge(position)
             maria.run("FLUSH BINARY LOGS")
-            closed = poller.purge(position)
-            gone = poller.purge(replace(position, file="mysql-bin.000000"))
+            closed = purge(position)
+            gone = purge(replace(position, file="mysql-bin.000000"))
     finally:
         maria.run(f"SET GLOBAL binlog_expire_logs_seconds = {before}")
     assert (written.needed, written.written, written.from_at) == (position.file, True, None)

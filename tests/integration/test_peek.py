@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,18 @@ import pytest
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.config.load import load
-from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.config.secrets import login, resolve
 from slotkeeper.core.domain.audit import Phase
 from slotkeeper.core.domain.inspection import Ask, Filter, Page
 from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services import binlog_rows
+from slotkeeper.core.sources import registry
 from slotkeeper.core.sources.dws import words as dws_words
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.session import DwsSession
-from slotkeeper.core.sources.dws.viewer import DwsStatusPoller, DwsViewer
+from slotkeeper.core.sources.dws.viewer import DwsViewer
 from slotkeeper.core.sqltext import dotted
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder
@@ -337,11 +340,11 @@ def test_a_name_with_capitals_is_asked_for_as_it_is_written(make: Make) -> None:
     page = binlog_rows.rows(load(place.config, {}), "dws1", table, Ask(filter=Filter(key={"id": "1"})))
     assert [row.values for row in page.rows] == [("1", "NEW")]
     source = load(place.config, {}).sources["dws1"].endpoint
-    reader = DwsStatusPoller(source, resolve(source.password), "test")
-    read_table = reader.read_table(table)
-    assert read_table is not None and {one.slot for one in read_table.points or ()} == {FOREIGN}
-    assert reader.unread(table)
-    reader.close()
+    with closing(registry.open("dws").connect(login(source, "test"), polls=True)) as session:
+        inspector = session.inspector(BinlogOptions())
+        read_table = inspector.read_table(table)
+        assert read_table is not None and {one.slot for one in read_table.points or ()} == {FOREIGN}
+        assert inspector.unread and inspector.unread(table)
     assert place.surface.rows(dws_words.status(table))
 
 

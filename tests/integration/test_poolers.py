@@ -23,8 +23,7 @@ from slotkeeper.core.errors import Refused
 from slotkeeper.core.services.doctor import check_sink, check_source
 from slotkeeper.core.sinks.hologres.kind import DIALECT as HOLOGRES_SINK
 from slotkeeper.core.sinks.postgres.session import dialect_of
-from slotkeeper.core.sources.dws.session import DWS
-from slotkeeper.core.sources.dws.viewer import QUIET
+from slotkeeper.core.sources.dws.session import DWS, QUIET
 from slotkeeper.core.sources.hologres.session import HOLOGRES
 from slotkeeper.demo.postgres import Server
 from slotkeeper.demo.warehouse import Warehouse

@@ -11,6 +11,7 @@ from slotkeeper.core.domain.ttl import Behind
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.services import looking
 from slotkeeper.core.slots.preflight import Action, MayBegin, Preflight, gather, judge
+from slotkeeper.core.sources.dws.words import WORDS
 from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.standin import MakeWarehouse, Surface, run
@@ -141,7 +142,7 @@ def stage(make_warehouse: MakeWarehouse, request: pytest.FixtureRequest) -> Iter
 
 def asked(stage: Stage) -> Preflight:
     with looking.viewing("dws", stage.warehouse.endpoint()) as viewer:
-        return judge(gather(viewer, "dws1", TABLE, OWNERS))
+        return judge(gather(viewer, WORDS, "dws1", TABLE, OWNERS))
 
 
 def agrees(stage: Stage, found: Preflight) -> None:

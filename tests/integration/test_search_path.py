@@ -26,8 +26,7 @@ from slotkeeper.core.services.doctor import check_sink, check_source
 from slotkeeper.core.services.verify import verify
 from slotkeeper.core.sinks.postgres.check import eligibility
 from slotkeeper.core.sinks.postgres.session import dialect_of
-from slotkeeper.core.sources.dws.session import DWS
-from slotkeeper.core.sources.dws.viewer import QUIET
+from slotkeeper.core.sources.dws.session import DWS, QUIET
 from slotkeeper.core.wiring.worker import open_source
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror

@@ -17,8 +17,7 @@ from slotkeeper.core.drivers.session import Dialect, Session
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sources.dws.position import DwsPosition
-from slotkeeper.core.sources.dws.session import DWS, DwsSession
-from slotkeeper.core.sources.dws.viewer import QUIET
+from slotkeeper.core.sources.dws.session import DWS, QUIET, DwsSession
 from slotkeeper.demo.postgres import Server
 from tests.support.effects import planned
 from tests.support.quarantined import QUARANTINING, Target, line

@@ -22,7 +22,7 @@ from slotkeeper.core.ports.source import SlotsOfTables, SourceWaits
 from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.dws import eligibility, sight
 from slotkeeper.core.sources.dws.eligibility import ServerFacts, column_objections
-from slotkeeper.core.sources.dws.peek import read_nothing
+from slotkeeper.core.sources.dws.inspector import read_nothing
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.source import Selection
 from slotkeeper.core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen, points_of, unread_of

@@ -15,13 +15,14 @@ from slotkeeper.core.ports.source import SourceTable, TableAsked
 from slotkeeper.core.sources.dws import words
 from slotkeeper.core.sources.dws.changelog import DwsChangelog
 from slotkeeper.core.sources.dws.doctor import DwsDoctor
-from slotkeeper.core.sources.dws.peek import DwsPeek, refuse_names
+from slotkeeper.core.sources.dws.inspector import DwsInspector, refuse_names
 from slotkeeper.core.sources.dws.position import POSITIONS
-from slotkeeper.core.sources.dws.session import DWS, DwsSession
+from slotkeeper.core.sources.dws.session import DWS, QUIET, DwsSession
 from slotkeeper.core.sources.dws.slot import DwsTable
 from slotkeeper.core.sources.dws.source import Selection
 from slotkeeper.core.sources.dws.traits import TRAITS
-from slotkeeper.core.sources.dws.viewer import DwsStatusPoller, DwsViewer
+from slotkeeper.core.sources.dws.viewer import COUNT_LIMIT_MS
+from slotkeeper.core.sources.dws.words import WORDS
 
 
 class _Table(DwsTable):
@@ -37,9 +38,10 @@ class _Table(DwsTable):
 class DwsConnection:
     """One session to DWS; implements `slotkeeper.core.ports.kinds.SourceSession`."""
 
-    def __init__(self, login: Login) -> None:
-        self.session = DwsSession(login.endpoint, login.password, login.name)
+    def __init__(self, login: Login, polls: bool = False) -> None:
+        self.session = DwsSession(login.endpoint, login.password, login.name, QUIET if polls else DWS)
         self.doctor = DwsDoctor(self.session, login)
+        self._polls = polls
 
     @property
     def name(self) -> str:
@@ -52,11 +54,8 @@ class DwsConnection:
         log = DwsChangelog(self.session, asked.table, asked.slot, asked.binlog)
         return SourceTable(made, made, made, log)
 
-    def viewer(self) -> DwsViewer:
-        return DwsViewer(self.session)
-
-    def reader(self, options: BinlogOptions) -> DwsPeek:
-        return DwsPeek(self.session, options.new_system_value)
+    def inspector(self, options: BinlogOptions) -> DwsInspector:
+        return DwsInspector(self.session, options.new_system_value, None if self._polls else COUNT_LIMIT_MS)
 
     def ping(self) -> None:
         self.session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)
@@ -74,13 +73,11 @@ class DwsKind:
     manual: ManualSql = words
     positions: Positions = POSITIONS
     traits = TRAITS
+    words = WORDS
     gives: tuple[Encoding, ...] = (Encoding.COPY_TEXT, Encoding.ROWS)
 
-    def connect(self, login: Login) -> DwsConnection:
-        return DwsConnection(login)
-
-    def poller(self, login: Login) -> DwsStatusPoller:
-        return DwsStatusPoller(login.endpoint, login.password, login.name)
+    def connect(self, login: Login, polls: bool = False) -> DwsConnection:
+        return DwsConnection(login, polls)
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
         return PgTables(login, DWS, limit_ms)

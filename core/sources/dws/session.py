@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from slotkeeper.core.domain.endpoint import Endpoint, Secret, moved
 from slotkeeper.core.drivers import passing, pg
@@ -88,12 +89,19 @@ DWS = Dialect(
     path=PATH,
 )
 
+POLL_LIMIT_MS = 3_000
+QUIET = replace(DWS, settings={"statement_timeout": str(POLL_LIMIT_MS)}, limit_ms=None, quiet=True)
+"""For a screen: settings are sent with the login, and each query is one statement that only reads, because DWS has no
+read-only session (vendor's psycopg2 page)."""
+
 
 class DwsSession(Session):
     """A session to DWS."""
 
-    def __init__(self, endpoint: Endpoint, password: Secret | str, application_name: str) -> None:
-        super().__init__(endpoint, password, application_name, DWS)
+    def __init__(
+        self, endpoint: Endpoint, password: Secret | str, application_name: str, dialect: Dialect = DWS
+    ) -> None:
+        super().__init__(endpoint, password, application_name, dialect)
         self.source = endpoint.name
         self._may_be_read_only = True
         self.oriented = ""

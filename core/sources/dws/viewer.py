@@ -1,30 +1,22 @@
-"""Reads DWS for commands and screens: slots, unread rows, versions, privileges. Nothing here creates a slot.
+"""Reads facts about DWS and its tables: points, versions, privileges, settings. Nothing here creates a slot.
 
-The vendor's sync-point function creates the slot that is queried, so this module does not call that function. A screen
-uses one quiet session (`DwsStatusPoller`): its settings are sent with the login, and each query is one statement that
-only reads, because DWS has no read-only session (vendor's psycopg2 page).
+The vendor's sync-point function creates the slot that is queried, so this module does not call that function.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from dataclasses import dataclass
 from typing import Any
 
-from slotkeeper.core.domain.endpoint import Endpoint, Secret
-from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
-from slotkeeper.core.domain.text import whole
+from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
 from slotkeeper.core.domain.ttl import Ttl, ttl_of
 from slotkeeper.core.drivers.pg import number
-from slotkeeper.core.drivers.session import Book, Rows, Session, names_of_path
+from slotkeeper.core.drivers.session import Book, Rows, names_of_path
 from slotkeeper.core.errors import Refused, SlotkeeperError
-from slotkeeper.core.ports.source import SlotCalls
 from slotkeeper.core.sources.dws.eligibility import ServerFacts, TableFacts
 from slotkeeper.core.sources.dws.position import place
-from slotkeeper.core.sources.dws.session import DWS, DwsSession
-from slotkeeper.core.sources.dws.words import TIMEOUT, WORDS
+from slotkeeper.core.sources.dws.session import DwsSession
 
 COUNT_LIMIT_MS = 30_000
 """Timeout of a count of unread rows, in milliseconds: the count reads the binlog itself."""
@@ -32,7 +24,7 @@ COUNT_LIMIT_MS = 30_000
 NO_FUNCTION = frozenset({"42883", "0A000"})
 """SQLSTATEs for a function that does not exist or that rejects this kind of table."""
 
-_SQL: Book = ("slotkeeper.core.sources.dws", "viewer.sql")
+BOOK: Book = ("slotkeeper.core.sources.dws", "viewer.sql")
 _NO_RELATION = "42P01"
 _CLOSED = frozenset({"42501", "42703"})
 """SQLSTATEs for a missing privilege on pgxc_class, or for a catalog without one of the columns."""
@@ -62,41 +54,15 @@ class TableSeen:
     complaint: str
 
 
-CALLS = SlotCalls(
-    create=tuple(f"SELECT * FROM pgxc_get_binlog_sync_point({{}}, {flag}, 0)" for flag in ("false", "true")),
-    register="SELECT * FROM pgxc_register_full_sync_point({})",
-    drop="SELECT pgxc_binlog_clear_target_slot({})",
-    drops="pgxc_binlog_clear_target_slot",
-)
-
-
 class DwsViewer:
-    """Reads DWS over one session; implements `slotkeeper.core.ports.source.SlotViewer`."""
-
-    calls = CALLS
-    words = WORDS
+    """Reads DWS over one session."""
 
     def __init__(self, session: DwsSession) -> None:
         self.session = session
 
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        rows = self._or_none(lambda: self.session.rows("slots", {"table": table}))
+        rows = or_none(lambda: self.session.rows("slots", {"table": table}))
         return None if rows is None else points_of(rows)
-
-    def unread(self, table: str) -> Sequence[UnreadRows] | None:
-        rows = self._or_none(lambda: self.session.rows("consume_progress", {"table": table}, COUNT_LIMIT_MS))
-        return None if rows is None else unread_of(rows)
-
-    def latest(self, table: str) -> dict[str, Position | None] | None:
-        rows = self._or_none(lambda: self._rows("latest", {"table": table}))
-        return None if rows is None else {str(node): place(number(point)) for node, point in rows}
-
-    def nodes(self, table: str) -> dict[str, int]:
-        return {name: node for name, node, here in homes(self.session, table) if here}
-
-    def consumed(self, table: str, node: int = 0) -> bool | None:
-        rows = self._or_none(lambda: self._rows("consumed_on", {"table": table, "node": node}, COUNT_LIMIT_MS))
-        return bool(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def server(self) -> ServerSeen:
         version, user, clock, superuser = self._rows("server", {})[0]
@@ -113,15 +79,9 @@ class DwsViewer:
                 raise
             return []
 
-    def now(self) -> datetime:
-        return moment(self.server().clock)
-
     def ttl(self, table: str) -> Ttl | None:
         rows = self._rows("table", named(table))
         return ttl_of(str(rows[0][5])) if rows else None
-
-    def consume_timeout(self) -> int | None:
-        return whole(self.settings().get(TIMEOUT, ""))
 
     def settings(self) -> dict[str, str]:
         return {str(name): str(value) for name, value in self._rows("settings", {})}
@@ -129,9 +89,6 @@ class DwsViewer:
     def functions(self) -> dict[str, bool]:
         """Return the existing binlog functions and whether this login can call each of them."""
         return {str(name): bool(allowed) for name, allowed in self._rows("functions", {})}
-
-    def may_drop(self) -> bool | None:
-        return self.functions().get(CALLS.drops)
 
     def server_facts(self) -> ServerFacts:
         return ServerFacts(self.server().version, self.functions(), self.settings())
@@ -154,7 +111,7 @@ class DwsViewer:
             return None
         oid, usage, select, keys, deferrable, options, kind, persistence, *more = rows[0]
         owned, administers, secures, parts, masks = more
-        spread = self._or_none(lambda: self._rows("distribution", {"oid": oid}))
+        spread = or_none(lambda: self._rows("distribution", {"oid": oid}))
         distribution = str(spread[0][0]) if spread else None
         columns = self._rows("columns", {"oid": oid})
         return TableFacts(
@@ -176,9 +133,6 @@ class DwsViewer:
             usable=bool(usage),
         )
 
-    def close(self) -> None:
-        self.session.close()
-
     def _flag(self, statement: str, oid: int) -> bool | None:
         """Return a boolean property of a table; None if the login cannot read it."""
         try:
@@ -189,17 +143,19 @@ class DwsViewer:
             raise
 
     def _rows(self, name: str, parameters: dict[str, Any], limit_ms: int | None = None) -> Rows:
-        return self.session.rows(name, parameters, limit_ms, _SQL)
+        return self.session.rows(name, parameters, limit_ms, BOOK)
 
-    def _or_none(self, ask: Callable[[], Rows]) -> Rows | None:
-        try:
-            return ask()
-        except SlotkeeperError as error:
-            if error.code in NO_FUNCTION or (error.code == _NO_RELATION and "pgxc_class" in error.message):
-                return None
-            if error.code == _NO_RELATION:  # no job follows the table yet, so this is not SCHEMA CHANGED
-                raise Refused(error.message, "check the table's name", error.code, "source") from error
-            raise
+
+def or_none(ask: Callable[[], Rows]) -> Rows | None:
+    """Return a query's rows, or None if this kernel lacks its function; raises Refused for an unknown table."""
+    try:
+        return ask()
+    except SlotkeeperError as error:
+        if error.code in NO_FUNCTION or (error.code == _NO_RELATION and "pgxc_class" in error.message):
+            return None
+        if error.code == _NO_RELATION:  # no job follows the table yet, so this is not SCHEMA CHANGED
+            raise Refused(error.message, "check the table's name", error.code, "source") from error
+        raise
 
 
 def homes(session: DwsSession, table: str) -> list[tuple[str, int, bool]]:
@@ -229,60 +185,7 @@ def unread_of(rows: Iterable[Sequence[Any]]) -> list[UnreadRows]:
     return [UnreadRows(str(node), str(slot), bool(flag), number(count)) for node, _, slot, flag, _, _, count in rows]
 
 
-def moment(clock: float) -> datetime:
-    """Convert a server's time in seconds since 1970 to a datetime."""
-    return datetime.fromtimestamp(float(clock), timezone.utc)
-
-
 def named(table: str) -> dict[str, str]:
     """Return a table's schema and name as parameters of the catalog statements."""
     schema, _, name = table.rpartition(".")
     return {"schema": schema or "public", "name": name}
-
-
-LIMIT_MS = 3_000
-QUIET = replace(DWS, settings={"statement_timeout": str(LIMIT_MS)}, limit_ms=None, quiet=True)
-_POLL_SQL: Book = ("slotkeeper.core.sources.dws", "poll.sql")
-
-
-class DwsStatusPoller:
-    """The queries of a status screen, sent over a session that is reused as long as it answers."""
-
-    words = WORDS
-
-    def __init__(self, endpoint: Endpoint, password: Secret | str, application_name: str) -> None:
-        self._session = Session(endpoint, password, application_name, QUIET)
-        self._lists = True
-
-    def read_table(self, table: str) -> TableAnswer | None:
-        try:
-            rows = self._rows("points" if self._lists else "clock", {"table": table, **named(table)}, _POLL_SQL)
-        except SlotkeeperError as error:
-            if error.code not in NO_FUNCTION or not self._lists:
-                raise
-            self._lists = False
-            return None
-        clock, options, timeout = rows[0][:3]
-        points = points_of(row[3:] for row in rows if row[3] is not None) if self._lists else None
-        ttl = None if options is None else ttl_of(str(options))
-        return TableAnswer(moment(clock), ttl, whole(timeout), points)
-
-    def unread(self, table: str) -> Sequence[UnreadRows] | None:
-        try:
-            return unread_of(self._rows("consume_progress", {"table": table}))
-        except SlotkeeperError as error:
-            if error.code in NO_FUNCTION:
-                return None
-            raise
-
-    def close(self) -> None:
-        """End the session; a later query opens a new session."""
-        self._session.close()
-
-    def _rows(self, name: str, parameters: dict[str, Any], of: Book | None = None) -> Rows:
-        try:
-            return self._session.rows(name, parameters, of=of)
-        except SlotkeeperError as error:
-            if error.code == "42P01":  # no job follows the table here, so this is not SCHEMA CHANGED
-                raise Refused(error.message, "check the table's name", error.code, "source") from error
-            raise

@@ -7,7 +7,7 @@ backup, no audit.
 from __future__ import annotations
 
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.ports.source import DdlWords, SlotWords
+from slotkeeper.core.ports.source import DdlWords, SlotCalls, SlotWords
 from slotkeeper.core.sources.dws.position import POSITIONS
 from slotkeeper.core.sqltext import dotted, literal
 
@@ -31,6 +31,12 @@ WORDS = SlotWords(
     short="DWS did not set the full-sync point",
     identity="columns, key and oid",
     marks=POSITIONS.marks,
+    calls=SlotCalls(
+        create=tuple(f"SELECT * FROM pgxc_get_binlog_sync_point({{}}, {flag}, 0)" for flag in ("false", "true")),
+        register="SELECT * FROM pgxc_register_full_sync_point({})",
+        drop="SELECT pgxc_binlog_clear_target_slot({})",
+        drops="pgxc_binlog_clear_target_slot",
+    ),
     ddl=DdlWords(
         waits={
             "vacuum full": "it waits up to {limit}, under a lock that blocks DML on the whole table, then fails",

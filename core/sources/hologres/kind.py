@@ -13,14 +13,13 @@ from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.ports.kinds import SourceKind
 from slotkeeper.core.ports.source import SourceTable, TableAsked
 from slotkeeper.core.sources.hologres.doctor import HoloDoctor
-from slotkeeper.core.sources.hologres.peek import HoloPeek
+from slotkeeper.core.sources.hologres.inspector import HoloInspector
 from slotkeeper.core.sources.hologres.position import POSITIONS
 from slotkeeper.core.sources.hologres.retention import HoloTable
 from slotkeeper.core.sources.hologres.session import HOLOGRES, HoloSession
 from slotkeeper.core.sources.hologres.stream.records import IDLE_SECONDS, Streams
 from slotkeeper.core.sources.hologres.traits import TRAITS
-from slotkeeper.core.sources.hologres.viewer import HoloViewer
-from slotkeeper.core.sources.hologres.words import HoloManualSql
+from slotkeeper.core.sources.hologres.words import WORDS, HoloManualSql
 
 
 class HoloConnection:
@@ -42,11 +41,8 @@ class HoloConnection:
         made = HoloTable(self.session, asked.table, asked.binlog, asked.channel, self.streams)
         return SourceTable(made, None, made)
 
-    def viewer(self) -> HoloViewer:
-        return HoloViewer(self.session)
-
-    def reader(self, options: BinlogOptions) -> HoloPeek:
-        return HoloPeek(self.session)
+    def inspector(self, options: BinlogOptions) -> HoloInspector:
+        return HoloInspector(self.session)
 
     def ping(self) -> None:
         self.session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)
@@ -66,13 +62,11 @@ class HoloKind:
     manual: ManualSql = HoloManualSql()
     positions: Positions = POSITIONS
     traits = TRAITS
+    words = WORDS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 
-    def connect(self, login: Login) -> HoloConnection:
+    def connect(self, login: Login, polls: bool = False) -> HoloConnection:
         return HoloConnection(login)
-
-    def poller(self, login: Login) -> HoloViewer:
-        return HoloViewer(HoloSession(login.endpoint, login.password, login.name))
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
         return PgTables(login, HOLOGRES, limit_ms)

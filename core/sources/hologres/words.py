@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.ports.source import SlotWords
+from slotkeeper.core.ports.source import SlotCalls, SlotWords
 from slotkeeper.core.sources.hologres.position import MARK, POSITIONS
 from slotkeeper.core.sqltext import dotted, literal
 
@@ -37,6 +37,15 @@ SLOT_WORDS = replace(
     short="the slot did not move to the newest record",
     ages="the server deletes records older than binlog.ttl, confirmed or not: a slot retains no records",
     marks=(MARK,),
+    calls=SlotCalls(
+        create=(
+            "CREATE PUBLICATION ... FOR TABLE ...; -- if the table has none",
+            "CALL hg_create_logical_replication_slot(<slot>, 'hgoutput', <publication>) -- {}",
+        ),
+        register="START_REPLICATION SLOT, flushed = the newest LSN of each shard -- {}",
+        drop="CALL hg_drop_logical_replication_slot(<slot>) -- {}",
+        drops="hg_drop_logical_replication_slot",
+    ),
     there="the slot exists on every shard",
 )
 

@@ -16,13 +16,13 @@ from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Level, Objection
 from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position, Positions
-from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity, UnreadRows
+from slotkeeper.core.domain.slot import FirstRecord, Shard, TableAnswer, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
-from slotkeeper.core.ports.source import SlotCalls, SlotsOfTables, SourceTable, TableAsked
+from slotkeeper.core.ports.source import SlotsOfTables, SourceTable, TableAsked
 from slotkeeper.core.sources import registry
 from tests.support.sqlite_pair import traits
 from tests.support.sqlite_pair.binlog import POSITIONS, Origin, SourceTables, now_us
@@ -46,60 +46,25 @@ def now() -> datetime:
     return datetime.fromtimestamp(now_us() / 1_000_000, timezone.utc)
 
 
-class SqliteViewer:
-    """Implements `slotkeeper.core.ports.source.SlotViewer` and `SlotPoller`."""
+class SqliteInspector:
+    """Implements `slotkeeper.core.ports.source.Inspector`."""
 
-    calls = SlotCalls((), "", "", "")
-    words = WORDS
+    unread = consumed = may_drop = purge = None
 
     def __init__(self, session: SqliteSession) -> None:
         self.session = session
 
-    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        return None
-
-    def unread(self, table: str) -> Sequence[UnreadRows] | None:
-        return None
-
-    def latest(self, table: str) -> dict[str, Position | None] | None:
-        with self.session.reading() as connection:
-            return {SHARD.name: latest(connection)}
-
-    def nodes(self, table: str) -> dict[str, int]:
-        return {SHARD.name: SHARD.node_id}
-
-    def consumed(self, table: str, node: int = 0) -> bool | None:
-        return None
-
-    def ttl(self, table: str) -> Ttl | None:
+    def read_table(self, table: str) -> TableAnswer:
         try:
             with self.session.reading() as connection:
                 identity(connection, table)
         except Refused:
-            return None
-        return Ttl(None)
+            return TableAnswer(now(), None, None, None)
+        return TableAnswer(now(), Ttl(None), None, None)
 
-    def consume_timeout(self) -> int | None:
-        return None
-
-    def may_drop(self) -> bool | None:
-        return None
-
-    def now(self) -> datetime:
-        return now()
-
-    def read_table(self, table: str) -> TableAnswer | None:
-        return TableAnswer(now(), self.ttl(table), None, None)
-
-    def close(self) -> None:
-        self.session.close()
-
-
-class SqliteReader:
-    """Reads rows for people, in whole transactions; implements `slotkeeper.core.ports.source.BinlogReader`."""
-
-    def __init__(self, session: SqliteSession) -> None:
-        self.session = session
+    def latest(self, table: str, shard: Shard | None = None) -> dict[str, Position | None]:
+        with self.session.reading() as connection:
+            return {SHARD.name: latest(connection)}
 
     def identity(self, table: str) -> TableIdentity:
         with self.session.reading() as connection:
@@ -108,14 +73,7 @@ class SqliteReader:
     def nodes(self, table: str) -> dict[str, int]:
         return {SHARD.name: SHARD.node_id}
 
-    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        return None
-
-    def newest(self, table: str, shard: Shard) -> Position | None:
-        with self.session.reading() as connection:
-            return latest(connection)
-
-    def firsts(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
+    def records(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
         with self.session.reading() as connection:
             return {SHARD.name: first_record(connection, table, place)}
 
@@ -123,19 +81,15 @@ class SqliteReader:
         with self.session.reading() as connection:
             return first_at(connection, table, moment)
 
-    def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+    def rows(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        """Whole transactions."""
         with self.session.reading() as connection:
-            found: list[ChangeRow] = []
+            found = list[ChangeRow]()
             for row in self._rows(connection, identity, table, what, only):
-                if len(found) >= what.most and row.position != found[-1].position:
+                if what.after and len(found) >= what.most and row.position != found[-1].position:
                     return Searched(tuple(found), found[-1].position, False)
                 found.append(row)
-            return Searched(tuple(found), what.up_to, True)
-
-    def backward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        with self.session.reading() as connection:
-            found = list(self._rows(connection, identity, table, what, only))
-            first = max(0, len(found) - what.most)
+            first = 0 if what.after else max(0, len(found) - what.most)
             while first and found[first - 1].position == found[first].position:
                 first -= 1
             return Searched(tuple(found[first:]), what.up_to, first == 0)
@@ -212,11 +166,8 @@ class SqliteConnection:
         made = SqliteSource(self.session, asked.table, asked.binlog, narrowed)
         return SourceTable(made, None, made)
 
-    def viewer(self) -> SqliteViewer:
-        return SqliteViewer(self.session)
-
-    def reader(self, options: BinlogOptions) -> SqliteReader:
-        return SqliteReader(self.session)
+    def inspector(self, options: BinlogOptions) -> SqliteInspector:
+        return SqliteInspector(self.session)
 
     def ping(self) -> None:
         """A file answers at once."""
@@ -246,13 +197,11 @@ class SqliteSourceKind:
     manual = NothingToType()
     positions: Positions = POSITIONS
     traits = traits.TRAITS
+    words = WORDS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 
-    def connect(self, login: Login) -> SqliteConnection:
+    def connect(self, login: Login, polls: bool = False) -> SqliteConnection:
         return SqliteConnection(login)
-
-    def poller(self, login: Login) -> SqliteViewer:
-        return SqliteViewer(SqliteSession(login.endpoint.database))
 
     def tables(self, login: Login, limit_ms: int) -> SourceTables:
         return SourceTables(login.endpoint.database)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, cast
 
 import pytest
 
 from slotkeeper.core.domain.inspection import Ask, ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, TableIdentity
+from slotkeeper.core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity
 from slotkeeper.core.errors import Refused, Unreachable
 from slotkeeper.core.services.binlog_rows import peek
-from slotkeeper.core.sources.dws.peek import Window, Windows
+from slotkeeper.core.sources.dws.inspector import Window, Windows
 from slotkeeper.core.sources.dws.position import DwsPosition, ours, place
 
 IDENTITY = TableIdentity(1, (Column("id", "int"),), ("id",), "db1")
@@ -28,6 +29,7 @@ class Reader:
     slots: Sequence[RegisteredPoint] = ()
     down: bool = False
     windows: list[Window] = field(default_factory=list)
+    unread = consumed = may_drop = purge = None
 
     def identity(self, table: str) -> TableIdentity:
         return IDENTITY
@@ -35,35 +37,29 @@ class Reader:
     def nodes(self, table: str) -> dict[str, int]:
         return {"dn_1": -1, "dn_2": -2}
 
-    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        return self.slots
+    def read_table(self, table: str) -> TableAnswer:
+        return TableAnswer(datetime.min, None, None, self.slots)
 
-    def newest(self, table: str, shard: Shard) -> Position | None:
-        return DwsPosition(max(self.at, default=10), None)
+    def latest(self, table: str, shard: Shard | None = None) -> dict[str, Position | None]:
+        return {name: DwsPosition(max(self.at, default=10), None) for name in self.nodes(table)}
 
     def first_at_or_after(self, table: str, shard: Shard, point: int) -> int | None:
         here = self.at if shard.name == "dn_1" else ()
         return next((one for one in here if one >= point), None)
 
-    def firsts(self, table: str, at: Position | None) -> dict[str, FirstRecord]:
+    def records(self, table: str, at: Position | None) -> dict[str, FirstRecord]:
         if self.down:
             raise Unreachable("dn_2 does not answer")
         point = 0 if at is None else ours(at).point
         shards = [Shard(name, node) for name, node in self.nodes(table).items()]
         firsts = {shard: place(self.first_at_or_after(table, shard, point)) for shard in shards}
-        return {shard.name: FirstRecord(self.newest(table, shard), first) for shard, first in firsts.items()}
+        return {shard.name: FirstRecord(self.latest(table)[shard.name], first) for shard, first in firsts.items()}
 
     def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
         return None
 
-    def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        return Windows(cast(Any, self), identity, table, shard, what, only).forward()
-
-    def backward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        return Windows(cast(Any, self), identity, table, shard, what, only).backward()
-
-    def close(self) -> None:
-        return
+    def rows(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        return Windows(cast(Any, self), identity, table, shard, what, only).search()
 
     def read(self, identity: TableIdentity, table: str, shard: Shard, what: Window, only: Filter) -> list[ChangeRow]:
         self.windows.append(what)

@@ -14,9 +14,9 @@ from slotkeeper.core.domain.ttl import TimeLeft
 from slotkeeper.core.slots import change
 from slotkeeper.core.slots.change import Asked, ChangePlan
 from slotkeeper.core.slots.status import SlotView, TableSlots
-from slotkeeper.core.sources.dws.viewer import CALLS
+from slotkeeper.core.sources.dws.words import WORDS
 
-ASKED = Asked("dws1", "ods.O'Neil Lines", "s", environment="PROD")
+ASKED = Asked("dws1", "ods.O'Neil Lines", "s", environment="PROD", words=WORDS)
 AS_LITERAL = """('ods."O''Neil Lines"', 's'"""
 
 
@@ -31,7 +31,7 @@ def planned(verb: str, monkeypatch: pytest.MonkeyPatch) -> ChangePlan:
     there = () if verb == "create" else (SlotView("s", None, True),)
     monkeypatch.setattr(change, "seen", lambda viewer, asked: TableSlots("dws1", asked.table, there))
     viewer = Mock()
-    viewer.may_drop.return_value, viewer.calls = True, CALLS
+    viewer.may_drop.return_value = True
     return PLANS[verb](viewer, ASKED, None)
 
 

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from typing import Any, cast
 
 from slotkeeper.core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
+from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
-from slotkeeper.core.ports.source import SlotWords
 from slotkeeper.core.slots.status import COUNT_SLOWEST, NO_TIME, OwnLane, StatusPoller
 from slotkeeper.core.sources.dws.position import place
 from slotkeeper.core.sources.dws.words import WORDS
@@ -29,9 +30,12 @@ class Source:
     counts: bool = True
     count_fault: SlotkeeperError | None = None
     ttl: Ttl | None = TTL
-    words: SlotWords = WORDS
     asked: list[tuple[float, str, str]] = field(default_factory=list)
     _known: bool = False
+    purge = None
+
+    def inspector(self, options: BinlogOptions) -> Source:
+        return self
 
     def read_table(self, table: str) -> TableAnswer | None:
         self.asked.append((self.at, "points", table))
@@ -55,7 +59,13 @@ class Source:
 
 def watched(source: Source, *tables: str, ours: Callable[..., Sequence[OwnLane]] = lambda *given: ()) -> StatusPoller:
     return StatusPoller(
-        source, "dws1", {table: {"mine": "job"} for table in tables}, ours, lambda: source.at, lambda: NOW
+        cast(Any, source),
+        WORDS,
+        "dws1",
+        {table: {"mine": "job"} for table in tables},
+        ours,
+        lambda: source.at,
+        lambda: NOW,
     )
 
 

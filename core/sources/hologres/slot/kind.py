@@ -8,15 +8,15 @@ from __future__ import annotations
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.remedy import ManualSql
+from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.ports.kinds import SourceKind
 from slotkeeper.core.ports.source import SourceTable, TableAsked
 from slotkeeper.core.sources.hologres.doctor import SlotDoctor
 from slotkeeper.core.sources.hologres.kind import HoloConnection, HoloKind
 from slotkeeper.core.sources.hologres.position import SLOT_POSITIONS
-from slotkeeper.core.sources.hologres.session import HoloSession
-from slotkeeper.core.sources.hologres.slot.source import ConfirmLine, SlotsViewer, SlotTable
+from slotkeeper.core.sources.hologres.slot.source import ConfirmLine, SlotInspector, SlotTable
 from slotkeeper.core.sources.hologres.slot.traits import TRAITS
-from slotkeeper.core.sources.hologres.words import SlotManualSql
+from slotkeeper.core.sources.hologres.words import SLOT_WORDS, SlotManualSql
 
 
 class SlotConnection(HoloConnection):
@@ -33,8 +33,8 @@ class SlotConnection(HoloConnection):
         )
         return SourceTable(made, made, made)
 
-    def viewer(self) -> SlotsViewer:
-        return SlotsViewer(self.session)
+    def inspector(self, options: BinlogOptions) -> SlotInspector:
+        return SlotInspector(self.session)
 
     def sever(self) -> None:
         self.confirming.sever()
@@ -51,12 +51,10 @@ class SlotKind(HoloKind):
     manual: ManualSql = SlotManualSql()
     positions: Positions = SLOT_POSITIONS
     traits = TRAITS
+    words = SLOT_WORDS
 
-    def connect(self, login: Login) -> SlotConnection:
+    def connect(self, login: Login, polls: bool = False) -> SlotConnection:
         return SlotConnection(login)
-
-    def poller(self, login: Login) -> SlotsViewer:
-        return SlotsViewer(HoloSession(login.endpoint, login.password, login.name))
 
 
 KIND: SourceKind = SlotKind()

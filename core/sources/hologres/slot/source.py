@@ -27,15 +27,15 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_stream import SlotReplication
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
-from slotkeeper.core.ports.source import Confirmation, SlotCalls
+from slotkeeper.core.ports.source import Confirmation
 from slotkeeper.core.sources.hologres import catalog
 from slotkeeper.core.sources.hologres.catalog import number_of, parts
+from slotkeeper.core.sources.hologres.inspector import HoloInspector
 from slotkeeper.core.sources.hologres.position import HoloPosition, SlotKept, kept_of, ours
 from slotkeeper.core.sources.hologres.retention import HoloTable
 from slotkeeper.core.sources.hologres.session import HoloSession, classify
 from slotkeeper.core.sources.hologres.stream.records import StreamRecords, Streams
 from slotkeeper.core.sources.hologres.stream.shard import StreamAsked, command
-from slotkeeper.core.sources.hologres.viewer import HoloViewer
 from slotkeeper.core.sources.hologres.words import SLOT_WORDS
 from slotkeeper.core.sqltext import dotted, literal, quoted
 
@@ -394,34 +394,18 @@ class SlotTable(HoloTable):
         return [f"START_REPLICATION SLOT {self.slot} (parallel_index {node - 1}); flushed = {kept_of(kept).text}"]
 
 
-CALLS = SlotCalls(
-    create=(
-        "CREATE PUBLICATION ... FOR TABLE ...; -- if the table has none",
-        "CALL hg_create_logical_replication_slot(<slot>, 'hgoutput', <publication>) -- {}",
-    ),
-    register="START_REPLICATION SLOT, flushed = the newest LSN of each shard -- {}",
-    drop="CALL hg_drop_logical_replication_slot(<slot>) -- {}",
-    drops="hg_drop_logical_replication_slot",
-)
+class SlotInspector(HoloInspector):
+    """Implements `slotkeeper.core.ports.source.Inspector` for a server that stores positions."""
 
-
-class SlotsViewer(HoloViewer):
-    """Implements `slotkeeper.core.ports.source.SlotViewer` and `SlotPoller` for a server that stores positions."""
-
-    calls = CALLS
-    words = SLOT_WORDS
-
-    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
+    def read_table(self, table: str) -> TableAnswer:
+        answer = super().read_table(table)
         try:
-            return listed(self.session, table)
+            return replace(answer, points=listed(self.session, table))
         except SlotkeeperError as error:
             if not catalog.gone(error):
                 raise
-            return []
+            return replace(answer, points=[])
 
-    def may_drop(self) -> bool | None:
+    def may_drop(self) -> bool:
         """Return True: a slot's owner can drop it, and the server rejects other logins."""
         return True
-
-    def read_table(self, table: str) -> TableAnswer | None:
-        return TableAnswer(self.now(), self.ttl(table), None, self.points(table))

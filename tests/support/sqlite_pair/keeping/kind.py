@@ -16,7 +16,7 @@ class KeepingKind(SqliteSourceKind):
     positions: Positions = KEPT_POSITIONS
     traits = TRAITS
 
-    def connect(self, login: Login) -> SqliteConnection:
+    def connect(self, login: Login, polls: bool = False) -> SqliteConnection:
         return SqliteConnection(login, keeps=True)
 
 

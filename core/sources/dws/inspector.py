@@ -1,26 +1,41 @@
-"""Reads a few rows of a table's DWS binlog for display. No statement names a slot, so none can create a slot.
+"""Queries of commands and screens for DWS: slots, unread rows, and a few rows of a table's binlog.
 
-Implements `slotkeeper.core.ports.source.BinlogReader`.
+No statement names a slot, so none can create a slot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 
 from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableIdentity
+from slotkeeper.core.domain.slot import FirstRecord, Shard, TableAnswer, TableIdentity, UnreadRows
+from slotkeeper.core.domain.text import whole
+from slotkeeper.core.domain.ttl import ttl_of
 from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources.dws.identity import identity_of
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, ours, place
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.slot import TIME, first_at, records
 from slotkeeper.core.sources.dws.source import range_parts
-from slotkeeper.core.sources.dws.viewer import DwsViewer
+from slotkeeper.core.sources.dws.viewer import (
+    BOOK,
+    COUNT_LIMIT_MS,
+    DwsViewer,
+    homes,
+    named,
+    or_none,
+    points_of,
+    unread_of,
+)
+from slotkeeper.core.sources.dws.words import WORDS
 from slotkeeper.core.sqltext import statements
 
+_POLL: Book = ("slotkeeper.core.sources.dws", "poll.sql")
 READ_LIMIT_MS = 3_000
 LONGEST = 4_000
 """Maximum number of characters fetched from a value; a longer value is shown with its length and hash."""
@@ -41,13 +56,55 @@ class Window:
     newest: bool = False
 
 
-class DwsPeek:
-    """Reads rows on demand over one session."""
+class DwsInspector:
+    """Answers over one session; implements `slotkeeper.core.ports.source.Inspector`.
 
-    def __init__(self, session: DwsSession, new_names: bool = True) -> None:
+    `count_ms` limits a query that reads the binlog, in milliseconds; None for a session that polls for a screen.
+    """
+
+    purge = None
+
+    def __init__(self, session: DwsSession, new_names: bool = True, count_ms: int | None = COUNT_LIMIT_MS) -> None:
         self.session = session
         self._new_names = new_names
+        self._count_ms = count_ms
+        self._lists = True
         self._oriented = ""
+
+    def read_table(self, table: str) -> TableAnswer | None:
+        asked, points = {"table": table, **named(table)}, None
+        rows = or_none(lambda: self.session.rows("points", asked, of=_POLL)) if self._lists else None
+        if rows is not None:
+            points = points_of(row[3:] for row in rows if row[3] is not None)
+        elif self._lists:
+            self._lists = False
+            return None
+        else:
+            rows = self.session.rows("clock", asked, of=_POLL)
+        clock, options, timeout = rows[0][:3]
+        ttl = None if options is None else ttl_of(str(options))
+        return TableAnswer(datetime.fromtimestamp(float(clock), timezone.utc), ttl, whole(timeout), points)
+
+    def unread(self, table: str) -> Sequence[UnreadRows] | None:
+        rows = or_none(lambda: self.session.rows("consume_progress", {"table": table}, self._count_ms))
+        return None if rows is None else unread_of(rows)
+
+    def consumed(self, table: str, node: int) -> bool | None:
+        asked = {"table": table, "node": node}
+        rows = or_none(lambda: self.session.rows("consumed_on", asked, self._count_ms, BOOK))
+        return bool(rows[0][0]) if rows and rows[0][0] is not None else None
+
+    def may_drop(self) -> bool | None:
+        return DwsViewer(self.session).functions().get(WORDS.calls.drops)
+
+    def latest(self, table: str, shard: Shard | None = None) -> dict[str, Position | None] | None:
+        if shard is not None:
+            return {name: record.latest for name, record in self.records(table, None, shard).items()}
+        rows = or_none(lambda: self.session.rows("latest", {"table": table}, of=BOOK))
+        return None if rows is None else {str(node): place(pg.number(point)) for node, point in rows}
+
+    def nodes(self, table: str) -> dict[str, int]:
+        return {name: node for name, node, here in homes(self.session, table) if here}
 
     def identity(self, table: str) -> TableIdentity:
         """Return the table's columns and key; here the key can be missing."""
@@ -59,55 +116,33 @@ class DwsPeek:
             raise Refused(f"unknown table {table}", "check its name", error.code, "source") from error
         return identity_of(rows)
 
-    def nodes(self, table: str) -> dict[str, int]:
-        return DwsViewer(self.session).nodes(table)
-
-    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        return DwsViewer(self.session).points(table)
-
-    def newest(self, table: str, shard: Shard) -> Position | None:
-        return self._first(table, shard, None).latest
-
-    def firsts(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
-        return self._records(table, 0, place)
+    def records(self, table: str, place: Position | None, shard: Shard | None = None) -> dict[str, FirstRecord]:
+        found = records(self.session, table, place, shard.node_id if shard else 0)
+        self._oriented = table
+        return found
 
     def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
         said = f"{table} has no binlog timestamps, or this kernel cannot search by time"
         return first_at(self.session, table, moment, said, "search by sync point instead").get(shard.name)
 
-    def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        return Windows(self, identity, table, shard, what, only).forward()
-
-    def backward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        return Windows(self, identity, table, shard, what, only).backward()
+    def rows(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        return Windows(self, identity, table, shard, what, only).search()
 
     def first_at_or_after(self, table: str, shard: Shard, point: int) -> int | None:
         """Return the point of a DN's first record at or after a point."""
-        found = self._first(table, shard, DwsPosition(point)).point
-        return None if found is None else ours(found).point
+        found = self.records(table, DwsPosition(point), shard).get(shard.name)
+        return None if found is None or found.point is None else ours(found.point).point
 
     def read(self, identity: TableIdentity, table: str, shard: Shard, window: Window, only: Filter) -> list[ChangeRow]:
         """Return rows of a window in stream order; with `newest`, the last rows of the window."""
         if self.session.fresh or self._oriented != table:
-            self._first(table, shard, window.after)  # the stand-in needs the table's name
+            self.records(table, window.after, shard)  # the stand-in needs the table's name
         statement = self._statement(identity, table, shard, window, only)
         rows = self.session.composed_rows(statement, None, READ_LIMIT_MS)
         return [
             ChangeRow(DwsPosition(int(point), int(sequence)), str(kind), pg.number(us), tuple(values))
             for point, sequence, kind, us, *values in rows
         ]
-
-    def close(self) -> None:
-        self.session.close()
-
-    def _first(self, table: str, shard: Shard, place: Position | None) -> FirstRecord:
-        found = self._records(table, shard.node_id, place)
-        return next(iter(found.values()), FirstRecord(None, None))
-
-    def _records(self, table: str, node: int, place: Position | None) -> dict[str, FirstRecord]:
-        found = records(self.session, table, place, node)
-        self._oriented = table
-        return found
 
     def _statement(
         self, identity: TableIdentity, table: str, shard: Shard, window: Window, only: Filter
@@ -133,13 +168,13 @@ class DwsPeek:
 
 def read_nothing(session: DwsSession, table: str, new_names: bool) -> str:
     """Read an empty range of a table's binlog as a job would, without naming a slot, and return the DN."""
-    reader = DwsPeek(session, new_names)
-    identity = reader.identity(table)
-    name, node = min(reader.nodes(table).items())
-    newest = reader.newest(table, Shard(name, node))
+    inspector = DwsInspector(session, new_names)
+    identity = inspector.identity(table)
+    shard = Shard(*min(inspector.nodes(table).items()))
+    newest = (inspector.latest(table, shard) or {}).get(shard.name)
     point = 0 if newest is None else ours(newest).point
-    reader.read(identity, table, Shard(name, node), Window(DwsPosition(point), point, 1), Filter())
-    return name
+    inspector.read(identity, table, shard, Window(DwsPosition(point), point, 1), Filter())
+    return shard.name
 
 
 def refuse_names(session: DwsSession, table: str, new_names: bool) -> None:
@@ -159,7 +194,7 @@ class Windows:
     On a quiet table, the search queries the position of the next record first, so it reads no empty range.
     """
 
-    reader: DwsPeek
+    inspector: DwsInspector
     identity: TableIdentity
     table: str
     shard: Shard
@@ -168,12 +203,15 @@ class Windows:
     width: int = FIRST_WIDTH
     found: list[ChangeRow] = field(default_factory=list)
 
-    def forward(self) -> Searched:
-        at = DwsPosition(0) if self.what.after is None else ours(self.what.after)
+    def search(self) -> Searched:
+        """Return the first rows after the range's start or, without a start, its last rows."""
+        return self._backward() if self.what.after is None else self._forward(ours(self.what.after))
+
+    def _forward(self, at: DwsPosition) -> Searched:
         up_to = 0 if self.what.up_to is None else ours(self.what.up_to).point
         searched = max(0, at.point - 1 if at.sequence == NOTHING else at.point)
         while at.point <= up_to:
-            first = self.reader.first_at_or_after(self.table, self.shard, at.point)
+            first = self.inspector.first_at_or_after(self.table, self.shard, at.point)
             if first is None or first > up_to:
                 break
             low = max(at, DwsPosition(first))
@@ -188,9 +226,9 @@ class Windows:
                 return Searched(tuple(self.found), place(searched), False, stopped)
         return Searched(tuple(self.found), place(max(searched, up_to)), True)
 
-    def backward(self) -> Searched:
+    def _backward(self) -> Searched:
         high = up_to = 0 if self.what.up_to is None else ours(self.what.up_to).point
-        oldest = self.reader.first_at_or_after(self.table, self.shard, 0)
+        oldest = self.inspector.first_at_or_after(self.table, self.shard, 0)
         while oldest is not None and high >= oldest:
             low = max(oldest, high - self.width)
             rows = self._rows(Window(DwsPosition(low), high, self._left, newest=True))
@@ -209,7 +247,7 @@ class Windows:
     def _rows(self, window: Window) -> list[ChangeRow] | None:
         """Return the rows of a window; after a timeout, return None and make the next window narrower."""
         try:
-            rows = self.reader.read(self.identity, self.table, self.shard, window, self.only)
+            rows = self.inspector.read(self.identity, self.table, self.shard, window, self.only)
         except SlotkeeperError as error:
             if not error.timed_out or error.silent or self.width <= 1:
                 raise

@@ -1,12 +1,14 @@
-"""Reads a few records of a Hologres binlog for display; implements `slotkeeper.core.ports.source.BinlogReader`."""
+"""Queries of commands and screens for Hologres: shards, newest LSNs, the TTL, and a few records of a binlog."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 
 from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableIdentity
+from slotkeeper.core.domain.slot import FirstRecord, Shard, TableAnswer, TableIdentity
+from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources.hologres import catalog
 from slotkeeper.core.sources.hologres.changes import Left, Pages, Stretch
@@ -19,11 +21,30 @@ PAGE = 500
 ALL = Left()
 
 
-class HoloPeek:
-    """Reads records on demand over one session."""
+class HoloInspector:
+    """Answers over one session; implements `slotkeeper.core.ports.source.Inspector`. There are no slots to list."""
+
+    unread = consumed = purge = None
+    may_drop: Callable[[], bool] | None = None
 
     def __init__(self, session: HoloSession) -> None:
         self.session = session
+
+    def read_table(self, table: str) -> TableAnswer:
+        now = datetime.fromtimestamp(float(self.session.rows("clock")[0][0]), timezone.utc)
+        try:
+            state = catalog.read_table(self.session, table)
+        except SlotkeeperError as error:
+            if not catalog.gone(error):
+                raise
+            return TableAnswer(now, None, None, None)
+        ttl = Ttl(state.ttl, "binlog.ttl" not in state.properties, by_record=True)
+        return TableAnswer(now, ttl, None, None)
+
+    def latest(self, table: str, shard: Shard | None = None) -> dict[str, Position | None]:
+        shards = catalog.read_table(self.session, table).shards if shard is None else (shard,)
+        found = {one.name: catalog.newest(self.session, table, one) for one in shards}
+        return {name: record.applied if record else None for name, record in found.items()}
 
     def identity(self, table: str) -> TableIdentity:
         try:
@@ -36,21 +57,16 @@ class HoloPeek:
     def nodes(self, table: str) -> dict[str, int]:
         return {shard.name: shard.node_id for shard in catalog.read_table(self.session, table).shards}
 
-    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        return None
-
-    def newest(self, table: str, shard: Shard) -> Position | None:
-        found = catalog.newest(self.session, table, shard)
-        return found.applied if found else None
-
-    def firsts(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
+    def records(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
         shards = catalog.read_table(self.session, table).shards
         return {shard.name: first_record(self.session, table, shard, place) for shard in shards}
 
     def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
         return first_at(self.session, table, shard, moment)
 
-    def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+    def rows(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        if what.after is None:
+            return self._last_rows(identity, table, shard, what, only)
         low, high = _lsn(what.after), _lsn(what.up_to)
         found: list[ChangeRow] = []
         reached = low
@@ -67,8 +83,8 @@ class HoloPeek:
                 return Searched(tuple(found), HoloPosition(reached), False, f"searched up to {reached}")
         return Searched(tuple(found), what.up_to, True)
 
-    def backward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        low, high = _lsn(what.after), _lsn(what.up_to)
+    def _last_rows(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
+        low, high = 0, _lsn(what.up_to)
         found: list[ChangeRow] = []
         while low < high and len(found) < what.most:
             page = self._pages(table).newest(Stretch(shard, low, high), (), PAGE)
