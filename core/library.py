@@ -18,14 +18,16 @@ from slotkeeper.core.config.load import load as load_config
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.slot import EventType, Shard, SlotStatus, TableIdentity
-from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.spec import JobSpec, TableAsked
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.watch import Expected, exactly, judge, trouble
 from slotkeeper.core.drivers.pipe import value_of
 from slotkeeper.core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
-from slotkeeper.core.ports.source import Confirmation, TableAsked
+from slotkeeper.core.ports.source import (
+    Confirmation,
+)
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.wiring import worker
 

@@ -339,3 +339,23 @@ class JobSpec:
         ('ods.b dn_1', 'dn_1')
         """
         return shard if len(self.channels) == 1 else f"{source_table} {shard}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableAsked:
+    """A table to open, with its slot; `channel` is None for a slot command.
+
+    `points_proven`: a probe recorded that the source makes one sync point per transaction.
+    """
+
+    table: str
+    slot: str
+    binlog: BinlogOptions
+    channel: ChannelSpec | None = None
+    sync: SyncOptions = field(default_factory=SyncOptions)
+    points_proven: bool = False
+
+    @classmethod
+    def of(cls, job: JobSpec, points_proven: bool = False) -> TableAsked:
+        """Return the table of a job's channel."""
+        return cls(job.channel.source_table, job.slot, job.binlog, job.channel, job.sync, points_proven)

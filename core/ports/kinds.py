@@ -22,7 +22,7 @@ from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import TableIdentity
-from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.domain.spec import BinlogOptions, JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Encoding, SinkTraits, SourceTraits
 from slotkeeper.core.ports.driver import Decisions, LaneSeen, ResetStore, Runner, Store, Target
 from slotkeeper.core.ports.sink import (
@@ -46,7 +46,6 @@ from slotkeeper.core.ports.source import (
     SlotWords,
     SourceTable,
     SourceWaits,
-    TableAsked,
 )
 
 Key = tuple[str, ...]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from slotkeeper.core.domain.inspection import Filter, Range, Searched
@@ -26,7 +26,6 @@ from slotkeeper.core.domain.slot import (
     UnreadRows,
 )
 from slotkeeper.core.domain.source_waits import SourceWait, lasting
-from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SyncOptions
 from slotkeeper.core.domain.ttl import Purge
 from slotkeeper.core.domain.type_name import Condition, FieldType
 from slotkeeper.core.errors import Defect
@@ -325,26 +324,6 @@ class History(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TableAsked:
-    """A table to open, with its slot; `channel` is None for a slot command.
-
-    `points_proven`: a probe recorded that the source makes one sync point per transaction.
-    """
-
-    table: str
-    slot: str
-    binlog: BinlogOptions
-    channel: ChannelSpec | None = None
-    sync: SyncOptions = field(default_factory=SyncOptions)
-    points_proven: bool = False
-
-    @classmethod
-    def of(cls, job: JobSpec, points_proven: bool = False) -> TableAsked:
-        """Return the table of a job's channel."""
-        return cls(job.channel.source_table, job.slot, job.binlog, job.channel, job.sync, points_proven)
-
-
-@dataclass(frozen=True, slots=True)
 class SourceTable:
     """One table of a source over one session; `slot` is None if the server stores no positions."""
 
@@ -368,11 +347,6 @@ class SourceTable:
             raise Defect("this source stores no positions")
         return self.slot
 
-    def show_as(self, name: str) -> None:
-        """Register under this name of the session, if the source stores positions."""
-        if self.slot is not None:
-            self.slot.shown_as = name
-
     def points(self) -> Sequence[RegisteredPoint] | None:
         """Return every registered point of the table, of all its slots; None if there is no list of them."""
         return self.slot.points() if self.slot is not None else None
@@ -380,14 +354,6 @@ class SourceTable:
     def record_ttl(self) -> int | None:
         """Return the TTL if records are deleted by age and no status shows whether a lane's records are retained."""
         return self.slot.record_ttl() if self.slot is not None else None
-
-    def end_sessions(self, pattern: str) -> bool:
-        """End the login's other registering sessions of that name; return False if their end is not certain."""
-        return self.slot is None or self.slot.end_sessions(pattern)
-
-    def pinned(self) -> AbstractContextManager[None]:
-        """Hold the registering session open for the block."""
-        return nullcontext() if self.slot is None else self.slot.pinned()
 
 
 @dataclass(frozen=True, slots=True)

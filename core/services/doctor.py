@@ -25,11 +25,10 @@ from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.finding import Finding, Level
 from slotkeeper.core.domain.inspection import Left, ProbePlan, Report
 from slotkeeper.core.domain.slot import TableIdentity
-from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.spec import JobSpec, TableAsked
 from slotkeeper.core.drivers.login import speaks
 from slotkeeper.core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.ports.kinds import Doctor, FollowedTable, Probe, SinkAsked, SinkSession, SourceAsked, SourceSession
-from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.services.audit import Tell, audited
 from slotkeeper.core.services.looking import open_source, poll_name
 from slotkeeper.core.sinks import registry as sinks

@@ -18,7 +18,6 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.domain.traits import refuse_shared
 from slotkeeper.core.errors import ConfigError, Refused
-from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.services.audit import CopiedAudit, Tell
 from slotkeeper.core.services.audit import silent as silent_tell
 from slotkeeper.core.sinks import registry as sinks
@@ -87,8 +86,8 @@ def reset_context(
         hint = f"{cure}: {see('runbook', 'I must reset a slot')}"
         raise Refused(f"the sink of slot {job.slot} {why}", hint, where="sink")
     name = f"reset-{uuid.uuid4().hex[:8]}"
-    table = worker.source_session(job, name).table(TableAsked.of(job))
-    table.show_as(worker.session_name(job.name, worker.channel_part(job, name)))
+    table = worker.open_admin(job, name)
+    worker.show(table, worker.session_name(job.name, worker.channel_part(job, name)))
     store = worker.store_session(job, name, STORE_LIMIT_MS)
     beside = worker.session_beside(job, name) if job.in_two_parts else None
     resets = store.resets(job, worker.who(job, name))

@@ -17,13 +17,15 @@ from slotkeeper.core.config.model import Loaded, owners, tables
 from slotkeeper.core.domain.locks import end_it, explain_lease, is_stranger
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.query_report import WHERE_TO_ACT, QueryReport, QuerySeen
-from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.domain.spec import BinlogOptions, JobSpec, TableAsked
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.traits import refuse_shared
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import LaneSeen
 from slotkeeper.core.ports.kinds import StoreSession
-from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, TableAsked
+from slotkeeper.core.ports.source import (
+    LOST_ANSWER_WAIT,
+)
 from slotkeeper.core.services.audit import CopiedAudit, Tell, audited, silent
 from slotkeeper.core.services.looking import Question, answer, open_source, open_store, viewing
 from slotkeeper.core.services.looking import asked as asked_all

@@ -9,6 +9,7 @@ registered first, so that nothing has changed yet if the server rejects such a m
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -100,7 +101,8 @@ def _register(ctx: ResetContext, move: Move, epoch: int, way: Way) -> None:
     assert points is not None and move.points is not None
     there, back = move.points, move.seen.kept
     ours = {there, back} | there.on_the_way(back) | back.on_the_way(there)
-    with ctx.table.pinned(), ctx.resets.registration(row.key, epoch) as lock:
+    slot = ctx.table.slot
+    with nullcontext() if slot is None else slot.pinned(), ctx.resets.registration(row.key, epoch) as lock:
         if lock.row.position != row.position:
             raise Refused(f"{place}: the row is not at the position that this reset set")
         shard = move.seen.shard
@@ -110,8 +112,8 @@ def _register(ctx: ResetContext, move: Move, epoch: int, way: Way) -> None:
                 raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot disappeared during the reset")
             if not move.seen.lost and first.kept not in ours:
                 raise trouble(TroubleName.SLOT_MOVED, f"{place}: another session moved the slot during the reset")
-            if ctx.table.slot is not None:
-                ctx.table.slot.restore(shard, points, first, move.seen.lost, ctx.probe)
+            if slot is not None:
+                slot.restore(shard, points, first, move.seen.lost, ctx.probe)
         if row.registered is not None:
             lock.record(row.registered, "")
 

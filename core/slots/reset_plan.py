@@ -182,8 +182,8 @@ def see(ctx: ResetContext) -> SlotSeen:
     rows = ctx.resets.rows()
     if not rows or not ctx.job.binlog.binlog:
         raise Refused(f"the sink has no progress rows of {ctx.what}", "a reset requires progress rows")
-    source, history = ctx.table.source, ctx.table.history
-    identity, shards, listed = source.identify(), source.nodes(), ctx.table.points()
+    source, slot, history = ctx.table.source, ctx.table.slot, ctx.table.history
+    identity, shards, listed = source.identify(), source.nodes(), slot.points() if slot is not None else None
     statuses = source.read_status(None) if _may_observe(ctx, rows, shards, listed) else []
     records = history.records()
     lanes = []

@@ -10,12 +10,15 @@ from typing import TypeVar, cast
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.locks import LockWait, job_named
 from slotkeeper.core.domain.source_waits import SourceWait, of_job
-from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.spec import JobSpec, TableAsked
 from slotkeeper.core.engine.driver.watches import LocksAt, Pinged
 from slotkeeper.core.ports.driver import Store, Target
 from slotkeeper.core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import TargetReader
-from slotkeeper.core.ports.source import Source, SourceTable, TableAsked
+from slotkeeper.core.ports.source import (
+    Source,
+    SourceTable,
+)
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sinks.seen_beside import SeenBeside
 from slotkeeper.core.sources import registry as sources
@@ -26,6 +29,7 @@ from slotkeeper.core.wiring.worker import (
     end_job_sessions,
     session_beside,
     session_name,
+    show,
     source_session,
     store_session,
     who,
@@ -286,8 +290,7 @@ class WiredSessions:
 
     def _registering(self, name: str) -> SourceTable:
         made = self._opened.source(f"admin {name}", name).table(TableAsked.of(self._job))
-        made.show_as(session_name(self._job.name, channel_part(self._job, f"{self._opened.epoch}/{name}")))
-        return made
+        return show(made, session_name(self._job.name, channel_part(self._job, f"{self._opened.epoch}/{name}")))
 
     def _progress(self, session: StoreSession) -> Store:
         return session.progress(self._job, self._opened.runner)

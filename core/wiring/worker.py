@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from slotkeeper.core.config.secrets import login
-from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.spec import JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Encoding, chosen
 from slotkeeper.core.engine.driver.context import WorkerEntries
 from slotkeeper.core.engine.worker import copy_task, stream_task
@@ -22,7 +22,11 @@ from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.ports.driver import Runner, Store
 from slotkeeper.core.ports.kinds import BatchSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import LabelSink, StepSink
-from slotkeeper.core.ports.source import Changelog, Source, SourceTable, TableAsked
+from slotkeeper.core.ports.source import (
+    Changelog,
+    Source,
+    SourceTable,
+)
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 
@@ -50,16 +54,27 @@ def channel_part(job: JobSpec, part: str) -> str:
     return f"{hashlib.sha256(job.channel.source_table.encode()).hexdigest()[:4]}.{part}"
 
 
-def end_job_sessions(job: JobSpec, admin: SourceTable) -> bool:
+def end_job_sessions(job: JobSpec, table: SourceTable) -> bool:
     """End the job's other sessions on the source, regardless of epoch; return False if it is not certain that all
     ended.
     """
-    return admin.end_sessions(_pattern(job, ""))
+    return _end(table, _pattern(job, ""))
 
 
-def end_channel_sessions(job: JobSpec, admin: SourceTable) -> bool:
+def end_channel_sessions(job: JobSpec, table: SourceTable) -> bool:
     """End only the registering sessions for the channel of `job`, because other channels may be streaming."""
-    return admin.end_sessions(_pattern(job, channel_part(job, "")))
+    return _end(table, _pattern(job, channel_part(job, "")))
+
+
+def _end(table: SourceTable, pattern: str) -> bool:
+    return table.slot is None or table.slot.end_sessions(pattern)
+
+
+def show(table: SourceTable, name: str) -> SourceTable:
+    """Return the table, whose session is shown under this name on the server while it registers."""
+    if table.slot is not None:
+        table.slot.shown_as = name
+    return table
 
 
 def _pattern(job: JobSpec, part: str) -> str:

@@ -12,9 +12,9 @@ import pytest
 
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
-from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.sources.hologres.eligibility import version_of
 from slotkeeper.demo.hologres.instance import Hologres
 from tests.support.hologres import TABLE, HoloPair, write

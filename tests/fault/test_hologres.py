@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
-from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.sources.hologres import catalog
 from slotkeeper.core.sources.hologres.changes import Pages, Stretch
 from slotkeeper.core.sources.hologres.position import HoloPosition, ours

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
+from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
-from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.sources.hologres import catalog
 from slotkeeper.core.sources.hologres.kind import HoloConnection
 from slotkeeper.core.sources.hologres.position import HoloPosition, ours

@@ -16,11 +16,10 @@ import pytest
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.report import Condition, server_of
-from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, TableAsked
 from slotkeeper.core.drivers import my
 from slotkeeper.core.engine.driver.explain import explained
 from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.sinks.doris.kind import DorisConnection
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.sources.mysql import faults

@@ -11,9 +11,8 @@ import pytest
 from slotkeeper.console.monitor.snapshot import TableSeen
 from slotkeeper.console.views.slots import SlotFacts, keeps_nothing, shard_columns, slot_risk
 from slotkeeper.core.domain.finding import Level
-from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.services.slot_commands import own_lanes
 from slotkeeper.core.slots.status import SlotView, retained
 from slotkeeper.core.sources.hologres.words import WORDS

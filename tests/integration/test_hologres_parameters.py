@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.domain.tries import NO_HISTORY
 from slotkeeper.core.drivers.pipe import rows_of
 from slotkeeper.core.errors import ConfigError, ErrorKind
 from slotkeeper.core.ports.sink import Fields
-from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.retry import Failure, RetryAfter, RetryRules, after, decide
 from slotkeeper.core.sources.hologres.position import HoloPosition, ours
 from slotkeeper.demo.hologres.faults import Fault

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.errors import Trouble, TroubleName
-from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.wiring import worker
 from tests.support.mirror import At
 from tests.support.printed import typed

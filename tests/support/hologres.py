@@ -14,11 +14,10 @@ import pytest
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Shard
-from slotkeeper.core.domain.spec import BinlogOptions, RetryOptions
+from slotkeeper.core.domain.spec import BinlogOptions, RetryOptions, TableAsked
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver import loop, start
 from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.slots import reset_apply
 from slotkeeper.core.sources import registry
 from slotkeeper.core.sources.hologres.kind import KIND, HoloConnection

@@ -16,9 +16,8 @@ import pytest
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.domain.slot import TableIdentity
-from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, RetryOptions, SinkOptions
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, RetryOptions, SinkOptions, TableAsked
 from slotkeeper.core.drivers import my
-from slotkeeper.core.ports.source import TableAsked
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.verify.compare import Comparison, compare, open_pair

@@ -7,6 +7,7 @@ are in state creating, and the next run starts over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -95,7 +96,8 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
     store.replace_creating(made, epoch)
     ctx.probe("before_first_registration")
     for one in begins:
-        with starter.pinned(), store.registration(ctx.job.lane_key(one.status.shard.name), epoch) as lock:
+        pinned = nullcontext() if starter.slot is None else starter.slot.pinned()
+        with pinned, store.registration(ctx.job.lane_key(one.status.shard.name), epoch) as lock:
             if starter.slot is not None:
                 starter.slot.register_first(one.status.shard, one.kept, ctx.probe)
             lock.record(one.kept, "")

@@ -5,13 +5,15 @@ from __future__ import annotations
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.remedy import ManualSql
-from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.ports.kinds import SourceKind
-from slotkeeper.core.ports.source import SourceTable, TableAsked
+from slotkeeper.core.ports.source import (
+    SourceTable,
+)
 from slotkeeper.core.sources.dws import words
 from slotkeeper.core.sources.dws.changelog import DwsChangelog
 from slotkeeper.core.sources.dws.doctor import DwsDoctor
@@ -40,8 +42,7 @@ class DwsConnection:
 
     def __init__(self, login: Login, polls: bool = False) -> None:
         self.session = DwsSession(login.endpoint, login.password, login.name, QUIET if polls else DWS)
-        self.doctor = DwsDoctor(self.session, login)
-        self._polls = polls
+        self._login, self._polls = login, polls
 
     @property
     def name(self) -> str:
@@ -56,6 +57,10 @@ class DwsConnection:
 
     def inspector(self, options: BinlogOptions) -> DwsInspector:
         return DwsInspector(self.session, options.new_system_value, None if self._polls else COUNT_LIMIT_MS)
+
+    @property
+    def doctor(self) -> DwsDoctor:
+        return DwsDoctor(self.session, self._login)
 
     def ping(self) -> None:
         self.session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.remedy import ManualSql
-from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.ports.kinds import SourceKind
-from slotkeeper.core.ports.source import SourceTable, TableAsked
+from slotkeeper.core.ports.source import (
+    SourceTable,
+)
 from slotkeeper.core.sources.mysql.chunks import MysqlTables
 from slotkeeper.core.sources.mysql.doctor import MysqlDoctor
 from slotkeeper.core.sources.mysql.filters import Selection

@@ -9,8 +9,7 @@ import pytest
 from slotkeeper.core.dataframe.reader.faults import ReadFailed
 from slotkeeper.core.dataframe.reader.source import SlotkeeperSource
 from slotkeeper.core.domain.endpoint import Endpoint, Login, SecretRef
-from slotkeeper.core.domain.spec import BinlogOptions
-from slotkeeper.core.ports.source import TableAsked
+from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
 from slotkeeper.core.sources import registry
 
 NOWHERE = 9
