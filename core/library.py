@@ -25,9 +25,7 @@ from slotkeeper.core.domain.watch import Expected, exactly, judge, trouble
 from slotkeeper.core.drivers.pipe import value_of
 from slotkeeper.core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
-from slotkeeper.core.ports.source import (
-    Confirmation,
-)
+from slotkeeper.core.ports.source import Confirmation
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.wiring import worker
 

@@ -40,13 +40,7 @@ from slotkeeper.core.ports.sink import (
     TargetRecords,
     TargetSight,
 )
-from slotkeeper.core.ports.source import (
-    Inspector,
-    SlotsOfTables,
-    SlotWords,
-    SourceTable,
-    SourceWaits,
-)
+from slotkeeper.core.ports.source import Inspector, SlotsOfTables, SlotWords, SourceTable, SourceWaits
 
 Key = tuple[str, ...]
 """A row's key: the canonical text form of each key column under the session's pinned text settings."""

@@ -111,7 +111,7 @@ def open_source(kind: str, endpoint: Endpoint, name: str = "") -> SourceSession:
 
 
 @contextmanager
-def viewing(kind: str, endpoint: Endpoint) -> Iterator[Inspector]:
+def inspecting(kind: str, endpoint: Endpoint) -> Iterator[Inspector]:
     """Open a read-only source session for the block."""
     with closing(open_source(kind, endpoint)) as session:
         yield session.inspector(BinlogOptions())

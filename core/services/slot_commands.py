@@ -23,11 +23,9 @@ from slotkeeper.core.domain.traits import refuse_shared
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import LaneSeen
 from slotkeeper.core.ports.kinds import StoreSession
-from slotkeeper.core.ports.source import (
-    LOST_ANSWER_WAIT,
-)
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
 from slotkeeper.core.services.audit import CopiedAudit, Tell, audited, silent
-from slotkeeper.core.services.looking import Question, answer, open_source, open_store, viewing
+from slotkeeper.core.services.looking import Question, answer, inspecting, open_source, open_store
 from slotkeeper.core.services.looking import asked as asked_all
 from slotkeeper.core.slots.change import (
     Asked,
@@ -76,15 +74,15 @@ def poll(loaded: Loaded, source: str, table: str, silent: set[str] | None = None
     """
     entry, silent = loaded.sources[source], set() if silent is None else silent
     words = registry.open(entry.dialect).words
-    with viewing(entry.dialect, entry.endpoint) as viewer:
+    with inspecting(entry.dialect, entry.endpoint) as inspector:
         mine = owners(loaded, source, table)
-        of_table, unread = read_table(viewer, table), count_unread(viewer, table)
+        of_table, unread = read_table(inspector, table), count_unread(inspector, table)
         slots = inspect(source, table, mine, of_table.points, unread, words)
 
         def ours() -> dict[str, list[OwnLane]]:
             return {slot: own_lanes(loaded.jobs[mine[slot]].of(table), of_table.now, silent) for slot in sorted(mine)}
 
-        found = retained(viewer, of_table, unread, ours, words)
+        found = retained(inspector, of_table, unread, ours, words)
     if found is None:
         raise Refused(f"source {source}: table {table} does not exist", "check the table's name", where="source")
     places = sorted(silent & {loaded.jobs[job].store_at[0].place for job in mine.values()})
@@ -123,9 +121,9 @@ def _followed(job: JobSpec) -> list[tuple[str, str, str, str]]:
 def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence[str]], Sequence[Rate]]) -> Preflight:
     """Return whether maintenance of a table can start; `rates` is called for jobs whose slots have unread rows."""
     entry = loaded.sources[source]
-    with viewing(entry.dialect, entry.endpoint) as viewer:
+    with inspecting(entry.dialect, entry.endpoint) as inspector:
         mine = owners(loaded, source, table)
-        facts = gather(viewer, registry.open(entry.dialect).words, source, table, mine)
+        facts = gather(inspector, registry.open(entry.dialect).words, source, table, mine)
     busy = sorted({mine[one.slot] for one in facts.unread or () if one.rows and one.slot in mine})
     return judge(replace(facts, rates=tuple(rates(busy)) if busy else ()))
 
@@ -219,7 +217,7 @@ def change(
         source, table, slot = place
         entry = loaded.sources[source]
         _refuse(loaded, source, verb, owner)
-        viewer = stack.enter_context(viewing(entry.dialect, entry.endpoint))
+        inspector = stack.enter_context(inspecting(entry.dialect, entry.endpoint))
         job = loaded.jobs[owner.job].of(table) if owner else None
         if job and owner:
             positions = None
@@ -231,9 +229,9 @@ def change(
         if consent.execute:
             refuse_unless_at_rest(owner)
         session = stack.enter_context(_lease(job, "change")) if job and consent.execute else None
-        kept = retained(viewer, read_table(viewer, table), (), dict, words)
+        kept = retained(inspector, read_table(inspector, table), (), dict, words)
         left = kept.slot(slot).left if kept else None
-        plan = verb.plan(viewer, asked, left)
+        plan = verb.plan(inspector, asked, left)
         heard.show(plan)
         refuse_unless_at_rest(owner)
         if not consent.execute:
@@ -250,10 +248,10 @@ def change(
             time.sleep(LOST_ANSWER_WAIT)
 
         def act() -> Done:
-            return verb.act(opened, viewer, plan, asked, left)
+            return verb.act(opened, inspector, plan, asked, left)
 
         def after() -> Mapping[str, str]:
-            return per_shard(view_of(seen(viewer, asked), slot))
+            return per_shard(view_of(seen(inspector, asked), slot))
 
         audit = CopiedAudit(StateFolder.open(loaded.state_dir), session, heard.tell)
         line = intent(f"slots {plan.verb}", plan.what, consent.reason, per_shard(plan.before))

@@ -17,7 +17,7 @@ from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.driver import Rows
 from slotkeeper.core.ports.kinds import Key
 from slotkeeper.core.ports.source import Inspector
-from slotkeeper.core.services.looking import open_source, open_store, poll_name, viewing
+from slotkeeper.core.services.looking import inspecting, open_source, open_store, poll_name
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.verify.compare import Comparison, Options, compare, open_pair
@@ -42,10 +42,10 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
         left, right = open_pair(source.table, channel.source_table, sink.table, channel.target, mapping, channel.where)
         settles = None
         if runs and job.binlog.binlog:
-            viewer = stack.enter_context(viewing(job.source_kind, job.source))
+            inspector = stack.enter_context(inspecting(job.source_kind, job.source))
             session = stack.enter_context(closing(open_store(job)))
             progress = session.progress(job, worker.who(job, "verify"))
-            settles = partial(settled, viewer, progress, job.channel.source_table)
+            settles = partial(settled, inspector, progress, job.channel.source_table)
         rows = stack.enter_context(closing(open_store(job))).quarantine()
 
         def quarantined(keys: Collection[Key]) -> Collection[Key]:
@@ -59,15 +59,15 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
         return compare(left, right, options)
 
 
-def settled(viewer: Inspector, progress: Rows, table: str, seconds: float = SETTLE_SECONDS) -> bool:
+def settled(inspector: Inspector, progress: Rows, table: str, seconds: float = SETTLE_SECONDS) -> bool:
     """Wait until every lane has passed the source's current newest point; return False if that fails or is unknown.
 
     The newest point is queried without a slot: naming a missing slot would create it.
     """
-    latest = viewer.latest(table)
+    latest = inspector.latest(table)
     if latest is None:
         return False
-    homes = viewer.nodes(table)
+    homes = inspector.nodes(table)
     latest = {shard: point for shard, point in latest.items() if shard in homes}
     end = time.monotonic() + seconds
     while True:

@@ -151,9 +151,9 @@ def refuse_unasked(traits: SourceTraits, source: str, verb: SlotVerb) -> None:
     raise Refused(what, verb.instead, where="source")
 
 
-def seen(viewer: Inspector, asked: Asked) -> TableSlots:
+def seen(inspector: Inspector, asked: Asked) -> TableSlots:
     """Return the table's current slots."""
-    points, unread = read_table(viewer, asked.table).points, count_unread(viewer, asked.table)
+    points, unread = read_table(inspector, asked.table).points, count_unread(inspector, asked.table)
     return inspect(asked.source, asked.table, asked.owners, points, unread, asked.words)
 
 
@@ -236,13 +236,13 @@ def _said(point: Position | None) -> str:
     return "none" if point is None else point.shown
 
 
-def plan_create(viewer: Inspector, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
+def plan_create(inspector: Inspector, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
     """Return the plan of a creation; raises Refused if the slot exists or its name is invalid."""
     try:
         slot_name(asked.slot)
     except ValueError as error:
         raise Refused(str(error)) from error
-    found = seen(viewer, asked)
+    found = seen(inspector, asked)
     before = view_of(found, asked.slot)
     if before.exists:
         raise Refused(f"{asked.source} {asked.table} already has a slot {asked.slot!r}", "`slots show` shows it")
@@ -259,11 +259,13 @@ def plan_create(viewer: Inspector, asked: Asked, left: TimeLeft | None = None) -
     return planned(asked, "create", before, 0, effects, asked.words.calls.create)
 
 
-def create(table: SourceTable, viewer: Inspector, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None) -> Done:
+def create(
+    table: SourceTable, inspector: Inspector, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None
+) -> Done:
     """Create the slot and read the status again."""
     nodes = table.source.nodes()
     table.history.open_lanes()
-    after = view_of(seen(viewer, asked), asked.slot)
+    after = view_of(seen(inspector, asked), asked.slot)
     complete = {one.shard for one in after.shards if one.live is not None and one.durable is not None}
     missed = tuple(sorted(shard.name for shard in nodes if shard.name not in complete))
     outcome = "created on every DN" if not missed else f"not created on {', '.join(missed)}"
@@ -284,9 +286,9 @@ NO_ROWS_TO_MOVE = (
 )
 
 
-def plan_register(viewer: Inspector, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
+def plan_register(inspector: Inspector, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
     """Return the plan of a registration, with the changes that it skips; raises Refused if the slot does not exist."""
-    before = view_of(seen(viewer, asked), asked.slot)
+    before = view_of(seen(inspector, asked), asked.slot)
     if before.exists is False:
         to_do = f"`slots create {typed(asked.table, asked.slot)}`"
         raise Refused(f"{asked.source} {asked.table} has no slot {asked.slot!r}", to_do)
@@ -297,13 +299,13 @@ def plan_register(viewer: Inspector, asked: Asked, left: TimeLeft | None = None)
 
 
 def register(
-    table: SourceTable, viewer: Inspector, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None
+    table: SourceTable, inspector: Inspector, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None
 ) -> Done:
     """Move the slot and check it: a DN counts as moved only if both points reached the previously newest point."""
-    newest = viewer.latest(asked.table)
-    names = sorted(viewer.nodes(asked.table))
+    newest = inspector.latest(asked.table)
+    names = sorted(inspector.nodes(asked.table))
     answered = table.own_slot.full_sync()
-    after = view_of(seen(viewer, asked), asked.slot)
+    after = view_of(seen(inspector, asked), asked.slot)
     if after.exists is None:
         return Done(f"sent; the server answered {answered}; {asked.words.no_after}", {})
     moved = {one.shard for one in after.shards if _moved(one, newest)}
@@ -331,13 +333,13 @@ ROWS_LEFT = "the next start of job {job} fails (SLOT LOST); then take a new snap
 NO_ROWS_LEFT = "job {job} has no progress row: its next start creates the slot again"
 
 
-def plan_drop(viewer: Inspector, asked: Asked, left: TimeLeft | None) -> ChangePlan:
+def plan_drop(inspector: Inspector, asked: Asked, left: TimeLeft | None) -> ChangePlan:
     """Return the plan of a drop, with its losses; raises Refused if the slot does not exist or cannot be dropped."""
-    found = seen(viewer, asked)
+    found = seen(inspector, asked)
     before = view_of(found, asked.slot)
     if before.exists is False:
         raise Refused(f"{asked.source} {asked.table} has no slot {asked.slot!r}")
-    allowed = viewer.may_drop() if viewer.may_drop else None
+    allowed = inspector.may_drop() if inspector.may_drop else None
     if allowed is False:
         what = f"this login cannot execute {asked.words.calls.drops}"
         raise Refused(what, "request EXECUTE on it, or let the slot expire")
@@ -357,17 +359,17 @@ def plan_drop(viewer: Inspector, asked: Asked, left: TimeLeft | None) -> ChangeP
     return planned(asked, "drop" if allowed else "abandon", before, rows, effects, calls)
 
 
-def drop(table: SourceTable, viewer: Inspector, plan: ChangePlan, asked: Asked, left: TimeLeft | None) -> Done:
+def drop(table: SourceTable, inspector: Inspector, plan: ChangePlan, asked: Asked, left: TimeLeft | None) -> Done:
     """Clear the slot and read the status again; a DN that still shows a point is reported as missed.
 
     If the kernel cannot clear the slot, nothing is sent, and the result states when the slot expires.
     """
     if not plan.sql:
-        after = view_of(seen(viewer, asked), asked.slot)
+        after = view_of(seen(inspector, asked), asked.slot)
         return Done(f"abandoned; nothing was sent; {expiry(left)}", per_shard(after), (), after)
-    names = sorted(viewer.nodes(asked.table))
+    names = sorted(inspector.nodes(asked.table))
     count = table.own_slot.clear()
-    after = view_of(seen(viewer, asked), asked.slot)
+    after = view_of(seen(inspector, asked), asked.slot)
     if after.exists is None:
         return Done(f"sent; the server reports {count} points cleared; {asked.words.no_after}", {})
     still = per_shard(after)

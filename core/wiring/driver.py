@@ -15,10 +15,7 @@ from slotkeeper.core.engine.driver.watches import LocksAt, Pinged
 from slotkeeper.core.ports.driver import Store, Target
 from slotkeeper.core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import TargetReader
-from slotkeeper.core.ports.source import (
-    Source,
-    SourceTable,
-)
+from slotkeeper.core.ports.source import Source, SourceTable
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sinks.seen_beside import SeenBeside
 from slotkeeper.core.sources import registry as sources

@@ -22,11 +22,7 @@ from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.ports.driver import Runner, Store
 from slotkeeper.core.ports.kinds import BatchSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import LabelSink, StepSink
-from slotkeeper.core.ports.source import (
-    Changelog,
-    Source,
-    SourceTable,
-)
+from slotkeeper.core.ports.source import Changelog, Source, SourceTable
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 

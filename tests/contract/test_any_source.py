@@ -20,10 +20,7 @@ from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import WHOLE, SourceSession
 from slotkeeper.core.ports.sink import Fields
-from slotkeeper.core.ports.source import (
-    Confirmation,
-    SourceTable,
-)
+from slotkeeper.core.ports.source import Confirmation, SourceTable
 from slotkeeper.core.slots.status import read_table
 from tests.contract.pairs import (
     BY_SLOT,

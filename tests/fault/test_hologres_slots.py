@@ -12,9 +12,7 @@ from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
-from slotkeeper.core.ports.source import (
-    Confirmation,
-)
+from slotkeeper.core.ports.source import Confirmation
 from slotkeeper.core.sources.hologres.kind import HoloConnection
 from slotkeeper.core.sources.hologres.position import HoloPosition, SlotKept, ours
 from slotkeeper.core.sources.hologres.slot import source as slot_source

@@ -141,8 +141,8 @@ def stage(make_warehouse: MakeWarehouse, request: pytest.FixtureRequest) -> Iter
 
 
 def asked(stage: Stage) -> Preflight:
-    with looking.viewing("dws", stage.warehouse.endpoint()) as viewer:
-        return judge(gather(viewer, WORDS, "dws1", TABLE, OWNERS))
+    with looking.inspecting("dws", stage.warehouse.endpoint()) as inspector:
+        return judge(gather(inspector, WORDS, "dws1", TABLE, OWNERS))
 
 
 def agrees(stage: Stage, found: Preflight) -> None:

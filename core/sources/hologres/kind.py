@@ -11,9 +11,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.ports.kinds import SourceKind
-from slotkeeper.core.ports.source import (
-    SourceTable,
-)
+from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.sources.hologres.doctor import HoloDoctor
 from slotkeeper.core.sources.hologres.inspector import HoloInspector
 from slotkeeper.core.sources.hologres.position import POSITIONS

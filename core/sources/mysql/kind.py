@@ -8,9 +8,7 @@ from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.ports.kinds import SourceKind
-from slotkeeper.core.ports.source import (
-    SourceTable,
-)
+from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.sources.mysql.chunks import MysqlTables
 from slotkeeper.core.sources.mysql.doctor import MysqlDoctor
 from slotkeeper.core.sources.mysql.filters import Selection

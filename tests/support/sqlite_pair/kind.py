@@ -22,10 +22,7 @@ from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
-from slotkeeper.core.ports.source import (
-    SlotsOfTables,
-    SourceTable,
-)
+from slotkeeper.core.ports.source import SlotsOfTables, SourceTable
 from slotkeeper.core.sources import registry
 from tests.support.sqlite_pair import traits
 from tests.support.sqlite_pair.binlog import POSITIONS, Origin, SourceTables, now_us

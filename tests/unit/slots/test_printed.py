@@ -29,10 +29,10 @@ PLANS: Mapping[str, Callable[[Any, Asked, TimeLeft | None], ChangePlan]] = {
 
 def planned(verb: str, monkeypatch: pytest.MonkeyPatch) -> ChangePlan:
     there = () if verb == "create" else (SlotView("s", None, True),)
-    monkeypatch.setattr(change, "seen", lambda viewer, asked: TableSlots("dws1", asked.table, there))
-    viewer = Mock()
-    viewer.may_drop.return_value = True
-    return PLANS[verb](viewer, ASKED, None)
+    monkeypatch.setattr(change, "seen", lambda inspector, asked: TableSlots("dws1", asked.table, there))
+    inspector = Mock()
+    inspector.may_drop.return_value = True
+    return PLANS[verb](inspector, ASKED, None)
 
 
 @pytest.mark.parametrize("verb", PLANS)

@@ -10,9 +10,7 @@ from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
 from slotkeeper.core.ports.kinds import SourceKind
-from slotkeeper.core.ports.source import (
-    SourceTable,
-)
+from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.sources.hologres.doctor import SlotDoctor
 from slotkeeper.core.sources.hologres.kind import HoloConnection, HoloKind
 from slotkeeper.core.sources.hologres.position import SLOT_POSITIONS

@@ -16,9 +16,7 @@ from slotkeeper.core.domain.position import NOTHING_KEPT
 from slotkeeper.core.domain.slot import SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SyncOptions, TableAsked
 from slotkeeper.core.errors import Unreachable
-from slotkeeper.core.ports.source import (
-    Bounded,
-)
+from slotkeeper.core.ports.source import Bounded
 from slotkeeper.core.sources.mysql.kind import KIND
 from slotkeeper.core.sources.mysql.position import MysqlPosition
 from slotkeeper.core.sources.mysql.session import MysqlSession
