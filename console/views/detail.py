@@ -149,7 +149,7 @@ def long_work(job: JobFacts, ascii_only: bool) -> Lines:
         return []
     from slotkeeper.console.views.how_far import steps  # not needed for the first frame
 
-    work = copy_of(job) or catching_up(job)
+    work = copy_of(job) or (catching_up(job) if job.state is JobState.CATCHING_UP else None)
     shown = [] if work is None else [(Level.FINE, labelled("Progress", work.drawn(ascii_only)))]
     return [
         *shown,

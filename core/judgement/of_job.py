@@ -375,7 +375,7 @@ def _quarantined(seen: JobSeen) -> Iterator[Fault]:
     newest = f"; the newest is {safe(report.quarantined_newest, 200)}" if report.quarantined_newest else ""
     yield Fault(
         "rows_quarantined", Party.TABLE, "the target", severity,
-        f"{rows_quarantined(number)}{when}{newest}", f"the target lacks them{stops}",
+        f"{rows_quarantined(number)}{when}{newest}", f"the target lacks {'it' if number == 1 else 'them'}{stops}",
         f"`slotkeeper errors list {name}` shows the rows{THEN}fix the cause"
         f" in the sink{THEN}`slotkeeper errors replay {name} --all --reason TEXT`",
         None, seen.view.name, value=str(number), limit="0" if limit is None else str(limit),

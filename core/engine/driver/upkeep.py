@@ -20,6 +20,7 @@ from slotkeeper.core.engine.driver.registration import LaneOwner
 from slotkeeper.core.engine.driver.threads import SerialExecutor
 from slotkeeper.core.engine.driver.waits import admitted
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
+from slotkeeper.core.judgement.servers import UNKNOWN, cause_of
 from slotkeeper.core.ports.driver import Sessions
 from slotkeeper.core.retry import LOGIN_WAIT_MOST
 
@@ -243,7 +244,7 @@ class Upkeep:
                     entry, key, code = asked.newest_quarantined()
                     watched = self._plan.targets.tables.get(table)  # None for a table that has left
                     names = () if watched is None else image_of(watched.job.channel, watched.identity).key
-                    newest = max(newest, (entry, f"entry {entry}: {key_in_words(names, key)} ({code})"))
+                    newest = max(newest, (entry, f"entry {entry}: {key_in_words(names, key)} ({_rejection(code)})"))
                 rows += count
             return rows, newest[1]
 
@@ -276,3 +277,13 @@ def _itself(error: SlotkeeperError) -> SlotkeeperError | None:
 
 def _login_wait(times: int) -> float:
     return min(LOGIN_WAIT_MOST, 2.0 ** min(times, 10))
+
+
+def _rejection(code: str) -> str:
+    """Return the sink's error code with its meaning.
+
+    >>> _rejection("23514"), _rejection("XX000")
+    ('23514: row violates a constraint', 'XX000')
+    """
+    cause = cause_of(code, "")
+    return code if cause is UNKNOWN else f"{code}: {cause.problem}"

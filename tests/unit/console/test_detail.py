@@ -147,3 +147,8 @@ def test_a_lane_of_which_nothing_is_known_gives_no_time_left() -> None:
     one = job(LANE, LANE, lags=(20.0, 0.1), state=JobState.CATCHING_UP)
     known = replace(one, throughput={name: replace(pace, eta=0.0) for name, pace in one.throughput.items()})
     assert not [words for _, words in long_work(known, ascii_only=True) if "left" in words]
+
+
+def test_a_job_that_starts_again_shows_no_progress_of_its_last_run() -> None:
+    starting = job(LANE, lags=(0.1,), state=JobState.PENDING)
+    assert [words.split()[0] for _, words in long_work(starting, ascii_only=True)] == ["Steps"]
