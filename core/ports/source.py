@@ -165,7 +165,7 @@ class Source(Protocol):
 
 
 class Changelog(Source, Protocol):
-    """One table of one source; one session, not shared between threads."""
+    """A table as a DataFrame reads it, with complete rows in COPY text."""
 
     def field_type(self, column: Column) -> FieldType:
         """Return the type of a column's values for readers."""
@@ -282,8 +282,7 @@ class Slot(Protocol):
 class History(Protocol):
     """How far back a table's binlog reaches, and where lanes can start.
 
-    For a slot, statuses are read and positions registered only if it exists, because on DWS the status query creates a
-    missing slot.
+    Callers read the status only of a slot that exists: on DWS, the status query creates a missing slot.
     """
 
     words: SlotWords
@@ -348,7 +347,7 @@ class SourceTable:
         return self.slot
 
     def points(self) -> Sequence[RegisteredPoint] | None:
-        """Return every registered point of the table, of all its slots; None if there is no list of them."""
+        """Return every registered point of the table, of all its slots; None if the server cannot list them."""
         return self.slot.points() if self.slot is not None else None
 
     def record_ttl(self) -> int | None:

@@ -18,7 +18,7 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.ttl import Behind, Purge, TimeLeft, Ttl, behind_of, left_of
-from slotkeeper.core.errors import AccessRefused, Refused, SlotkeeperError, Unreachable
+from slotkeeper.core.errors import AccessRefused, Defect, Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.judgement.facts import SlotSeen
 from slotkeeper.core.ports.kinds import SourceSession
 from slotkeeper.core.ports.source import NEUTRAL, Inspector, SlotWords
@@ -225,8 +225,9 @@ class TableRetained:
 
 def read_table(inspector: Inspector, table: str) -> TableAnswer:
     """Return a server's information about a table, by a second query if the kernel cannot list points."""
-    while (answer := inspector.read_table(table)) is None:
-        pass
+    answer = inspector.read_table(table) or inspector.read_table(table)
+    if answer is None:
+        raise Defect(f"two queries about {table} returned no answer")
     return answer
 
 

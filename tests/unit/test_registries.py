@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from slotkeeper.core.domain.endpoint import Endpoint, Login, SecretRef
+from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
 from slotkeeper.core.errors import Defect
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
@@ -26,6 +28,14 @@ def test_a_kind_is_loaded_once_and_an_unknown_one_is_our_own_defect(registry: ob
 def test_what_a_kind_is_called_to_be_without_it_is_what_it_says_itself(registry: object) -> None:
     for name in registry.KINDS:  # type: ignore[attr-defined]
         assert registry.traits(name) is registry.open(name).traits  # type: ignore[attr-defined]
+
+
+def test_a_table_has_a_slot_and_a_changelog_exactly_if_its_kind_declares_them() -> None:
+    nowhere = Login(Endpoint("shop", "127.0.0.1", 1, "shop", "etl", SecretRef("file", "none")), "", "none")
+    for name in sources.KINDS:
+        table = sources.open(name).connect(nowhere).table(TableAsked("ods.t", "slot", BinlogOptions()))
+        traits = sources.traits(name)
+        assert (table.slot is not None, table.changelog is not None) == (traits.keeps_positions, traits.changelogs)
 
 
 def test_what_a_kind_is_loads_no_driver() -> None:
