@@ -177,7 +177,7 @@ def action_lines(job: JobFacts) -> Lines:
     if job.level not in FAULTS and every == ["nothing"]:
         return []
     shown = [with_keys(act) for act in every]
-    return listed("Action", [f"{number} {act}" for number, act in enumerate(shown, 1)] if shown[1:] else shown)
+    return listed("Action", [f"{number}. {act}" for number, act in enumerate(shown, 1)] if shown[1:] else shown)
 
 
 def status(job: JobFacts) -> str:
@@ -218,8 +218,11 @@ def impact(job: JobFacts) -> str:
     names = ", ".join(both_ends(safe(lane.name), 24) for lane in waiting[:3])
     more = f" and {len(waiting) - 3} more" if waiting[3:] else ""
     others = len(lanes) - len(waiting)
-    none = f" None of {len(lanes)} {part}s continues." if lanes[1:] else ""
-    rest = f" {others} of {len(lanes)} {part}s continue." if others else none
+    if not others:
+        return (
+            f"Nothing is applied: {f'all {len(lanes)} {part}s wait' if lanes[1:] else f'{names} waits'}; {job.unread}."
+        )
+    rest = f" {others} of {len(lanes)} {part}s continue."
     return f"{names}{more} {'wait' if waiting[1:] else 'waits'}; {job.unread}.{rest}"
 
 

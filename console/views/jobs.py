@@ -187,7 +187,12 @@ def dn_signs(job: JobFacts, ascii_only: bool) -> str:
     if job.state is None or not job.state.has_process or report is None or not report.lanes:
         return sign(COPIES, ascii_only) if copied(job) is not None else sign(NONE, ascii_only)
     lanes = sorted(report.lanes, key=lambda lane: lane.name)
-    shown = "".join(dn_sign(lane_level(lane), ascii_only)[0] for lane in lanes)
+    locked = {wait.thing for wait in report.lock_waits}
+    levels = [
+        Level.WARNING if level is not Level.CRITICAL and (lane.target in locked or lag_role(lag)) else level
+        for lane, level, lag in zip(lanes, map(lane_level, lanes), lags_of(job), strict=True)
+    ]
+    shown = "".join(dn_sign(level, ascii_only)[0] for level in levels)
     if job.state is JobState.PAUSED:
         shown = sign(NONE, ascii_only) * len(lanes[:MANY])
     elif len(lanes) >= MANY:

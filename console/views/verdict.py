@@ -86,9 +86,12 @@ def states(jobs: Sequence[JobFacts]) -> str:
 
 
 def figures(
-    local: Local, tables: Sequence[TableSeen], now: datetime, width: int, ascii_only: bool = False
+    local: Local, tables: Sequence[TableSeen], now: datetime, width: int, open_errors: int, ascii_only: bool = False
 ) -> list[Figure]:
-    """Return the figures from left to right, as many as a terminal of that width shows."""
+    """Return the figures from left to right, as many as a terminal of that width shows.
+
+    `open_errors`: the number of open errors that the tab of the Errors screen shows.
+    """
     jobs, wide = local.jobs, width >= FIGURES
     streaming = sum(job.state is JobState.RUNNING and not job.last_known for job in jobs)
     lagging = max((job for job in jobs if _is_live(job)), key=lambda job: job.lag_seconds or -1.0, default=None)
@@ -110,10 +113,10 @@ def figures(
         Figure("ROWS/S", rate, _together(jobs, ascii_only)),
         expiry(tables, now, local, wide, ascii_only),
         Figure(
-            "ERRORS 1 H",
-            str(len(late)),
-            f"last {since(newest, now)}" if late and wide else "",
-            "warn-word" if late else "strong",
+            "ERRORS",
+            f"{open_errors} open",
+            (f"{len(late)} in 1 h, last {since(newest, now)}" if wide else f"{len(late)}/h") if late else "",
+            "warn-word" if open_errors else "strong",
         ),
     ]
     return [*found, *_places(local, tables, ascii_only)] if wide else found

@@ -220,8 +220,8 @@ def to_do(wait: SourceWait, paused: Mapping[str, bool] | None = None) -> str:
 
     >>> orders = SourceWait(Blocker(7, "eve", "gsql"), VACUUM_FULL, "a.b", 0.0, (SlotBehind("s", "orders"),))
     >>> to_do(orders, {"orders": True})
-    '`slotkeeper jobs resume orders`; then `slotkeeper jobs drain orders`; or as an administrator of the \
-source, cancel the VACUUM FULL: `SELECT pg_terminate_backend(7)`'
+    '`slotkeeper jobs resume orders`; then `slotkeeper jobs drain orders` waits until all is read; \
+or as an administrator of the source, cancel the VACUUM FULL: `SELECT pg_terminate_backend(7)`'
     """
     acts = [_read(one, (paused or {}).get(one.job)) for one in wait.slots]
     acts += [_end(one, wait.ends, wait.job) for one in wait.sessions]
@@ -236,7 +236,7 @@ def _read(one: SlotBehind, paused: bool | None) -> str:
         slot = named_in_act(safe(one.slot, _SHORT))
         return f"Find the program that reads slot {slot} (no configured job does), and start it"
     job = typed(one.job)
-    drain = f"`slotkeeper jobs drain {job}`"
+    drain = f"`slotkeeper jobs drain {job}` waits until all is read"
     if paused is False:
         return drain
     return f"`slotkeeper jobs resume {job}`{'' if paused else ' if it is paused'}{THEN}{drain}"

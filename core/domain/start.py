@@ -174,7 +174,7 @@ def _slot_trouble(row: ProgressRow, status: SlotStatus) -> StartDecision | None:
         return _refuse(TroubleName.SLOT_LOST, sentence + why)
     if ours is not None and status.oldest is not None and status.oldest > ours:
         sentence = f"{place}: the job's position is {ours.text}, but the binlog starts at {status.oldest.shown}"
-        return _refuse(TroubleName.SLOT_LOST, sentence + why)
+        return _refuse(TroubleName.SLOT_LOST, sentence + (why if why != LAPSED else ""))
     if there.furthest is not None and (ours is None or there.furthest > ours):
         sentence = f"{place}: the slot ({there.shown}) is ahead of the job's position {ours.shown if ours else 'none'}"
         sentence += f": {READINGS}"
@@ -186,9 +186,13 @@ def _slot_trouble(row: ProgressRow, status: SlotStatus) -> StartDecision | None:
     return None
 
 
+LAPSED = "; it expired, or another session cleared it"
+"""The possible causes of a lost slot if its table has not changed; no server records which of them it was."""
+
+
 def cause(then: str, now: str) -> str:
-    """Return the cause of a lost slot if the table's fingerprint has changed; otherwise ""."""
-    return f"; cause: {_what_changed(then, now)}" if then != now else ""
+    """Return the cause of a lost slot: the change if the table's fingerprint has changed, else what remains."""
+    return f"; cause: {_what_changed(then, now)}" if then != now else LAPSED
 
 
 def _what_changed(then: str, now: str) -> str:

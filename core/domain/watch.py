@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.progress import STREAMING, LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.domain.start import SAFE, cause
+from slotkeeper.core.domain.start import LAPSED, SAFE, cause
 from slotkeeper.core.errors import Busy, Defect, SlotkeeperError, Superseded, Trouble, TroubleName
 
 
@@ -44,7 +44,7 @@ def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
     place, there = status.shard.name, status.kept
     changed = status.fingerprint != expected.fingerprint
     if there.missing:
-        cause = "; cause: the table was changed or recreated" if changed else ""
+        cause = "; cause: the table was changed or recreated" if changed else LAPSED
         sentence = f"{place}: the slot holds {there.shown}, but the job registered {expected.shown}{cause}"
         return trouble(TroubleName.SLOT_LOST, sentence)
     if changed:

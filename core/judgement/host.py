@@ -22,6 +22,7 @@ from datetime import datetime, timezone
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault, Party, Severity, is_worse
 from slotkeeper.core.domain.host import SHORT, HostReport, HostShare
+from slotkeeper.core.domain.remedy import OR
 from slotkeeper.core.domain.text import many
 from slotkeeper.core.judgement.facts import BEHIND_SECONDS, MIB, Facts, JobSeen
 
@@ -47,6 +48,11 @@ _BY_TIME = re.compile(r"(?:did|does) not (?:end|answer)|no answer|time-?out|time
 """Matches errors of work that a time limit ended, in a server's wording or Slotkeeper's own."""
 _OF_SERVERS = ("source_fails", "dn_fails", "sink_fails", "driver_retries")
 _SIDES = {"read": (Party.SOURCE, "source"), "write": (Party.SINK, "sink")}
+_FIX = {
+    Party.SOURCE: f"Find what slows the source: its load, a lock, a disk{OR}wait: nothing is skipped",
+    Party.SINK: "Find what slows the sink: a trigger, a missing index, an index on a function, a lock, a disk"
+    f"{OR}wait: nothing is skipped",
+}
 
 
 def by_host(faults: Iterable[Fault], seen: JobSeen, facts: Facts) -> Iterator[Fault]:
@@ -182,7 +188,7 @@ def _of_steps(share: HostShare | None) -> float | None:
 
 def _with_side(lag: Fault, share: HostShare | None, host: HostReport, pressed: bool) -> Fault:
     side = slow_side(share, host, pressed)
-    return lag if side is None else replace(lag, party=side[0], cause=f"{lag.cause}; {side[1]}")
+    return lag if side is None else replace(lag, party=side[0], cause=f"{lag.cause}; {side[1]}", do=_FIX[side[0]])
 
 
 def _of(part: float | None) -> str:

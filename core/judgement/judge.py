@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import chain
 
 from slotkeeper.core.domain.elapsed import elapsed, is_older
-from slotkeeper.core.domain.fault import Fault, Party, Severity, coded, in_brief, ranked
+from slotkeeper.core.domain.fault import Fault, Party, Severity, coded, ranked
 from slotkeeper.core.domain.job import JobState, slot_lost
 from slotkeeper.core.domain.remedy import OR, THEN, start
 from slotkeeper.core.domain.text import many, safe, typed
@@ -62,12 +62,13 @@ def _ttl(seen: SlotSeen, now: datetime, state: JobState | None) -> Iterator[Faul
     part = CRITICAL_BELOW if severity is Severity.CRITICAL else WARN_BELOW
     unread = "unread changes" if seen.unread is None else many(seen.unread, "unread change")
     where = f" on {safe(seen.shard, 40)}" if seen.shard else ""
-    ends = f"expired{where}" if left == 0 else f"{in_brief(left)} of its TTL of {in_words(seen.ttl)} left{where}"
+    reads = "" if seen.job else "no job here reads it; "
+    ends = f"expired{where}" if left == 0 else f"{in_words(left)} of its TTL of {in_words(seen.ttl)} left{where}"
     lost = f"expires at {seen.expires_at:%H:%M:%S}Z unless confirmed; its {unread} would be lost"
     if left == 0:
         lost = f"expired at {seen.expires_at:%H:%M:%S}Z; its {unread} may be lost already"
     yield Fault(
-        "slot_ttl", Party.SLOT, _name(seen), severity, ends,
+        "slot_ttl", Party.SLOT, _name(seen), severity, reads + ends,
         lost, _renew(seen, state), None, seen.job,
         seen.table, seen.slot, "DUE" if left == 0 else in_words(left), f"< {in_words(seen.ttl * part)}",
         "" if seen.job else seen.source,
@@ -79,7 +80,7 @@ def _renew(seen: SlotSeen, state: JobState | None) -> str:
     job = typed(seen.job)
     if not seen.job:
         drop = f"`slotkeeper slots drop {typed(seen.table, seen.slot)} --source {typed(seen.source)}`"
-        consumer = "Find the slot's consumer, which is not a job in this configuration, and start it"
+        consumer = f"Ask the owners of {safe(seen.table, 80)} which program reads this slot, and start that program"
         return f"{consumer}{OR}if no consumer needs the slot, {drop} prints the command that drops it"
     if state is JobState.PAUSED:
         return f"`slotkeeper jobs resume {job}`: the next confirmation renews the TTL"

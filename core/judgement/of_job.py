@@ -63,7 +63,7 @@ def of_job(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     if living:
         known = list(_of_driver(seen, facts))
         yield from known
-        yield from blocked(view, facts) if view.reported else ()
+        yield from blocked(view, facts, unread_meanwhile(view.report)) if view.reported else ()
         yield from _of_tables(seen)
         yield from of_pending(view, facts, known)
     yield from _quarantined(seen)
@@ -329,7 +329,7 @@ def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
         "lag", Party.DN, safe(name, 60), severity, f"{behind} behind its source",
         f"{len(late)} of {many(len(seen.lags), part)} {'lags' if len(late) == 1 else 'lag'} by more than"
         f" {in_brief(facts.limits.lag_warning)}; {unread_meanwhile(seen.view.report)}",
-        f"`slotkeeper jobs logs {typed(seen.view.name)}` shows the slow side if the bottleneck line does not{THEN}"
+        f"`slotkeeper jobs logs {typed(seen.view.name)}` shows the slow side{THEN}"
         "fix the cause there: a trigger, a missing index, an index on a function, a lock, a disk"
         f"{OR}wait: nothing is skipped",
         None, seen.view.name, value=in_brief(late[name]), limit=in_brief(facts.limits.lag_warning),

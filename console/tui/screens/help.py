@@ -174,7 +174,7 @@ class HelpScreen(Frame):
         async def run() -> None:
             await self.app.run_action(one.binding.action, one.node)
 
-        return Entry(" ".join(keys_of(one.binding)), f"{one.binding.description}{more}", run)
+        return Entry(" or ".join(keys_of(one.binding)), f"{one.binding.description}{more}", run)
 
     def _commands(self) -> Iterator[Entry]:
         yield Entry("", "COMMANDS", heading=True)

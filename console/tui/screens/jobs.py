@@ -284,7 +284,14 @@ class OverviewScreen(_OfJobs):
         size = self.app.size
         if is_small(size.width, size.height):
             return rows
-        found = figures(local, list(self.console.shown.tables.values()), now, size.width, ascii_only)
+        found = figures(
+            local,
+            list(self.console.shown.tables.values()),
+            now,
+            size.width,
+            self.console.counts.get("4", 0),
+            ascii_only,
+        )
         return [*rows, *parts_of(self, [*figure_lines(found, size.width, ascii_only)])]
 
     def strip(self) -> Lines:

@@ -105,7 +105,7 @@ def test_a_table_that_does_not_go_on_fires_by_itself_in_place_of_its_job(state: 
 def test_a_slot_near_its_end_names_the_point_in_time_and_what_is_lost() -> None:
     one = only(alerts(monitor(tables=(seen(23.2, 12_403_118),)), NOW))
     assert (one.rule, one.level, one.limit, one.value) == ("slot_ttl", Level.CRITICAL, "< 4h48m", "48m00s")
-    assert one.means == "slot s1 of ods.orders: 48 min of its TTL of 1d00h left on dn_1"
+    assert one.means == "slot s1 of ods.orders: 48m00s of its TTL of 1d00h left on dn_1"
     assert one.ignored == "expires at 03:19:07Z unless confirmed; its 24,806,236 unread changes would be lost"
     assert only(alerts(monitor(tables=(seen(14),)), NOW)).level is Level.WARNING
 

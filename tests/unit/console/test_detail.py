@@ -51,8 +51,8 @@ def test_of_several_acts_each_has_its_number_and_its_keys() -> None:
     one = job(level=Level.CRITICAL, wrong="ended", safe=first.do, faults=(first, second))
     acts = [words for _, words in lines_of(one, NOW) if words.startswith(("Action", "   "))]
     assert acts == [
-        "Action   1 start [a g] (SK-2)",
-        "         2 quarantine [4 Enter] (SK-3)",
+        "Action   1. start [a g] (SK-2)",
+        "         2. quarantine [4 Enter] (SK-3)",
     ]
     assert command_of(one) == "slotkeeper jobs start a"
     assert with_keys("`slotkeeper --config /srv/c.toml jobs stop a`") == "stop [a s]"

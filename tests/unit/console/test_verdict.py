@@ -52,7 +52,7 @@ def test_no_escape_sequence_of_a_name_reaches_a_line() -> None:
 
 
 def _by_label(local: Local, width: int, tables: tuple[TableSeen, ...] = ()) -> dict[str, Figure]:
-    return {one.label.split()[0]: one for one in figures(local, tables, NOW, width, True)}
+    return {one.label.split()[0]: one for one in figures(local, tables, NOW, width, 1, True)}
 
 
 def test_five_figures_at_80_columns_and_eight_from_120_on() -> None:
@@ -64,7 +64,7 @@ def test_five_figures_at_80_columns_and_eight_from_120_on() -> None:
     assert (few["WORST"].value, few["WORST"].more, few["WORST"].role) == ("12 s", "dn_1", "warn-word")
     assert many["WORST"].more == "dn_1, orders_rt"
     assert (few["ROWS/S"].value, few["ROWS/S"].more) == ("325", " 1")
-    assert (few["ERRORS"].value, many["ERRORS"].more) == ("1", "last 2 s ago")
+    assert (few["ERRORS"].value, few["ERRORS"].more, many["ERRORS"].more) == ("1 open", "1/h", "1 in 1 h, last 2 s ago")
     assert (few["NEXT"].value, few["NEXT"].more) == ("-", "not seen yet")
 
 
@@ -78,5 +78,5 @@ def test_of_a_job_without_a_process_no_figure_is_of_now() -> None:
 @pytest.mark.parametrize("width", [70, 80, 119, 120, 160, 200])
 def test_figures_are_never_wider_than_the_screen(width: int) -> None:
     local = Local(NOW, (replace(JOB, name="n" * 60, lag_seconds=99_999.0),))
-    for line in figure_lines(figures(local, (), NOW, width), width):
+    for line in figure_lines(figures(local, (), NOW, width, 3), width):
         assert len("".join(words for words, _ in line)) <= width

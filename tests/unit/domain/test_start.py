@@ -12,7 +12,16 @@ import pytest
 
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.domain.start import READINGS, SAFE, StartAction, StartDecision, compare, is_first, owes_copy
+from slotkeeper.core.domain.start import (
+    LAPSED,
+    READINGS,
+    SAFE,
+    StartAction,
+    StartDecision,
+    compare,
+    is_first,
+    owes_copy,
+)
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, place
 
@@ -81,7 +90,7 @@ def expected(state: LaneState | None, points: str, latest: str, fingerprint: str
     if state is LaneState.CREATING:
         return StartDecision(StartAction.CREATE)
     if points in LOST:
-        cause = "" if fingerprint == SAME else f"; cause: {changed}"
+        cause = LAPSED if fingerprint == SAME else f"; cause: {changed}"
         said = f"dn_1: the job's position is 200/4, the slot holds {there}{cause}"
         return StartDecision(StartAction.REFUSE, TroubleName.SLOT_LOST, said)
     if points in AHEAD:

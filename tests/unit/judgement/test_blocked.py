@@ -61,9 +61,11 @@ def test_of_a_paused_job_it_comes_before_the_pause_and_its_act_resumes_the_job()
     first, second = told(WAIT, state=JobState.PAUSED)
     assert (first.rule, second.rule) == ("source_blocked", "job_paused")
     assert first.do.startswith(
-        "`slotkeeper jobs resume orders`; then `slotkeeper jobs drain orders`; or as an administrator "
+        "`slotkeeper jobs resume orders`; then `slotkeeper jobs drain orders` waits until all is read; or as an "
     )
-    assert told(WAIT)[0].do.startswith("`slotkeeper jobs drain orders`; or as an administrator ")
+    assert told(WAIT)[0].do.startswith(
+        "`slotkeeper jobs drain orders` waits until all is read; or as an administrator "
+    )
 
 
 def test_of_several_waits_at_a_table_the_longest_is_reported_and_each_table_by_itself() -> None:
