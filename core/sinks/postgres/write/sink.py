@@ -1,7 +1,8 @@
 """The sink of a worker: one step is one transaction, fenced by the progress row.
 
 The order inside a transaction follows the protocol (design 4.2): staging, the caller's recheck, the fence, the net
-effect, COMMIT. This way, no lock that other sessions need is held while the step waits for the source.
+effect, COMMIT. This way, no lock that other sessions need is held while the step waits for the source. A small step
+(`small_step.py`) begins its transaction after the recheck.
 `PostgresBatches` writes without a progress row.
 """
 
@@ -26,10 +27,11 @@ from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.progress.store import key_of, row_of
 from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
-from slotkeeper.core.sinks.postgres.write import optimistic, routing, text_staging
+from slotkeeper.core.sinks.postgres.write import optimistic, routing, small_step, text_staging
 from slotkeeper.core.sinks.postgres.write import statements as compose
 from slotkeeper.core.sinks.postgres.write.routing import Routed
 from slotkeeper.core.sinks.postgres.write.row_isolation import Into, Quarantine, RowIsolation, move
+from slotkeeper.core.sinks.postgres.write.small_step import SmallStep
 from slotkeeper.core.sinks.postgres.write.statements import Plan, TargetTable
 from slotkeeper.core.sinks.postgres.write.text_staging import Readable
 
@@ -71,12 +73,16 @@ class PostgresSink:
         self._texts_in = 0
         self._begun: pg.Connection | None = None
         """The connection of the open transaction: only this connection can commit it."""
-        self._kept: dict[int, int] = {}
-        """Uses of this connection's prepared statements, by the size class for which they were planned."""
+        self._kept_in = 0
+        self._kept: dict[str, int] = {}
+        """Uses of this connection's prepared statements by name, and the generation of that connection."""
         self._optimistic = optimistic.fits(target, options)
         self._lanes: dict[LaneKey, optimistic.Lane] = {}
         self._routed: Routed | None = None
         """The separated inserts of the open step, if any."""
+        self._fits_small, self._typed_in = small_step.fits(target, options), 0
+        self._small: SmallStep | None = None
+        """The open step, if it is small: nothing of it is at the server before its commit."""
         self._passed, self._repeats = False, False
         """Reasons not to try the open step: its lane pauses after a miss, or a repeated key would cause a miss."""
         self.taken = optimistic.Taken()
@@ -89,13 +95,21 @@ class PostgresSink:
         return row_of(key, found, self._positions) if found else None
 
     def stage(self, reader: BinaryIO) -> int:
-        self._prepare()
         self._isolating = False
         self._forget()
+        begin = reader.read(routing.BLOCK)
+        if self._fits_small and not self._quarantines:
+            self._small = small_step.read(begin, self.target, self.options)
+            if self._small is not None:
+                return self._small.rows
+        return self._stage(begin, reader)
+
+    def _stage(self, begin: bytes, reader: BinaryIO) -> int:
+        """Fill the staging table in a new transaction with a step of which `begin` was already read."""
+        self._prepare()
         with self._open(begins=True) as cursor:
             if not self._optimistic or self._quarantines:
-                return self._fill(cursor, reader)
-            begin = reader.read(routing.BLOCK)
+                return self._fill(cursor, routing.whole(begin, reader))
             if len(begin) < routing.BLOCK and begin.count(b"\n") < routing.LEAST:
                 return self._fill(cursor, io.BytesIO(begin))
             if self._lanes and all(lane.waits for lane in self._lanes.values()):
@@ -120,6 +134,8 @@ class PostgresSink:
 
     def top(self, up_to: Position) -> Top:
         """Return the highest staged point and sequence; raises Defect if a staged event cannot be applied by a step."""
+        if self._small is not None:
+            return Top(*self._small.top(up_to.pair[0]))
         with self._open() as cursor:
             staged = self._staged_top(cursor, up_to.pair[0])
         routed = self._routed
@@ -141,6 +157,10 @@ class PostgresSink:
 
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
         fence = {**key_of(key), "new": new.text, "after": after.text, "epoch": epoch, "rows": rows}
+        if self._small is not None:
+            done = self._commit_small(self._small, fence)
+            if done is not None:
+                return done
         if self._passed:
             self._lane(key).may_try()
         if self._repeats and self._lane(key).may_try():
@@ -157,6 +177,31 @@ class PostgresSink:
             self._end(cursor)
         self.taken.general += bool(rows)
         return True
+
+    def _commit_small(self, step: SmallStep, fence: dict[str, object]) -> bool | None:
+        """Apply a small step under its fence; return None if the server rejected it: the events are then staged.
+
+        The recheck against the source has already covered the events, so staging them now does not invalidate it.
+        """
+        self._prepare_small()
+        with self._open(begins=True) as cursor:
+            try:
+                if not self._fenced(cursor, fence):
+                    return False
+                if step.rows:
+                    name, prepare = self.target.row_type, small_step.prepare(self.target, self.options)
+                    self._run_kept(cursor, name, prepare, pg.sql.Literal(step.array))
+                self._end(cursor)
+            except pg.DriverError as error:
+                if pg.failure(error)[0][:2] not in small_step.REJECTED:
+                    raise
+                self.abandon()
+            else:
+                self._small = None
+                self.taken.general += bool(step.rows)
+                return True
+        self._stage(step.lines, io.BytesIO())
+        return None
 
     def _try(self, routed: Routed, key: LaneKey, fence: dict[str, object]) -> bool | None:
         """Run the optimistic step; return None if it was not tried or missed; all events are then staged instead.
@@ -216,7 +261,7 @@ class PostgresSink:
     def _forget(self) -> None:
         if self._routed is not None:
             self._routed.close()
-        self._routed, self._passed, self._repeats = None, False, False
+        self._routed, self._small, self._passed, self._repeats = None, None, False, False
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
         # the sink of that kind may have received that range
@@ -301,27 +346,48 @@ class PostgresSink:
 
     def _prepare(self) -> None:
         """Create the session's staging table once per connection."""
-        self.session.ready()
+        self._begin_connection()
         if self._prepared_in != self.session.generation:
             with self.session.transaction() as cursor:
                 for statement in compose.temporary(self.target, self.options):
                     cursor.execute(statement)
-            self._prepared_in, self._kept = self.session.generation, {}
+            self._prepared_in = self.session.generation
+
+    def _prepare_small(self) -> None:
+        """Create the row type of small steps once per connection."""
+        self._begin_connection()
+        if self._typed_in != self.session.generation:
+            with self.session.transaction() as cursor:
+                cursor.execute(small_step.create_type(self.target))
+            self._typed_in = self.session.generation
+
+    def _begin_connection(self) -> None:
+        """Open the connection if needed; a new one has no prepared statements."""
+        self.session.ready()
+        if self._kept_in != self.session.generation:
+            self._kept_in, self._kept = self.session.generation, {}
 
     def _apply(self, cursor: pg.Cursor, plan: Plan, size: int) -> None:
         """Run the statements of a step; prepared statements are executed by name and planned again at intervals."""
         if not plan.kept:
             compose.execute(cursor, plan)
             return
-        used = self._kept.get(size, 0)
-        self._kept[size] = used + 1
         for n, statement in enumerate(plan.statements):
-            name = pg.sql.Identifier(f"{self.target.staging}_{size}_{n}")
-            if used and used % compose.RARELY == 0:
-                cursor.execute(pg.sql.SQL("DEALLOCATE {}").format(name))
-            if used % compose.RARELY == 0:
-                cursor.execute(pg.sql.SQL("PREPARE {} AS {}").format(name, statement))
-            cursor.execute(pg.sql.SQL("EXECUTE {}").format(name))
+            name = f"{self.target.staging}_{size}_{n}"
+            self._run_kept(cursor, name, pg.sql.SQL("PREPARE {} AS {}").format(pg.sql.Identifier(name), statement))
+
+    def _run_kept(
+        self, cursor: pg.Cursor, name: str, prepare: pg.sql.Composable, value: pg.sql.Composable | None = None
+    ) -> None:
+        """Execute a statement that is prepared under a name, with `value` for its parameter, if any."""
+        used = self._kept.get(name, 0)
+        self._kept[name] = used + 1
+        if used and used % compose.RARELY == 0:
+            cursor.execute(pg.sql.SQL("DEALLOCATE {}").format(pg.sql.Identifier(name)))
+        if used % compose.RARELY == 0:
+            cursor.execute(prepare)
+        given = pg.sql.SQL("({})").format(value) if value is not None else pg.sql.SQL("")
+        cursor.execute(pg.sql.SQL("EXECUTE {}{}").format(pg.sql.Identifier(name), given))
 
     @contextmanager
     def _open(self, begins: bool = False) -> Iterator[pg.Cursor]:

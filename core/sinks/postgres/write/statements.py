@@ -12,8 +12,7 @@ columns that exist only in the target do not retain their values.
 
 Write modes: `upsert` and `update` use one plan for many small steps (prepared in the session, as the vendor's client
 prepares its batches); the modes with `copy` are planned for the size of each step. `auto` and `update_auto` choose by
-`copy_write_batch_size`. Every mode transfers rows with COPY, because the rows have to be on the server before the
-recheck.
+`copy_write_batch_size`. Rows are transferred with COPY, except those of small steps (`small_step.py`).
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from slotkeeper.core.sinks.postgres.session import POSTGRES, SinkDialect
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable
+NO_EVENTS = SQL("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,11 @@ class TargetTable:
     def staging(self) -> str:
         """Name of the session's staging table, derived from table and columns: after a change, a new table is used."""
         return "slotkeeper_stage_" + self._digest
+
+    @property
+    def row_type(self) -> str:
+        """Name of the session's row type of small steps, and of their prepared statement, derived in the same way."""
+        return "slotkeeper_row_" + self._digest
 
     @property
     def net(self) -> str:
@@ -210,16 +215,17 @@ FROM ({events}) e{counted} WINDOW w AS (PARTITION BY {key} ORDER BY point, seque
 """Numbers the segment of each event, from 0; a delete is the first event of its segment."""
 
 
-def straight(table: TargetTable, options: SinkOptions) -> Composable:
+def straight(table: TargetTable, options: SinkOptions, events: Composable = NO_EVENTS) -> Composable:
     """Return one statement that applies the net effect with a single sort, if a key's last event determines its result.
 
     `slotkeeper_last` contains each key once, so a key is either deleted or upserted, and neither part of the statement
     sees the rows of the other. A B row counts as a delete of its own key, and its U row follows it: if both have the
     same key, the U wins; if the keys differ, the old key is deleted. With `ignore_delete`, d rows are removed before
-    sorting; B rows are never removed.
+    sorting; B rows are never removed. `events` is put in front: a part that replaces the staging table by its name.
     """
     key = _key(table)
-    return SQL("WITH slotkeeper_last AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
+    return SQL("WITH {}slotkeeper_last AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
+        events,
         SQL("SELECT DISTINCT ON ({key}) * FROM {stage}{kept} ORDER BY {key}, point DESC, sequence DESC").format(
             key=key, stage=Identifier(table.staging), kept=_kept(options)
         ),
@@ -230,11 +236,14 @@ def straight(table: TargetTable, options: SinkOptions) -> Composable:
     )
 
 
-def straight_update(table: TargetTable, options: SinkOptions) -> Composable:
-    """Return one statement that applies the net effect if rows are only updated or deleted, never inserted."""
+def straight_update(table: TargetTable, options: SinkOptions, events: Composable = NO_EVENTS) -> Composable:
+    """Return one statement that applies the net effect if rows are only updated or deleted, never inserted.
+
+    `events`: as in `straight`.
+    """
     origin = SQL("slotkeeper_net s")
-    return SQL("WITH slotkeeper_net AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
-        net(table, options), delete(table, origin), update(table, options, origin)
+    return SQL("WITH {}slotkeeper_net AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
+        events, net(table, options), delete(table, origin), update(table, options, origin)
     )
 
 

@@ -1,0 +1,124 @@
+r"""A small step needs no staging table: its events are one parameter of its statement, an array of a row type.
+
+PostgreSQL empties every ON COMMIT DELETE ROWS table of a session at each commit that used a temporary table, so a
+session that mirrors many tables pays at each commit for every staging table that it ever created. A row type has no
+storage. It holds the staged columns with the target's types, so a value takes the same path as in COPY: the input
+function of its type, with the type's modifier. (A cast of text to varchar(3) would cut a longer value instead of
+rejecting it.) Whatever a small step cannot do, or the server rejects, is done or reported by the general step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.pipe import value_of
+from slotkeeper.core.sinks.postgres.write import routing
+from slotkeeper.core.sinks.postgres.write import statements as compose
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable
+
+SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
+
+MOST_BYTES, MOST_LINES = 65_536, 600
+"""Size up to which a step is small: beyond it, COPY costs less than building and parsing the array."""
+KINDS = frozenset(("I", "d", "B", "U", "x"))
+"""The types of events that a step can apply."""
+REJECTED = ("22", "23", "42")
+"""SQLSTATE classes after which the general step takes the same events: it finds the row, and names the error."""
+
+
+def fits(table: TargetTable, options: SinkOptions) -> bool:
+    """Return whether small steps of a target can do without a staging table; decided once per target."""
+    return (
+        not table.dialect.plain
+        and len(table.types) == len(table.columns)
+        and not compose.needs_net(table, options)
+        and options.write_mode in ("auto", "update_auto", "upsert", "update")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SmallStep:
+    """The events of a step: as the text of an array, their number, and the input from which they can be staged.
+
+    `tops`: the highest sequence of each sync point.
+    """
+
+    array: str
+    rows: int
+    lines: bytes
+    tops: dict[int, int]
+
+    def top(self, up_to: int) -> tuple[int | None, int | None]:
+        """Return the highest sync point, and the highest sequence at `up_to`; None without events."""
+        return max(self.tops, default=None), self.tops.get(up_to)
+
+
+def read(lines: bytes, table: TargetTable, options: SinkOptions) -> SmallStep | None:
+    r"""Return the step of these lines of COPY text; None if the general step has to take them.
+
+    These are: too many bytes or lines, text that is not UTF-8, an event that no step can apply, or a malformed line.
+
+    >>> read(b"7\t1\tI\t5\ta\\tb\n", TargetTable("s.t", ("id", "body"), ("id",)), SinkOptions()).array
+    '{"(\\"7\\",\\"1\\",\\"I\\",\\"5\\",\\"a\tb\\")"}'
+    """
+    number = lines.count(b"\n")
+    if len(lines) > MOST_BYTES or number >= min(routing.LEAST, MOST_LINES, options.copy_write_batch_size):
+        return None
+    try:
+        *texts, rest = lines.decode("utf-8").split("\n")
+    except UnicodeDecodeError:
+        return None
+    if rest:
+        return None
+    width = len(table.columns) + 3
+    tops: dict[int, int] = {}
+    rows = []
+    keys = [place + 2 for place in table.places]
+    for text in texts:
+        fields = text.split("\t")
+        if len(fields) != width or fields[2] not in KINDS or any(fields[place] == "\\N" for place in keys):
+            return None
+        try:
+            point, sequence = int(fields[0]), int(fields[1])
+        except ValueError:
+            return None
+        tops[point] = max(sequence, tops.get(point, sequence))
+        rows.append(_element(text, fields))
+    return SmallStep("{" + ",".join(rows) + "}", number, lines, tops)
+
+
+def _element(text: str, fields: list[str]) -> str:
+    """Return an array element that holds a row; quotes and backslashes are escaped once for the row, and once for the
+    array (PostgreSQL, "Composite Type Input and Output Syntax").
+    """
+    if "\\" not in text and '"' not in text:
+        inner = text.replace("\t", '\\",\\"')
+        return f'"(\\"{inner}\\")"'
+    values = ("" if value is None else f'\\"{_escaped(value)}\\"' for value in map(value_of, fields))
+    return f'"({",".join(values)})"'
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\\\\\").replace('"', '\\\\\\"')
+
+
+def create_type(table: TargetTable) -> pg.sql.Composable:
+    """Return CREATE for the session's row type of a target's events."""
+    return SQL('CREATE TYPE {} AS (point bigint, sequence bigint, kind "char", {})').format(
+        _type(table), compose.typed(table)
+    )
+
+
+def _type(table: TargetTable) -> pg.sql.Composable:
+    return Identifier("pg_temp", table.row_type)
+
+
+def prepare(table: TargetTable, options: SinkOptions) -> pg.sql.Composable:
+    """Return PREPARE for the statement that applies a small step; its parameter is the array of events."""
+    events = SQL("{} AS MATERIALIZED (SELECT * FROM unnest($1)), ").format(Identifier(table.staging))
+    whole = compose.straight_update if options.updates_only else compose.straight
+    return SQL("PREPARE {} ({}[]) AS {}").format(
+        Identifier(table.row_type), _type(table), whole(table, options, events)
+    )
