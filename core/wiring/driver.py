@@ -11,7 +11,7 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.locks import LockWait, job_named
 from slotkeeper.core.domain.source_waits import SourceWait, of_job
 from slotkeeper.core.domain.spec import JobSpec, TableAsked
-from slotkeeper.core.engine.driver.watches import LocksAt, Pinged
+from slotkeeper.core.engine.driver.upkeep import LocksAt, Pinged
 from slotkeeper.core.ports.driver import Store, Target
 from slotkeeper.core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import TargetReader

@@ -27,12 +27,12 @@ from slotkeeper.core.domain.slot import Column, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.watch import Turn, exactly, judge, trouble
 from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.engine.driver.first_start import blank_row, retained_from
 from slotkeeper.core.engine.driver.job import lane_of
 from slotkeeper.core.engine.driver.lease import Leases, take_lease
 from slotkeeper.core.engine.driver.registration import register_at
-from slotkeeper.core.engine.driver.start import LEASE_WAIT, begin, blank_row
-from slotkeeper.core.engine.driver.start_point import retained_from
-from slotkeeper.core.engine.runners import LocalRunner
+from slotkeeper.core.engine.driver.start import LEASE_WAIT, begin
+from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
 from slotkeeper.core.ports.driver import ChunkCounts, Store

@@ -1,4 +1,4 @@
-"""The inputs of a job's driver: job, sessions, task runner, narrator, desired state, clock."""
+"""What a job's driver is given (job, sessions, task runner, narrator, desired state, clock), and how it waits."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from slotkeeper.core.domain.progress import LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.tries import Requests, Tries
-from slotkeeper.core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
+from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Probe, nothing
-from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import ChunkCounts, DriverSessions, TaskRunner
 from slotkeeper.core.ports.sink import Targets
+from slotkeeper.core.ports.source import Source
 
 
 class Narrator(Protocol):
@@ -176,7 +177,7 @@ def record_ttls(*parts: JobContext) -> RecordTtls:
 
 
 def ignored(*_: object) -> None:
-    """Do nothing; used by a loop without a lease, a narrator, or task sessions that can be ended."""
+    """Do nothing; used by a loop without a lease, a narrator or task sessions, and by a wait without slots."""
 
 
 class Desk(Protocol):
@@ -226,3 +227,54 @@ class StreamPlan:
     """Ends the sessions of an abandoned task: `slotkeeper.core.engine.driver.copy.TaskSessions.end`."""
     retrying: Callable[[str, SlotkeeperError | Party | None], None] = ignored
     """Reports retries: `Narrator.retrying`."""
+
+
+SHORTEST, LONGEST = 0.02, 0.2
+"""Seconds between two queries, doubled after each query: on an idle source, only another query shows progress."""
+
+
+class Interrupted(Exception):
+    """Raised during a start if the job has to pause or stop."""
+
+
+def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callable[[], None] = ignored) -> None:
+    """Wait until all currently open transactions have ended (design 4.4 step 3); raises Refused after the job's `wait`.
+
+    Rows that such a transaction wrote earlier are not in the binlog and not yet visible to a copy. The source decides
+    which transactions count, and whether they have certainly ended (`Source.open_now`). `between` runs before each
+    pause of the wait.
+    """
+    were_open, seconds = source.open_now(), SHORTEST
+    end = ctx.clock.monotonic() + ctx.job.wait_ms / 1000
+    while True:
+        still = were_open.left() if were_open is not None else ""
+        if were_open is None or not still:
+            ctx.narrator.retrying("")
+            return
+        if ctx.clock.monotonic() >= end:
+            raise Refused(still, were_open.advice(ctx.job.name), where="source")
+        ctx.narrator.retrying(still, Party.SOURCE)
+        between()
+        pause(ctx, seconds)
+        seconds = min(LONGEST, 2 * seconds)
+
+
+def stay_paused(ctx: JobContext, between: Callable[[], None] = ignored) -> bool:
+    """Stay paused while the desired state is PAUSE; call `between` twice a second. Return whether there was a pause."""
+    paused = False
+    while ctx.wanted() is WantedState.PAUSE:
+        if not paused:
+            ctx.narrator.event(JobEvent.PAUSED)
+            paused = True
+        between()
+        ctx.pause(0.5)
+    if paused and ctx.wanted() is WantedState.RUN:
+        ctx.narrator.event(JobEvent.RESUMED)
+    return paused
+
+
+def pause(ctx: JobContext, seconds: float) -> None:
+    """Wait briefly; raises Interrupted if the job has to pause or stop."""
+    if ctx.wanted() is not WantedState.RUN:
+        raise Interrupted
+    ctx.pause(seconds)

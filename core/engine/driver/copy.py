@@ -17,13 +17,13 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.start import compare
 from slotkeeper.core.domain.tries import NO_HISTORY, History
 from slotkeeper.core.domain.watch import Turn, explain_chunks, explain_turn
-from slotkeeper.core.engine.driver.context import JobContext, about, ignored
+from slotkeeper.core.engine.driver.context import Interrupted, JobContext, about, ignored, wait_for_open_transactions
+from slotkeeper.core.engine.driver.failure import refuse, wait_to_try
 from slotkeeper.core.engine.driver.registration import KEPT_AT_ONCE, KeepAlive, Kept
 from slotkeeper.core.engine.driver.start import Begun
 from slotkeeper.core.engine.driver.threads import beside
-from slotkeeper.core.engine.driver.topology import changed, refuse
-from slotkeeper.core.engine.driver.waits import Interrupted, wait_for_open_transactions, wait_to_try
-from slotkeeper.core.engine.messages import CopyOutcome, CopyTask
+from slotkeeper.core.engine.driver.upkeep import changed_nodes
+from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask
 from slotkeeper.core.errors import Busy, ErrorKind, ErrorValues, LoginRefused, SlotkeeperError, TooLarge, Unclassified
 from slotkeeper.core.ports.driver import ChunkCounts, Store, TaskEnds
 from slotkeeper.core.ports.source import Chunk
@@ -201,7 +201,7 @@ class Snapshot:
         return error.where if error.kind is ErrorKind.LOGIN else None
 
     def _check_nodes(self) -> None:
-        """End this run of the copy if the DN set changed; the next start decides how to continue (`topology.py`)."""
+        """End this run of the copy if the DN set changed; the next start decides how to continue (`start.py`)."""
         now, options = self._ctx.clock.monotonic(), self._ctx.job.binlog
         if options.binlog and now - self._checked_at >= options.check_node_change_interval / 1000:
             self._refuse_changed_nodes(self._copies[0].begun)
@@ -209,7 +209,7 @@ class Snapshot:
 
     def _refuse_changed_nodes(self, begun: Begun) -> None:
         shards = (Shard(row.key.shard, row.node_id) for row in begun.rows)
-        names = changed(begun.part.sessions.source("start"), shards)
+        names = changed_nodes(begun.part.sessions.source("start"), shards)
         if names:
             raise Busy(f"the DN set changed during the copy: {names}", where="source")
 

@@ -23,14 +23,13 @@ from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.tries import NO_HISTORY, Requests
 from slotkeeper.core.domain.watch import Turn, exactly
 from slotkeeper.core.engine.driver import lease
-from slotkeeper.core.engine.driver.context import JobContext, StreamPlan, about, record_ttls
+from slotkeeper.core.engine.driver.context import Interrupted, JobContext, StreamPlan, about, record_ttls, stay_paused
 from slotkeeper.core.engine.driver.copy import Snapshot, TaskSessions
+from slotkeeper.core.engine.driver.failure import refuse, wait_to_try
 from slotkeeper.core.engine.driver.lease import Leases
 from slotkeeper.core.engine.driver.loop import End, Loop
 from slotkeeper.core.engine.driver.reshape import REFUSALS, concerns, name_the_command, overcome
 from slotkeeper.core.engine.driver.start import Begun, begin
-from slotkeeper.core.engine.driver.topology import refuse
-from slotkeeper.core.engine.driver.waits import Interrupted, stay_paused, wait_to_try
 from slotkeeper.core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Trouble, Unreachable
 from slotkeeper.core.ports.sink import Targets, Watched
 from slotkeeper.core.retry import Failure, RetryRules

@@ -13,9 +13,8 @@ from contextlib import suppress
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.locks import UNSEEN, LockOwner, explain_lease, lease_cure, target_cure
-from slotkeeper.core.engine.driver.context import JobContext, about
+from slotkeeper.core.engine.driver.context import JobContext, about, pause
 from slotkeeper.core.engine.driver.reshape import name_the_command
-from slotkeeper.core.engine.driver.waits import pause
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Superseded, Unreachable
 from slotkeeper.core.ports.driver import Store
 

@@ -24,14 +24,12 @@ from slotkeeper.core.domain.report import GIVEN_UP
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.watch import exactly, trouble
 from slotkeeper.core.engine.driver.context import StreamPlan, placed
-from slotkeeper.core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
-from slotkeeper.core.engine.driver.poll_schedule import LINES
+from slotkeeper.core.engine.driver.failure import brought_forward, freed
+from slotkeeper.core.engine.driver.idle_lanes import LINES, SETTLE_EVERY, IdleLanes
 from slotkeeper.core.engine.driver.registration import Settled, TargetWatch
 from slotkeeper.core.engine.driver.threads import SHARED_FROM, SerialExecutor, line_of
-from slotkeeper.core.engine.driver.topology import changed
-from slotkeeper.core.engine.driver.upkeep import Upkeep
-from slotkeeper.core.engine.driver.waits import brought_forward, freed
-from slotkeeper.core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
+from slotkeeper.core.engine.driver.upkeep import Upkeep, changed_nodes
+from slotkeeper.core.engine.tasks import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified
 from slotkeeper.core.ports.driver import Rows, Sessions, TaskRunner
@@ -179,7 +177,7 @@ class Loop:
         table = next(iter(self._names), self.plan.job.channels[0].source_table)
         try:
             nodes = self._sessions.of(table).source("nodes")
-            return bool(changed(nodes, (lane.shard for lane in self.lanes_of(table))))
+            return bool(changed_nodes(nodes, (lane.shard for lane in self.lanes_of(table))))
         except SlotkeeperError:
             return False
 

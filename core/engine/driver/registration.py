@@ -23,9 +23,8 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.target_seen import LEAST_COUNTED, TargetSeen, altered, changed, counts_to, renewed, trouble
 from slotkeeper.core.domain.watch import Expected, ahead_of_row, exactly, judge
 from slotkeeper.core.domain.watch import trouble as named
-from slotkeeper.core.engine.driver.context import JobContext, StreamPlan, about
+from slotkeeper.core.engine.driver.context import Interrupted, JobContext, StreamPlan, about, stay_paused
 from slotkeeper.core.engine.driver.threads import SerialExecutor
-from slotkeeper.core.engine.driver.waits import Interrupted, stay_paused
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Busy, Defect, SlotkeeperError, Superseded, Trouble, TroubleName, classed
 from slotkeeper.core.ports.driver import Rows

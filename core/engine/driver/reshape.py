@@ -26,9 +26,8 @@ from slotkeeper.core.domain.spec import RESNAPSHOT
 from slotkeeper.core.domain.start import SAFE, SNAPSHOT
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import trouble
-from slotkeeper.core.engine.driver.context import JobContext, about
+from slotkeeper.core.engine.driver.context import Interrupted, JobContext, about
 from slotkeeper.core.engine.driver.threads import beside
-from slotkeeper.core.engine.driver.waits import Interrupted
 from slotkeeper.core.errors import Busy, ErrorKind, Refused, RowRefused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.sqltext import dotted, literal
 

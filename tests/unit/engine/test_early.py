@@ -15,7 +15,7 @@ from slotkeeper.core.domain.lane import Activity, Lane
 from slotkeeper.core.domain.report import GIVEN_UP
 from slotkeeper.core.domain.tries import NO_HISTORY, History, Requests, TryAnswer, TryAsked
 from slotkeeper.core.engine.driver.context import JobContext
-from slotkeeper.core.engine.driver.waits import PAUSED, brought_forward, freed, wait_to_try
+from slotkeeper.core.engine.driver.failure import PAUSED, brought_forward, freed, wait_to_try
 from slotkeeper.core.errors import ErrorKind
 from slotkeeper.core.retry import LOGIN_REFUSED, Failure, RetryRules, Stop
 from tests.unit.engine.test_tables_told import TWO, lane

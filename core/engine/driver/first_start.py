@@ -1,26 +1,110 @@
-"""Creates the slot of a new job that starts without a copy: at the newest point, at a time, or at a point per DN.
+"""The first start of a channel: its progress rows and its slot, before a copy or at a point without a copy.
 
-After every start, the progress rows are in state running at the registered positions. After an interrupted start, they
-are in state creating, and the next run starts over.
+A start without a copy begins at the newest point, at a time, or at a point per DN; its progress rows are then in state
+running at the registered positions. After an interrupted start, the rows are in state creating, and the next run starts
+over.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position
+from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position, confirmable
+from slotkeeper.core.domain.position import Kept as Registered
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
-from slotkeeper.core.domain.slot import FirstRecord, SlotStatus
+from slotkeeper.core.domain.slot import FirstRecord, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import EVERY_DN, StartAt, StartKind
 from slotkeeper.core.domain.watch import Turn, trouble
-from slotkeeper.core.engine.driver.context import JobContext
-from slotkeeper.core.engine.driver.waits import wait_for_open_transactions
+from slotkeeper.core.engine.driver.context import JobContext, record_ttls, wait_for_open_transactions
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.driver import Store
-from slotkeeper.core.ports.source import History, SourceTable
+from slotkeeper.core.ports.source import History, Slot, SourceTable
+
+EVERYWHERE = Shard("*", 0)
+"""The shard of the only lane of a job that only copies: such a job has no slot and no DN."""
+
+
+def channel_hash(ctx: JobContext, identity: TableIdentity) -> str:
+    """Return the hash of tables, mapping, filter and key; if it changes, existing progress rows are invalid."""
+    channel = ctx.job.channel
+    mapping = "\x1e".join("\x1d".join(pair) for pair in channel.columns) or "by name"
+    row_filter = channel.where or "no filter"
+    spelled = "\x1f".join((channel.source_table, channel.target, mapping, row_filter, *identity.key))
+    if any(mark in name for name in identity.key for mark in "\x1d\x1e\x1f"):  # configured names never contain these
+        spelled = json.dumps([channel.source_table, channel.target, channel.columns, row_filter, identity.key])
+    return hashlib.sha256(spelled.encode()).hexdigest()[:16]
+
+
+def first_rows(ctx: JobContext, identity: TableIdentity) -> list[ProgressRow]:
+    shards = ctx.sessions.source("start").nodes() if ctx.job.binlog.binlog else [EVERYWHERE]
+    return [blank_row(ctx, identity, shard) for shard in shards]
+
+
+def blank_row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int = 0) -> ProgressRow:
+    """Return the progress row of a lane without a position or registration."""
+    return ProgressRow(
+        key=ctx.job.lane_key(shard.name),
+        node_id=shard.node_id,
+        target=f"{ctx.job.sink.database}.{ctx.job.channel.target}",
+        position=None,
+        epoch=epoch,
+        changes=0,
+        state=LaneState.CREATING,
+        noted_start=None,
+        noted_end=None,
+        channel=channel_hash(ctx, identity),
+        fingerprint=identity.text,
+        registered=None,
+    )
+
+
+def create_slot(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
+    """Register the slot on every DN, which starts recording. The caller waits for transactions open at that time."""
+    table = ctx.sessions.admin("start")
+    statuses = polls_everywhere(table.history, ctx)
+    changes = {row.node_id: row.changes for row in store.rows()}
+    rows = [
+        replace(
+            blank_row(ctx, identity, status.shard, epoch),
+            changes=changes.get(status.shard.node_id, 0),
+            position=status.latest.from_here,
+            noted_start=status.latest,
+            registered=status.kept.known,
+        )
+        for status in statuses
+    ]
+    store.replace_creating(rows, epoch)
+    ctx.probe("before_first_registration")
+    slot = table.slot
+    if slot is None:
+        return store.rows()
+    registered = {status.shard: _register_first(store, slot, ctx, status, epoch) for status in statuses}
+    found = {status.shard: status.kept for status in table.source.read_status(None)}
+    ttls, now = record_ttls(ctx), ctx.clock.monotonic()
+    for status in statuses:
+        ttls.see(ctx.job.channel.source_table, status.shard.name, status.latest, now)
+        if found.get(status.shard) != registered[status.shard]:
+            raise Busy(f"{status.shard.name}: the source did not store the first registration", where="source")
+    ctx.probe("after_first_registration")
+    return store.rows()
+
+
+def _register_first(store: Store, slot: Slot, ctx: JobContext, status: SlotStatus, epoch: int) -> Registered:
+    """Register a lane's start; a shared position is registered no further than the position of any channel."""
+    others = ctx.lanes_beside(status.shard) if status.kept.shared else ()
+    with slot.pinned(), store.registration(ctx.job.lane_key(status.shard.name), epoch, others) as lock:
+        place = status.latest
+        if others:
+            place = confirmable(place, (row.position for row in lock.others), status.kept.furthest)
+        kept = status.kept.at(place)
+        slot.register_first(status.shard, kept, ctx.probe)
+        lock.record(kept, "")
+    return kept
 
 
 @dataclass(frozen=True, slots=True)
