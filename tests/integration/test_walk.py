@@ -56,7 +56,7 @@ def registering() -> CodeType:
 
 ROOTS = frozenset(
     {
-        Loop._assign.__code__,
+        Loop._assign_lanes.__code__,
         Loop._task_ended.__code__,
         entries.run_stream.__code__,
         pipe._Reading.run.__code__,

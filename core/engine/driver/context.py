@@ -158,11 +158,11 @@ def about(ctx: JobContext, part: JobContext) -> Iterator[None]:
     try:
         yield
     except SlotkeeperError as error:
-        placed(ctx.whole or ctx.job, part.job.channel.source_table, error)
+        name_table(ctx.whole or ctx.job, part.job.channel.source_table, error)
         raise
 
 
-def placed(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
+def name_table(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
     """Set the error's source table, also in its message if the job has several tables, and return the error."""
     error.table = table
     if len(job.channels) > 1 and table not in error.message:
@@ -176,20 +176,22 @@ def record_ttls(*parts: JobContext) -> RecordTtls:
     return RecordTtls({table: ttl for table, ttl in ttls.items() if ttl is not None}, parts[0].curves)
 
 
-def ignored(*_: object) -> None:
+def do_nothing(*_: object) -> None:
     """Do nothing; used by a loop without a lease, a narrator or task sessions, and by a wait without slots."""
 
 
 class Desk(Protocol):
     """Tracks which of the job's tables stream together, and receives the tables that end separately."""
 
-    def wanted_away(self, tables: Collection[str]) -> Collection[str]:
+    def find_leaving(self, tables: Collection[str]) -> Collection[str]:
         """Return the tables that must leave the group while the job continues. Called in every turn: must be cheap."""
 
-    def still(self, tables: Collection[str]) -> Collection[str]:
+    def find_remaining(self, tables: Collection[str]) -> Collection[str]:
         """Return the tables that have not left the group; a joint restart starts these tables."""
 
-    def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False) -> None:
+    def receive_table(
+        self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False
+    ) -> None:
         """Receive a table that ended separately, because of `error` or on request; its lease is released.
 
         `lanes`: the table's last lanes, empty if it had none yet. `again`: start the table separately, because a new
@@ -202,9 +204,9 @@ class StreamPlan:
     """The inputs of a loop; `keepalive`: seconds between an idle lane's registrations of the same point.
 
     `keep_lease` raises if the job's lease or the lock on a target is not held; `sever_lease` closes the session that
-    holds them. `whole` is the job with all its tables, which determines the lane names. `wanted_away` returns the
-    tables that must stop separately; `let_go` receives each table that has stopped. Without `let_go`, no table stops
-    separately.
+    holds them. `whole` is the job with all its tables, which determines the lane names. `find_leaving` returns the
+    tables that must stop separately; `release_table` receives each table that has stopped. Without `release_table`, no
+    table stops separately.
     """
 
     job: JobSpec
@@ -213,19 +215,19 @@ class StreamPlan:
     until_caught_up: bool = False
     task_seconds: float = 3.0
     group: str = ""
-    keep_lease: Callable[[], None] = ignored
-    sever_lease: Callable[[], None] = ignored
-    wanted_away: Callable[[Collection[str]], Collection[str]] | None = None
-    let_go: Callable[[str, SlotkeeperError | None, Mapping[str, Lane]], None] | None = None
+    keep_lease: Callable[[], None] = do_nothing
+    sever_lease: Callable[[], None] = do_nothing
+    find_leaving: Callable[[Collection[str]], Collection[str]] | None = None
+    release_table: Callable[[str, SlotkeeperError | None, Mapping[str, Lane]], None] | None = None
     whole: JobSpec | None = None
     record_ttls: RecordTtls = field(default_factory=lambda: RecordTtls({}, {}))
     requests: Requests = field(default_factory=Requests)
     targets: Targets = field(default_factory=Targets)
     task_prefix: str = ""
     """Prefix of the names of the tasks' store sessions; "" if these sessions cannot be ended."""
-    end_task: Callable[..., None] = ignored
+    end_task: Callable[..., None] = do_nothing
     """Ends the sessions of an abandoned task: `slotkeeper.core.engine.driver.copy.TaskSessions.end`."""
-    retrying: Callable[[str, SlotkeeperError | Party | None], None] = ignored
+    retrying: Callable[[str, SlotkeeperError | Party | None], None] = do_nothing
     """Reports retries: `Narrator.retrying`."""
 
 
@@ -237,7 +239,7 @@ class Interrupted(Exception):
     """Raised during a start if the job has to pause or stop."""
 
 
-def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callable[[], None] = ignored) -> None:
+def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callable[[], None] = do_nothing) -> None:
     """Wait until all currently open transactions have ended (design 4.4 step 3); raises Refused after the job's `wait`.
 
     Rows that such a transaction wrote earlier are not in the binlog and not yet visible to a copy. The source decides
@@ -259,7 +261,7 @@ def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callabl
         seconds = min(LONGEST, 2 * seconds)
 
 
-def stay_paused(ctx: JobContext, between: Callable[[], None] = ignored) -> bool:
+def stay_paused(ctx: JobContext, between: Callable[[], None] = do_nothing) -> bool:
     """Stay paused while the desired state is PAUSE; call `between` twice a second. Return whether there was a pause."""
     paused = False
     while ctx.wanted() is WantedState.PAUSE:

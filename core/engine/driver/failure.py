@@ -181,7 +181,7 @@ READ_EVERY = 0.25
 PAUSED = "the job is paused: resume it"
 
 
-def brought_forward(
+def retry_early(
     lanes: Mapping[str, Lane], names: Mapping[str, Collection[str]], table: str, now: float, paused: bool
 ) -> tuple[dict[str, Lane], list[TryAnswer]]:
     """Return the lanes to retry at once, and the answer for each requested table of `names`; `table` "" means all.
@@ -214,7 +214,7 @@ def brought_forward(
     return changed, answers
 
 
-def freed(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
+def retry_sink_lanes(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
     """Return the lanes to retry at once when a silent sink answers again: the lanes that failed because of the sink.
 
     This includes lanes whose cancelled step hung in the sink, but not lanes that wait after a rejected login.
@@ -228,7 +228,7 @@ def freed(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
     }
 
 
-def admitted(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
+def retry_login_lanes(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
     """Return the lanes to retry at once that waited after a rejected password; only a success resets their count."""
     return {
         name: replace(lane, ready_at=max(now, lane.not_before)) for name, lane in lanes.items() if lane.history.login

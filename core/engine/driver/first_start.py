@@ -66,7 +66,7 @@ def blank_row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int
 def create_slot(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
     """Register the slot on every DN, which starts recording. The caller waits for transactions open at that time."""
     table = ctx.sessions.admin("start")
-    statuses = polls_everywhere(table.history, ctx)
+    statuses = poll_all_nodes(table.history, ctx)
     changes = {row.node_id: row.changes for row in store.rows()}
     rows = [
         replace(
@@ -108,7 +108,7 @@ def _register_first(store: Store, slot: Slot, ctx: JobContext, status: SlotStatu
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class LaneStart:
     """The start of one lane; `place`: the first position that the lane reads; `kept`: its registration."""
 
     status: SlotStatus
@@ -116,14 +116,14 @@ class Begin:
     kept: Kept
 
 
-def check(ctx: JobContext, at: StartAt) -> None:
+def check_start(ctx: JobContext, at: StartAt) -> None:
     """Raise Refused for an impossible start, before anything is created; changes no slot."""
     starter = ctx.sessions.starter()
     if at.kind is StartKind.TIME:
         assert at.at is not None
         _check_time(ctx, starter, at.at)
     if at.kind is StartKind.POINTS:
-        _check_points(ctx, starter, _places(ctx, at))
+        _check_points(ctx, starter, _parse_points(ctx, at))
 
 
 def refuse_aged(ctx: JobContext, store: Store) -> None:
@@ -145,7 +145,7 @@ def refuse_aged(ctx: JobContext, store: Store) -> None:
         raise trouble(TroubleName.SLOT_LOST, what)
 
 
-def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch: int, at: StartAt) -> None:
+def start_without_copy(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch: int, at: StartAt) -> None:
     """Move the slot to the job's start and write the progress rows; `rows`: the rows in state creating, by DN."""
     starter = ctx.sessions.starter()
     if at.kind is StartKind.LATEST:
@@ -154,19 +154,19 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
             blank = starter.slot.kept_by(()).blank
             store.replace_creating([replace(row, epoch=epoch, registered=blank) for row in rows.values()], epoch)
         ctx.probe("before_first_registration")
-        begins = _latest(ctx, starter)
+        begins = _start_at_newest(ctx, starter)
     elif at.kind is StartKind.TIME:
         assert at.at is not None
-        begins = _at_time(ctx, starter, at.at)
+        begins = _start_at_time(ctx, starter, at.at)
     elif at.kind is StartKind.EARLIEST:
         # start each DN at its oldest remaining record, or at its newest position if it has no record
-        statuses, records = polls_everywhere(starter.history, ctx), starter.history.records()
-        begins = _begins(starter, ((one, records[one.shard.name].point or one.latest) for one in statuses))
+        statuses, records = poll_all_nodes(starter.history, ctx), starter.history.records()
+        begins = _starts_at(starter, ((one, records[one.shard.name].point or one.latest) for one in statuses))
     else:
-        points = _places(ctx, at)
+        points = _parse_points(ctx, at)
         _check_points(ctx, starter, points)
-        statuses = polls_everywhere(starter.history, ctx)
-        begins = _begins(starter, ((one, points[one.shard.name]) for one in statuses), starter.history.records())
+        statuses = poll_all_nodes(starter.history, ctx)
+        begins = _starts_at(starter, ((one, points[one.shard.name]) for one in statuses), starter.history.records())
     made = [
         replace(
             rows[one.status.shard.name],
@@ -189,7 +189,7 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
     store.set_state(Turn(epoch, len(made), (LaneState.CREATING,), LaneState.RUNNING))
 
 
-def polls_everywhere(history: History, ctx: JobContext) -> list[SlotStatus]:
+def poll_all_nodes(history: History, ctx: JobContext) -> list[SlotStatus]:
     """Return the status of every DN of the cluster; creates the slot if missing.
 
     A row records the slot's points before its lane's first registration, so that a later start recognizes an
@@ -205,7 +205,7 @@ def polls_everywhere(history: History, ctx: JobContext) -> list[SlotStatus]:
     return statuses
 
 
-def _latest(ctx: JobContext, starter: SourceTable) -> list[Begin]:
+def _start_at_newest(ctx: JobContext, starter: SourceTable) -> list[LaneStart]:
     """Return the starts at the newest points, which the server registers.
 
     DWS: pgxc_register_full_sync_point is called "to update the sync points" after a full copy by other means. The start
@@ -228,7 +228,7 @@ def _latest(ctx: JobContext, starter: SourceTable) -> list[Begin]:
     if short:
         raise Busy(f"{short}: {starter.history.words.short}", where="source")
     places = [(status, status.kept.furthest or status.latest) for status in statuses]
-    return [Begin(status, place, status.kept.at(place)) for status, place in places]
+    return [LaneStart(status, place, status.kept.at(place)) for status, place in places]
 
 
 def _move_to_newest(starter: SourceTable) -> None:
@@ -236,16 +236,18 @@ def _move_to_newest(starter: SourceTable) -> None:
         starter.slot.full_sync()
 
 
-def _begins(
+def _starts_at(
     starter: SourceTable,
     places: Iterable[tuple[SlotStatus, Position]],
     records: Mapping[str, FirstRecord] | None = None,
-) -> list[Begin]:
+) -> list[LaneStart]:
     """Return the starts of the lanes at these positions; `records`: the first records by DN, if known."""
     found = records or {}
     slot = starter.slot
     return [
-        Begin(one, place, slot.begin_at(one, place, found.get(one.shard.name)) if slot is not None else NOTHING_KEPT)
+        LaneStart(
+            one, place, slot.begin_at(one, place, found.get(one.shard.name)) if slot is not None else NOTHING_KEPT
+        )
         for one, place in places
     ]
 
@@ -263,23 +265,23 @@ def _check_time(ctx: JobContext, starter: SourceTable, at: datetime) -> None:
         raise Refused(what, 'set start = "latest" to start now, or start = "initial" to start with a copy')
 
 
-def _at_time(ctx: JobContext, starter: SourceTable, at: datetime) -> list[Begin]:
+def _start_at_time(ctx: JobContext, starter: SourceTable, at: datetime) -> list[LaneStart]:
     """Start every DN at the smallest point found for that time on any DN, but never after the newest safe point.
 
     The statuses are read first: the search finds all records up to their newest points, and the invisible records of a
     running commit are after these points.
     """
     _check_time(ctx, starter, at)
-    statuses = polls_everywhere(starter.history, ctx)
+    statuses = poll_all_nodes(starter.history, ctx)
     since = starter.history.since(at.isoformat())
     if ctx.sessions.shards_apart:
-        return _begins(starter, ((one, since.get(one.shard.name) or one.latest) for one in statuses))
+        return _starts_at(starter, ((one, since.get(one.shard.name) or one.latest) for one in statuses))
     found = since.values()
     first = min([*(point for point in found if point is not None), *(status.latest for status in statuses)])
-    return _begins(starter, ((one, first) for one in statuses), starter.history.records(first))
+    return _starts_at(starter, ((one, first) for one in statuses), starter.history.records(first))
 
 
-def _places(ctx: JobContext, at: StartAt) -> dict[str, Position]:
+def _parse_points(ctx: JobContext, at: StartAt) -> dict[str, Position]:
     found = {}
     every = [shard.name for shard in ctx.sessions.starter().source.nodes()]
     for name, text in ((each, text) for one, text in at.points for each in (every if one == EVERY_DN else [one])):

@@ -63,7 +63,7 @@ class IdleLanes:
 
     def poll(self, now: float) -> None:
         """Start the polls that are due."""
-        self._notice()
+        self._reset_pauses()
         idle = {name for name, lane in self._loop.lanes.items() if lane.activity is Activity.IDLE}
         for wanted in self._schedule.due(idle, now):
             lanes = [self._loop.lanes[name] for name in wanted.lanes]
@@ -82,7 +82,7 @@ class IdleLanes:
         self._schedule.drop(table)
         self._settling = {name: None for name in self._settling if name in self._loop.lanes}
 
-    def _notice(self) -> None:
+    def _reset_pauses(self) -> None:
         """Update the tables' poll times after lanes return from a task, because a commit resets their poll pauses."""
         for name, lane in self._loop.lanes.items():
             table = lane.key.source_table
@@ -119,7 +119,7 @@ class IdleLanes:
             self._schedule.free(table)
             return
         if isinstance(error, Trouble):
-            self._loop.fail(table, error)
+            self._loop.fail_table(table, error)
             return
         self._schedule.together_failed(table, self._clock.monotonic())
 
@@ -131,35 +131,35 @@ class IdleLanes:
         if shards != ours:
             self._loop.nodes_changed(shards ^ ours)
         self._schedule.together_ended(table)
-        self._consider_all(table, pairs)
+        self._apply_polls(table, pairs)
 
     def _polled_alone(self, lane: Lane, seen: Seen) -> None:
         if lane.key.source_table not in self._schedule:
             self._schedule.answered(lane.shard.node_id)
             return
         self._schedule.alone_ended(lane.key.source_table, lane.name, seen.error is None, self._clock.monotonic())
-        self._consider_all(lane.key.source_table, [(lane, seen)])
+        self._apply_polls(lane.key.source_table, [(lane, seen)])
 
-    def _consider_all(self, table: str, pairs: list[tuple[Lane, Seen]]) -> None:
+    def _apply_polls(self, table: str, pairs: list[tuple[Lane, Seen]]) -> None:
         now = self._clock.monotonic()
         for asked, seen in pairs:
             if self._loop.lanes.get(asked.name) is asked:
-                self._consider(asked, seen, now)
+                self._apply_poll(asked, seen, now)
         if table not in self._schedule:  # the result of the poll made the table fail
             return
         found = any(lane.activity is Activity.DUE for lane in self._loop.lanes_of(table))
         options = self._plan.job.binlog
         self._schedule.paced(table, found, now, options.binlog_sleep_time, options.binlog_max_sleep_time)
 
-    def _consider(self, lane: Lane, seen: Seen, now: float) -> None:
+    def _apply_poll(self, lane: Lane, seen: Seen, now: float) -> None:
         if seen.error is not None:
-            self._loop.lane_failed(lane, seen.error)
+            self._loop.fail_lane(lane, seen.error)
             return
         status = seen.status
         assert status is not None
         found = judge(status, lane.expected) or purged(status, lane.position)
         if found:
-            self._loop.fail(lane.key.source_table, found)
+            self._loop.fail_table(lane.key.source_table, found)
             return
         self._plan.record_ttls.see(lane.key.source_table, lane.shard.name, status.latest, now)
         if status.latest < lane.position:
@@ -168,11 +168,11 @@ class IdleLanes:
             if count + 1 >= OLDER_STATUSES and now - since >= OLDER_SECONDS:
                 newest, here = status.latest.shown, lane.position.shown
                 sentence = f"{lane.shard.name}: the source's newest point {newest} is before the job's position {here}"
-                self._loop.fail(lane.key.source_table, trouble(TroubleName.SOURCE_OLDER, sentence))
+                self._loop.fail_table(lane.key.source_table, trouble(TroubleName.SOURCE_OLDER, sentence))
             return
         late = self._plan.record_ttls.late(lane, now) if status.latest > lane.position else None
         if late is not None:
-            self._loop.fail(lane.key.source_table, late)
+            self._loop.fail_table(lane.key.source_table, late)
             return
         self._older.pop(lane.name, None)
         lane = replace(lane.answered, latest=status.latest, polled_at=now, alone=False)
@@ -201,7 +201,7 @@ class IdleLanes:
     def _moves(self, lane: Lane) -> bool:
         return lane.has_later and not self._loop.paused
 
-    def hurry(self, name: str) -> None:
+    def settle_next(self, name: str) -> None:
         """Settle a lane at the next turn."""
         self._settling[name] = None
 
@@ -219,7 +219,7 @@ class IdleLanes:
 
     def _start_settling(self, lane: Lane, move: bool) -> None:
         epoch, clock, probe = self._plan.epoch, self._clock, self._probe
-        others, proven = self._loop.sharing(lane), self._checks.provable(lane)
+        others, proven = self._loop.sharing(lane), self._checks.find_proven(lane)
         keeps = clock.monotonic() - lane.kept_at >= self._keeps_every
         self._loop.start_registration(
             lane,
@@ -252,7 +252,7 @@ def see_all(
         lost = ours & there - set(statuses)
         if lost:
             raise no_point(lost, fingerprint, source.identify().text)
-    seen = [_ask(source, lane, statuses[lane.shard], asks) for lane in lanes if lane.shard in statuses]
+    seen = [_ask_changes(source, lane, statuses[lane.shard], asks) for lane in lanes if lane.shard in statuses]
     return seen, there
 
 
@@ -260,12 +260,12 @@ def see_one(source: Source, lane: Lane, asks: bool = True) -> Seen:
     """Return the status of one DN after the query for all DNs has failed."""
     try:
         status = next(status for status in source.read_status(lane.shard) if status.shard == lane.shard)
-        return _ask(source, lane, status, asks)
+        return _ask_changes(source, lane, status, asks)
     except SlotkeeperError as error:
         return Seen(lane.shard, error=error)
 
 
-def _ask(source: Source, lane: Lane, status: SlotStatus, asks: bool) -> Seen:
+def _ask_changes(source: Source, lane: Lane, status: SlotStatus, asks: bool) -> Seen:
     if judge(status, lane.expected) or status.latest < lane.position or status.latest == lane.checked:
         return Seen(lane.shard, status)
     if not asks:
@@ -316,7 +316,7 @@ def settle(
 
 def _empty_step(source: Source, rows: Rows, lane: Lane, epoch: int) -> Position | None:
     """Return the lane's new position; None if rows are waiting, in which case the position was not moved."""
-    first = _judged(source, lane)
+    first = _read_judged(source, lane)
     back = ahead_of_row(first, lane.position)
     if back:
         raise back
@@ -327,7 +327,7 @@ def _empty_step(source: Source, rows: Rows, lane: Lane, epoch: int) -> Position 
             return None
     except SlotkeeperError as error:
         raise (_named_by_status(source, lane) or error) from error
-    _judged(source, lane)
+    _read_judged(source, lane)
     new = source.standing(lane.position, first)
     if not rows.advance_empty(lane.key, epoch, lane.position, new):
         row = rows.read_row(lane.key)
@@ -338,7 +338,7 @@ def _empty_step(source: Source, rows: Rows, lane: Lane, epoch: int) -> Position 
     return new
 
 
-def _judged(source: Source, lane: Lane) -> SlotStatus:
+def _read_judged(source: Source, lane: Lane) -> SlotStatus:
     status = next((status for status in source.read_status(lane.shard) if status.shard == lane.shard), None)
     if status is None:
         raise trouble(TroubleName.TOPOLOGY_CHANGED, f"{lane.shard.name} no longer answers for this table")

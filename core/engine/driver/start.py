@@ -81,35 +81,35 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
             _refuse_open_reset(part, store)
     openings = [_Opening(part) for part in parts]
     _refuse_shared(ctx, openings)
-    _each(ctx, openings, _Opening.admit)
-    _each(ctx, openings, _Opening.make)
-    _each(ctx, [one for one in openings if one.first], _Opening.note_first)
+    _for_each(ctx, openings, _Opening.admit)
+    _for_each(ctx, openings, _Opening.make_target)
+    _for_each(ctx, [one for one in openings if one.first], _Opening.insert_rows)
     epoch = stores[0].raise_epoch([part.job.channel.source_table for part in parts])
     for part, store in zip(parts, stores, strict=True):
         if store.passes:  # without the lease, a reset may have started meanwhile, and its rows have this epoch now
             with about(ctx, part):
                 _refuse_open_reset(part, store)
     ctx.probe("after_first_rows")
-    _silence_the_old(ctx, epoch)
+    _end_old_sessions(ctx, epoch)
     try:
         # compare first: a lost slot takes precedence over a target without the columns that DDL added in the source
         begun_before = {one.store for one in openings if not one.unregistered}
-        _each(ctx, openings, lambda one: one.compare(epoch, bool(begun_before - {one.store})))
+        _for_each(ctx, openings, lambda one: one.compare(epoch, bool(begun_before - {one.store})))
     except Trouble:
         for one in openings:
             if one.unregistered:
                 one.store.forget_creating(epoch)
         raise
-    _each(ctx, openings, _Opening.refuse_unread)
-    _each(ctx, openings, lambda one: one.adopt(epoch))
-    _each(ctx, openings, _Opening.admit_again)
+    _for_each(ctx, openings, _Opening.refuse_unread)
+    _for_each(ctx, openings, lambda one: one.adopt(epoch))
+    _for_each(ctx, openings, _Opening.admit_again)
     copying = any(one.copying for one in openings)
-    begun = _each(ctx, openings, lambda one: one.begun(epoch, copying))
+    begun = _for_each(ctx, openings, lambda one: one.complete(epoch, copying))
     # wait once, for all new channels, for the transactions that were open when recording started
     new = [one for one in begun if one.state is LaneState.CREATING and ctx.job.binlog.binlog]
     if new:
         keep = KeepAlive(ctx, (Kept(one.part, one.epoch, one.rows) for one in begun))
-        wait_for_open_transactions(ctx, new[0].part.sessions.source("start"), keep.between)
+        wait_for_open_transactions(ctx, new[0].part.sessions.source("start"), keep.wait_and_renew)
     return tuple(begun)
 
 
@@ -125,7 +125,7 @@ def _refuse_shared(ctx: JobContext, openings: list[_Opening]) -> None:
         )
 
 
-def _each(ctx: JobContext, openings: list[_Opening], act: Callable[[_Opening], T]) -> list[T]:
+def _for_each(ctx: JobContext, openings: list[_Opening], act: Callable[[_Opening], T]) -> list[T]:
     found = []
     for one in openings:
         with about(ctx, one.part):
@@ -162,7 +162,7 @@ class _Opening:
             return
         there = target.admit(self.identity)
         if self._at.kind is not StartKind.INITIAL:
-            first_start.check(self.part, self._at)
+            first_start.check_start(self.part, self._at)
         elif there:
             target.copying()
 
@@ -179,12 +179,12 @@ class _Opening:
             consents.keep(asked)
         return asked.missing
 
-    def make(self) -> None:
+    def make_target(self) -> None:
         """Create the target of a new channel if the configuration allows it."""
         if self.first:
             self.part.sessions.target().ready(self.identity, makes=True)
 
-    def note_first(self) -> None:
+    def insert_rows(self) -> None:
         """Insert the progress rows of a new channel, which reserve its target among the jobs of the schema."""
         self.store.insert(first_rows(self.part, self.identity))
 
@@ -202,7 +202,7 @@ class _Opening:
             what = "the channel's target, mapping or key differs from the progress rows"
             raise Refused(what, "restore them, or take a new snapshot with another slot")
         if binlog:
-            found = _compared(self.part, rows, self.identity.text, others_begun)
+            found = _compare_rows(self.part, rows, self.identity.text, others_begun)
             self._action, self._schedule, self._change = found
             self._refuse_without_copy(rows)
             refuse_outdated(self.part, rows, now)
@@ -249,16 +249,16 @@ class _Opening:
         """Whether the channel still needs a copy or has an incomplete copy."""
         return self._rows[0].state in (LaneState.CREATING, LaneState.COPYING)
 
-    def begun(self, epoch: int, copying: bool) -> Begun:
+    def complete(self, epoch: int, copying: bool) -> Begun:
         """Return the completed start; create the slot of a new channel. `copying`: a channel of the job is copying."""
         target, rows, state = self.part.sessions.target(), self._rows, self._rows[0].state
         self.store.note_columns(self.identity.text, self.identity.columns)
-        begun = Begun(self.part, self.identity, epoch, tuple(_as_found(rows, self._schedule)), state)
+        begun = Begun(self.part, self.identity, epoch, tuple(_update_points(rows, self._schedule)), state)
         if self._action is None:
             return _begin_copy_only(begun, self.store, copying, self._made)
         if self._action is StartAction.CREATE and self._at.kind is not StartKind.INITIAL:
             first = {row.key.shard: row for row in first_rows(self.part, self.identity)}
-            first_start.begin_at(self.part, self.store, first, epoch, self._at)
+            first_start.start_without_copy(self.part, self.store, first, epoch, self._at)
             return replace(begun, rows=tuple(self.store.rows()), state=LaneState.RUNNING)
         if self._action is StartAction.CREATE:
             rows = create_slot(self.part, self.store, self.identity, epoch)
@@ -274,7 +274,7 @@ class _Opening:
         return replace(begun, copying=way)
 
 
-def _as_found(rows: list[ProgressRow], statuses: list[SlotStatus]) -> list[ProgressRow]:
+def _update_points(rows: list[ProgressRow], statuses: list[SlotStatus]) -> list[ProgressRow]:
     """Return the rows with the slot's current points: if an answer was lost, a row can have older points."""
     kept = {status.shard.node_id: status.kept for status in statuses}
     found = []
@@ -296,7 +296,7 @@ def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
         raise Refused(f"reset {reset} of slot {ctx.job.slot} is unfinished", hint, where="sink")
 
 
-def _silence_the_old(ctx: JobContext, epoch: int) -> None:
+def _end_old_sessions(ctx: JobContext, epoch: int) -> None:
     """End the sessions of earlier epochs, or wait, so that no old call takes effect after the first status."""
     # a reset of another table may be in progress: this start must not end its session
     ours = [] if ctx.alone else [part.job.channel.source_table for part in ctx.parts]
@@ -307,7 +307,7 @@ def _silence_the_old(ctx: JobContext, epoch: int) -> None:
         pause(ctx, 0.5)
 
 
-def _compared(
+def _compare_rows(
     ctx: JobContext, rows: list[ProgressRow], fingerprint: str, others_begun: bool
 ) -> tuple[StartAction, list[SlotStatus], NodeChange | None]:
     """Return the common action for all lanes of a channel, the statuses, and a changed DN set; raises problems."""

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, TableWanted, WantedState
@@ -55,10 +56,10 @@ class Tables:
     """The tables of a job with several tables; implements `slotkeeper.core.engine.driver.context.Desk`."""
 
     def __init__(self, ctx: JobContext) -> None:
-        self._ctx = replace(ctx, whole=ctx.job, asked=_kept(ctx.asked))
+        self._ctx = replace(ctx, whole=ctx.job, asked=_keep_last(ctx.asked))
         self._lock = threading.RLock()
         self._runner = SharedRunner(ctx.runner)
-        self._telling = Telling(ctx.narrator, ctx.job)
+        self._joint = JointNarrator(ctx.narrator, ctx.job)
         self._turns = {channel.source_table: 0 for channel in ctx.job.channels}
         """The `turn` of each table's last start."""
         self._alone: dict[str, _Alone] = {}
@@ -71,12 +72,12 @@ class Tables:
 
     def run(self) -> JobEnd:
         """Run the joint tables in this thread and each separate table in its own thread, until all have ended."""
-        together = self._sort()
+        together = self._sort_tables()
         try:
-            ended = self._together(together) if together else JobEnd.EMPTY
+            ended = self._run_together(together) if together else JobEnd.EMPTY
             if ended is JobEnd.STOPPED and self._ctx.wanted() is WantedState.STOP:
                 return ended
-            return self._rest(ended)
+            return self._wait_for_rest(ended)
         finally:
             self._closing.set()
             with self._lock:
@@ -87,19 +88,19 @@ class Tables:
 
     # -- joint tables ------------------------------------------------------------------------------------------------
 
-    def _sort(self) -> list[str]:
+    def _sort_tables(self) -> list[str]:
         """Return the tables to start together; the other tables start separately or stay stopped."""
         asked = self._ctx.asked()
         wanted = {table: asked.get(table, AS_THE_JOB) for table in self._turns}
         self._turns = {table: one.turn for table, one in wanted.items()}
         for table, one in wanted.items():
             if one.wanted is WantedState.STOP:
-                self._telling.rests(table, JobState.STOPPED, {})
+                self._joint.rests(table, JobState.STOPPED, {})
         running = [table for table, one in wanted.items() if one.wanted is WantedState.RUN]
         copied = self._copied(running)
         self._apart = [table for table in running if copied and table not in copied]
         for table in self._apart:
-            self._telling.waits(table, APART)
+            self._joint.waits(table, APART)
         self._apart += [table for table, one in wanted.items() if one.wanted is WantedState.PAUSE]
         return [table for table in running if table not in self._apart]
 
@@ -127,9 +128,9 @@ class Tables:
         rows = store.rows()
         return bool(rows) and all(row.state in STREAMING for row in rows)
 
-    def _together(self, tables: list[str]) -> JobEnd:
+    def _run_together(self, tables: list[str]) -> JobEnd:
         channels = tuple(one for one in self._ctx.job.channels if one.source_table in tables)
-        narrator = self._leader = GroupNarrator(self._telling, tables, leads=True, begun=self._watch_on)
+        narrator = self._leader = GroupNarrator(self._joint, tables, leads=True, begun=self._watch_on)
         job = replace(self._ctx.job, channels=channels)
         ctx = replace(self._ctx, job=job, runner=self._runner, narrator=narrator, wanted=self._wanted, desk=self)
         try:
@@ -140,19 +141,19 @@ class Tables:
             with self._lock:
                 for table in narrator.tables:
                     self._fail(table, error, {})
-            if self._over():
+            if self._all_ended():
                 raise
             ctx.sessions.close()  # release locks that a reset may need
             return JobEnd.EMPTY
         finally:
-            self._telling.leader_ended()
+            self._joint.leader_ended()
 
     def _wanted(self) -> WantedState:
         if self._fatal is not None:
             raise self._fatal
         return WantedState.STOP if self._closing.is_set() else self._ctx.wanted()
 
-    def wanted_away(self, tables: Collection[str]) -> Collection[str]:
+    def find_leaving(self, tables: Collection[str]) -> Collection[str]:
         """Return the tables whose desired state is no longer RUN, or whose start was requested again."""
         if not self._watch.is_alive():
             return ()
@@ -162,25 +163,28 @@ class Tables:
             table for table, one in known.items() if one.wanted is not WantedState.RUN or one.turn != self._turns[table]
         ]
 
-    def still(self, tables: Collection[str]) -> Collection[str]:
+    def find_remaining(self, tables: Collection[str]) -> Collection[str]:
         return [table for table in tables if self._leader is not None and table in self._leader.tables]
 
-    def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False) -> None:
+    def receive_table(
+        self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False
+    ) -> None:
         """Record that a table has left the joint group; `again`: start it separately at once."""
         with self._lock:
             if self._leader is not None:
                 self._leader.tables = tuple(one for one in self._leader.tables if one != table)
             if error is None:
-                self._telling.rests(table, JobState.STOPPED, lanes)
+                self._joint.rests(table, JobState.STOPPED, lanes)
                 return
             if again or (isinstance(error, Trouble) and error.name in NAMES):
-                self._begin(table, lanes)  # the new start adapts to the changed table, or reports the required action
+                # the new start adapts to the changed table, or reports the required action
+                self._start_alone(table, lanes)
                 return
             self._fail(table, error, lanes)
 
     def _fail(self, table: str, error: SlotkeeperError, lanes: Mapping[str, Lane]) -> None:
         self._errors[table] = error
-        self._telling.failed(table, error, lanes)
+        self._joint.failed(table, error, lanes)
 
     # -- separate tables ---------------------------------------------------------------------------------------------
 
@@ -193,36 +197,37 @@ class Tables:
         try:
             with self._lock:
                 for table in self._apart:
-                    self._begin(table)
+                    self._start_alone(table)
                 self._apart = []
             while not self._closing.wait(READ_EVERY):
-                self._read()
+                self._read_wanted()
         except Exception as error:
             self._fatal = classed(error)
 
-    def _read(self) -> None:
+    def _read_wanted(self) -> None:
         asked = self._ctx.asked()
         with self._lock:
-            for table in self._telling.resting():
+            for table in self._joint.resting():
                 one = asked.get(table, AS_THE_JOB)
                 if one.wanted is WantedState.STOP or table in self._alone:
                     continue
                 if one.turn != self._turns[table] or (one.wanted is WantedState.PAUSE and table not in self._errors):
-                    self._begin(table)
+                    self._start_alone(table)
 
-    def _begin(self, table: str, lanes: Mapping[str, Lane] | None = None) -> None:
+    def _start_alone(self, table: str, lanes: Mapping[str, Lane] | None = None) -> None:
         if self._closing.is_set():
             return
         self._turns[table] = self._ctx.asked().get(table, AS_THE_JOB).turn
         self._errors.pop(table, None)
-        one = _Alone(self._turns[table], GroupNarrator(self._telling, [table], leads=False))
-        self._telling.starts(table, lanes)
-        one.thread = threading.Thread(target=self._go, args=(table, one), name=f"slotkeeper-{table}", daemon=True)
+        one = _Alone(self._turns[table], GroupNarrator(self._joint, [table], leads=False))
+        self._joint.starts(table, lanes)
+        go = partial(self._run_alone, table, one)
+        one.thread = threading.Thread(target=go, name=f"slotkeeper-{table}", daemon=True)
         self._alone[table] = one
         self._runner.beside = len(self._alone)
         one.thread.start()
 
-    def _go(self, table: str, one: _Alone) -> None:
+    def _run_alone(self, table: str, one: _Alone) -> None:
         ctx = self._context(table, one)
         error: SlotkeeperError | None = None
         try:
@@ -264,31 +269,31 @@ class Tables:
         with self._lock:
             del self._alone[table]
             self._runner.beside = len(self._alone)
-            lanes = self._telling.without(one.narrator)
+            lanes = self._joint.without(one.narrator)
             if error is None:
-                self._telling.rests(table, JobState.STOPPED, lanes)
+                self._joint.rests(table, JobState.STOPPED, lanes)
             elif error.kind is ErrorKind.SUPERSEDED or error.where == "spark":
                 self._fatal = error
             else:
                 self._fail(table, error, lanes)
 
-    def _rest(self, ended: JobEnd) -> JobEnd:
+    def _wait_for_rest(self, ended: JobEnd) -> JobEnd:
         """Wait for the separate tables; once no table is running, raise the error of the first failed table."""
         self._watch_on()
         while self._ctx.wanted() is not WantedState.STOP:
             if self._fatal is not None:
                 raise self._fatal
-            if self._over():
+            if self._all_ended():
                 for error in self._errors.values():
                     raise error
                 return JobEnd.STOPPED if ended is JobEnd.EMPTY else ended
             self._closing.wait(READ_EVERY)
         return JobEnd.STOPPED
 
-    def _over(self) -> bool:
+    def _all_ended(self) -> bool:
         """Whether all tables have stopped and no user has requested a start since the last read."""
         if not self._goes_on():
-            self._read()
+            self._read_wanted()
         return not self._goes_on()
 
     def _goes_on(self) -> bool:
@@ -296,7 +301,7 @@ class Tables:
             return bool(self._alone or self._apart)
 
 
-def _kept(asked: Callable[[], Mapping[str, TableWanted]]) -> Callable[[], Mapping[str, TableWanted]]:
+def _keep_last(asked: Callable[[], Mapping[str, TableWanted]]) -> Callable[[], Mapping[str, TableWanted]]:
     """Wrap `asked` to return the last known desired states while this host's store is busy or missing."""
     last: list[Mapping[str, TableWanted]] = [{}]
 
@@ -323,7 +328,7 @@ _BY_ROWS = {
 }
 
 
-class Telling:
+class JointNarrator:
     """Combines the reports of the groups; its methods can be called from any thread."""
 
     def __init__(self, narrator: Narrator, job: JobSpec) -> None:
@@ -470,25 +475,25 @@ class GroupNarrator:
     """
 
     def __init__(
-        self, telling: Telling, tables: Collection[str], leads: bool, begun: Callable[[], None] | None = None
+        self, joint: JointNarrator, tables: Collection[str], leads: bool, begun: Callable[[], None] | None = None
     ) -> None:
-        self._telling, self._begun = telling, begun
+        self._joint, self._begun = joint, begun
         self.tables = tuple(tables)
         self.leads = leads
         self.streams = False
         """Whether the group's loop has started."""
 
     def event(self, event: JobEvent, reason: str = "") -> None:
-        self._telling.event(self, event, reason)
+        self._joint.event(self, event, reason)
 
     def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None:
         self.streams = True
         self._has_begun()
-        self._telling.lanes(self, lanes, state, epoch, registrations)
+        self._joint.lanes(self, lanes, state, epoch, registrations)
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         self._has_begun()
-        self._telling.copy(counts, epoch)
+        self._joint.copy(counts, epoch)
 
     def _has_begun(self) -> None:
         begun, self._begun = self._begun, None
@@ -496,22 +501,22 @@ class GroupNarrator:
             begun()
 
     def quarantined(self, rows: int, newest: str = "") -> None:
-        self._telling.quarantined(self, rows, newest)
+        self._joint.quarantined(self, rows, newest)
 
     def stored(self, states: Mapping[str, LaneState]) -> None:
-        self._telling.stored(self, states)
+        self._joint.stored(self, states)
 
     def waits(self, tables: Collection[str], text: str) -> None:
         for table in tables:
-            self._telling.waits(table, text)
+            self._joint.waits(table, text)
 
     def table(self, report: TableReport) -> None:
-        """Do nothing: `Telling` reports tables itself."""
+        """Do nothing: `JointNarrator` reports tables itself."""
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         if self.leads:
-            self._telling.retrying(self, text, by)
+            self._joint.retrying(self, text, by)
             return
         said = text.removeprefix(f"{self.tables[0]}: ")
-        self._telling.waits(self.tables[0], said)
-        self._telling.retrying(self, f"{self.tables[0]}: {said}" if text else "", by)
+        self._joint.waits(self.tables[0], said)
+        self._joint.retrying(self, f"{self.tables[0]}: {said}" if text else "", by)

@@ -23,7 +23,7 @@ from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.engine.driver.context import StreamPlan
-from slotkeeper.core.engine.driver.failure import admitted
+from slotkeeper.core.engine.driver.failure import retry_login_lanes
 from slotkeeper.core.engine.driver.registration import LaneOwner
 from slotkeeper.core.engine.driver.threads import SerialExecutor
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, Unreachable, classed
@@ -112,16 +112,16 @@ class Upkeep:
 
     def _lease_answered(self, error: SlotkeeperError | None) -> None:
         if self.not_ours is not None and error is None:
-            self._loop.sink_answers()
+            self._loop.retry_sink_lanes()
         self._asked, self.not_ours = None, error
         if error is None or error.kind not in (ErrorKind.OPERATOR, ErrorKind.SUPERSEDED):
             return
         if error.kind is ErrorKind.SUPERSEDED or not error.table:
-            self._loop.end_with(error)
+            self._loop.fail_job(error)
             return
         # another job holds this table's target lock; the other tables wait until their locks are confirmed
         self.not_ours, self._lease_at = Busy("retrying the lease", where="sink"), 0.0
-        self._loop.fail(error.table, error, waits=False)
+        self._loop.fail_table(error.table, error, waits=False)
 
     def login_refused(self, where: str, times: int) -> None:
         """Record a side that rejected a password `times` times in a row; no task starts before a login succeeds.
@@ -155,7 +155,7 @@ class Upkeep:
             return
         if self.not_ours is not None and self.not_ours.kind is ErrorKind.LOGIN:
             self.not_ours, self._lease_at = Busy("retrying the lease", where="sink"), 0.0
-        self._loop.lanes.update(admitted(self._loop.lanes, self._clock.monotonic()))
+        self._loop.lanes.update(retry_login_lanes(self._loop.lanes, self._clock.monotonic()))
 
     def read_rows(self, now: float) -> None:
         """Read the rows of lanes in tasks every second: a task reports only at its end. Read all rows less often."""

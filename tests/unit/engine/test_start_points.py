@@ -77,7 +77,7 @@ def context(starter: Starter) -> Any:
 
 
 def check(starter: Starter, *points: tuple[str, str]) -> None:
-    first_start.check(context(starter), StartAt(StartKind.POINTS, points=points))
+    first_start.check_start(context(starter), StartAt(StartKind.POINTS, points=points))
 
 
 @pytest.mark.parametrize("point", [100, 101, 200])
@@ -154,20 +154,20 @@ def test_a_start_time_is_not_in_the_future_and_its_records_are_still_there(
 ) -> None:
     ask = StartAt(StartKind.TIME, at=datetime.fromtimestamp(NOW - age, timezone.utc))
     if not said:
-        first_start.check(context(Starter(ttl=ttl)), ask)
+        first_start.check_start(context(Starter(ttl=ttl)), ask)
         return
     with pytest.raises(Refused) as refused:
-        first_start.check(context(Starter(ttl=ttl)), ask)
+        first_start.check_start(context(Starter(ttl=ttl)), ask)
     assert said in refused.value.message
 
 
 def test_a_start_time_needs_a_record_on_some_dn() -> None:
     starter, ask = Starter(), StartAt(StartKind.TIME, at=datetime.fromtimestamp(NOW - 1, timezone.utc))
     starter.held["dn_1"] = FirstRecord(at(200), None)
-    first_start.check(context(starter), ask)
+    first_start.check_start(context(starter), ask)
     starter.held["dn_2"] = FirstRecord(at(200), None)
     with pytest.raises(Refused, match="the binlog has no record"):
-        first_start.check(context(starter), ask)
+        first_start.check_start(context(starter), ask)
 
 
 @pytest.mark.parametrize(
@@ -190,13 +190,13 @@ def test_a_table_is_read_before_its_records_are_deleted(
 
 def test_a_slot_is_on_every_dn_before_anything_starts() -> None:
     starter = Starter()
-    assert first_start.polls_everywhere(cast(Any, starter), context(starter)) == starter.slots
+    assert first_start.poll_all_nodes(cast(Any, starter), context(starter)) == starter.slots
     del starter.slots[1]
     with pytest.raises(Busy, match="dn_2: the first registration reached no node"):
-        first_start.polls_everywhere(cast(Any, starter), context(starter))
+        first_start.poll_all_nodes(cast(Any, starter), context(starter))
     del starter.slots[0]
     with pytest.raises(Refused, match="the source has no position for slot s"):
-        first_start.polls_everywhere(cast(Any, starter), context(starter))
+        first_start.poll_all_nodes(cast(Any, starter), context(starter))
 
 
 def test_a_dn_that_answers_only_direct_calls_has_not_gone() -> None:
