@@ -18,7 +18,7 @@ from slotkeeper.core.engine.driver.context import WorkerEntries
 from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.engine.worker.two_part import PlannedSink, TwoPartSink
 from slotkeeper.core.errors import ConfigError, Refused
-from slotkeeper.core.ports.driver import Runner, Store
+from slotkeeper.core.ports.driver import Runner, StartStore
 from slotkeeper.core.ports.kinds import BatchSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import LabelSink, StepSink
 from slotkeeper.core.ports.source import Changelog, Source, SourceTable
@@ -118,7 +118,7 @@ def open_admin(job: JobSpec, part: str) -> SourceTable:
     return source_session(job, part).table(TableAsked.of(job))
 
 
-def open_progress(job: JobSpec, part: str, runner: Runner) -> Store:
+def open_progress(job: JobSpec, part: str, runner: Runner) -> StartStore:
     """Open a separate session for access to the progress rows of a job's channel."""
     return store_session(job, part).progress(job, runner)
 

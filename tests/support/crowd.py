@@ -29,7 +29,7 @@ from slotkeeper.core.engine.tasks import StreamTask
 from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import Unreachable
-from slotkeeper.core.ports.driver import Rows
+from slotkeeper.core.ports.driver import LaneFence
 from slotkeeper.core.ports.sink import StepSink, Top
 from slotkeeper.core.ports.source import Confirmation, History, Slot, Source, SourceTable
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
@@ -159,8 +159,8 @@ class Crowd:
         one = One(self)
         return SourceTable(cast(Source, one), cast(Slot, one), cast(History, one))
 
-    def rows(self, name: str) -> Rows:
-        return cast(Rows, One(self))
+    def rows(self, name: str) -> LaneFence:
+        return cast(LaneFence, One(self))
 
     def log_in(self, where: str) -> None:
         """No password is requested."""

@@ -22,7 +22,7 @@ from slotkeeper.core.domain.watch import Expected, Turn, not_passed
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.tasks import LaneTask, StreamTask
 from slotkeeper.core.engine.worker import entries
-from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.driver import StartStore
 from slotkeeper.core.services import reset as reset_service
 from slotkeeper.core.slots import reset_apply
 from slotkeeper.core.slots import reset_apply as resume
@@ -70,7 +70,7 @@ class Resetting:
     events: list[str] = field(default_factory=list)
     voided: list[str] = field(default_factory=list)
     _source: pg.Connection | None = None
-    _sink: Store | None = None
+    _sink: StartStore | None = None
 
     def on(self, act: Callable[[ResetContext], Any], probe: Probe = silent, steal: str = "") -> Any:
         """Run an action with its own bench, as one command would."""

@@ -35,7 +35,7 @@ from slotkeeper.core.engine.driver.start import LEASE_WAIT, begin
 from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
-from slotkeeper.core.ports.driver import ChunkCounts, Store
+from slotkeeper.core.ports.driver import ChunkCounts, CopyStore
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, Chunk
 from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
@@ -308,7 +308,7 @@ class NoTarget:
     def half_done(self, way: str) -> Refused | None:
         return None
 
-    def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
+    def begin_copy(self, store: CopyStore, turn: Turn, chunks: list[Chunk], copying: str) -> None:
         raise Defect("a query copies in its own batches")
 
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
@@ -319,7 +319,7 @@ class NoTarget:
     def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
         return ()
 
-    def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
+    def end_copy(self, store: CopyStore, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
         raise Defect("a query copies in its own batches")
 
 

@@ -25,7 +25,7 @@ from slotkeeper.core.engine.driver.threads import beside
 from slotkeeper.core.engine.driver.upkeep import changed_nodes
 from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask
 from slotkeeper.core.errors import Busy, ErrorKind, ErrorValues, LoginRefused, SlotkeeperError, TooLarge, Unclassified
-from slotkeeper.core.ports.driver import ChunkCounts, Store, TaskEnds
+from slotkeeper.core.ports.driver import ChunkCounts, StartStore, TaskEnds
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.retry import Failure, RetryRules
 
@@ -46,7 +46,7 @@ class _Copy:
     tasks: int = 0
 
     @property
-    def store(self) -> Store:
+    def store(self) -> StartStore:
         """The channel's progress rows and chunks."""
         return self.begun.part.sessions.store()
 

@@ -22,7 +22,7 @@ from slotkeeper.core.domain.spec import EVERY_DN, StartAt, StartKind
 from slotkeeper.core.domain.watch import Turn, trouble
 from slotkeeper.core.engine.driver.context import JobContext, record_ttls, wait_for_open_transactions
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, TroubleName
-from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.driver import StartStore
 from slotkeeper.core.ports.source import History, Slot, SourceTable
 
 EVERYWHERE = Shard("*", 0)
@@ -63,7 +63,7 @@ def blank_row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int
     )
 
 
-def create_slot(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
+def create_slot(ctx: JobContext, store: StartStore, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
     """Register the slot on every DN, which starts recording. The caller waits for transactions open at that time."""
     table = ctx.sessions.admin("start")
     statuses = poll_all_nodes(table.history, ctx)
@@ -94,7 +94,7 @@ def create_slot(ctx: JobContext, store: Store, identity: TableIdentity, epoch: i
     return store.rows()
 
 
-def _register_first(store: Store, slot: Slot, ctx: JobContext, status: SlotStatus, epoch: int) -> Registered:
+def _register_first(store: StartStore, slot: Slot, ctx: JobContext, status: SlotStatus, epoch: int) -> Registered:
     """Register a lane's start; a shared position is registered no further than the position of any channel."""
     others = ctx.lanes_beside(status.shard) if status.kept.shared else ()
     with slot.pinned(), store.registration(ctx.job.lane_key(status.shard.name), epoch, others) as lock:
@@ -126,7 +126,7 @@ def check_start(ctx: JobContext, at: StartAt) -> None:
         _check_points(ctx, starter, _parse_points(ctx, at))
 
 
-def refuse_aged(ctx: JobContext, store: Store) -> None:
+def refuse_aged(ctx: JobContext, store: StartStore) -> None:
     """Raise SLOT LOST if a table with binlog timestamps was not read for longer than its records are retained.
 
     DWS: with enable_binlog_timestamp a record older than binlog_ttl is deleted, which the slot's points do not show.
@@ -145,7 +145,9 @@ def refuse_aged(ctx: JobContext, store: Store) -> None:
         raise trouble(TroubleName.SLOT_LOST, what)
 
 
-def start_without_copy(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch: int, at: StartAt) -> None:
+def start_without_copy(
+    ctx: JobContext, store: StartStore, rows: dict[str, ProgressRow], epoch: int, at: StartAt
+) -> None:
     """Move the slot to the job's start and write the progress rows; `rows`: the rows in state creating, by DN."""
     starter = ctx.sessions.starter()
     if at.kind is StartKind.LATEST:

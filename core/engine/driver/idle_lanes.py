@@ -24,7 +24,7 @@ from slotkeeper.core.engine.driver.registration import LaneOwner, Proven, Settle
 from slotkeeper.core.engine.driver.threads import SerialExecutor
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName, classed
-from slotkeeper.core.ports.driver import Rows, Sessions
+from slotkeeper.core.ports.driver import LaneFence, Sessions
 from slotkeeper.core.ports.source import Source, SourceTable
 
 SETTLE_EVERY = 3.0
@@ -289,7 +289,7 @@ def _named_by_status(source: Source, lane: Lane) -> Trouble | None:
 
 def settle(
     table: SourceTable,
-    rows: Rows,
+    rows: LaneFence,
     lane: Lane,
     epoch: int,
     move: bool,
@@ -314,7 +314,7 @@ def settle(
     return register_at(table, rows, lane, epoch, position, clock, probe, others, proven)
 
 
-def _empty_step(source: Source, rows: Rows, lane: Lane, epoch: int) -> Position | None:
+def _empty_step(source: Source, rows: LaneFence, lane: Lane, epoch: int) -> Position | None:
     """Return the lane's new position; None if rows are waiting, in which case the position was not moved."""
     first = _read_judged(source, lane)
     back = ahead_of_row(first, lane.position)

@@ -16,7 +16,7 @@ from slotkeeper.core.domain.locks import UNSEEN, LockOwner, explain_lease, lease
 from slotkeeper.core.engine.driver.context import JobContext, about, pause
 from slotkeeper.core.engine.driver.reshape import name_the_command
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Superseded, Unreachable
-from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.driver import Lease
 
 TARGET_WAIT = 5.0
 """Maximum seconds for which a session that has just been ended can still hold its locks."""
@@ -74,7 +74,7 @@ def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
         ctx.narrator.retrying("")
 
 
-def _who_has_it(part: JobContext, store: Store) -> tuple[list[LockOwner], str]:
+def _who_has_it(part: JobContext, store: Lease) -> tuple[list[LockOwner], str]:
     """Return the holders of the lease, and a string that names them."""
     found, place = store.lease_owners(), f"{part.job.channel.source_table} slot {part.job.slot}"
     return found, explain_lease(place, found, store.holder())
@@ -192,7 +192,7 @@ def give_back(part: JobContext) -> None:
         part.sessions.store().give_back(part.job.locked_target)
 
 
-def _leased(store: Store, asks: bool) -> bool:
+def _leased(store: Lease, asks: bool) -> bool:
     try:
         return store.leased(asks)
     except Unreachable:

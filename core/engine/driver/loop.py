@@ -32,7 +32,7 @@ from slotkeeper.core.engine.driver.upkeep import Upkeep, changed_nodes
 from slotkeeper.core.engine.tasks import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified
-from slotkeeper.core.ports.driver import Rows, Sessions, TaskRunner
+from slotkeeper.core.ports.driver import LaneFence, Sessions, TaskRunner
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SourceTable
 from slotkeeper.core.retry import Failure, RetryRules
 
@@ -98,7 +98,7 @@ class Loop:
         self._released: dict[str, _Released] = {}
         """Tables that have left the loop but have not been passed to `release_table` yet."""
         self._next_task = 1
-        self._registrars: dict[tuple[str, str], tuple[SourceTable, Rows]] = {}
+        self._registrars: dict[tuple[str, str], tuple[SourceTable, LaneFence]] = {}
         self._slack = OVERRUN
         self._most = len(lanes)
         """Maximum number of lanes per task: twice the number of lanes that a task has processed within its time."""
@@ -488,7 +488,7 @@ class Loop:
         if lane.name in self.lanes:
             self.lanes[lane.name] = lane
 
-    def registrar(self, lane: Lane) -> tuple[SourceTable, Rows]:
+    def registrar(self, lane: Lane) -> tuple[SourceTable, LaneFence]:
         """Return the sessions that register a lane; no work under another connection name uses them."""
         line, table = self.line(lane), lane.key.source_table
         found = self._registrars.get((table, line))

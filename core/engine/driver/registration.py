@@ -27,7 +27,7 @@ from slotkeeper.core.engine.driver.context import Interrupted, JobContext, Strea
 from slotkeeper.core.engine.driver.threads import SerialExecutor
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Busy, Defect, SlotkeeperError, Superseded, Trouble, TroubleName, classed
-from slotkeeper.core.ports.driver import Rows
+from slotkeeper.core.ports.driver import LaneFence
 from slotkeeper.core.ports.sink import Asked, TargetReader, Watched
 from slotkeeper.core.ports.source import Confirmation, Slot, Source, SourceTable
 
@@ -74,7 +74,9 @@ class _Limit:
             raise Busy("a registration took too long after taking its lock: stopped before its next call")
 
 
-def register(table: SourceTable, rows: Rows, wanted: Registration, clock: Clock, probe: Probe = nothing) -> Registered:
+def register(
+    table: SourceTable, rows: LaneFence, wanted: Registration, clock: Clock, probe: Probe = nothing
+) -> Registered:
     """Register the position, store the slot's new state in the progress row, and return the state.
 
     After any error except Trouble and Superseded, the outcome is unknown. The caller must then accept the old and the
@@ -113,7 +115,7 @@ def _confirm(slot: Slot | None, first: SlotStatus, asked: Confirmation) -> Regis
     return slot.confirm(first, asked)
 
 
-def _end_rivals(slot: Slot | None, rows: Rows) -> None:
+def _end_rivals(slot: Slot | None, rows: LaneFence) -> None:
     """End other registrars of the lane after the sink was reconnected; raises Busy if it is unknown whether they ended.
 
     The sink can show an older state, in which the row of an older driver is valid again. After Busy, the caller waits
@@ -156,7 +158,7 @@ class Settled:
 
 def register_at(
     table: SourceTable,
-    rows: Rows,
+    rows: LaneFence,
     lane: Lane,
     epoch: int,
     position: Position,
@@ -188,7 +190,7 @@ class LaneOwner(Protocol):
     def line(self, lane: Lane) -> str:
         """Return the connection name of a lane's DN, for the executor and for sessions."""
 
-    def registrar(self, lane: Lane) -> tuple[SourceTable, Rows]:
+    def registrar(self, lane: Lane) -> tuple[SourceTable, LaneFence]:
         """Return the sessions that register a lane."""
 
     def sharing(self, lane: Lane) -> tuple[LaneKey, ...]:

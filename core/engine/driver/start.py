@@ -34,7 +34,7 @@ from slotkeeper.core.engine.driver.first_start import EVERYWHERE, channel_hash, 
 from slotkeeper.core.engine.driver.registration import KeepAlive, Kept
 from slotkeeper.core.engine.driver.reshape import refuse_outdated
 from slotkeeper.core.errors import AwaitsCopy, Busy, Defect, Refused, Trouble, TroubleName
-from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.driver import StartStore
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, Source
 
 T = TypeVar("T")
@@ -287,7 +287,7 @@ def _update_points(rows: list[ProgressRow], statuses: list[SlotStatus]) -> list[
     return found
 
 
-def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
+def _refuse_open_reset(ctx: JobContext, store: StartStore) -> None:
     """Raise Refused if a reset of the slot is unfinished: its rows and points belong to different plans."""
     reset = store.open_reset()
     if reset:
@@ -368,7 +368,7 @@ def _refuse_unanswered(ctx: JobContext, statuses: list[SlotStatus], rows: list[P
         raise no_point(lost, rows[0].fingerprint, fingerprint)
 
 
-def _begin_copy_only(begun: Begun, store: Store, copying: bool, made: bool) -> Begun:
+def _begin_copy_only(begun: Begun, store: StartStore, copying: bool, made: bool) -> Begun:
     """Start a channel with `binlog = false`: one full copy, which continues if it is unfinished.
 
     A finished copy restarts once the copies of all channels are finished. A copy that cannot continue or whose target
@@ -398,7 +398,12 @@ def _compare_nodes(ctx: JobContext, rows: list[ProgressRow], statuses: list[Slot
 
 
 def _adopt_nodes(
-    ctx: JobContext, store: Store, rows: list[ProgressRow], statuses: list[SlotStatus], change: NodeChange, epoch: int
+    ctx: JobContext,
+    store: StartStore,
+    rows: list[ProgressRow],
+    statuses: list[SlotStatus],
+    change: NodeChange,
+    epoch: int,
 ) -> None:
     """Write the new DN set into the progress rows; call `_refuse_unread` first."""
     come = [_row_of(ctx, rows, status, epoch) for status in change.come]
