@@ -18,10 +18,11 @@ from slotkeeper.core.domain.progress import LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.tries import Requests, Tries
+from slotkeeper.core.engine.driver.threads import beside
 from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Refused, SlotkeeperError
-from slotkeeper.core.ports.driver import ChunkCounts, DriverSessions, TaskRunner
+from slotkeeper.core.ports.driver import ChunkCounts, DriverSessions, StartStore, TaskRunner
 from slotkeeper.core.ports.sink import Targets
 from slotkeeper.core.ports.source import Source
 
@@ -79,11 +80,6 @@ class WorkerEntries:
     copy: Callable[[CopyTask], CopyOutcome]
 
 
-def none_wanted() -> Mapping[str, TableWanted]:
-    """Return no desired states, so that every table follows the job."""
-    return {}
-
-
 @dataclass
 class JobContext:
     """The inputs of a job's driver, or of one group of its tables.
@@ -123,7 +119,7 @@ class JobContext:
     """Receives tables that end separately; None if the job has one table."""
     group: str = ""
     """The table that runs separately in this context; "" for the tables that started together."""
-    asked: Callable[[], Mapping[str, TableWanted]] = none_wanted
+    asked: Callable[[], Mapping[str, TableWanted]] = dict
     """Desired states of single tables, by source table; a table without an entry follows the job."""
     tries: Tries | None = None
     """Early retries that users request; None if users cannot request them."""
@@ -280,3 +276,23 @@ def pause(ctx: JobContext, seconds: float) -> None:
     if ctx.wanted() is not WantedState.RUN:
         raise Interrupted
     ctx.pause(seconds)
+
+
+ASK_EVERY = 0.25
+"""Seconds between two checks of the job's desired state while a long call runs."""
+
+
+def run_beside(
+    ctx: JobContext, call: Callable[[], None], session: StartStore, between: Callable[[], None] = do_nothing
+) -> None:
+    """Run a long call on `session` in its own thread, with `between` repeatedly in this thread.
+
+    Raises the call's error, and Interrupted if the job has to pause or stop: the call is then cancelled, or abandoned
+    if it does not end.
+    """
+    with beside(call, session.cancel, session.sever) as going:
+        while not going.ended(ASK_EVERY):
+            if ctx.wanted() is not WantedState.RUN:
+                going.end()
+                raise Interrupted
+            between()

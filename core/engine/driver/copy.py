@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slotkeeper.core import retry
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneState
@@ -17,17 +16,23 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.start import compare
 from slotkeeper.core.domain.tries import NO_HISTORY, History
 from slotkeeper.core.domain.watch import Turn, explain_chunks, explain_turn
-from slotkeeper.core.engine.driver.context import Interrupted, JobContext, about, do_nothing, wait_for_open_transactions
-from slotkeeper.core.engine.driver.failure import refuse, wait_to_try
-from slotkeeper.core.engine.driver.registration import KEPT_AT_ONCE, KeepAlive, Kept
+from slotkeeper.core.engine.driver.context import (
+    Interrupted,
+    JobContext,
+    about,
+    do_nothing,
+    run_beside,
+    wait_for_open_transactions,
+)
+from slotkeeper.core.engine.driver.failure import refuse, wait_after
+from slotkeeper.core.engine.driver.registration import KeepAlive, Kept
 from slotkeeper.core.engine.driver.start import Begun
-from slotkeeper.core.engine.driver.threads import beside
 from slotkeeper.core.engine.driver.upkeep import changed_nodes
 from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask
 from slotkeeper.core.errors import Busy, ErrorKind, ErrorValues, LoginRefused, SlotkeeperError, TooLarge, Unclassified
 from slotkeeper.core.ports.driver import ChunkCounts, StartStore, TaskEnds
 from slotkeeper.core.ports.source import Chunk
-from slotkeeper.core.retry import Failure, RetryRules
+from slotkeeper.core.retry import RetryRules
 
 TASK_SECONDS = 4.0
 CHUNKS_PER_TASK = 8
@@ -184,21 +189,16 @@ class Snapshot:
 
     def _wait_to_retry(self, copy: _Copy, error: SlotkeeperError) -> str | None:
         """Wait as the retry rules require; return the side that rejected a password, None for other failures."""
-        clock = self._ctx.clock
         if error.where == "source" and error.kind is ErrorKind.UNKNOWN and self._ctx.job.binlog.binlog:
             # after DDL, the problem that a status reports is more specific than the error
             self._check_statuses(copy.begun)
         if not self._history.failures:
-            self._failing_since = clock.monotonic()
-        history = replace(self._history, elapsed=clock.monotonic() - self._failing_since)
+            self._failing_since = self._ctx.clock.monotonic()
         rules = RetryRules.of(self._ctx.job)
-        decision = retry.decide(Failure.of(error), history, rules, clock.random())
-        self._history = retry.after(history, Failure.of(error), rules)
-        if not isinstance(decision, retry.RetryAfter):
+        waited = wait_after(self._ctx, "the copy", error, self._history, self._failing_since, rules)
+        if waited is None:
             raise _add_advice(error)
-        text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
-        self._ctx.narrator.retrying(text, error)
-        wait_to_try(self._ctx, "the copy", decision.seconds, self._history)
+        self._history = waited
         return error.where if error.kind is ErrorKind.LOGIN else None
 
     def _check_nodes(self) -> None:
@@ -261,13 +261,11 @@ class Snapshot:
             finally:
                 store.close()
 
-        with beside(exchange, store.cancel, store.sever) as going:
-            while not going.ended(KEPT_AT_ONCE):
-                if self._ctx.wanted() is not WantedState.RUN:
-                    going.end()
-                    self._keep.wait_out_pause()
-                    raise Interrupted  # the exchange was cancelled, even if the desired state is RUN again
-                self._keep.renew_due()
+        try:
+            run_beside(self._ctx, exchange, store, self._keep.renew_due)
+        except Interrupted:
+            self._keep.wait_out_pause()
+            raise  # the exchange was cancelled, even if the desired state is RUN again
 
 
 def _plan_copy(begun: Begun) -> _Copy:
@@ -325,14 +323,12 @@ class TaskSessions:
         threading.Thread(target=self._run, name="slotkeeper-task-ends", daemon=True).start()
 
     def _run(self) -> None:
-        while names := self._next():
+        while True:
+            with self._lock:
+                names, self._waiting = self._waiting, {}
+                self._under_way = bool(names)
+            if not names:
+                return
             # if this is not allowed or not answered, the statement ends at its session's own time limit
             with suppress(Exception):
                 self._ends.end_tasks(names)
-
-    def _next(self) -> dict[str, Callable[[bool], None]]:
-        """Return the names whose sessions are to be ended; without names, mark the thread as ended."""
-        with self._lock:
-            names, self._waiting = self._waiting, {}
-            self._under_way = bool(names)
-            return names

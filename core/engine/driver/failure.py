@@ -34,6 +34,7 @@ from slotkeeper.core.errors import (
     TroubleName,
 )
 from slotkeeper.core.judgement.servers import RETRIES, UNKNOWN, Refusal, explain
+from slotkeeper.core.retry import Failure, RetryRules
 
 _OF_SERVERS = {
     ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN, ErrorKind.OVERSIZE, ErrorKind.DATA,
@@ -197,7 +198,9 @@ def retry_early(
         if table not in ("", one):
             continue
         if why_none:
-            answers.append(TryAnswer(one, refused=dict.fromkeys(_waiting(lanes, of_table), why_none)))
+            # the lanes that wait for a retry, or all lanes of the table if none waits
+            waiting = [name for name in of_table if lanes[name].activity is Activity.WAITING] or list(of_table)
+            answers.append(TryAnswer(one, refused=dict.fromkeys(waiting, why_none)))
             continue
         mine = {name: lanes[name] for name in of_table}
         forward = {name: lane for name, lane in mine.items() if lane.activity is Activity.WAITING}
@@ -235,9 +238,23 @@ def retry_login_lanes(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
     }
 
 
-def _waiting(lanes: Mapping[str, Lane], names: Collection[str]) -> list[str]:
-    """Return the lanes of a table that wait for a retry; all its lanes if none waits."""
-    return [name for name in names if lanes[name].activity is Activity.WAITING] or list(names)
+def wait_after(
+    ctx: JobContext, what: str, error: SlotkeeperError, history: History, since: float, rules: RetryRules
+) -> History | None:
+    """Report the failure of a phase of the job, `what`, and wait before its next attempt; return the new history.
+
+    Returns None at once if `slotkeeper.core.retry` decides against another attempt. `since`: the start of the failures
+    in monotonic seconds.
+    """
+    failure, history = Failure.of(error), replace(history, elapsed=ctx.clock.monotonic() - since)
+    decision = retry.decide(failure, history, rules, ctx.clock.random())
+    history = retry.after(history, failure, rules)
+    if not isinstance(decision, retry.RetryAfter):
+        return None
+    text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
+    ctx.narrator.retrying(text, error)
+    wait_to_try(ctx, what, decision.seconds, history)
+    return history
 
 
 def wait_to_try(ctx: JobContext, what: str, seconds: float, history: History) -> None:

@@ -6,11 +6,10 @@ A job with one table is one group; `tables.py` manages the groups of a job with 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 
-from slotkeeper.core import retry
 from slotkeeper.core.domain.job import JobEvent, WantedState
 from slotkeeper.core.domain.lane import Lane, names_by_table
 from slotkeeper.core.domain.pending import COPIES
@@ -25,14 +24,14 @@ from slotkeeper.core.domain.watch import Turn, exactly
 from slotkeeper.core.engine.driver import lease
 from slotkeeper.core.engine.driver.context import Interrupted, JobContext, StreamPlan, about, record_ttls, stay_paused
 from slotkeeper.core.engine.driver.copy import Snapshot, TaskSessions
-from slotkeeper.core.engine.driver.failure import refuse, wait_to_try
+from slotkeeper.core.engine.driver.failure import refuse, wait_after
 from slotkeeper.core.engine.driver.lease import Leases
 from slotkeeper.core.engine.driver.loop import End, Loop
 from slotkeeper.core.engine.driver.reshape import REFUSALS, is_resolvable, name_the_command, resolve_change
 from slotkeeper.core.engine.driver.start import Begun, begin
 from slotkeeper.core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Trouble, Unreachable
 from slotkeeper.core.ports.sink import Targets, Watched
-from slotkeeper.core.retry import Failure, RetryRules
+from slotkeeper.core.retry import RetryRules
 
 _OF_ALL = (
     *(ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN),
@@ -120,15 +119,10 @@ def _start_streaming(ctx: JobContext) -> Streaming | None:
         except SlotkeeperError as error:
             if error.where == "spark" or (isinstance(error, ConfigError) and not ctx.established):
                 raise
-            failure = Failure.of(error)
-            history = replace(history, elapsed=ctx.clock.monotonic() - since)
-            decision = retry.decide(failure, history, rules, ctx.clock.random())
-            history = retry.after(history, failure, rules)
-            if not isinstance(decision, retry.RetryAfter):
+            waited = wait_after(ctx, "the start", error, history, since, rules)
+            if waited is None:
                 raise
-            text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
-            ctx.narrator.retrying(text, error)
-            wait_to_try(ctx, "the start", decision.seconds, history)
+            history = waited
             if ctx.wanted() is not WantedState.RUN:
                 raise Interrupted from error
 
@@ -230,7 +224,7 @@ class Streaming:
         try:
             ended = loop.run()
             if loop.lanes:  # report commits made while the loop ended
-                ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
+                ctx.narrator.lanes(loop.lanes, least_state(loop.lanes.values()), self._epoch, loop.registrations)
             resumes = ended in (End.RESUMED, End.OTHER_NODES)
         except (Trouble, *REFUSALS):
             resumes = True  # the leases' session is needed to handle a changed table
@@ -265,7 +259,7 @@ class Streaming:
 
     def _report_start(self, loop: Loop) -> None:
         """Report RUNNING if no lane is catching up; after FAILED, only once the lanes' first steps succeed."""
-        if _least(loop.lanes) is not LaneState.RUNNING:
+        if least_state(loop.lanes.values()) is not LaneState.RUNNING:
             states = (LaneState.RUNNING, LaneState.CATCHING_UP)
             self._ctx.narrator.stored({table: states[table in self._behind] for table in self._names})
             return
@@ -289,14 +283,14 @@ class Streaming:
             if not self._since:
                 self._since = self._ctx.clock.monotonic()
                 self._ctx.narrator.event(JobEvent.PAUSED)
-        elif _least(loop.lanes) is LaneState.CATCHING_UP:
+        elif least_state(loop.lanes.values()) is LaneState.CATCHING_UP:
             self._catch_up(loop)
         elif self._first is not None and self._first.all_in(loop.lanes, self._ctx.clock.monotonic()):
             self._first = None
             self._report_running()
         if loop.quarantined is not None:
             self._ctx.narrator.quarantined(*loop.quarantined)
-        self._ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
+        self._ctx.narrator.lanes(loop.lanes, least_state(loop.lanes.values()), self._epoch, loop.registrations)
 
     def _catch_up(self, loop: Loop) -> None:
         """Set each channel to RUNNING once its lanes have reached their recorded ends, and the job after the last."""
@@ -307,7 +301,7 @@ class Streaming:
             ends = {name: end for name in names if (end := self._noted[name]) is not None}
             if all(loop.lanes[name].position >= end for name, end in ends.items()):
                 self._turn_to_running(table, loop)
-        if _least(loop.lanes) is LaneState.RUNNING:
+        if least_state(loop.lanes.values()) is LaneState.RUNNING:
             self._ctx.narrator.event(JobEvent.CAUGHT_UP)
 
     def _turn_to_running(self, table: str, loop: Loop) -> None:
@@ -329,9 +323,9 @@ class Streaming:
         self._ctx.narrator.stored({table: LaneState.RUNNING})
 
 
-def _least(lanes: dict[str, Lane]) -> LaneState:
+def least_state(lanes: Iterable[Lane]) -> LaneState:
     """Return the state of the least advanced lanes."""
-    running = all(lane.state is LaneState.RUNNING for lane in lanes.values())
+    running = all(lane.state is LaneState.RUNNING for lane in lanes)
     return LaneState.RUNNING if running else LaneState.CATCHING_UP
 
 
@@ -354,11 +348,9 @@ class FirstAnswers:
         """Whether every remaining lane has answered, or `WITHIN` seconds have passed; stays true from then on."""
         if self._waiting and now - self._began >= WITHIN:
             self._waiting.clear()
-        for name in [name for name, first in self._waiting.items() if _answered(lanes.get(name), first)]:
-            del self._waiting[name]
+        for name, first in list(self._waiting.items()):
+            lane = lanes.get(name)
+            # the lane has left, has an error that is retried, has nothing to read, or has moved
+            if lane is None or lane.error or lane.nothing_waits or lane.position > first:
+                del self._waiting[name]
         return not self._waiting
-
-
-def _answered(lane: Lane | None, first: Position) -> bool:
-    """Whether a lane has left, has moved, has nothing to read, or has an error that is retried."""
-    return lane is None or bool(lane.error) or lane.nothing_waits or lane.position > first

@@ -256,14 +256,13 @@ class Loop:
             if not task.overrun and late >= self._slack:
                 self._tasks[number] = replace(task, overrun=True)
                 self._reassign_lanes(task)
-            elif task.overrun and not task.cancelled and late >= self._slack + CANCEL_AFTER * self._time_factor(task):
-                self._tasks[number] = replace(task, cancelled=True)
-                self._runner.cancel(task.group)
-
-    def _time_factor(self, task: Assignment) -> int:
-        """Return the factor for a task's time limit; it is above 1 only for a single lane that was cancelled before."""
-        alone = len(task.lanes) == len(self._remaining_lanes(task)) == 1
-        return times(self.lanes[task.lanes[0]].cancelled) if alone else 1
+            elif task.overrun and not task.cancelled:
+                # a single lane that was cancelled before gets a longer time limit
+                alone = len(task.lanes) == len(self._remaining_lanes(task)) == 1
+                factor = times(self.lanes[task.lanes[0]].cancelled) if alone else 1
+                if late >= self._slack + CANCEL_AFTER * factor:
+                    self._tasks[number] = replace(task, cancelled=True)
+                    self._runner.cancel(task.group)
 
     def _reassign_lanes(self, task: Assignment) -> None:
         """Make each lane of an overrun task due for a separate task; a single lane waits, as a new task would hang."""

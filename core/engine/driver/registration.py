@@ -103,16 +103,13 @@ def register(
         if wanted.others:
             place = confirmable(place, (row.position for row in lock.others), first.kept.furthest)
         asked = Confirmation(place, wanted.before, wanted.expected.fingerprint, limit.check, probe)
-        registered = _confirm(table.slot, first, asked)
+        registered: Registered = NOTHING_KEPT
+        if table.slot is not None:
+            registered = table.slot.confirm(first, asked)
+        else:  # the server stores no position, so no earlier registration can take effect late
+            asked.check()
         lock.record(registered, wanted.seen)
     return registered
-
-
-def _confirm(slot: Slot | None, first: SlotStatus, asked: Confirmation) -> Registered:
-    if slot is None:  # the server stores no position, so no earlier registration can take effect late
-        asked.check()
-        return NOTHING_KEPT
-    return slot.confirm(first, asked)
 
 
 def _end_rivals(slot: Slot | None, rows: LaneFence) -> None:
@@ -399,7 +396,7 @@ class TargetWatch:
 
 
 KEPT_AT_ONCE = 0.25
-"""Maximum seconds for registrations in one call, and seconds between two checks of a running exchange."""
+"""Maximum seconds for registrations in one call."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.remedy import THEN, new_snapshot, start
 from slotkeeper.core.domain.row_counts import CopyRows
@@ -26,8 +25,7 @@ from slotkeeper.core.domain.spec import RESNAPSHOT
 from slotkeeper.core.domain.start import SAFE, SNAPSHOT
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import trouble
-from slotkeeper.core.engine.driver.context import Interrupted, JobContext, about
-from slotkeeper.core.engine.driver.threads import beside
+from slotkeeper.core.engine.driver.context import Interrupted, JobContext, about, run_beside
 from slotkeeper.core.errors import Busy, ErrorKind, Refused, RowRefused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.sqltext import dotted, literal
 
@@ -35,8 +33,6 @@ NAMES = (TroubleName.SCHEMA_CHANGED, TroubleName.SLOT_LOST)
 REFUSALS = (Refused, RowRefused)
 ACTION = "schema change"
 PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
-ASK_EVERY = 0.25
-"""Seconds between two checks of the job's desired state while its target is altered."""
 WAIT = 5.0
 """Seconds before the next start after a server or lock error; that start detects the change again."""
 
@@ -274,11 +270,7 @@ def _alter_target(one: Changed) -> Sequence[str]:
     def alter() -> None:
         done.extend(target.alter(one.shape, may_empty))
 
-    with beside(alter, store.cancel, store.sever) as going:
-        while not going.ended(ASK_EVERY):
-            if part.wanted() is not WantedState.RUN:
-                going.end()
-                raise Interrupted
+    run_beside(part, alter, store)
     return done
 
 

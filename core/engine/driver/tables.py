@@ -22,7 +22,7 @@ from slotkeeper.core.domain.progress import STREAMING, LaneState
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.engine.driver.context import JobContext, Narrator
 from slotkeeper.core.engine.driver.failure import act_of
-from slotkeeper.core.engine.driver.job import JobEnd, run_group
+from slotkeeper.core.engine.driver.job import JobEnd, least_state, run_group
 from slotkeeper.core.engine.driver.reshape import NAMES, PASSING
 from slotkeeper.core.engine.tasks import Pooled, SharedRunner
 from slotkeeper.core.errors import AwaitsCopy, Busy, ErrorKind, SlotkeeperError, Trouble, classed
@@ -434,10 +434,8 @@ class JointNarrator:
                 self._narrator.lanes(lanes, state, epoch, registrations)
                 return
             living = [lane for one in self._lanes.values() for lane in one.values()]
-            running = all(lane.state is LaneState.RUNNING for lane in living)
             merged = dict(item for one in (*self._resting.values(), *self._lanes.values()) for item in one.items())
-            least = LaneState.RUNNING if running else LaneState.CATCHING_UP
-            self._narrator.lanes(merged, least, self._epoch, sum(self._registrations.values()))
+            self._narrator.lanes(merged, least_state(living), self._epoch, sum(self._registrations.values()))
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         with self._lock:
