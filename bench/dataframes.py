@@ -23,7 +23,7 @@ from typing import Any
 from bench import report
 from bench.ours import OurJob
 from bench.rig import PER_TRANSACTION, SETTINGS, TARGET, WAREHOUSE, Sizes, run, turns_of
-from slotkeeper.core.engine.runners import LocalRunner
+from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.demo import postgres, workload
 from slotkeeper.demo.ledger import Tally, add
 from slotkeeper.demo.orders import TABLE, load

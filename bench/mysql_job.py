@@ -31,7 +31,7 @@ from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, Sin
 from slotkeeper.core.drivers import my
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.tables import run as run_job
-from slotkeeper.core.engine.runners import LocalRunner
+from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
 from slotkeeper.demo import mariadb, postgres

@@ -23,9 +23,8 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions, SparkOptions
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.tables import run as run_job
-from slotkeeper.core.engine.messages import LaneOutcome, StreamOutcome
-from slotkeeper.core.engine.runners import LocalRunner
-from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.tasks import LaneOutcome, LocalRunner, StreamOutcome
+from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
 from slotkeeper.core.wiring.driver import WiredSessions
@@ -145,7 +144,7 @@ def open_runner(kind: str, place: Place) -> tuple[TaskRunner, float]:
 def warm(runner: TaskRunner, place: Place) -> None:
     """Keep every worker running: Spark ends workers without a task for a minute, which does not occur in a busy job."""
     spec = job_of(place, "warm")
-    warming = [runner.submit(stream_task.close_kept, spec, f"warm-{n}") for n in range(runner.capacity)]
+    warming = [runner.submit(entries.close_kept, spec, f"warm-{n}") for n in range(runner.capacity)]
     for one in warming:
         one.result(LIMIT)
 
@@ -193,7 +192,7 @@ class OurJob:
 
     def drop(self) -> None:
         """Close the connections that this process keeps open, and drop the slot, so that the warehouse can purge."""
-        stream_task.close_kept(self.spec)
+        entries.close_kept(self.spec)
         connection = self.place.warehouse.connect()
         with connection.cursor() as cursor:
             for channel in self.spec.channels:

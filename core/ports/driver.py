@@ -75,17 +75,24 @@ class LaneSeen:
     age: float | None
 
 
-class Rows(Protocol):
-    """The progress rows for a registration and an empty step."""
+class LaneRows(Protocol):
+    """The fence of a lane's row, for the driver and for workers; one session."""
 
-    def registration(self, key: LaneKey, epoch: int, others: Sequence[LaneKey] = ()) -> AbstractContextManager[Lock]:
-        """Lock the row and `others` for a registration; raises Superseded if another start raised an epoch."""
+    def read_row(self, key: LaneKey) -> ProgressRow | None:
+        """Return the lane's committed progress row."""
 
     def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
         """Move a position over a range without rows; return False if the fence did not match."""
 
-    def read_row(self, key: LaneKey) -> ProgressRow | None:
-        """Return the lane's committed progress row."""
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+
+
+class LaneFence(LaneRows, Protocol):
+    """The progress rows of a channel that streams: for registrations, empty steps and reports."""
+
+    def registration(self, key: LaneKey, epoch: int, others: Sequence[LaneKey] = ()) -> AbstractContextManager[Lock]:
+        """Lock the row and `others` for a registration; raises Superseded if another start raised an epoch."""
 
     def rows(self) -> list[ProgressRow]:
         """Return all lanes' committed rows."""
@@ -100,25 +107,15 @@ class Rows(Protocol):
     def generation(self) -> int:
         """The number of connections that this session has opened; a new one can see an older state of the sink."""
 
-    def close(self) -> None:
-        """End the session; safe to call twice."""
-
 
 NOTHING_OUT = LeftOut()
 
 
-class Decisions(Protocol):
+class Decisions(LaneRows, Protocol):
     """A worker's calls to the store of a sink that shares no transaction with the store.
 
-    Each change is a compare-and-swap of one row, and returns False if no row matched. One session, not shared between
-    threads.
+    Each change is a compare-and-swap of one row, and returns False if no row matched. Not shared between threads.
     """
-
-    def read_row(self, key: LaneKey) -> ProgressRow | None:
-        """Return the lane's committed progress row."""
-
-    def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
-        """Move a position over a range without rows."""
 
     def decide(
         self, key: LaneKey, epoch: int, after: Position, decided: Decided, left_out: LeftOut = NOTHING_OUT
@@ -157,15 +154,17 @@ class Decisions(Protocol):
     def rest(self, session: str = "") -> None:
         """Prepare for the next task: roll back an open transaction; `session` becomes the session's name."""
 
-    def close(self) -> None:
-        """End the session; safe to call twice."""
 
+class Lease(Protocol):
+    """A channel's lease, the epoch of its rows, and the lock on its target, which all progress schemas share."""
 
-class Store(Rows, Protocol):
-    """The progress rows and chunks of the job, for its driver."""
-
-    def create_tables(self) -> None: ...
     def take_lease(self) -> bool: ...
+    def raise_epoch(self, tables: Sequence[str] = ()) -> int: ...
+    def holder(self) -> str: ...
+
+    def lease_owners(self) -> list[LockOwner]:
+        """Return the other visible holders of the lease's lock."""
+
     def pass_lease(self) -> None:
         """Continue without the lease's lock until it is free: the epoch of the rows is the fence."""
 
@@ -173,28 +172,50 @@ class Store(Rows, Protocol):
     def passes(self) -> bool:
         """Whether this session continues without the lease's lock."""
 
-    def lease_owners(self) -> list[LockOwner]:
-        """Return the other visible holders of the lease's lock."""
+    def leased(self, asks: bool = True) -> bool: ...
+    def end_others(self) -> None: ...
+    def sever(self) -> None: ...
+
+    def give_back(self, target: str) -> None:
+        """Release the locks of the channel's lease and its target; raises Unreachable if their session has ended."""
+
+    def take_target(self, target: str) -> bool: ...
+    def writer(self, target: str) -> str: ...
 
     def target_owners(self, target: str) -> list[LockOwner]:
         """Return the other visible holders of a target's lock."""
 
-    def take_target(self, target: str) -> bool: ...
-    def give_back(self, target: str) -> None:
-        """Release the locks of the channel's lease and its target; raises Unreachable if their session has ended."""
 
-    def leased(self, asks: bool = True) -> bool: ...
-    def writer(self, target: str) -> str: ...
-    def holder(self) -> str: ...
+class CopyStore(Protocol):
+    """The chunks of a channel's copy, for the copy and for its target."""
+
+    def begin_copy(self, turn: Turn, chunks: Sequence[Chunk], copying: str) -> None: ...
+    def end_copy(self, turn: Turn, noted_end: Mapping[str, Position]) -> None: ...
+    def way_of_copy(self) -> str: ...
+    def chunks_left(self) -> list[Chunk]: ...
+    def chunk_counts(self) -> ChunkCounts: ...
+    def repeats(self) -> Repeats: ...
+
+    def target_records(self) -> TargetRecords:
+        """Open the target records of a sink that uses this store, in the same session."""
+
+
+class StartStore(LaneFence, Lease, CopyStore, Protocol):
+    """A channel's progress rows for a start, over the session that holds the lease."""
+
+    def create_tables(self) -> None: ...
     def open_reset(self) -> str: ...
-    def rows(self) -> list[ProgressRow]: ...
     def insert(self, rows: list[ProgressRow]) -> None: ...
     def replace_creating(self, rows: list[ProgressRow], epoch: int) -> None: ...
     def forget_creating(self, epoch: int) -> None: ...
     def known_dns(self) -> int | None: ...
     def adopt(self, renamed: Mapping[str, str], come: list[ProgressRow], epoch: int, dns: int) -> None: ...
-    def target_records(self) -> TargetRecords:
-        """Open the target records of a sink that uses this store, in the same session."""
+    def set_state(self, turn: Turn, noted_end: Mapping[str, Position] | None = None) -> None: ...
+    def cancel(self) -> None: ...
+    def registered_age(self) -> float | None: ...
+
+    def ordered(self) -> Ordered:
+        """Return the stored instructions for the next copy; empty once that copy has started."""
 
     def target_record(self) -> TargetSeen | None:
         """Return the target's last record; None if there is none, or if a copy is due."""
@@ -211,25 +232,9 @@ class Store(Rows, Protocol):
         `fingerprint` and `known`: the source's fingerprint and columns, which the target matches now.
         """
 
-    def raise_epoch(self, tables: Sequence[str] = ()) -> int: ...
-    def end_others(self) -> None: ...
-    def set_state(self, turn: Turn, noted_end: Mapping[str, Position] | None = None) -> None: ...
-    def way_of_copy(self) -> str: ...
-    def ordered(self) -> Ordered:
-        """Return the stored instructions for the next copy; empty once that copy has started."""
 
-    def begin_copy(self, turn: Turn, chunks: Sequence[Chunk], copying: str) -> None: ...
-    def end_copy(self, turn: Turn, noted_end: Mapping[str, Position]) -> None: ...
-    def repeats(self) -> Repeats: ...
-    def cancel(self) -> None: ...
-    def sever(self) -> None: ...
-    def chunks_left(self) -> list[Chunk]: ...
-    def chunk_counts(self) -> ChunkCounts: ...
-    def registered_age(self) -> float | None: ...
-
-
-class ResetStore(Store, Protocol):
-    """Additional calls for a reset of a slot, on the lease's session: about the lease's holder and the resets."""
+class ResetStore(LaneFence, Lease, Protocol):
+    """A channel's progress rows and the resets of its slot, over the session that holds the lease."""
 
     def lease_id(self) -> str: ...
     def end_holder(self) -> None: ...
@@ -237,6 +242,7 @@ class ResetStore(Store, Protocol):
         """Whether the progress table can be changed now."""
 
     def make_table(self) -> None: ...
+    def noted_columns(self, fingerprint: str) -> tuple[Column, ...] | None: ...
     def insert_reset(self, entry: ResetEntry) -> None: ...
     def step(self, reset: str, step: str, outcome: str = "") -> None: ...
     def quarantined_beyond(self, rows: Sequence[ProgressRow]) -> int:
@@ -315,7 +321,7 @@ class Target(Protocol):
     def half_done(self, way: str) -> Refused | None:
         """Return why an unfinished copy in mode `way` cannot continue; None if it can."""
 
-    def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
+    def begin_copy(self, store: CopyStore, turn: Turn, chunks: list[Chunk], copying: str) -> None:
         """Record the plan and the mode, prepare the copy, and set the lanes' states, in one transaction."""
 
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
@@ -333,7 +339,7 @@ class Target(Protocol):
         `empties`: a column whose old values cannot be cast to its new type loses them.
         """
 
-    def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
+    def end_copy(self, store: CopyStore, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
         """Swap in a shadow table, if used, and set the lanes' states, in one transaction; a swap can be slow."""
 
 
@@ -349,7 +355,7 @@ class Sessions(Protocol):
     def admin(self, name: str) -> SourceTable:
         """Return the session `name` that registers positions."""
 
-    def rows(self, name: str) -> Rows:
+    def rows(self, name: str) -> LaneFence:
         """Return the sink session `name` for progress rows."""
 
     def log_in(self, where: str) -> None:
@@ -395,10 +401,10 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
     def of(self, table: str) -> DriverSessions:
         """Return the sessions for the channel of a source table; all channels share sessions with the same name."""
 
-    def store(self) -> Store:
+    def store(self) -> StartStore:
         """Return the start's own sink session, which holds the lease."""
 
-    def ending(self) -> Store:
+    def ending(self) -> StartStore:
         """Open a separate session for the channel's progress rows at the end of a copy; the caller closes it."""
 
     def target(self) -> Target:

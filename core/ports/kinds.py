@@ -24,7 +24,7 @@ from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Encoding, SinkTraits, SourceTraits
-from slotkeeper.core.ports.driver import Decisions, LaneSeen, ResetStore, Runner, Store, Target
+from slotkeeper.core.ports.driver import CopyStore, Decisions, LaneSeen, ResetStore, Runner, StartStore, Target
 from slotkeeper.core.ports.sink import (
     BatchSink,
     BatchWriter,
@@ -328,7 +328,7 @@ class BatchSession(SinkSession, Protocol):
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> BatchSink | LabelSink:
         """Return the sink with which a worker writes ranges and chunks to the target of a job's channel."""
 
-    def target(self, job: JobSpec, store: Store | None = None) -> Target:
+    def target(self, job: JobSpec, store: CopyStore | None = None) -> Target:
         """Return the target of a job's channel, compared with its record in the store if one is given."""
 
     def targets(self) -> TargetSight | None:
@@ -356,7 +356,7 @@ class StoreSession(SinkSession, Protocol):
     def query_sink(self, target: QueryTarget) -> QuerySink:
         """Return the sink for a Spark query, which fences its own batches."""
 
-    def progress(self, job: JobSpec, runner: Runner) -> Store:
+    def progress(self, job: JobSpec, runner: Runner) -> StartStore:
         """Return the progress rows of a job's channel."""
 
     def resets(self, job: JobSpec, runner: Runner) -> ResetStore:

@@ -14,7 +14,7 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.finding import refuse
 from slotkeeper.core.domain.spec import JobSpec, start_at
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.driver import Rows
+from slotkeeper.core.ports.driver import LaneFence
 from slotkeeper.core.ports.kinds import Key
 from slotkeeper.core.ports.source import Inspector
 from slotkeeper.core.services.looking import inspecting, open_source, open_store, poll_name
@@ -59,7 +59,7 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
         return compare(left, right, options)
 
 
-def settled(inspector: Inspector, progress: Rows, table: str, seconds: float = SETTLE_SECONDS) -> bool:
+def settled(inspector: Inspector, progress: LaneFence, table: str, seconds: float = SETTLE_SECONDS) -> bool:
     """Wait until every lane has passed the source's current newest point; return False if that fails or is unknown.
 
     The newest point is queried without a slot: naming a missing slot would create it.

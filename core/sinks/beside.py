@@ -21,7 +21,7 @@ from slotkeeper.core.domain.target_seen import PARTS, TargetSeen, image_of
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Defect, Refused, SlotkeeperError, Unreachable
-from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.driver import CopyStore
 from slotkeeper.core.ports.kinds import StoreSession
 from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.ports.source import Chunk
@@ -83,7 +83,7 @@ class BesideSight(ABC, Generic[L]):
 class BesideTarget(ABC, Generic[L]):
     """The target table over a session; implements `slotkeeper.core.ports.driver.Target`."""
 
-    def __init__(self, job: JobSpec, sight: BesideSight[L], store: Store | None = None) -> None:
+    def __init__(self, job: JobSpec, sight: BesideSight[L], store: CopyStore | None = None) -> None:
         self._job = job
         self._name = job.channel.target
         self._session = sight.session
@@ -113,7 +113,7 @@ class BesideTarget(ABC, Generic[L]):
             self._seen(self._store).refuse_changed(self._job, self._columns)
         return False
 
-    def _seen(self, store: Store) -> SeenBeside:
+    def _seen(self, store: CopyStore) -> SeenBeside:
         return SeenBeside(self._sight, store.target_records())
 
     def takes_copy(self, identity: TableIdentity) -> bool:
@@ -137,15 +137,15 @@ class BesideTarget(ABC, Generic[L]):
         """Return None: chunks are written by key, so a chunk that was started can be written again."""
         return None
 
-    def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
+    def begin_copy(self, store: CopyStore, turn: Turn, chunks: list[Chunk], copying: str) -> None:
         self._seen(store).begin_copy(self._job, self._columns, copying)
         store.begin_copy(turn, chunks, copying)
 
-    def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
+    def end_copy(self, store: CopyStore, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
         self._seen(store).refuse_changed_copy(self._job, self._columns)
         self._end_copy(store, turn, noted)
 
-    def _end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position]) -> None:
+    def _end_copy(self, store: CopyStore, turn: Turn, noted: Mapping[str, Position]) -> None:
         self._seen(store).end_copy(self._job, self._columns)
         store.end_copy(turn, noted)
 

@@ -35,7 +35,7 @@ from slotkeeper.core.drivers.deadline import cut_off
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.engine.driver.tables import run as run_job
-from slotkeeper.core.engine.driver.watches import LockWatch, Pulse
+from slotkeeper.core.engine.driver.upkeep import LockWatch, Pulse
 from slotkeeper.core.errors import Busy, ConfigError, ErrorKind, Refused, SlotkeeperError, Superseded, Unreachable
 from slotkeeper.core.launch import identity
 from slotkeeper.core.launch.supervisor import ensure_supervisor

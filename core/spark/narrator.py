@@ -19,8 +19,7 @@ from slotkeeper.core.domain.report import Condition, JobReport, LaneReport, merg
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.engine.driver.explain import act_of, explained
-from slotkeeper.core.engine.driver.narration import of_lanes
+from slotkeeper.core.engine.driver.failure import act_of, explained, of_lanes
 from slotkeeper.core.errors import AwaitsCopy, Busy, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
 from slotkeeper.core.services.binlog_rows import slot_poller

@@ -11,8 +11,8 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.locks import LockWait, job_named
 from slotkeeper.core.domain.source_waits import SourceWait, of_job
 from slotkeeper.core.domain.spec import JobSpec, TableAsked
-from slotkeeper.core.engine.driver.watches import LocksAt, Pinged
-from slotkeeper.core.ports.driver import Store, Target
+from slotkeeper.core.engine.driver.upkeep import LocksAt, Pinged
+from slotkeeper.core.ports.driver import LaneFence, StartStore, Target
 from slotkeeper.core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import TargetReader
 from slotkeeper.core.ports.source import Source, SourceTable
@@ -167,7 +167,7 @@ class WiredSessions:
         self._opened = opened or _Opened(job, run)
         self._parts: dict[str, WiredSessions] = {}
         self._kept: dict[tuple[str, str], object] = {}
-        self._store: Store | None = None
+        self._store: StartStore | None = None
         self._target: Target | None = None
 
     @property
@@ -207,7 +207,7 @@ class WiredSessions:
     def starter(self) -> SourceTable:
         return self.admin(STARTER)
 
-    def rows(self, name: str) -> Store:
+    def rows(self, name: str) -> LaneFence:
         return self._keep("rows", name, lambda: self._progress(self._opened.rows(name)))
 
     def log_in(self, where: str) -> None:
@@ -223,12 +223,12 @@ class WiredSessions:
         finally:
             _end(*opened)
 
-    def store(self) -> Store:
+    def store(self) -> StartStore:
         if self._store is None:
             self._store = self._progress(self._opened.leased())
         return self._store
 
-    def ending(self) -> Store:
+    def ending(self) -> StartStore:
         return self._progress(store_session(self._job, self._opened.epoch))
 
     def target(self) -> Target:
@@ -289,7 +289,7 @@ class WiredSessions:
         made = self._opened.source(f"admin {name}", name).table(TableAsked.of(self._job))
         return show(made, session_name(self._job.name, channel_part(self._job, f"{self._opened.epoch}/{name}")))
 
-    def _progress(self, session: StoreSession) -> Store:
+    def _progress(self, session: StoreSession) -> StartStore:
         return session.progress(self._job, self._opened.runner)
 
     def _keep(self, kind: str, name: str, made: Callable[[], T]) -> T:

@@ -15,11 +15,10 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.spec import JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Encoding, chosen
 from slotkeeper.core.engine.driver.context import WorkerEntries
-from slotkeeper.core.engine.worker import copy_task, stream_task
-from slotkeeper.core.engine.worker.planned import PlannedSink
-from slotkeeper.core.engine.worker.two_part import TwoPartSink
+from slotkeeper.core.engine.worker import entries
+from slotkeeper.core.engine.worker.two_part import PlannedSink, TwoPartSink
 from slotkeeper.core.errors import ConfigError, Refused
-from slotkeeper.core.ports.driver import Runner, Store
+from slotkeeper.core.ports.driver import Runner, StartStore
 from slotkeeper.core.ports.kinds import BatchSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import LabelSink, StepSink
 from slotkeeper.core.ports.source import Changelog, Source, SourceTable
@@ -119,7 +118,7 @@ def open_admin(job: JobSpec, part: str) -> SourceTable:
     return source_session(job, part).table(TableAsked.of(job))
 
 
-def open_progress(job: JobSpec, part: str, runner: Runner) -> Store:
+def open_progress(job: JobSpec, part: str, runner: Runner) -> StartStore:
     """Open a separate session for access to the progress rows of a job's channel."""
     return store_session(job, part).progress(job, runner)
 
@@ -134,7 +133,7 @@ def who(job: JobSpec, run: str) -> Runner:
 
 @dataclass(slots=True)
 class _Pair:
-    """A source and a sink session of this worker; implements `slotkeeper.core.engine.worker.stream_task.Pair`.
+    """A source and a sink session of this worker; implements `slotkeeper.core.engine.worker.entries.Pair`.
 
     `beside` is the session of the sink itself if the sink cannot store progress rows.
     """
@@ -205,5 +204,5 @@ def _named_worker() -> Iterator[None]:
         ) from None
 
 
-ENTRIES = WorkerEntries(partial(stream_task.work, open_pair), partial(copy_task.work, open_pair))
+ENTRIES = WorkerEntries(partial(entries.run_stream, open_pair), partial(entries.run_copy, open_pair))
 """The functions that a driver passes to its workers."""

@@ -21,7 +21,7 @@ from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver import job, loop
 from slotkeeper.core.engine.driver.context import StreamPlan
-from slotkeeper.core.engine.driver.narration import of_lanes
+from slotkeeper.core.engine.driver.failure import of_lanes
 from slotkeeper.core.sinks.postgres import session as sink_session
 from slotkeeper.core.spark.runner import open_runner
 from slotkeeper.demo.warehouse import Warehouse

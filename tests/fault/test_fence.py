@@ -13,8 +13,8 @@ from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.engine.driver import loop, start
 from slotkeeper.core.engine.driver.context import KEEPALIVE
-from slotkeeper.core.engine.messages import LaneTask, StreamOutcome, StreamTask
-from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.tasks import LaneTask, StreamOutcome, StreamTask
+from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import ErrorKind, Refused, Trouble, TroubleName, Unreachable
 from slotkeeper.core.wiring import worker
@@ -86,7 +86,7 @@ def test_a_zombie_of_an_old_epoch_commits_nothing(mirror: Mirror, moment: str, s
         reached.set()
         go_on.wait(240)
 
-    stream_task.probe = At(moment, stand_still)
+    entries.probe = At(moment, stand_still)
     zombie = Running(task_of(mirror))
     until(reached.is_set, 20, "the zombie to stand still")
     mirror.start().wait_running()

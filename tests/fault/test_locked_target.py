@@ -9,8 +9,8 @@ import pytest
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.locks import Locked, LockWait, locked
-from slotkeeper.core.engine.driver import watches
-from slotkeeper.core.engine.driver.watches import LockWatch
+from slotkeeper.core.engine.driver import upkeep
+from slotkeeper.core.engine.driver.upkeep import LockWatch
 from slotkeeper.core.sinks.postgres import session as sink_session
 from slotkeeper.core.wiring.driver import locks_at
 from slotkeeper.demo.warehouse import Warehouse
@@ -43,8 +43,8 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, monkeypatch
 
 @pytest.fixture
 def answers(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
-    monkeypatch.setattr(watches, "EVERY", 0.05)
-    monkeypatch.setattr(watches, "LEAST", 0.0)
+    monkeypatch.setattr(upkeep, "EVERY", 0.05)
+    monkeypatch.setattr(upkeep, "LEAST", 0.0)
     made = Answers()
     watch = LockWatch(locks_at(mirror.job), SystemClock(), made.hear)
     watch.start()

@@ -20,7 +20,7 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, SparkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver import idle_lanes
-from slotkeeper.core.engine.driver.poll_schedule import LINES
+from slotkeeper.core.engine.driver.idle_lanes import LINES
 from slotkeeper.core.engine.driver.threads import SHARED_FROM
 from slotkeeper.core.spark.runner import open_runner
 from slotkeeper.core.wiring.worker import session_name

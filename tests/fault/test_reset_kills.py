@@ -14,7 +14,7 @@ import pytest
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Check
-from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.errors import ErrorKind, Refused
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.demo.switches import Switches
@@ -121,7 +121,7 @@ def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
         reached.set()
         go_on.wait(240)
 
-    stream_task.probe = At(moment, stand_still, nth)
+    entries.probe = At(moment, stand_still, nth)
     zombie = Running(task_of(mirror))
     until(lambda: reached.is_set() or not zombie.is_alive(), 20, "the zombie to stand still")
     stood = reached.is_set()
@@ -133,7 +133,7 @@ def interleaved(resetting: Resetting, seed: int, moment: str, nth: int) -> None:
     kinds = {error.error().kind for error in errors}
     assert kinds <= {ErrorKind.SUPERSEDED, ErrorKind.OPERATOR, ErrorKind.TRANSIENT}
     assert resetting.places() == quarantined, "a commit of an older epoch got through"
-    stream_task.close_kept(mirror.job)
+    entries.close_kept(mirror.job)
 
 
 MOMENTS = ("after_status", "after_read", "after_recheck")
@@ -143,7 +143,7 @@ def test_a_zombie_commits_nothing_after_a_reset(resetting: Resetting, seed: int)
     for number in range(9):
         interleaved(resetting, seed + number, MOMENTS[number % 3], 1 + number // 3)
     mirror = resetting.mirror
-    stream_task.probe = lambda _: None
+    entries.probe = lambda _: None
     mirror.start().wait_running()
     mirror.wait_equal()
     mirror.stop()

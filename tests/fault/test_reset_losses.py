@@ -13,7 +13,7 @@ import pytest
 
 from slotkeeper.core.domain.progress import ProgressRow
 from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, Goal
-from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.errors import Busy, Trouble, TroubleName, Unclassified
 from slotkeeper.core.slots import reset_apply
 from slotkeeper.core.slots.reset_apply import Result
@@ -237,7 +237,7 @@ def stepped(losing: Losing) -> Callable[[], object]:
 
     def step() -> None:
         before = losing.rows()
-        stream_task.close_kept(losing.resetting.mirror.job)
+        entries.close_kept(losing.resetting.mirror.job)
         outcome = worker.ENTRIES.stream(task_of(losing.resetting.mirror))
         assert not [lane.error for lane in outcome.lanes if lane.error]
         assert losing.rows() != before
@@ -256,7 +256,7 @@ def test_a_step_that_lands_between_the_look_and_the_epoch_makes_the_plan_stale(
     landed = losing.rows()
     losing.over(result, "stale; changed: dn_1: position ")
     assert sum(row.changes for row in landed.values()) == sum(mirror.booked().values()), "the step's rows are kept"
-    stream_task.close_kept(mirror.job)
+    entries.close_kept(mirror.job)
     mirror.start().wait_running()
     mirror.wait_applied(mirror.booked())
     mirror.stop()

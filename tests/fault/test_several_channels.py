@@ -16,8 +16,8 @@ from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.engine.messages import LaneTask, StreamTask
-from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.tasks import LaneTask, StreamTask
+from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.errors import Trouble, TroubleName, Unreachable
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sources.dws.session import DwsSession
@@ -395,7 +395,7 @@ def test_a_step_asks_the_source_no_more_than_it_did_with_one_table_per_job(
     mirror.start().wait_running().wait_equal()
     mirror.stop()
     touched(mirror)
-    stream_task.close_kept(mirror.job)
+    entries.close_kept(mirror.job)
     asked: list[str] = []
 
     def rows(self: DwsSession, name: str, *more: Any) -> list[tuple[Any, ...]]:

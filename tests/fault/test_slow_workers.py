@@ -18,8 +18,8 @@ import pytest
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.spec import JobSpec, RetryOptions
 from slotkeeper.core.engine.driver import loop
-from slotkeeper.core.engine.messages import StreamTask
-from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.tasks import StreamTask
+from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.engine.worker.step import nothing
 from tests.support.crowd import Crowd, One
 from tests.support.waiting import until
@@ -41,7 +41,7 @@ class SlowToStart(Crowd):
         def work() -> None:
             pairs: list[Any] = [lambda table: (One(self), One(self))]
             with suppress(InvalidStateError):  # it was cancelled meanwhile
-                future.set_result(stream_task.run(task, pairs, SystemClock(), nothing))
+                future.set_result(entries.stream_lanes(task, pairs, SystemClock(), nothing))
 
         self.under_way[group] = (threading.Timer(self.start, work), future)
         self.under_way[group][0].start()

@@ -12,8 +12,8 @@ import pytest
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.source_waits import VACUUM_FULL, SourceWait
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.engine.driver import watches
-from slotkeeper.core.engine.driver.watches import LockWatch
+from slotkeeper.core.engine.driver import upkeep
+from slotkeeper.core.engine.driver.upkeep import LockWatch
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.wiring.driver import source_waits_at
 from slotkeeper.demo import facts, scaling
@@ -47,8 +47,8 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int) -> Iterator
 
 @pytest.fixture
 def answers(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
-    monkeypatch.setattr(watches, "EVERY", 0.05)
-    monkeypatch.setattr(watches, "LEAST", 0.0)
+    monkeypatch.setattr(upkeep, "EVERY", 0.05)
+    monkeypatch.setattr(upkeep, "LEAST", 0.0)
     made = Answers()
     watch = LockWatch(source_waits_at(mirror.job), SystemClock(), made.hear)
     watch.start()

@@ -14,7 +14,7 @@ import pytest
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.engine.driver import lease, start
-from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.sinks.postgres.progress import locks
 from slotkeeper.demo.orders import TABLE
@@ -212,7 +212,7 @@ def test_a_step_of_the_first_that_wakes_after_the_second_commits_nothing(
         second.stop()
 
     probe = At("after_recheck", overtaken)
-    stream_task.probe = probe
+    entries.probe = probe
     outcome = Running(spec).finish()
     assert probe.done.is_set() and any(one.error for one in outcome.lanes)
     assert {row.key.shard: row.position for row in mirror.rows()} == places[0]

@@ -16,7 +16,7 @@ from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.finding import Level
 from slotkeeper.core.drivers import pg, pipe
 from slotkeeper.core.engine.driver.job import JobEnd
-from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.services.doctor import check_source
 from slotkeeper.core.sources.dws.position import DwsPosition
@@ -247,7 +247,7 @@ def test_connection_pool_size_bounds_the_tasks_that_read_at_once(
 ) -> None:
     mirror = _mirror(warehouse, make_mirror, connection_pool_size=size)
     mirror.start().wait_running()
-    together = stream_task.probe = Together()
+    together = entries.probe = Together()
     for _ in range(3):
         mirror.source(f"UPDATE {TABLE} SET note = note || '.'")
     mirror.wait_equal()

@@ -18,7 +18,7 @@ from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.report import Condition, server_of
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, TableAsked
 from slotkeeper.core.drivers import my
-from slotkeeper.core.engine.driver.explain import explained
+from slotkeeper.core.engine.driver.failure import explained
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sinks.doris.kind import DorisConnection
 from slotkeeper.core.sources import registry as sources

@@ -15,7 +15,7 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.source_waits import DDL, SCALE_OUT, VACUUM_FULL, SourceWait, cause, to_do
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.engine.driver.watches import EVERY, LEAST, LocksAt, LockWatch
+from slotkeeper.core.engine.driver.upkeep import EVERY, LEAST, LocksAt, LockWatch
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import SourceWaits
 from slotkeeper.core.sources import registry

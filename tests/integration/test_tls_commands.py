@@ -13,7 +13,7 @@ import pytest
 from slotkeeper.console.__main__ import main
 from slotkeeper.console.commands import doctor
 from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.errors import AccessRefused, Refused
 from slotkeeper.core.launch import control
 from slotkeeper.demo.warehouse import Warehouse
@@ -136,7 +136,7 @@ def test_a_job_copies_and_follows_with_every_session_inside_verified_tls(
             pass
         mirror.wait_applied(mirror.booked())
         mirror.stop()
-        stream_task.close_kept(mirror.job)
+        entries.close_kept(mirror.job)
     assert source.tls > 1 and sink.tls > 1
     assert (source.plain, sink.plain) == (0, 0)
 

@@ -16,7 +16,7 @@ from slotkeeper.core.domain.tries import NO_HISTORY
 from slotkeeper.core.drivers import pipe
 from slotkeeper.core.engine.driver.loop import Loop
 from slotkeeper.core.engine.driver.registration import TargetWatch
-from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.errors import Busy
 from slotkeeper.core.retry import Failure, RetryRules
 from slotkeeper.demo.warehouse import Warehouse
@@ -56,9 +56,9 @@ def registering() -> CodeType:
 
 ROOTS = frozenset(
     {
-        Loop._assign.__code__,
+        Loop._assign_lanes.__code__,
         Loop._task_ended.__code__,
-        stream_task.work.__code__,
+        entries.run_stream.__code__,
         pipe._Reading.run.__code__,
         registering(),
     }

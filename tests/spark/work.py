@@ -29,8 +29,7 @@ def described(_spec: object) -> dict[str, object]:
         "slotkeeper": str(Path(slotkeeper.__file__)),
         "user": os.geteuid(),
         "pyspark_sql": "pyspark.sql" in sys.modules,
-        "loaded": {"slotkeeper.core.engine.worker.stream_task", "slotkeeper.core.sources.dws.kind"}
-        <= sys.modules.keys(),
+        "loaded": {"slotkeeper.core.engine.worker.entries", "slotkeeper.core.sources.dws.kind"} <= sys.modules.keys(),
     }
 
 

@@ -25,11 +25,11 @@ from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.engine.driver.context import StreamPlan
 from slotkeeper.core.engine.driver.job import lane_of
 from slotkeeper.core.engine.driver.loop import Loop
-from slotkeeper.core.engine.messages import StreamTask
-from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.tasks import StreamTask
+from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import Unreachable
-from slotkeeper.core.ports.driver import Rows
+from slotkeeper.core.ports.driver import LaneFence
 from slotkeeper.core.ports.sink import StepSink, Top
 from slotkeeper.core.ports.source import Confirmation, History, Slot, Source, SourceTable
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
@@ -139,7 +139,7 @@ class Crowd:
         self.sessions.add(spec.parallel)
         ones = [(cast(Source, One(self)), cast(StepSink, One(self))) for _ in range(spec.parallel)]
         pairs = [lambda table, one=one: one for one in ones]
-        return self._pool.submit(stream_task.run, spec, pairs, self.clock, nothing)
+        return self._pool.submit(entries.stream_lanes, spec, pairs, self.clock, nothing)
 
     def cancel(self, group: str) -> None: ...
 
@@ -159,8 +159,8 @@ class Crowd:
         one = One(self)
         return SourceTable(cast(Source, one), cast(Slot, one), cast(History, one))
 
-    def rows(self, name: str) -> Rows:
-        return cast(Rows, One(self))
+    def rows(self, name: str) -> LaneFence:
+        return cast(LaneFence, One(self))
 
     def log_in(self, where: str) -> None:
         """No password is requested."""

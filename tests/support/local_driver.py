@@ -17,7 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))  # a program's own folder is on its path, not the one above tests
 
 from slotkeeper.core.engine.driver import start
-from slotkeeper.core.engine.runners import LocalRunner
+from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.launch.launch import Launch
 from slotkeeper.core.sinks.postgres.write import routing
 from slotkeeper.core.sinks.postgres.write.optimistic import Taken

@@ -24,8 +24,8 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver.context import JobAudit, JobContext
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.engine.driver.tables import run as run_job
-from slotkeeper.core.engine.runners import LocalRunner
-from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.tasks import LocalRunner
+from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
@@ -49,7 +49,7 @@ HASTE = 10
 """The factor by which the driver's pauses are shorter than in production, at most 0.2 s each: a start alone has six of
 0.2 s.
 """
-LINGER = stream_task.LINGER
+LINGER = entries.LINGER
 FAST = BinlogOptions(binlog=True, binlog_sleep_time=20, binlog_max_sleep_time=100, full_sync_binlog_batch_read_size=500)
 
 
@@ -183,7 +183,7 @@ class Mirror:
 
     def start(self, probe: Probe = nothing, driver_probe: Probe = nothing) -> Mirror:
         """Run the job in a thread; `probe` is called on workers, `driver_probe` around registrations."""
-        stream_task.probe = probe
+        entries.probe = probe
         self.wanted, self.error, self.end = WantedState.RUN, None, None
         self.heard = Heard()
         self.runner = self.make_runner()
@@ -394,8 +394,8 @@ class Mirror:
         if self._thread is not None:
             with no_lingering():
                 self._thread.join(120)
-        stream_task.probe = nothing
-        stream_task.close_kept(self.job)
+        entries.probe = nothing
+        entries.close_kept(self.job)
         if self.sink_server.running():
             drop_database(self.sink_server, self.sink_database)
 
@@ -403,11 +403,11 @@ class Mirror:
 @contextmanager
 def no_lingering() -> Iterator[None]:
     """Tasks end with their first quiet check: a job that has to stop need not wait until they would linger."""
-    stream_task.LINGER = 0.0
+    entries.LINGER = 0.0
     try:
         yield
     finally:
-        stream_task.LINGER = LINGER
+        entries.LINGER = LINGER
 
 
 def _asked(connection: pg.Connection, statement: str) -> set[tuple[Any, ...]]:

@@ -20,9 +20,9 @@ from slotkeeper.core.domain.reset import Check, Goal, ResetPlan, TargetKind
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.watch import Expected, Turn, not_passed
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.engine.messages import LaneTask, StreamTask
-from slotkeeper.core.engine.worker import stream_task
-from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.engine.tasks import LaneTask, StreamTask
+from slotkeeper.core.engine.worker import entries
+from slotkeeper.core.ports.driver import StartStore
 from slotkeeper.core.services import reset as reset_service
 from slotkeeper.core.slots import reset_apply
 from slotkeeper.core.slots import reset_apply as resume
@@ -70,7 +70,7 @@ class Resetting:
     events: list[str] = field(default_factory=list)
     voided: list[str] = field(default_factory=list)
     _source: pg.Connection | None = None
-    _sink: Store | None = None
+    _sink: StartStore | None = None
 
     def on(self, act: Callable[[ResetContext], Any], probe: Probe = silent, steal: str = "") -> Any:
         """Run an action with its own bench, as one command would."""
@@ -194,7 +194,7 @@ def replay(mirror: Mirror, share: float, draw: random.Random) -> dict[str, int]:
             )
             capped: Any = Capped(source, caps)
             task = StreamTask(job, epoch, lanes, 60.0)
-            outcome = stream_task.run(task, [lambda table: (capped, sink)], SystemClock())
+            outcome = entries.stream_lanes(task, [lambda table: (capped, sink)], SystemClock())
         assert not any(lane.error for lane in outcome.lanes), outcome
         turn = Turn(epoch, len(rows), (LaneState.CATCHING_UP, LaneState.RUNNING), LaneState.RUNNING)
         if not not_passed(store.rows(), turn):

@@ -23,7 +23,7 @@ from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
 from slotkeeper.core.domain.job import JobEvent, JobState
 from slotkeeper.core.domain.lane import Activity, Lane
-from slotkeeper.core.engine.runners import LocalRunner
+from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.services import slot_commands

@@ -19,7 +19,7 @@ from bench.peers.peer import Caught
 from bench.report import Figure, Ratio, Side, cheaper, faster
 from bench.rig import Rig, Sizes
 from bench.rounds import Rounds
-from slotkeeper.core.engine.runners import LocalRunner
+from slotkeeper.core.engine.tasks import LocalRunner
 
 
 def side(name: str, *seconds: float, sink: float = 1.0) -> Side:

@@ -16,8 +16,8 @@ from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver import copy as copy_driver
-from slotkeeper.core.engine.messages import CopyTask, LaneTask, StreamTask
-from slotkeeper.core.engine.worker import copy_task, stream_task
+from slotkeeper.core.engine.tasks import CopyTask, LaneTask, StreamTask
+from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError, TopologyTrouble, Unclassified, Unreachable, classed
 from slotkeeper.core.ports.sink import StepSink
 from slotkeeper.core.ports.source import Chunk, Source
@@ -71,7 +71,7 @@ class Anything:
 def test_a_task_answers_the_type_of_a_foreign_exception_alone() -> None:
     lane = LaneTask("ods.t", DN, exactly(SyncPoints(1, 1), "i"), 100)
     spec = StreamTask(JOB, 1, (lane,), 0.0)
-    (lane_outcome,) = stream_task.run(spec, [loud], SystemClock()).lanes
+    (lane_outcome,) = entries.stream_lanes(spec, [loud], SystemClock()).lanes
     assert lane_outcome.error is not None and lane_outcome.error.kind == ErrorKind.UNKNOWN.value
     tells_nothing(lane_outcome)
     tells_nothing(lane_outcome.error.error())
@@ -80,7 +80,7 @@ def test_a_task_answers_the_type_of_a_foreign_exception_alone() -> None:
 
 def test_a_copy_answers_the_type_of_a_foreign_exception_alone() -> None:
     source, sink = cast(Source, Anything()), cast(StepSink, Anything())
-    outcome = copy_task.run(CopyTask(JOB, 1, (Chunk(1, (), ("1",)),), "direct", 1.0), source, sink, SystemClock())
+    outcome = entries.copy_chunks(CopyTask(JOB, 1, (Chunk(1, (), ("1",)),), "direct", 1.0), source, sink, SystemClock())
     assert outcome.error is not None and "LoudError" in outcome.error.message
     tells_nothing(outcome)
 
@@ -129,7 +129,7 @@ def test_a_topology_trouble_is_one_again_on_the_other_side() -> None:
     def gone(_table: str) -> tuple[Source, StepSink]:
         raise TopologyTrouble("dn_9 is new")
 
-    (outcome,) = stream_task.run(StreamTask(JOB, 1, (lane,), 0.0), [gone], SystemClock()).lanes
+    (outcome,) = entries.stream_lanes(StreamTask(JOB, 1, (lane,), 0.0), [gone], SystemClock()).lanes
     assert outcome.error is not None and isinstance(outcome.error.error(), TopologyTrouble)
 
 

@@ -15,7 +15,7 @@ from slotkeeper.core.domain.locks import Blocker, LockWait
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.report import JobReport
 from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
-from slotkeeper.core.engine.runners import LocalRunner
+from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.spark.narrator import StoreNarrator
 from slotkeeper.core.state.observed import last, record

@@ -27,15 +27,15 @@ from slotkeeper.core.domain.slot import Column, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.watch import Turn, exactly, judge, trouble
 from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.engine.driver.first_start import blank_row, retained_from
 from slotkeeper.core.engine.driver.job import lane_of
 from slotkeeper.core.engine.driver.lease import Leases, take_lease
 from slotkeeper.core.engine.driver.registration import register_at
-from slotkeeper.core.engine.driver.start import LEASE_WAIT, begin, blank_row
-from slotkeeper.core.engine.driver.start_point import retained_from
-from slotkeeper.core.engine.runners import LocalRunner
+from slotkeeper.core.engine.driver.start import LEASE_WAIT, begin
+from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
-from slotkeeper.core.ports.driver import ChunkCounts, Store
+from slotkeeper.core.ports.driver import ChunkCounts, CopyStore
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, Chunk
 from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
@@ -308,7 +308,7 @@ class NoTarget:
     def half_done(self, way: str) -> Refused | None:
         return None
 
-    def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
+    def begin_copy(self, store: CopyStore, turn: Turn, chunks: list[Chunk], copying: str) -> None:
         raise Defect("a query copies in its own batches")
 
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
@@ -319,7 +319,7 @@ class NoTarget:
     def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
         return ()
 
-    def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
+    def end_copy(self, store: CopyStore, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
         raise Defect("a query copies in its own batches")
 
 

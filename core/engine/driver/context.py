@@ -1,4 +1,4 @@
-"""The inputs of a job's driver: job, sessions, task runner, narrator, desired state, clock."""
+"""What a job's driver is given (job, sessions, task runner, narrator, desired state, clock), and how it waits."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from slotkeeper.core.domain.progress import LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.tries import Requests, Tries
-from slotkeeper.core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
+from slotkeeper.core.engine.driver.threads import beside
+from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Probe, nothing
-from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.ports.driver import ChunkCounts, DriverSessions, TaskRunner
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.ports.driver import ChunkCounts, DriverSessions, StartStore, TaskRunner
 from slotkeeper.core.ports.sink import Targets
+from slotkeeper.core.ports.source import Source
 
 
 class Narrator(Protocol):
@@ -78,11 +80,6 @@ class WorkerEntries:
     copy: Callable[[CopyTask], CopyOutcome]
 
 
-def none_wanted() -> Mapping[str, TableWanted]:
-    """Return no desired states, so that every table follows the job."""
-    return {}
-
-
 @dataclass
 class JobContext:
     """The inputs of a job's driver, or of one group of its tables.
@@ -122,7 +119,7 @@ class JobContext:
     """Receives tables that end separately; None if the job has one table."""
     group: str = ""
     """The table that runs separately in this context; "" for the tables that started together."""
-    asked: Callable[[], Mapping[str, TableWanted]] = none_wanted
+    asked: Callable[[], Mapping[str, TableWanted]] = dict
     """Desired states of single tables, by source table; a table without an entry follows the job."""
     tries: Tries | None = None
     """Early retries that users request; None if users cannot request them."""
@@ -157,11 +154,11 @@ def about(ctx: JobContext, part: JobContext) -> Iterator[None]:
     try:
         yield
     except SlotkeeperError as error:
-        placed(ctx.whole or ctx.job, part.job.channel.source_table, error)
+        name_table(ctx.whole or ctx.job, part.job.channel.source_table, error)
         raise
 
 
-def placed(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
+def name_table(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
     """Set the error's source table, also in its message if the job has several tables, and return the error."""
     error.table = table
     if len(job.channels) > 1 and table not in error.message:
@@ -175,20 +172,22 @@ def record_ttls(*parts: JobContext) -> RecordTtls:
     return RecordTtls({table: ttl for table, ttl in ttls.items() if ttl is not None}, parts[0].curves)
 
 
-def ignored(*_: object) -> None:
-    """Do nothing; used by a loop without a lease, a narrator, or task sessions that can be ended."""
+def do_nothing(*_: object) -> None:
+    """Do nothing; used by a loop without a lease, a narrator or task sessions, and by a wait without slots."""
 
 
 class Desk(Protocol):
     """Tracks which of the job's tables stream together, and receives the tables that end separately."""
 
-    def wanted_away(self, tables: Collection[str]) -> Collection[str]:
+    def find_leaving(self, tables: Collection[str]) -> Collection[str]:
         """Return the tables that must leave the group while the job continues. Called in every turn: must be cheap."""
 
-    def still(self, tables: Collection[str]) -> Collection[str]:
+    def find_remaining(self, tables: Collection[str]) -> Collection[str]:
         """Return the tables that have not left the group; a joint restart starts these tables."""
 
-    def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False) -> None:
+    def receive_table(
+        self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False
+    ) -> None:
         """Receive a table that ended separately, because of `error` or on request; its lease is released.
 
         `lanes`: the table's last lanes, empty if it had none yet. `again`: start the table separately, because a new
@@ -201,9 +200,9 @@ class StreamPlan:
     """The inputs of a loop; `keepalive`: seconds between an idle lane's registrations of the same point.
 
     `keep_lease` raises if the job's lease or the lock on a target is not held; `sever_lease` closes the session that
-    holds them. `whole` is the job with all its tables, which determines the lane names. `wanted_away` returns the
-    tables that must stop separately; `let_go` receives each table that has stopped. Without `let_go`, no table stops
-    separately.
+    holds them. `whole` is the job with all its tables, which determines the lane names. `find_leaving` returns the
+    tables that must stop separately; `release_table` receives each table that has stopped. Without `release_table`, no
+    table stops separately.
     """
 
     job: JobSpec
@@ -212,17 +211,88 @@ class StreamPlan:
     until_caught_up: bool = False
     task_seconds: float = 3.0
     group: str = ""
-    keep_lease: Callable[[], None] = ignored
-    sever_lease: Callable[[], None] = ignored
-    wanted_away: Callable[[Collection[str]], Collection[str]] | None = None
-    let_go: Callable[[str, SlotkeeperError | None, Mapping[str, Lane]], None] | None = None
+    keep_lease: Callable[[], None] = do_nothing
+    sever_lease: Callable[[], None] = do_nothing
+    find_leaving: Callable[[Collection[str]], Collection[str]] | None = None
+    release_table: Callable[[str, SlotkeeperError | None, Mapping[str, Lane]], None] | None = None
     whole: JobSpec | None = None
     record_ttls: RecordTtls = field(default_factory=lambda: RecordTtls({}, {}))
     requests: Requests = field(default_factory=Requests)
     targets: Targets = field(default_factory=Targets)
     task_prefix: str = ""
     """Prefix of the names of the tasks' store sessions; "" if these sessions cannot be ended."""
-    end_task: Callable[..., None] = ignored
+    end_task: Callable[..., None] = do_nothing
     """Ends the sessions of an abandoned task: `slotkeeper.core.engine.driver.copy.TaskSessions.end`."""
-    retrying: Callable[[str, SlotkeeperError | Party | None], None] = ignored
+    retrying: Callable[[str, SlotkeeperError | Party | None], None] = do_nothing
     """Reports retries: `Narrator.retrying`."""
+
+
+SHORTEST, LONGEST = 0.02, 0.2
+"""Seconds between two queries, doubled after each query: on an idle source, only another query shows progress."""
+
+
+class Interrupted(Exception):
+    """Raised during a start if the job has to pause or stop."""
+
+
+def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callable[[], None] = do_nothing) -> None:
+    """Wait until all currently open transactions have ended (design 4.4 step 3); raises Refused after the job's `wait`.
+
+    Rows that such a transaction wrote earlier are not in the binlog and not yet visible to a copy. The source decides
+    which transactions count, and whether they have certainly ended (`Source.open_now`). `between` runs before each
+    pause of the wait.
+    """
+    were_open, seconds = source.open_now(), SHORTEST
+    end = ctx.clock.monotonic() + ctx.job.wait_ms / 1000
+    while True:
+        still = were_open.left() if were_open is not None else ""
+        if were_open is None or not still:
+            ctx.narrator.retrying("")
+            return
+        if ctx.clock.monotonic() >= end:
+            raise Refused(still, were_open.advice(ctx.job.name), where="source")
+        ctx.narrator.retrying(still, Party.SOURCE)
+        between()
+        pause(ctx, seconds)
+        seconds = min(LONGEST, 2 * seconds)
+
+
+def stay_paused(ctx: JobContext, between: Callable[[], None] = do_nothing) -> bool:
+    """Stay paused while the desired state is PAUSE; call `between` twice a second. Return whether there was a pause."""
+    paused = False
+    while ctx.wanted() is WantedState.PAUSE:
+        if not paused:
+            ctx.narrator.event(JobEvent.PAUSED)
+            paused = True
+        between()
+        ctx.pause(0.5)
+    if paused and ctx.wanted() is WantedState.RUN:
+        ctx.narrator.event(JobEvent.RESUMED)
+    return paused
+
+
+def pause(ctx: JobContext, seconds: float) -> None:
+    """Wait briefly; raises Interrupted if the job has to pause or stop."""
+    if ctx.wanted() is not WantedState.RUN:
+        raise Interrupted
+    ctx.pause(seconds)
+
+
+ASK_EVERY = 0.25
+"""Seconds between two checks of the job's desired state while a long call runs."""
+
+
+def run_beside(
+    ctx: JobContext, call: Callable[[], None], session: StartStore, between: Callable[[], None] = do_nothing
+) -> None:
+    """Run a long call on `session` in its own thread, with `between` repeatedly in this thread.
+
+    Raises the call's error, and Interrupted if the job has to pause or stop: the call is then cancelled, or abandoned
+    if it does not end.
+    """
+    with beside(call, session.cancel, session.sever) as going:
+        while not going.ended(ASK_EVERY):
+            if ctx.wanted() is not WantedState.RUN:
+                going.end()
+                raise Interrupted
+            between()

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slotkeeper.core import retry
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneState
@@ -17,23 +16,29 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.start import compare
 from slotkeeper.core.domain.tries import NO_HISTORY, History
 from slotkeeper.core.domain.watch import Turn, explain_chunks, explain_turn
-from slotkeeper.core.engine.driver.context import JobContext, about, ignored
-from slotkeeper.core.engine.driver.registration import KEPT_AT_ONCE, KeepAlive, Kept
+from slotkeeper.core.engine.driver.context import (
+    Interrupted,
+    JobContext,
+    about,
+    do_nothing,
+    run_beside,
+    wait_for_open_transactions,
+)
+from slotkeeper.core.engine.driver.failure import refuse, wait_after
+from slotkeeper.core.engine.driver.registration import KeepAlive, Kept
 from slotkeeper.core.engine.driver.start import Begun
-from slotkeeper.core.engine.driver.threads import beside
-from slotkeeper.core.engine.driver.topology import changed, refuse
-from slotkeeper.core.engine.driver.waits import Interrupted, wait_for_open_transactions, wait_to_try
-from slotkeeper.core.engine.messages import CopyOutcome, CopyTask
+from slotkeeper.core.engine.driver.upkeep import changed_nodes
+from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask
 from slotkeeper.core.errors import Busy, ErrorKind, ErrorValues, LoginRefused, SlotkeeperError, TooLarge, Unclassified
-from slotkeeper.core.ports.driver import ChunkCounts, Store, TaskEnds
+from slotkeeper.core.ports.driver import ChunkCounts, StartStore, TaskEnds
 from slotkeeper.core.ports.source import Chunk
-from slotkeeper.core.retry import Failure, RetryRules
+from slotkeeper.core.retry import RetryRules
 
 TASK_SECONDS = 4.0
 CHUNKS_PER_TASK = 8
 GROUP = "copy"
 LONGER = "raise full_sync_binlog_read_timeout: it also limits a chunk and the table exchange in the sink"
-TELL_EVERY = 1.0
+REPORT_EVERY = 1.0
 
 
 @dataclass(slots=True)
@@ -46,7 +51,7 @@ class _Copy:
     tasks: int = 0
 
     @property
-    def store(self) -> Store:
+    def store(self) -> StartStore:
         """The channel's progress rows and chunks."""
         return self.begun.part.sessions.store()
 
@@ -73,9 +78,9 @@ class Snapshot:
         self._copies: list[_Copy] = []
         self._running: dict[Future[Any], _Task] = {}
         self._number = 0
-        self._given_up = TaskSessions(ctx.sessions)
+        self._task_sessions = TaskSessions(ctx.sessions)
         self._history: History = NO_HISTORY
-        self._failing_since, self._tell_at = 0.0, 0.0
+        self._failing_since, self._report_at = 0.0, 0.0
         self._checked_at = ctx.clock.monotonic()
         self._keep = KeepAlive(ctx, (Kept(one.part, one.epoch, one.rows) for one in begun))
 
@@ -84,32 +89,32 @@ class Snapshot:
         for one in self._begun:
             if one.state in (LaneState.CREATING, LaneState.COPYING):
                 with about(self._ctx, one.part):
-                    self._copies.append(_copy_of(one))
+                    self._copies.append(_plan_copy(one))
         try:
             while self._running or any(one.left for one in self._copies):
                 self._keep.wait_out_pause()
-                self._assign()
-                self._collect()
+                self._assign_chunks()
+                self._collect_tasks()
                 self._check_nodes()
-                self._keep.again()
-                if not self._running or self._ctx.clock.monotonic() >= self._tell_at:
-                    self._tell()
+                self._keep.renew_due()
+                if not self._running or self._ctx.clock.monotonic() >= self._report_at:
+                    self._report_counts()
         finally:
             self._ctx.runner.cancel(GROUP)
             for task in self._running.values():
-                self._given_up.end(task.session)
-        return self._end()
+                self._task_sessions.end(task.session)
+        return self._end_copies()
 
-    def _tell(self) -> None:
+    def _report_counts(self) -> None:
         """Report the progress of the copy every second, with one query per channel."""
-        self._tell_at = self._ctx.clock.monotonic() + TELL_EVERY
+        self._report_at = self._ctx.clock.monotonic() + REPORT_EVERY
         counts = [one.store.chunk_counts() for one in self._copies]
         summed = ChunkCounts(*(sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True)))
         self._ctx.narrator.copy(summed, self._begun[0].epoch)
         if self._ctx.job.sink_options.quarantines:
             self._ctx.narrator.quarantined(sum(one.part.sessions.store().quarantined() for one in self._begun))
 
-    def _assign(self) -> None:
+    def _assign_chunks(self) -> None:
         """Start tasks up to the capacity, each for the channel with the fewest tasks, so that all copies advance."""
         capacity = self._ctx.runner.capacity
         while len(self._running) < capacity:
@@ -120,30 +125,30 @@ class Snapshot:
             chunks, copy.left = tuple(copy.left[:share]), copy.left[share:]
             begun = copy.begun
             self._number += 1
-            session, group = f"{self._given_up.prefix}{self._number:x}", self._ctx.group
+            session, group = f"{self._task_sessions.prefix}{self._number:x}", self._ctx.group
             spec = CopyTask(begun.part.job, begun.epoch, chunks, begun.copying, TASK_SECONDS, group, session)
             self._running[self._ctx.runner.submit(self._ctx.work.copy, spec, GROUP)] = _Task(copy, chunks, session)
             copy.tasks += 1
 
-    def _collect(self) -> None:
+    def _collect_tasks(self) -> None:
         done, _ = wait(self._running, timeout=0.25, return_when="FIRST_COMPLETED")
         ended = []
         for future in done:
             task, outcome = self._running.pop(future), self._outcome(future)
             if outcome.error is not None and outcome.error.where == "spark":
-                self._given_up.end(task.session)  # its worker may have exited
+                self._task_sessions.end(task.session)  # its worker may have exited
             ended.append((task.copy, outcome))
             task.copy.tasks -= 1
             task.copy.left.extend(one for one in task.chunks if one.number not in outcome.done)
             task.copy.left.sort(key=lambda one: one.number)
         for copy, outcome in ended:
             if outcome.refused:
-                self._taken(copy)
+                self._recheck_chunks(copy)
         # several tasks that fail at once count as one failure
         failed = next(((copy, outcome.error) for copy, outcome in ended if outcome.error), None)
         if failed:
             with about(self._ctx, failed[0].begun.part):
-                self._failed(failed[0], failed[1].error())
+                self._retry_later(failed[0], failed[1].error())
         elif any(outcome.done for _, outcome in ended):
             self._history = NO_HISTORY
             self._ctx.narrator.retrying("")
@@ -157,7 +162,7 @@ class Snapshot:
             return CopyOutcome((), 0, error=ErrorValues.of(error))
         return outcome
 
-    def _taken(self, copy: _Copy) -> None:
+    def _recheck_chunks(self, copy: _Copy) -> None:
         """Handle a chunk that was not free: a killed task of this job committed it, or another run has taken over."""
         rows, begun = copy.store.rows(), copy.begun
         still = Turn(begun.epoch, len(begun.rows), (LaneState.COPYING,), LaneState.COPYING)
@@ -170,38 +175,34 @@ class Snapshot:
         planned = {chunk.number for chunk in copy.store.chunks_left()}
         copy.left = [chunk for chunk in copy.left if chunk.number in planned]
 
-    def _failed(self, copy: _Copy, error: SlotkeeperError) -> None:
+    def _retry_later(self, copy: _Copy, error: SlotkeeperError) -> None:
         """Wait before the next attempt; after a rejected password, wait until the driver's own login succeeds."""
-        refused_at = self._waited(copy, error)
+        refused_at = self._wait_to_retry(copy, error)
         while refused_at is not None and self._ctx.wanted() is WantedState.RUN:
             try:
                 self._ctx.sessions.log_in(refused_at)
                 return
             except LoginRefused as again:
-                refused_at = self._waited(copy, again)
+                refused_at = self._wait_to_retry(copy, again)
             except SlotkeeperError:
                 return  # the next chunk reports this error
 
-    def _waited(self, copy: _Copy, error: SlotkeeperError) -> str | None:
+    def _wait_to_retry(self, copy: _Copy, error: SlotkeeperError) -> str | None:
         """Wait as the retry rules require; return the side that rejected a password, None for other failures."""
-        clock = self._ctx.clock
         if error.where == "source" and error.kind is ErrorKind.UNKNOWN and self._ctx.job.binlog.binlog:
-            self._judged(copy.begun)  # after DDL, the problem that a status reports is more specific than the error
+            # after DDL, the problem that a status reports is more specific than the error
+            self._check_statuses(copy.begun)
         if not self._history.failures:
-            self._failing_since = clock.monotonic()
-        history = replace(self._history, elapsed=clock.monotonic() - self._failing_since)
+            self._failing_since = self._ctx.clock.monotonic()
         rules = RetryRules.of(self._ctx.job)
-        decision = retry.decide(Failure.of(error), history, rules, clock.random())
-        self._history = retry.after(history, Failure.of(error), rules)
-        if not isinstance(decision, retry.RetryAfter):
-            raise _advised(error)
-        text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
-        self._ctx.narrator.retrying(text, error)
-        wait_to_try(self._ctx, "the copy", decision.seconds, self._history)
+        waited = wait_after(self._ctx, "the copy", error, self._history, self._failing_since, rules)
+        if waited is None:
+            raise _add_advice(error)
+        self._history = waited
         return error.where if error.kind is ErrorKind.LOGIN else None
 
     def _check_nodes(self) -> None:
-        """End this run of the copy if the DN set changed; the next start decides how to continue (`topology.py`)."""
+        """End this run of the copy if the DN set changed; the next start decides how to continue (`start.py`)."""
         now, options = self._ctx.clock.monotonic(), self._ctx.job.binlog
         if options.binlog and now - self._checked_at >= options.check_node_change_interval / 1000:
             self._refuse_changed_nodes(self._copies[0].begun)
@@ -209,11 +210,11 @@ class Snapshot:
 
     def _refuse_changed_nodes(self, begun: Begun) -> None:
         shards = (Shard(row.key.shard, row.node_id) for row in begun.rows)
-        names = changed(begun.part.sessions.source("start"), shards)
+        names = changed_nodes(begun.part.sessions.source("start"), shards)
         if names:
             raise Busy(f"the DN set changed during the copy: {names}", where="source")
 
-    def _judged(self, begun: Begun) -> list[SlotStatus]:
+    def _check_statuses(self, begun: Begun) -> list[SlotStatus]:
         """Check all DNs and raise any problem that a status reports: a copy is useless if its slot was cleared."""
         self._refuse_changed_nodes(begun)
         statuses = begun.part.sessions.admin("start").source.read_status(None)
@@ -222,29 +223,29 @@ class Snapshot:
             refuse(compare(rows.get(status.shard.name), status))
         return statuses
 
-    def _end(self) -> tuple[Begun, ...]:
+    def _end_copies(self) -> tuple[Begun, ...]:
         """Record, for each copied channel, the positions to catch up to."""
         if self._ctx.job.binlog.binlog:
             # a conservative latest position can precede a commit whose rows were copied, so wait for such commits first
             source = self._copies[0].begun.part.sessions.source("start")
-            wait_for_open_transactions(self._ctx, source, self._keep.between)
-        ended = {id(copy.begun): self._ended(copy.begun) for copy in self._copies}
+            wait_for_open_transactions(self._ctx, source, self._keep.wait_and_renew)
+        ended = {id(copy.begun): self._end_channel(copy.begun) for copy in self._copies}
         return tuple(ended.get(id(one), one) for one in self._begun)
 
-    def _ended(self, begun: Begun) -> Begun:
+    def _end_channel(self, begun: Begun) -> Begun:
         with about(self._ctx, begun.part):
             sessions, state = begun.part.sessions, LaneState.RUNNING
             noted: Mapping[str, Position] = {}
             if self._ctx.job.binlog.binlog:
-                noted = {status.shard.name: status.latest for status in self._judged(begun)}
+                noted = {status.shard.name: status.latest for status in self._check_statuses(begun)}
                 state = LaneState.CATCHING_UP
             sessions.source("start").admit()  # a row security policy created during the copy has hidden rows from it
-            self._turn(begun, Turn(begun.epoch, len(begun.rows), (LaneState.COPYING,), state), noted)
+            self._write_end(begun, Turn(begun.epoch, len(begun.rows), (LaneState.COPYING,), state), noted)
             # report now, because the copies end one after another and an exchange of tables takes long
             self._ctx.narrator.stored({begun.part.job.channel.source_table: state})
             return replace(begun, state=state, rows=tuple(sessions.store().rows()))
 
-    def _turn(self, begun: Begun, turn: Turn, noted: Mapping[str, Position]) -> None:
+    def _write_end(self, begun: Begun, turn: Turn, noted: Mapping[str, Position]) -> None:
         """End the copy in one transaction, in a separate thread and session because exchanging tables takes long."""
         sessions = begun.part.sessions
         if begun.copying != "shadow":
@@ -256,20 +257,18 @@ class Snapshot:
             try:
                 target.end_copy(store, turn, noted, begun.copying)
             except TooLarge as error:
-                raise _advised(error) from error
+                raise _add_advice(error) from error
             finally:
                 store.close()
 
-        with beside(exchange, store.cancel, store.sever) as going:
-            while not going.ended(KEPT_AT_ONCE):
-                if self._ctx.wanted() is not WantedState.RUN:
-                    going.end()
-                    self._keep.wait_out_pause()
-                    raise Interrupted  # the exchange was cancelled, even if the desired state is RUN again
-                self._keep.again()
+        try:
+            run_beside(self._ctx, exchange, store, self._keep.renew_due)
+        except Interrupted:
+            self._keep.wait_out_pause()
+            raise  # the exchange was cancelled, even if the desired state is RUN again
 
 
-def _copy_of(begun: Begun) -> _Copy:
+def _plan_copy(begun: Begun) -> _Copy:
     """Return a channel's remaining chunks; plan and record them first if needed."""
     part = begun.part
     if begun.state is LaneState.CREATING:
@@ -285,7 +284,7 @@ def _copy_of(begun: Begun) -> _Copy:
     return _Copy(begun, store.chunks_left(), store.chunk_counts().total)
 
 
-def _advised(error: SlotkeeperError) -> SlotkeeperError:
+def _add_advice(error: SlotkeeperError) -> SlotkeeperError:
     """Return the error; if a time limit in the sink was exceeded, its hint explains how to raise the limit."""
     if error.where == "sink" and error.timed_out and not error.silent:
         error.hint = error.hint or LONGER
@@ -310,7 +309,7 @@ class TaskSessions:
         self._waiting: dict[str, Callable[[bool], None]] = {}
         self._under_way = False
 
-    def end(self, name: str, hear: Callable[[bool], None] = ignored) -> None:
+    def end(self, name: str, hear: Callable[[bool], None] = do_nothing) -> None:
         """Request the end of the sessions named `name`; does not wait, and ignores failures.
 
         A thread then calls `hear`, which receives whether the store was executing a statement of the task.
@@ -324,14 +323,12 @@ class TaskSessions:
         threading.Thread(target=self._run, name="slotkeeper-task-ends", daemon=True).start()
 
     def _run(self) -> None:
-        while names := self._next():
+        while True:
+            with self._lock:
+                names, self._waiting = self._waiting, {}
+                self._under_way = bool(names)
+            if not names:
+                return
             # if this is not allowed or not answered, the statement ends at its session's own time limit
             with suppress(Exception):
                 self._ends.end_tasks(names)
-
-    def _next(self) -> dict[str, Callable[[bool], None]]:
-        """Return the names whose sessions are to be ended; without names, mark the thread as ended."""
-        with self._lock:
-            names, self._waiting = self._waiting, {}
-            self._under_way = bool(names)
-            return names

@@ -1,13 +1,16 @@
 """Polls and settles idle lanes, and reports lanes with waiting rows; lanes in a task are the loop's responsibility.
 
 Only the loop's thread calls `IdleLanes`. Queries run in the executor's threads and return plain values, which arrive as
-events.
+events. `PollSchedule` decides which polls are due, over a few connections regardless of the number of tables; it is
+pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from slotkeeper.core.clock import Clock
@@ -17,12 +20,11 @@ from slotkeeper.core.domain.progress import LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.watch import ahead_of_row, explain_miss, judge, no_point, purged, stands_free, trouble
 from slotkeeper.core.engine.driver.context import StreamPlan
-from slotkeeper.core.engine.driver.poll_schedule import PollSchedule
 from slotkeeper.core.engine.driver.registration import LaneOwner, Proven, Settled, TargetWatch, register_at
 from slotkeeper.core.engine.driver.threads import SerialExecutor
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName, classed
-from slotkeeper.core.ports.driver import Rows, Sessions
+from slotkeeper.core.ports.driver import LaneFence, Sessions
 from slotkeeper.core.ports.source import Source, SourceTable
 
 SETTLE_EVERY = 3.0
@@ -61,7 +63,7 @@ class IdleLanes:
 
     def poll(self, now: float) -> None:
         """Start the polls that are due."""
-        self._notice()
+        self._reset_pauses()
         idle = {name for name, lane in self._loop.lanes.items() if lane.activity is Activity.IDLE}
         for wanted in self._schedule.due(idle, now):
             lanes = [self._loop.lanes[name] for name in wanted.lanes]
@@ -80,7 +82,7 @@ class IdleLanes:
         self._schedule.drop(table)
         self._settling = {name: None for name in self._settling if name in self._loop.lanes}
 
-    def _notice(self) -> None:
+    def _reset_pauses(self) -> None:
         """Update the tables' poll times after lanes return from a task, because a commit resets their poll pauses."""
         for name, lane in self._loop.lanes.items():
             table = lane.key.source_table
@@ -117,7 +119,7 @@ class IdleLanes:
             self._schedule.free(table)
             return
         if isinstance(error, Trouble):
-            self._loop.fail(table, error)
+            self._loop.fail_table(table, error)
             return
         self._schedule.together_failed(table, self._clock.monotonic())
 
@@ -129,35 +131,35 @@ class IdleLanes:
         if shards != ours:
             self._loop.nodes_changed(shards ^ ours)
         self._schedule.together_ended(table)
-        self._consider_all(table, pairs)
+        self._apply_polls(table, pairs)
 
     def _polled_alone(self, lane: Lane, seen: Seen) -> None:
         if lane.key.source_table not in self._schedule:
             self._schedule.answered(lane.shard.node_id)
             return
         self._schedule.alone_ended(lane.key.source_table, lane.name, seen.error is None, self._clock.monotonic())
-        self._consider_all(lane.key.source_table, [(lane, seen)])
+        self._apply_polls(lane.key.source_table, [(lane, seen)])
 
-    def _consider_all(self, table: str, pairs: list[tuple[Lane, Seen]]) -> None:
+    def _apply_polls(self, table: str, pairs: list[tuple[Lane, Seen]]) -> None:
         now = self._clock.monotonic()
         for asked, seen in pairs:
             if self._loop.lanes.get(asked.name) is asked:
-                self._consider(asked, seen, now)
+                self._apply_poll(asked, seen, now)
         if table not in self._schedule:  # the result of the poll made the table fail
             return
         found = any(lane.activity is Activity.DUE for lane in self._loop.lanes_of(table))
         options = self._plan.job.binlog
         self._schedule.paced(table, found, now, options.binlog_sleep_time, options.binlog_max_sleep_time)
 
-    def _consider(self, lane: Lane, seen: Seen, now: float) -> None:
+    def _apply_poll(self, lane: Lane, seen: Seen, now: float) -> None:
         if seen.error is not None:
-            self._loop.lane_failed(lane, seen.error)
+            self._loop.fail_lane(lane, seen.error)
             return
         status = seen.status
         assert status is not None
         found = judge(status, lane.expected) or purged(status, lane.position)
         if found:
-            self._loop.fail(lane.key.source_table, found)
+            self._loop.fail_table(lane.key.source_table, found)
             return
         self._plan.record_ttls.see(lane.key.source_table, lane.shard.name, status.latest, now)
         if status.latest < lane.position:
@@ -166,11 +168,11 @@ class IdleLanes:
             if count + 1 >= OLDER_STATUSES and now - since >= OLDER_SECONDS:
                 newest, here = status.latest.shown, lane.position.shown
                 sentence = f"{lane.shard.name}: the source's newest point {newest} is before the job's position {here}"
-                self._loop.fail(lane.key.source_table, trouble(TroubleName.SOURCE_OLDER, sentence))
+                self._loop.fail_table(lane.key.source_table, trouble(TroubleName.SOURCE_OLDER, sentence))
             return
         late = self._plan.record_ttls.late(lane, now) if status.latest > lane.position else None
         if late is not None:
-            self._loop.fail(lane.key.source_table, late)
+            self._loop.fail_table(lane.key.source_table, late)
             return
         self._older.pop(lane.name, None)
         lane = replace(lane.answered, latest=status.latest, polled_at=now, alone=False)
@@ -199,7 +201,7 @@ class IdleLanes:
     def _moves(self, lane: Lane) -> bool:
         return lane.has_later and not self._loop.paused
 
-    def hurry(self, name: str) -> None:
+    def settle_next(self, name: str) -> None:
         """Settle a lane at the next turn."""
         self._settling[name] = None
 
@@ -217,7 +219,7 @@ class IdleLanes:
 
     def _start_settling(self, lane: Lane, move: bool) -> None:
         epoch, clock, probe = self._plan.epoch, self._clock, self._probe
-        others, proven = self._loop.sharing(lane), self._checks.provable(lane)
+        others, proven = self._loop.sharing(lane), self._checks.find_proven(lane)
         keeps = clock.monotonic() - lane.kept_at >= self._keeps_every
         self._loop.start_registration(
             lane,
@@ -250,7 +252,7 @@ def see_all(
         lost = ours & there - set(statuses)
         if lost:
             raise no_point(lost, fingerprint, source.identify().text)
-    seen = [_ask(source, lane, statuses[lane.shard], asks) for lane in lanes if lane.shard in statuses]
+    seen = [_ask_changes(source, lane, statuses[lane.shard], asks) for lane in lanes if lane.shard in statuses]
     return seen, there
 
 
@@ -258,12 +260,12 @@ def see_one(source: Source, lane: Lane, asks: bool = True) -> Seen:
     """Return the status of one DN after the query for all DNs has failed."""
     try:
         status = next(status for status in source.read_status(lane.shard) if status.shard == lane.shard)
-        return _ask(source, lane, status, asks)
+        return _ask_changes(source, lane, status, asks)
     except SlotkeeperError as error:
         return Seen(lane.shard, error=error)
 
 
-def _ask(source: Source, lane: Lane, status: SlotStatus, asks: bool) -> Seen:
+def _ask_changes(source: Source, lane: Lane, status: SlotStatus, asks: bool) -> Seen:
     if judge(status, lane.expected) or status.latest < lane.position or status.latest == lane.checked:
         return Seen(lane.shard, status)
     if not asks:
@@ -287,7 +289,7 @@ def _named_by_status(source: Source, lane: Lane) -> Trouble | None:
 
 def settle(
     table: SourceTable,
-    rows: Rows,
+    rows: LaneFence,
     lane: Lane,
     epoch: int,
     move: bool,
@@ -312,9 +314,9 @@ def settle(
     return register_at(table, rows, lane, epoch, position, clock, probe, others, proven)
 
 
-def _empty_step(source: Source, rows: Rows, lane: Lane, epoch: int) -> Position | None:
+def _empty_step(source: Source, rows: LaneFence, lane: Lane, epoch: int) -> Position | None:
     """Return the lane's new position; None if rows are waiting, in which case the position was not moved."""
-    first = _judged(source, lane)
+    first = _read_judged(source, lane)
     back = ahead_of_row(first, lane.position)
     if back:
         raise back
@@ -325,7 +327,7 @@ def _empty_step(source: Source, rows: Rows, lane: Lane, epoch: int) -> Position 
             return None
     except SlotkeeperError as error:
         raise (_named_by_status(source, lane) or error) from error
-    _judged(source, lane)
+    _read_judged(source, lane)
     new = source.standing(lane.position, first)
     if not rows.advance_empty(lane.key, epoch, lane.position, new):
         row = rows.read_row(lane.key)
@@ -336,7 +338,7 @@ def _empty_step(source: Source, rows: Rows, lane: Lane, epoch: int) -> Position 
     return new
 
 
-def _judged(source: Source, lane: Lane) -> SlotStatus:
+def _read_judged(source: Source, lane: Lane) -> SlotStatus:
     status = next((status for status in source.read_status(lane.shard) if status.shard == lane.shard), None)
     if status is None:
         raise trouble(TroubleName.TOPOLOGY_CHANGED, f"{lane.shard.name} no longer answers for this table")
@@ -344,3 +346,189 @@ def _judged(source: Source, lane: Lane) -> SlotStatus:
     if found:
         raise found
     return status
+
+
+LINES = 4
+"""Maximum number of parallel polls of all DNs, each for one table and over its own source session."""
+ALL_AGAIN = 30.0
+"""Seconds between polls of all DNs while one DN does not answer, in addition to the polls of single DNs."""
+DN_AGAIN = 5.0
+"""Seconds before a silent DN is polled again for any lane, because it can share its connection with other DNs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A due poll. It covers all DNs of a table over connection `line`, or the DN of one lane if `line` is None."""
+
+    table: str
+    lanes: tuple[str, ...]
+    line: int | None = None
+
+
+@dataclass(slots=True)
+class _Table:
+    """A table's polls. `nodes`: node ids by lane; `alone`: lanes whose separate poll runs or waits for its DN."""
+
+    nodes: Mapping[str, int]
+    line: int
+    alone: set[str] = field(default_factory=set)
+    apart: bool = False
+    again_at: float = 0.0
+    next_at: float = 0.0
+    empty_rounds: int = 0
+
+
+class PollSchedule:
+    """Tracks running polls and the times of the next polls, in monotonic seconds.
+
+    A poll is one query to all DNs of a table. If the poll of one table fails, the table's DNs are polled one by one. If
+    the poll of a second table fails before any poll succeeds, a DN is not answering, so the DNs of all tables are
+    polled one by one. A DN that hangs must not delay polls of other DNs.
+
+    `nodes`: the node ids of the lanes, by source table and lane.
+    """
+
+    def __init__(self, nodes: Mapping[str, Mapping[str, int]]) -> None:
+        self._tables = {table: _Table(lanes, place % LINES) for place, (table, lanes) in enumerate(nodes.items())}
+        self._gone: dict[str, int] = {}
+        """The connection of each dropped table."""
+        self._taken: set[int] = set()
+        self._failed: set[str] = set()
+        """Tables whose poll of all DNs has failed since the last successful poll of any table."""
+        self._all_apart = False
+        self._next = deque(self._tables)
+        """The order of the tables for polls of all DNs, used while DNs are polled one by one.
+
+        The order rotates, because the cause of a failed poll can be its table.
+        """
+        self._again_at = 0.0
+        self._waiting: dict[int, deque[tuple[str, str]]] = {}
+        self._asked: set[int] = set()
+        self._rests: dict[int, float] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tables
+
+    def drop(self, name: str) -> None:
+        """Stop polling a table."""
+        self._gone[name] = self._tables.pop(name).line
+        self._failed.discard(name)
+        self._next = deque(one for one in self._next if one != name)
+        self._all_apart = self._all_apart and bool(self._next)
+        for node, waiting in self._waiting.items():
+            self._waiting[node] = deque(one for one in waiting if one[0] != name)
+
+    def free(self, name: str) -> None:
+        """Release the connection of a dropped table for other polls, after the table's own poll has ended."""
+        self._taken.discard(self._gone[name])
+
+    def answered(self, node: int) -> None:
+        """Allow the next poll of a DN after a dropped table's poll of that DN has ended."""
+        self._asked.discard(node)
+
+    def due(self, idle: AbstractSet[str], now: float) -> list[Due]:
+        """Return the due polls, and record them as running; `idle`: the names of idle lanes."""
+        wanted: list[tuple[float, str, tuple[str, ...]]] = []
+        for name, table in self._tables.items():
+            if table.apart and now >= table.next_at:
+                self._queue(name, table, idle)
+            at = table.again_at if table.apart else table.next_at
+            if self._all_apart or table.line in self._taken or now < at:
+                continue
+            free = tuple(lane for lane in table.nodes if lane in idle and lane not in table.alone)
+            if free or table.apart:
+                wanted.append((at, name, () if table.apart else free))
+        if self._all_apart and now >= self._again_at and self._tables[self._next[0]].line not in self._taken:
+            self._again_at = now + ALL_AGAIN
+            wanted.append((now, self._next[0], ()))
+            self._next.rotate(-1)
+        return self._together(sorted(wanted)) + self._by_themselves(idle, now)
+
+    def _together(self, wanted: list[tuple[float, str, tuple[str, ...]]]) -> list[Due]:
+        found = []
+        for _, name, lanes in wanted:  # a connection runs one poll at a time; the longest overdue poll runs first
+            line = self._tables[name].line
+            if line not in self._taken:
+                self._taken.add(line)
+                found.append(Due(name, lanes, line))
+        return found
+
+    def _queue(self, name: str, table: _Table, idle: AbstractSet[str]) -> None:
+        for lane, node in table.nodes.items():
+            if lane in idle and lane not in table.alone:
+                table.alone.add(lane)
+                self._waiting.setdefault(node, deque()).append((name, lane))
+
+    def _by_themselves(self, idle: AbstractSet[str], now: float) -> list[Due]:
+        found = []
+        for node, waiting in self._waiting.items():
+            while waiting and node not in self._asked and now >= self._rests.get(node, 0.0):
+                name, lane = waiting.popleft()
+                if lane in idle:
+                    self._asked.add(node)
+                    found.append(Due(name, (lane,)))
+                else:
+                    self._tables[name].alone.discard(lane)
+        return found
+
+    def together_failed(self, name: str, now: float) -> None:
+        """Record that the query to all DNs failed, and poll each DN separately from now on."""
+        table = self._tables[name]
+        self._taken.discard(table.line)
+        table.next_at = table.next_at if table.apart else 0.0
+        table.apart, table.again_at = True, now + ALL_AGAIN
+        self._failed.add(name)
+        if len(self._failed) > 1 and not self._all_apart:
+            self._all_apart, self._again_at = True, now + ALL_AGAIN
+            self._next = deque(sorted(self._tables, key=lambda one: one in self._failed))
+            for one in self._tables.values():
+                one.apart = True
+
+    def together_ended(self, name: str) -> None:
+        """Record that all DNs answered, and poll them together again."""
+        self._taken.discard(self._tables[name].line)
+        for one in self._tables.values() if self._all_apart else (self._tables[name],):
+            one.apart = False
+        self._all_apart = False
+        self._failed.clear()
+        for node, waiting in self._waiting.items():
+            kept = deque(one for one in waiting if self._tables[one[0]].apart)
+            for table, lane in waiting if len(kept) < len(waiting) else ():
+                if not self._tables[table].apart:
+                    self._tables[table].alone.discard(lane)
+            self._waiting[node] = kept
+
+    def alone_ended(self, name: str, lane: str, answered: bool, now: float) -> None:
+        """Record that a lane's DN answered, or that its poll failed."""
+        table = self._tables[name]
+        table.alone.discard(lane)
+        self._asked.discard(table.nodes[lane])
+        self._rests[table.nodes[lane]] = 0.0 if answered else now + DN_AGAIN
+
+    def paced(self, name: str, found: bool, now: float, sleep_ms: int, max_sleep_ms: int) -> None:
+        """Set the time of a table's next poll; `found`: a lane is due, so the next pause is the shortest."""
+        table = self._tables[name]
+        table.empty_rounds = 0 if found else table.empty_rounds + (not table.alone)
+        table.next_at = now + poll_pause(table.empty_rounds, sleep_ms, max_sleep_ms)
+
+    def soon(self, name: str, at: float) -> None:
+        """Make a table's next poll due at `at` or earlier."""
+        self._tables[name].next_at = min(self._tables[name].next_at, at)
+
+    def now(self, name: str, now: float) -> None:
+        """Make a table's next poll due now, even if its DNs are polled one by one."""
+        table = self._tables[name]
+        table.next_at, table.again_at = min(table.next_at, now), min(table.again_at, now)
+
+    def busy(self, name: str) -> None:
+        """Reset a table's poll pause to the shortest pause after rows were applied."""
+        self._tables[name].empty_rounds = 0
+
+
+def poll_pause(empty_rounds: int, sleep_ms: int, max_sleep_ms: int) -> float:
+    """Return the seconds between polls: `binlog_sleep_time` x consecutive empty polls, at most `binlog_max_sleep_time`.
+
+    >>> poll_pause(1, 500, 10_000), poll_pause(3, 500, 10_000), poll_pause(99, 500, 10_000)
+    (0.5, 1.5, 10.0)
+    """
+    return min(sleep_ms * max(1, empty_rounds), max_sleep_ms) / 1000

@@ -6,11 +6,10 @@ A job with one table is one group; `tables.py` manages the groups of a job with 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 
-from slotkeeper.core import retry
 from slotkeeper.core.domain.job import JobEvent, WantedState
 from slotkeeper.core.domain.lane import Lane, names_by_table
 from slotkeeper.core.domain.pending import COPIES
@@ -23,17 +22,16 @@ from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.tries import NO_HISTORY, Requests
 from slotkeeper.core.domain.watch import Turn, exactly
 from slotkeeper.core.engine.driver import lease
-from slotkeeper.core.engine.driver.context import JobContext, StreamPlan, about, record_ttls
+from slotkeeper.core.engine.driver.context import Interrupted, JobContext, StreamPlan, about, record_ttls, stay_paused
 from slotkeeper.core.engine.driver.copy import Snapshot, TaskSessions
+from slotkeeper.core.engine.driver.failure import refuse, wait_after
 from slotkeeper.core.engine.driver.lease import Leases
 from slotkeeper.core.engine.driver.loop import End, Loop
-from slotkeeper.core.engine.driver.reshape import REFUSALS, concerns, name_the_command, overcome
+from slotkeeper.core.engine.driver.reshape import REFUSALS, is_resolvable, name_the_command, resolve_change
 from slotkeeper.core.engine.driver.start import Begun, begin
-from slotkeeper.core.engine.driver.topology import refuse
-from slotkeeper.core.engine.driver.waits import Interrupted, stay_paused, wait_to_try
 from slotkeeper.core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Trouble, Unreachable
 from slotkeeper.core.ports.sink import Targets, Watched
-from slotkeeper.core.retry import Failure, RetryRules
+from slotkeeper.core.retry import RetryRules
 
 _OF_ALL = (
     *(ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN),
@@ -62,15 +60,15 @@ def run_group(ctx: JobContext) -> JobEnd:
     ctx = replace(ctx, requests=Requests(ctx.tries))
     while True:
         try:
-            ended = _once(ctx)
+            ended = _run_once(ctx)
         except Interrupted:
             ended = None
         except SlotkeeperError as error:
-            if not _overcome(ctx, error):
+            if not _resolve_error(ctx, error):
                 raise
             ended = None
         if ctx.desk is not None:
-            still = ctx.desk.still([channel.source_table for channel in ctx.job.channels])
+            still = ctx.desk.find_remaining([channel.source_table for channel in ctx.job.channels])
             channels = tuple(channel for channel in ctx.job.channels if channel.source_table in still)
             ctx = replace(ctx, job=replace(ctx.job, channels=channels))  # without the tables that left
         if ended is not None:
@@ -82,33 +80,34 @@ def run_group(ctx: JobContext) -> JobEnd:
             return JobEnd.STOPPED
 
 
-def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
+def _resolve_error(ctx: JobContext, error: SlotkeeperError) -> bool:
     """Return whether to start again: with all tables once the error is resolved, or without the failed table."""
     of_one = ctx.of(error.table) if error.table and len(ctx.job.channels) > 1 else ctx
     name_the_command(of_one, error)
     if of_one is ctx or ctx.desk is None:
-        return overcome(of_one, error)
+        return resolve_change(of_one, error)
     of_all = error.kind in _OF_ALL and error.code != NO_RIGHT
     if error.where == "spark" or of_all:
         return False
-    again = concerns(of_one, error)  # restart it separately: its locked or large target must not delay other tables
+    # restart it separately: its locked or large target must not delay other tables
+    again = is_resolvable(of_one, error)
     lease.give_back(of_one)
-    ctx.desk.left(error.table, error, {}, again)
+    ctx.desk.receive_table(error.table, error, {}, again)
     return True
 
 
-def _once(ctx: JobContext) -> JobEnd | None:
+def _run_once(ctx: JobContext) -> JobEnd | None:
     """Start, copy if due, and stream; return None if the job has to start again (after a pause or DN change)."""
     if not ctx.job.channels:
         return JobEnd.EMPTY
     ctx.narrator.event(JobEvent.BEGAN)
-    streaming = _begun(ctx)
+    streaming = _start_streaming(ctx)
     if streaming is None:
         return JobEnd.FINISHED
     return _ENDS.get(streaming.run())
 
 
-def _begun(ctx: JobContext) -> Streaming | None:
+def _start_streaming(ctx: JobContext) -> Streaming | None:
     """Start and copy; each retry, on which `slotkeeper.core.retry` decides, is a complete start under a new epoch."""
     history, since = NO_HISTORY, ctx.clock.monotonic()
     rules = replace(RetryRules.of(ctx.job), awaits_secret=ctx.established)
@@ -116,19 +115,14 @@ def _begun(ctx: JobContext) -> Streaming | None:
         try:
             begun = _start_and_copy(ctx)
             ctx.established = True
-            return Streaming(ctx, begun).polled() if ctx.job.binlog.binlog else None
+            return Streaming(ctx, begun).read_statuses() if ctx.job.binlog.binlog else None
         except SlotkeeperError as error:
             if error.where == "spark" or (isinstance(error, ConfigError) and not ctx.established):
                 raise
-            failure = Failure.of(error)
-            history = replace(history, elapsed=ctx.clock.monotonic() - since)
-            decision = retry.decide(failure, history, rules, ctx.clock.random())
-            history = retry.after(history, failure, rules)
-            if not isinstance(decision, retry.RetryAfter):
+            waited = wait_after(ctx, "the start", error, history, since, rules)
+            if waited is None:
                 raise
-            text = f"retrying {decision.attempt}, next in {decision.seconds:.1f} s: {error.message}"
-            ctx.narrator.retrying(text, error)
-            wait_to_try(ctx, "the start", decision.seconds, history)
+            history = waited
             if ctx.wanted() is not WantedState.RUN:
                 raise Interrupted from error
 
@@ -189,7 +183,7 @@ class Streaming:
         self._first: FirstAnswers | None = None
         """The first answers that a previously FAILED job awaits before RUNNING; None once all have arrived."""
 
-    def polled(self) -> Streaming:
+    def read_statuses(self) -> Streaming:
         """Read the first status of every channel; a failure here counts as a failed start, which is retried."""
         for one in self._begun:
             with about(self._ctx, one.part):
@@ -225,20 +219,20 @@ class Streaming:
         tables = {one.part.job.channel.source_table: one for one in self._begun}
         behind = {lane.key.source_table for lane in self._lanes.values() if lane.state is LaneState.CATCHING_UP}
         self._behind = {table: one for table, one in tables.items() if table in behind}
-        self._begins(loop)
-        goes_on = False
+        self._report_start(loop)
+        resumes = False
         try:
             ended = loop.run()
             if loop.lanes:  # report commits made while the loop ended
-                ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
-            goes_on = ended in (End.RESUMED, End.OTHER_NODES)
+                ctx.narrator.lanes(loop.lanes, least_state(loop.lanes.values()), self._epoch, loop.registrations)
+            resumes = ended in (End.RESUMED, End.OTHER_NODES)
         except (Trouble, *REFUSALS):
-            goes_on = True  # the leases' session is needed to handle a changed table
+            resumes = True  # the leases' session is needed to handle a changed table
             raise
         finally:
-            self._leases.end(waits=goes_on or self._leases.leaving)  # the next start uses the leases' session
+            self._leases.end(waits=resumes or self._leases.leaving)  # the next start uses the leases' session
             if self._leases.leaving:
-                self._leases.hand_in()
+                self._leases.report_released()
         return ended
 
     def _plan(self) -> StreamPlan:
@@ -251,8 +245,8 @@ class Streaming:
             ctx.until_caught_up,
             keep_lease=self._leases.keep,
             sever_lease=self._leases.sever,
-            wanted_away=ctx.desk.wanted_away if ctx.desk is not None else None,
-            let_go=self._let_go if ctx.desk is not None else None,
+            find_leaving=ctx.desk.find_leaving if ctx.desk is not None else None,
+            release_table=self._release_table if ctx.desk is not None else None,
             whole=ctx.whole,
             group=ctx.group,
             record_ttls=self._record_ttls,
@@ -263,40 +257,40 @@ class Streaming:
             retrying=ctx.narrator.retrying,
         )
 
-    def _begins(self, loop: Loop) -> None:
+    def _report_start(self, loop: Loop) -> None:
         """Report RUNNING if no lane is catching up; after FAILED, only once the lanes' first steps succeed."""
-        if _least(loop.lanes) is not LaneState.RUNNING:
+        if least_state(loop.lanes.values()) is not LaneState.RUNNING:
             states = (LaneState.RUNNING, LaneState.CATCHING_UP)
             self._ctx.narrator.stored({table: states[table in self._behind] for table in self._names})
             return
         if self._ctx.failed_before:
             self._first = FirstAnswers(loop.lanes, self._ctx.clock.monotonic())
         else:
-            self._follow()
+            self._report_running()
 
-    def _follow(self) -> None:
+    def _report_running(self) -> None:
         """Report every table and the job as RUNNING, which is also the state of their progress rows."""
         self._ctx.narrator.stored(dict.fromkeys(self._names, LaneState.RUNNING))
         self._ctx.narrator.event(JobEvent.CAUGHT_UP)
 
-    def _let_go(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
+    def _release_table(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
         self._behind.pop(table, None)
         self._names.pop(table, None)
-        self._leases.let_go(table, error, lanes)
+        self._leases.release_table(table, error, lanes)
 
     def _tick(self, loop: Loop) -> None:
         if loop.paused:
             if not self._since:
                 self._since = self._ctx.clock.monotonic()
                 self._ctx.narrator.event(JobEvent.PAUSED)
-        elif _least(loop.lanes) is LaneState.CATCHING_UP:
+        elif least_state(loop.lanes.values()) is LaneState.CATCHING_UP:
             self._catch_up(loop)
         elif self._first is not None and self._first.all_in(loop.lanes, self._ctx.clock.monotonic()):
             self._first = None
-            self._follow()
+            self._report_running()
         if loop.quarantined is not None:
             self._ctx.narrator.quarantined(*loop.quarantined)
-        self._ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
+        self._ctx.narrator.lanes(loop.lanes, least_state(loop.lanes.values()), self._epoch, loop.registrations)
 
     def _catch_up(self, loop: Loop) -> None:
         """Set each channel to RUNNING once its lanes have reached their recorded ends, and the job after the last."""
@@ -307,7 +301,7 @@ class Streaming:
             ends = {name: end for name in names if (end := self._noted[name]) is not None}
             if all(loop.lanes[name].position >= end for name, end in ends.items()):
                 self._turn_to_running(table, loop)
-        if _least(loop.lanes) is LaneState.RUNNING:
+        if least_state(loop.lanes.values()) is LaneState.RUNNING:
             self._ctx.narrator.event(JobEvent.CAUGHT_UP)
 
     def _turn_to_running(self, table: str, loop: Loop) -> None:
@@ -329,9 +323,9 @@ class Streaming:
         self._ctx.narrator.stored({table: LaneState.RUNNING})
 
 
-def _least(lanes: dict[str, Lane]) -> LaneState:
+def least_state(lanes: Iterable[Lane]) -> LaneState:
     """Return the state of the least advanced lanes."""
-    running = all(lane.state is LaneState.RUNNING for lane in lanes.values())
+    running = all(lane.state is LaneState.RUNNING for lane in lanes)
     return LaneState.RUNNING if running else LaneState.CATCHING_UP
 
 
@@ -354,11 +348,9 @@ class FirstAnswers:
         """Whether every remaining lane has answered, or `WITHIN` seconds have passed; stays true from then on."""
         if self._waiting and now - self._began >= WITHIN:
             self._waiting.clear()
-        for name in [name for name, first in self._waiting.items() if _answered(lanes.get(name), first)]:
-            del self._waiting[name]
+        for name, first in list(self._waiting.items()):
+            lane = lanes.get(name)
+            # the lane has left, has an error that is retried, has nothing to read, or has moved
+            if lane is None or lane.error or lane.nothing_waits or lane.position > first:
+                del self._waiting[name]
         return not self._waiting
-
-
-def _answered(lane: Lane | None, first: Position) -> bool:
-    """Whether a lane has left, has moved, has nothing to read, or has an error that is retried."""
-    return lane is None or bool(lane.error) or lane.nothing_waits or lane.position > first

@@ -13,11 +13,10 @@ from contextlib import suppress
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.locks import UNSEEN, LockOwner, explain_lease, lease_cure, target_cure
-from slotkeeper.core.engine.driver.context import JobContext, about
+from slotkeeper.core.engine.driver.context import JobContext, about, pause
 from slotkeeper.core.engine.driver.reshape import name_the_command
-from slotkeeper.core.engine.driver.waits import pause
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Superseded, Unreachable
-from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.driver import Lease
 
 TARGET_WAIT = 5.0
 """Maximum seconds for which a session that has just been ended can still hold its locks."""
@@ -38,7 +37,7 @@ def take_target(ctx: JobContext, part: JobContext) -> None:
     store, end = part.sessions.store(), ctx.clock.monotonic() + TARGET_WAIT
     while not store.take_target(part.job.locked_target):
         if ctx.clock.monotonic() >= end:
-            raise _taken(part, store.writer(part.job.locked_target))
+            raise _target_taken(part, store.writer(part.job.locked_target))
         if store.passes and not is_taken(part):
             store.end_others()
         pause(ctx, 0.1 if store.passes else 0.5)  # a driver that has lost the lock retries every second
@@ -75,7 +74,7 @@ def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
         ctx.narrator.retrying("")
 
 
-def _who_has_it(part: JobContext, store: Store) -> tuple[list[LockOwner], str]:
+def _who_has_it(part: JobContext, store: Lease) -> tuple[list[LockOwner], str]:
     """Return the holders of the lease, and a string that names them."""
     found, place = store.lease_owners(), f"{part.job.channel.source_table} slot {part.job.slot}"
     return found, explain_lease(place, found, store.holder())
@@ -86,7 +85,7 @@ def is_taken(part: JobContext) -> bool:
     return bool(part.sessions.store().writer(part.job.locked_target))
 
 
-def _taken(part: JobContext, holder: str) -> Refused:
+def _target_taken(part: JobContext, holder: str) -> Refused:
     owners = part.sessions.store().target_owners(part.job.locked_target)
     whose = holder or ("another start of this job" if owners else f"an unknown session: {UNSEEN}")
     what = f"target {part.job.sink.database}.{part.job.locked_target} belongs to {whose}"
@@ -115,18 +114,18 @@ class Leases:
         and Superseded if another run has taken over.
         """
         with self.lock:
-            self._give_back()
+            self._release_leaving()
             parts = () if self._ended else self._ctx.parts
             for number, part in enumerate(one for one in parts if one.job.channel.source_table not in self._gone):
                 if not _leased(part.sessions.store(), asks=number == 0):  # one session holds all locks
                     if self._ended:
                         return  # `end` was called: a session opened now would have no owner
                     with about(self._ctx, part):
-                        self._again(part)
+                        self._retake_lease(part)
             self._lost = None
 
-    def let_go(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
-        """Record a table that ended separately: the next `keep` releases its lease and reports it (`Desk.left`)."""
+    def release_table(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
+        """Record a table that ended separately; the next `keep` releases its lease, and calls `Desk.receive_table`."""
         self._leaving.append((table, error, lanes))
 
     @property
@@ -134,7 +133,7 @@ class Leases:
         """Whether a table that has ended separately remains to be reported."""
         return bool(self._leaving)
 
-    def _give_back(self) -> None:
+    def _release_leaving(self) -> None:
         while self._leaving:
             table, error, lanes = self._leaving.pop(0)
             self._gone.add(table)
@@ -144,12 +143,12 @@ class Leases:
                 give_back(self._ctx.of(table))
             finally:  # the table stops here even after an error in the sink
                 if self._ctx.desk is not None:
-                    self._ctx.desk.left(table, error, lanes)
+                    self._ctx.desk.receive_table(table, error, lanes)
 
-    def hand_in(self) -> None:
+    def report_released(self) -> None:
         """Release and report the tables that have ended separately, without waiting for another `keep`."""
         with self.lock:
-            self._give_back()
+            self._release_leaving()
 
     def end(self, waits: bool) -> None:
         """Stop the lease queries; `waits`: wait for a running query, because the caller uses the session afterwards.
@@ -167,7 +166,7 @@ class Leases:
         """Close the locks' session without waiting; the thread that waits on that session takes the locks again."""
         self._ctx.parts[0].sessions.store().sever()
 
-    def _again(self, part: JobContext) -> None:
+    def _retake_lease(self, part: JobContext) -> None:
         now, store = self._ctx.clock.monotonic(), part.sessions.store()
         self._lost = now if self._lost is None else self._lost
         if (store.take_lease() or store.passes) and store.take_target(part.job.locked_target):
@@ -181,7 +180,7 @@ class Leases:
         holder = store.writer(part.job.locked_target)
         # a session of this job that is ending releases its locks one by one; meanwhile it looks like another job's
         if holder and store.writer(part.job.locked_target) == holder:
-            raise _taken(part, holder)
+            raise _target_taken(part, holder)
         if now - self._lost >= LOST_WAIT:
             raise Superseded(f"the lease was lost and is now held by {store.holder()}", where="sink")
         raise Busy("the lease's session was lost, and the server has not released the lease yet", where="sink")
@@ -193,7 +192,7 @@ def give_back(part: JobContext) -> None:
         part.sessions.store().give_back(part.job.locked_target)
 
 
-def _leased(store: Store, asks: bool) -> bool:
+def _leased(store: Lease, asks: bool) -> bool:
     try:
         return store.leased(asks)
     except Unreachable:

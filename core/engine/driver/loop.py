@@ -23,18 +23,16 @@ from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.report import GIVEN_UP
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.watch import exactly, trouble
-from slotkeeper.core.engine.driver.context import StreamPlan, placed
-from slotkeeper.core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
-from slotkeeper.core.engine.driver.poll_schedule import LINES
+from slotkeeper.core.engine.driver.context import StreamPlan, name_table
+from slotkeeper.core.engine.driver.failure import retry_early, retry_sink_lanes
+from slotkeeper.core.engine.driver.idle_lanes import LINES, SETTLE_EVERY, IdleLanes
 from slotkeeper.core.engine.driver.registration import Settled, TargetWatch
 from slotkeeper.core.engine.driver.threads import SHARED_FROM, SerialExecutor, line_of
-from slotkeeper.core.engine.driver.topology import changed
-from slotkeeper.core.engine.driver.upkeep import Upkeep
-from slotkeeper.core.engine.driver.waits import brought_forward, freed
-from slotkeeper.core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
+from slotkeeper.core.engine.driver.upkeep import Upkeep, changed_nodes
+from slotkeeper.core.engine.tasks import LaneOutcome, LaneTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified
-from slotkeeper.core.ports.driver import Rows, Sessions, TaskRunner
+from slotkeeper.core.ports.driver import LaneFence, Sessions, TaskRunner
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SourceTable
 from slotkeeper.core.retry import Failure, RetryRules
 
@@ -47,7 +45,7 @@ STOP_WITHIN = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Leaving:
+class _Released:
     """A table that has left the loop: its last lanes, the tasks that still process them, and their time limit."""
 
     error: SlotkeeperError | None
@@ -97,10 +95,10 @@ class Loop:
         self._tasks: dict[int, Assignment] = {}
         self._shares: dict[int, int] = {}
         """The number of source sessions of each running task."""
-        self._leaving: dict[str, _Leaving] = {}
-        """Tables that have left the loop but have not been passed to `let_go` yet."""
+        self._released: dict[str, _Released] = {}
+        """Tables that have left the loop but have not been passed to `release_table` yet."""
         self._next_task = 1
-        self._registrars: dict[tuple[str, str], tuple[SourceTable, Rows]] = {}
+        self._registrars: dict[tuple[str, str], tuple[SourceTable, LaneFence]] = {}
         self._slack = OVERRUN
         self._most = len(lanes)
         """Maximum number of lanes per task: twice the number of lanes that a task has processed within its time."""
@@ -115,44 +113,44 @@ class Loop:
         try:
             return self._run()
         except SlotkeeperError as error:
-            if not self._other_nodes_behind(error):
+            if not self._is_explained_by_nodes(error):
                 raise
             return End.OTHER_NODES
         finally:
-            self._hand_in(waits=False)
+            self._report_released(waits=False)
             self._executor.close()
 
     def _run(self) -> End:
         while True:
             wanted = self._wanted()
             if wanted is WantedState.STOP:
-                self._drain()
+                self._drain_tasks()
                 return End.STOPPED
             if wanted is WantedState.PAUSE and not self.paused:
-                self._drain()
+                self._drain_tasks()
                 self.paused = True
             if wanted is WantedState.RUN and self.paused:
                 return End.RESUMED
             if self.other_nodes and not self.paused:
-                self._drain()
+                self._drain_tasks()
                 return End.OTHER_NODES
-            for table in self.plan.wanted_away(self._names) if self.plan.wanted_away is not None else ():
-                self._let_go(table, None)
-            self._hand_in()
+            for table in self.plan.find_leaving(self._names) if self.plan.find_leaving is not None else ():
+                self._release_table(table, None)
+            self._report_released()
             if not self.lanes:
-                if not self._leaving:
+                if not self._released:
                     return End.EMPTY
                 self._handle_events(0.1)
                 continue
             if self.plan.until_caught_up and all(
                 lane.activity is Activity.IDLE and lane.nothing_waits for lane in self.lanes.values()
             ):
-                self._drain()
+                self._drain_tasks()
                 return End.CAUGHT_UP
-            self._turn()
+            self._run_turn()
 
-    def _let_go(self, table: str, error: SlotkeeperError | None, waits: bool = True) -> None:
-        """Stop a table; pass it to the plan's `let_go` once no task processes its lanes, or after a few seconds.
+    def _release_table(self, table: str, error: SlotkeeperError | None, waits: bool = True) -> None:
+        """Stop a table; pass it to the plan's `release_table` once no task processes its lanes, or after a few seconds.
 
         The fence rejects a task's late commit, but another job can write to the target once its lock is released.
         """
@@ -160,38 +158,38 @@ class Loop:
         self._idle.forget(table)
         self._registrars = {place: both for place, both in self._registrars.items() if place[0] != table}
         tasks = frozenset(number for number, task in self._tasks.items() if gone.keys() & set(task.lanes))
-        self._leaving[table] = _Leaving(error, gone, tasks, self._clock.monotonic() + (STOP_WITHIN if waits else 0.0))
-        self._hand_in()
+        self._released[table] = _Released(error, gone, tasks, self._clock.monotonic() + (STOP_WITHIN if waits else 0.0))
+        self._report_released()
 
-    def _hand_in(self, waits: bool = True) -> None:
+    def _report_released(self, waits: bool = True) -> None:
         now = self._clock.monotonic()
-        for table, leaving in list(self._leaving.items()):
+        for table, leaving in list(self._released.items()):
             if waits and leaving.tasks & self._tasks.keys() and now < leaving.by:
                 continue
-            del self._leaving[table]
-            assert self.plan.let_go is not None
-            self.plan.let_go(table, leaving.error, leaving.lanes)
+            del self._released[table]
+            assert self.plan.release_table is not None
+            self.plan.release_table(table, leaving.error, leaving.lanes)
 
-    def _other_nodes_behind(self, error: SlotkeeperError) -> bool:
+    def _is_explained_by_nodes(self, error: SlotkeeperError) -> bool:
         """Return whether a changed DN set explains the failed source call; every call to a removed DN fails."""
         if error.where != "source" or isinstance(error, Superseded) or not self.plan.job.binlog.need_redistribution:
             return False
         table = next(iter(self._names), self.plan.job.channels[0].source_table)
         try:
             nodes = self._sessions.of(table).source("nodes")
-            return bool(changed(nodes, (lane.shard for lane in self.lanes_of(table))))
+            return bool(changed_nodes(nodes, (lane.shard for lane in self.lanes_of(table))))
         except SlotkeeperError:
             return False
 
-    def _turn(self) -> None:
+    def _run_turn(self) -> None:
         now = self._clock.monotonic()
         self._upkeep.keep_lease(now)
-        self._bring_forward(now)
-        self._wake(now)
+        self._answer_requests(now)
+        self._wake_lanes(now)
         if not self.paused:
-            self._overruns(now)
+            self._handle_overruns(now)
             if not self._upkeep.awaits_login(now):
-                self._assign(now)
+                self._assign_lanes(now)
         self._idle.poll(now)
         self._idle.settle(now)
         self._targets.check(now)
@@ -202,10 +200,10 @@ class Loop:
         self._tick(self)
         self._handle_events(0.2 if self._tasks else 0.1)
 
-    def _bring_forward(self, now: float) -> None:
+    def _answer_requests(self, now: float) -> None:
         """Bring forward retries and polls at users' request."""
         for asked in self.plan.requests.new():
-            changed, answers = brought_forward(self.lanes, self._names, asked.table, now, self.paused)
+            changed, answers = retry_early(self.lanes, self._names, asked.table, now, self.paused)
             self.lanes.update(changed)
             for one in answers:
                 if one.polled:
@@ -222,13 +220,13 @@ class Loop:
         if self._failure is not None:
             raise self._failure
 
-    def _drain(self) -> None:
+    def _drain_tasks(self) -> None:
         """Stop assigning lanes; after `STOP_WITHIN` seconds, abandon tasks, registrations and a last target check."""
         end, cancelled = self._clock.monotonic() + STOP_WITHIN, False
         halfway = end - STOP_WITHIN / 3
         while self._clock.monotonic() < end and (
             self._tasks
-            or self._targets.owes
+            or self._targets.awaits_check
             or any(lane.activity is Activity.REGISTERING for lane in self.lanes.values())
         ):
             self._targets.check(self._clock.monotonic(), at_once=not self._tasks)
@@ -244,7 +242,7 @@ class Loop:
             left = lane.activity if stays else Activity.IDLE
             self.lanes[name] = replace(lane, activity=left, task=0)
 
-    def _wake(self, now: float) -> None:
+    def _wake_lanes(self, now: float) -> None:
         for name, lane in self.lanes.items():
             ready = lane.activity is Activity.WAITING and lane.ready_at <= now
             if self.paused and (ready or lane.activity is Activity.DUE):
@@ -252,30 +250,30 @@ class Loop:
             elif ready:
                 self.lanes[name] = due(lane, now)
 
-    def _overruns(self, now: float) -> None:
+    def _handle_overruns(self, now: float) -> None:
         for number, task in list(self._tasks.items()):
             late = now - task.deadline
             if not task.overrun and late >= self._slack:
                 self._tasks[number] = replace(task, overrun=True)
-                self._assign_anew(task)
-            elif task.overrun and not task.cancelled and late >= self._slack + CANCEL_AFTER * self._times(task):
-                self._tasks[number] = replace(task, cancelled=True)
-                self._runner.cancel(task.group)
+                self._reassign_lanes(task)
+            elif task.overrun and not task.cancelled:
+                # a single lane that was cancelled before gets a longer time limit
+                alone = len(task.lanes) == len(self._remaining_lanes(task)) == 1
+                factor = times(self.lanes[task.lanes[0]].cancelled) if alone else 1
+                if late >= self._slack + CANCEL_AFTER * factor:
+                    self._tasks[number] = replace(task, cancelled=True)
+                    self._runner.cancel(task.group)
 
-    def _times(self, task: Assignment) -> int:
-        """Return the factor for a task's time limit; it is above 1 only for a single lane that was cancelled before."""
-        return times(self.lanes[task.lanes[0]].cancelled) if len(task.lanes) == len(self._still(task)) == 1 else 1
-
-    def _assign_anew(self, task: Assignment) -> None:
+    def _reassign_lanes(self, task: Assignment) -> None:
         """Make each lane of an overrun task due for a separate task; a single lane waits, as a new task would hang."""
-        for name in self._still(task) if len(task.lanes) > 1 else ():
+        for name in self._remaining_lanes(task) if len(task.lanes) > 1 else ():
             if self.lanes[name].task == task.number:
                 self.lanes[name] = replace(self.lanes[name], activity=Activity.DUE, alone=True, task=0)
 
-    def _still(self, task: Assignment) -> list[str]:
+    def _remaining_lanes(self, task: Assignment) -> list[str]:
         return [name for name in task.lanes if name in self.lanes]
 
-    def _learn(self, task: Assignment) -> None:
+    def _adapt_slack(self, task: Assignment) -> None:
         """Adapt the overrun limit to late tasks: reassigning lanes immediately would only add load on a busy host.
 
         A cancelled task loses its worker, and starting a new worker can take as long as a task is allowed to run.
@@ -286,7 +284,7 @@ class Loop:
             late = self._clock.monotonic() - task.deadline
             self._slack = min(MOST_SLACK, max(OVERRUN, 2 * late, self._slack * 0.9))
 
-    def _too_late(self, now: float) -> bool:
+    def _fail_late_lanes(self, now: float) -> bool:
         """Whether the source may have deleted records that a due lane needs."""
         waiting = (
             [lane for lane in self.lanes.values() if lane.activity is Activity.DUE] if self.plan.record_ttls.any else []
@@ -294,18 +292,18 @@ class Loop:
         for lane in waiting:
             late = self.plan.record_ttls.late(lane, now)
             if late is not None and lane.name in self.lanes:
-                self.fail(lane.key.source_table, late)
+                self.fail_table(lane.key.source_table, late)
         return self._failure is not None
 
-    def _lease_lost(self) -> bool:
+    def _fail_without_lease(self) -> bool:
         """Return whether the lease is lost; if so, due lanes fail with the error of the lease check."""
         if self._upkeep.not_ours is not None:
             for lane in [lane for lane in self.lanes.values() if lane.activity is Activity.DUE]:
-                self.lane_failed(lane, self._upkeep.not_ours)
+                self.fail_lane(lane, self._upkeep.not_ours)
         return self._upkeep.not_ours is not None
 
-    def _assign(self, now: float) -> None:
-        if self._too_late(now) or self._lease_lost():
+    def _assign_lanes(self, now: float) -> None:
+        if self._fail_late_lanes(now) or self._fail_without_lease():
             return
         assigned = assign(
             self.lanes.values(),
@@ -345,20 +343,20 @@ class Loop:
     def _task_ended(self, number: int, future: Future[Any]) -> None:
         task = self._tasks.pop(number)
         self._shares.pop(number, None)
-        self._learn(task)
-        mine = [name for name in self._still(task) if self.lanes[name].task == number]
+        self._adapt_slack(task)
+        mine = [name for name in self._remaining_lanes(task) if self.lanes[name].task == number]
         try:
             outcome: StreamOutcome = future.result()
         except CancelledError:
             # end the sink's work for an abandoned task, or for a task whose worker was lost; does not wait
-            self.plan.end_task(task.session(self.plan.task_prefix), partial(self.post, self._outlasted, mine))
+            self.plan.end_task(task.session(self.plan.task_prefix), partial(self.post, self._blame_sink, mine))
             outcome = StreamOutcome(())
             if task.cancelled and len(task.lanes) == len(mine) == 1:
                 # a lane whose separate task was cancelled waits before its next attempt, because it would otherwise
                 # occupy the capacity again; the next attempt gets more time, because the step may need it
                 lane = replace(self.lanes[mine[0]], cancelled=self.lanes[mine[0]].cancelled + 1)
                 side = lane.side if GIVEN_UP in lane.error else ""  # kept until the sink reports whether it was working
-                self.lane_failed(lane, Busy(f"{lane.name}: {GIVEN_UP}", where=side))
+                self.fail_lane(lane, Busy(f"{lane.name}: {GIVEN_UP}", where=side))
                 self._clear_others(lane)
                 return
         except SlotkeeperError as error:
@@ -369,7 +367,7 @@ class Loop:
                     return
             for name in mine:
                 if name in self.lanes:
-                    self.lane_failed(self.lanes[name], error)
+                    self.fail_lane(self.lanes[name], error)
             return
         whole = self.plan.whole or self.plan.job
         by_name = {whole.lane_name(one.table, one.shard.name): one for one in outcome.lanes}
@@ -395,7 +393,7 @@ class Loop:
             has_more = bool(found.rows) and not outcome.idle and not many_lanes
             self._lane_ended(replace(lane, has_more=has_more, waited=max(lane.waited, waited)), found, many_lanes)
 
-    def _outlasted(self, names: Iterable[str], at_work: bool) -> None:
+    def _blame_sink(self, names: Iterable[str], at_work: bool) -> None:
         """Record the sink as the cause of these lanes' cancelled steps if it was executing a statement for them.
 
         Otherwise the source, the worker or this host can be the cause; a separate query detects a silent DN.
@@ -422,7 +420,7 @@ class Loop:
         if outcome.rows:
             lane = replace(lane, committed_at=now)
         if outcome.error is not None:
-            self.lane_failed(lane, outcome.error.error())
+            self.fail_lane(lane, outcome.error.error())
             return
         lane = replace(lane.answered, alone=lane.cancelled > 0)
         lane = replace(lane, width=self.plan.job.binlog.binlog_sync_point_size)
@@ -431,7 +429,7 @@ class Loop:
             self.plan.record_ttls.see(lane.key.source_table, lane.shard.name, outcome.latest, now)
         # if other lanes are waiting, register at the rate of idle lanes
         later = many_lanes and now - lane.kept_at < self._idle.many_lanes
-        self._targets.note(lane)
+        self._targets.note_position(lane)
         if not later and self._targets.register(lane):
             return
         ready = due(lane, now) if lane.has_more and not later else replace(lane, activity=Activity.IDLE, poll_by=now)
@@ -446,16 +444,16 @@ class Loop:
     def post(self, handle: Callable[..., None], *arguments: object) -> None:
         self._events.put(lambda: handle(*arguments))
 
-    def fail(self, table: str, error: SlotkeeperError, waits: bool = True) -> None:
+    def fail_table(self, table: str, error: SlotkeeperError, waits: bool = True) -> None:
         """End the loop with an error about a source table; if the job has other tables, end only that table.
 
         `waits`: wait for tasks that still have lanes of this table.
         """
-        placed(self.plan.whole or self.plan.job, table, error)
-        if self.plan.let_go is None or (not self._names.keys() - {table} and table not in self._leaving):
+        name_table(self.plan.whole or self.plan.job, table, error)
+        if self.plan.release_table is None or (not self._names.keys() - {table} and table not in self._released):
             self._failure = error
         elif table in self._names:
-            self._let_go(table, error, waits)
+            self._release_table(table, error, waits)
 
     def nodes_changed(self, names: set[Shard]) -> None:
         """Record a changed DN set; once no call is in progress and the job is not paused, a new start handles it."""
@@ -465,7 +463,7 @@ class Loop:
         else:
             self._failure = trouble(TroubleName.TOPOLOGY_CHANGED, sentence)
 
-    def lane_failed(self, lane: Lane, error: SlotkeeperError) -> None:
+    def fail_lane(self, lane: Lane, error: SlotkeeperError) -> None:
         now = self._clock.monotonic()
         since = lane.failing_since if lane.history.failures else now
         failure = Failure.of(error, lane.width)
@@ -485,11 +483,11 @@ class Loop:
                 self._failure = error if isinstance(error, Superseded) else Superseded(error.message)
             case retry.Stop(reason):
                 error.no_more = reason
-                self.fail(lane.key.source_table, error)
+                self.fail_table(lane.key.source_table, error)
         if lane.name in self.lanes:
             self.lanes[lane.name] = lane
 
-    def registrar(self, lane: Lane) -> tuple[SourceTable, Rows]:
+    def registrar(self, lane: Lane) -> tuple[SourceTable, LaneFence]:
         """Return the sessions that register a lane; no work under another connection name uses them."""
         line, table = self.line(lane), lane.key.source_table
         found = self._registrars.get((table, line))
@@ -509,10 +507,10 @@ class Loop:
         lane = self.lanes[name]
         if lane.activity is Activity.IDLE:
             self.lanes[name] = replace(lane, kept_at=-math.inf)
-            self._idle.hurry(name)
+            self._idle.settle_next(name)
 
-    def sink_answers(self) -> None:
-        self.lanes.update(freed(self.lanes, self._clock.monotonic()))
+    def retry_sink_lanes(self) -> None:
+        self.lanes.update(retry_sink_lanes(self.lanes, self._clock.monotonic()))
 
     def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
         self.lanes[lane.name] = replace(lane, activity=Activity.REGISTERING)
@@ -536,7 +534,7 @@ class Loop:
         if settled.error is not None:
             self._registration_failed(lane, settled)
             return
-        self._targets.note(lane)
+        self._targets.note_position(lane)
         if settled.registered is not None:
             self.registrations += 1
             expected = exactly(settled.registered, lane.expected.fingerprint)
@@ -554,7 +552,7 @@ class Loop:
             place = settled.asked or settled.position
             lane = replace(lane, expected=lane.expected.widened(lane.registered.at(place)))
         self.lanes[lane.name] = lane
-        self.lane_failed(lane, settled.error)
+        self.fail_lane(lane, settled.error)
         if sent and not settled.certain and self._failure is None and lane.name in self.lanes:
             # no status is read while a registration of this job can still take effect (design 4.2)
             ready, failed = self._clock.monotonic() + LOST_ANSWER_WAIT, self.lanes[lane.name]
@@ -562,5 +560,5 @@ class Loop:
                 failed, activity=Activity.WAITING, ready_at=max(failed.ready_at, ready), not_before=ready
             )
 
-    def end_with(self, error: SlotkeeperError) -> None:
+    def fail_job(self, error: SlotkeeperError) -> None:
         self._failure = error

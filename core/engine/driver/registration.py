@@ -23,12 +23,11 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.target_seen import LEAST_COUNTED, TargetSeen, altered, changed, counts_to, renewed, trouble
 from slotkeeper.core.domain.watch import Expected, ahead_of_row, exactly, judge
 from slotkeeper.core.domain.watch import trouble as named
-from slotkeeper.core.engine.driver.context import JobContext, StreamPlan, about
+from slotkeeper.core.engine.driver.context import Interrupted, JobContext, StreamPlan, about, stay_paused
 from slotkeeper.core.engine.driver.threads import SerialExecutor
-from slotkeeper.core.engine.driver.waits import Interrupted, stay_paused
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Busy, Defect, SlotkeeperError, Superseded, Trouble, TroubleName, classed
-from slotkeeper.core.ports.driver import Rows
+from slotkeeper.core.ports.driver import LaneFence
 from slotkeeper.core.ports.sink import Asked, TargetReader, Watched
 from slotkeeper.core.ports.source import Confirmation, Slot, Source, SourceTable
 
@@ -75,7 +74,9 @@ class _Limit:
             raise Busy("a registration took too long after taking its lock: stopped before its next call")
 
 
-def register(table: SourceTable, rows: Rows, wanted: Registration, clock: Clock, probe: Probe = nothing) -> Registered:
+def register(
+    table: SourceTable, rows: LaneFence, wanted: Registration, clock: Clock, probe: Probe = nothing
+) -> Registered:
     """Register the position, store the slot's new state in the progress row, and return the state.
 
     After any error except Trouble and Superseded, the outcome is unknown. The caller must then accept the old and the
@@ -84,7 +85,7 @@ def register(table: SourceTable, rows: Rows, wanted: Registration, clock: Clock,
     pinned = nullcontext() if table.slot is None else table.slot.pinned()
     with pinned, rows.registration(wanted.key, wanted.epoch, wanted.others) as lock:
         limit = _Limit(clock, clock.monotonic() + LOCKED_SECONDS)
-        _clear_the_way(table.slot, rows)
+        _end_rivals(table.slot, rows)
         first = _read_status(table.source, wanted)
         position = lock.row.position
         if position is None:
@@ -102,19 +103,16 @@ def register(table: SourceTable, rows: Rows, wanted: Registration, clock: Clock,
         if wanted.others:
             place = confirmable(place, (row.position for row in lock.others), first.kept.furthest)
         asked = Confirmation(place, wanted.before, wanted.expected.fingerprint, limit.check, probe)
-        registered = _confirm(table.slot, first, asked)
+        registered: Registered = NOTHING_KEPT
+        if table.slot is not None:
+            registered = table.slot.confirm(first, asked)
+        else:  # the server stores no position, so no earlier registration can take effect late
+            asked.check()
         lock.record(registered, wanted.seen)
     return registered
 
 
-def _confirm(slot: Slot | None, first: SlotStatus, asked: Confirmation) -> Registered:
-    if slot is None:  # the server stores no position, so no earlier registration can take effect late
-        asked.check()
-        return NOTHING_KEPT
-    return slot.confirm(first, asked)
-
-
-def _clear_the_way(slot: Slot | None, rows: Rows) -> None:
+def _end_rivals(slot: Slot | None, rows: LaneFence) -> None:
     """End other registrars of the lane after the sink was reconnected; raises Busy if it is unknown whether they ended.
 
     The sink can show an older state, in which the row of an older driver is valid again. After Busy, the caller waits
@@ -157,7 +155,7 @@ class Settled:
 
 def register_at(
     table: SourceTable,
-    rows: Rows,
+    rows: LaneFence,
     lane: Lane,
     epoch: int,
     position: Position,
@@ -189,7 +187,7 @@ class LaneOwner(Protocol):
     def line(self, lane: Lane) -> str:
         """Return the connection name of a lane's DN, for the executor and for sessions."""
 
-    def registrar(self, lane: Lane) -> tuple[SourceTable, Rows]:
+    def registrar(self, lane: Lane) -> tuple[SourceTable, LaneFence]:
         """Return the sessions that register a lane."""
 
     def sharing(self, lane: Lane) -> tuple[LaneKey, ...]:
@@ -198,13 +196,13 @@ class LaneOwner(Protocol):
     def post(self, handle: Callable[..., None], *arguments: object) -> None:
         """Call `handle` on the loop's thread."""
 
-    def fail(self, table: str, error: SlotkeeperError, waits: bool = True) -> None:
+    def fail_table(self, table: str, error: SlotkeeperError, waits: bool = True) -> None:
         """End the loop with an error about a source table."""
 
-    def lane_failed(self, lane: Lane, error: SlotkeeperError) -> None:
+    def fail_lane(self, lane: Lane, error: SlotkeeperError) -> None:
         """Retry a lane later or end the loop, as `slotkeeper.core.retry` decides."""
 
-    def sink_answers(self) -> None:
+    def retry_sink_lanes(self) -> None:
         """Immediately retry the lanes that wait because of the sink, which now answers again."""
 
     def settle_now(self, name: str) -> None:
@@ -213,7 +211,7 @@ class LaneOwner(Protocol):
     def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
         """Call `work` in a thread to register a lane."""
 
-    def end_with(self, error: SlotkeeperError) -> None:
+    def fail_job(self, error: SlotkeeperError) -> None:
         """End the loop with an error about the whole job."""
 
     def nodes_changed(self, names: set[Shard]) -> None:
@@ -233,7 +231,7 @@ SILENT_AFTER = 8.0
 class TargetWatch:
     """Checks the targets of streaming lanes once per second; if a target has changed, its table fails.
 
-    `provable` returns the position up to which a lane can register. `loop.py` calls `check` in every turn;
+    `find_proven` returns the position up to which a lane can register. `loop.py` calls `check` in every turn;
     `slotkeeper.core.domain.target_seen` decides whether a check succeeds.
     """
 
@@ -255,7 +253,7 @@ class TargetWatch:
         self.failing = False
         """Whether the last check returned an error for a target."""
 
-    def provable(self, lane: Lane) -> Proven | None:
+    def find_proven(self, lane: Lane) -> Proven | None:
         """Return the position up to which a lane can register, and the check's record; None without target checks."""
         if self._targets.reader is None:
             return None
@@ -265,14 +263,14 @@ class TargetWatch:
         record = self._records.get(lane.key.source_table)
         return Proven(min(places), record.text if record else "")
 
-    def note(self, lane: Lane) -> None:
+    def note_position(self, lane: Lane) -> None:
         """Record that a lane can register a later position after the next check."""
         if self._targets.reader is not None and self._proven.get(lane.name, lane.position) < lane.position:
             self.waiting.add(lane.name)
 
     def register(self, lane: Lane) -> bool:
         """Start the registration of a lane's proven position; return False if it is already registered."""
-        place, others, proven = lane.position, self._loop.sharing(lane), self.provable(lane)
+        place, others, proven = lane.position, self._loop.sharing(lane), self.find_proven(lane)
         if lane.registered.at(proven.place if proven else place) == lane.registered:
             return False
         registrar, epoch, clock, probe = self._loop.registrar, self._epoch, self._clock, self._probe
@@ -282,7 +280,7 @@ class TargetWatch:
         return True
 
     @property
-    def owes(self) -> bool:
+    def awaits_check(self) -> bool:
         """Whether lanes are waiting for a check and the last check returned no error."""
         return bool(self.waiting) and not self.failing
 
@@ -366,9 +364,9 @@ class TargetWatch:
                 self._most[table] = max(self._most[table], counts_to(applied))
                 self._records[table] = seen
             elif isinstance(seen, Trouble):
-                self._loop.fail(table, seen)
+                self._loop.fail_table(table, seen)
             elif isinstance(seen, Superseded):
-                self._loop.end_with(seen)
+                self._loop.fail_job(seen)
         passed = {table for table, seen in found.items() if isinstance(seen, TargetSeen)}
         for name, lane in self._loop.lanes.items():
             if name in stood and lane.key.source_table in passed:
@@ -398,7 +396,7 @@ class TargetWatch:
 
 
 KEPT_AT_ONCE = 0.25
-"""Maximum seconds for registrations in one call, and seconds between two checks of a running exchange."""
+"""Maximum seconds for registrations in one call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,7 +423,7 @@ class KeepAlive:
         """Lanes whose last registration failed."""
         self._at = {row.key: now for one in self._kept for row in one.rows}
 
-    def again(self) -> None:
+    def renew_due(self) -> None:
         """Register the points of due rows in batches that do not delay the caller for long."""
         began = self._ctx.clock.monotonic()
         for one in self._kept:
@@ -439,13 +437,13 @@ class KeepAlive:
 
     def wait_out_pause(self) -> None:
         """Wait until a pause ends, keeping all slots alive; raises Interrupted after the pause, and on a stop."""
-        if stay_paused(self._ctx, self.again) or self._ctx.wanted() is not WantedState.RUN:
+        if stay_paused(self._ctx, self.renew_due) or self._ctx.wanted() is not WantedState.RUN:
             raise Interrupted
 
-    def between(self) -> None:
+    def wait_and_renew(self) -> None:
         """Wait until a pause ends and keep the slots alive; called between two queries of a wait."""
         self.wait_out_pause()
-        self.again()
+        self.renew_due()
 
     def _register(self, one: Kept, row: ProgressRow) -> None:
         points = row.registered

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.remedy import THEN, new_snapshot, start
 from slotkeeper.core.domain.row_counts import CopyRows
@@ -26,9 +25,7 @@ from slotkeeper.core.domain.spec import RESNAPSHOT
 from slotkeeper.core.domain.start import SAFE, SNAPSHOT
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import trouble
-from slotkeeper.core.engine.driver.context import JobContext, about
-from slotkeeper.core.engine.driver.threads import beside
-from slotkeeper.core.engine.driver.waits import Interrupted
+from slotkeeper.core.engine.driver.context import Interrupted, JobContext, about, run_beside
 from slotkeeper.core.errors import Busy, ErrorKind, Refused, RowRefused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.sqltext import dotted, literal
 
@@ -36,8 +33,6 @@ NAMES = (TroubleName.SCHEMA_CHANGED, TroubleName.SLOT_LOST)
 REFUSALS = (Refused, RowRefused)
 ACTION = "schema change"
 PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
-ASK_EVERY = 0.25
-"""Seconds between two checks of the job's desired state while its target is altered."""
 WAIT = 5.0
 """Seconds before the next start after a server or lock error; that start detects the change again."""
 
@@ -57,7 +52,7 @@ class Changed:
     ours: bool
 
     @property
-    def goes_on(self) -> bool:
+    def may_alter(self) -> bool:
         """Whether the job can and is allowed to alter its target automatically."""
         may = self.part.job.channel.on_schema_change == RESNAPSHOT and self.part.audit is not None
         return may and self.ours and self.shape.by_itself and (self.may_empty or not self.shape.empties)
@@ -73,37 +68,37 @@ class Changed:
         return self.part.sessions.store().ordered().way or self.part.job.on_existing
 
 
-def concerns(ctx: JobContext, error: SlotkeeperError) -> bool:
-    """Whether `overcome` handles this error: the table's columns have changed or its target must be altered.
+def is_resolvable(ctx: JobContext, error: SlotkeeperError) -> bool:
+    """Whether `resolve_change` handles this error: the table's columns have changed or its target must be altered.
 
     May add a hint to the error.
     """
     return _may_tell_of_it(error) and bool(_all_changed(ctx, error))
 
 
-def overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
+def resolve_change(ctx: JobContext, error: SlotkeeperError) -> bool:
     """Resolve an error if possible; return whether to start again. If not, the error's hint contains the commands."""
     if not _may_tell_of_it(error):
         return False
     found = _all_changed(ctx, error)
     if not found:
         return False
-    if not all(one.goes_on for one in found):
-        error.hint = _manual(found)
+    if not all(one.may_alter for one in found):
+        error.hint = _all_commands(found)
         return False
     try:
         for one in found:
             with about(one.part, one.part):
                 emptied = _likely_emptied(one)
                 if emptied:
-                    error.hint = f"{emptied}; {_manual(found)}"
+                    error.hint = f"{emptied}; {_all_commands(found)}"
                     return False
                 resnapshot(one, str(error))
     except Interrupted:
         return True
     except SlotkeeperError as failed:
         if failed.kind not in PASSING:
-            failed.hint = "; ".join(one for one in (failed.hint, _manual(found)) if one)
+            failed.hint = "; ".join(one for one in (failed.hint, _all_commands(found)) if one)
             raise
         ctx.narrator.retrying(f"altering the target, next attempt in {WAIT:.0f} s: {failed.message}", failed)
         ctx.pause(WAIT)
@@ -132,17 +127,17 @@ def _may_tell_of_it(error: SlotkeeperError) -> bool:
 def _all_changed(ctx: JobContext, error: SlotkeeperError) -> list[Changed]:
     """Return the changed channels that may have caused the error; empty if none is found or a server call fails."""
     try:
-        found = [one for part in ctx.parts if (one := changed(part) or copy_due(part)) is not None]
+        found = [one for part in ctx.parts if (one := find_change(part) or find_due_change(part)) is not None]
         # if a held lease or an unfinished reset prevents the start, the hint of that error contains the action
         return [one for one in found if one.ours or isinstance(error, Trouble)]
     except SlotkeeperError as failed:
         # `columns = { ... }` or `where` names a dropped column
         if failed.kind is ErrorKind.OPERATOR and isinstance(error, Trouble):
-            error.hint = f"{failed.message} ({failed.hint}); then {again(ctx.parts[0])}"
+            error.hint = f"{failed.message} ({failed.hint}); then {copy_commands(ctx.parts[0])}"
         return []
 
 
-def changed(part: JobContext) -> Changed | None:
+def find_change(part: JobContext) -> Changed | None:
     """Return a copied channel and its target's required changes; None if its table is unchanged or was recreated."""
     rows = part.sessions.store().rows()
     if not rows or any(row.state is LaneState.CREATING for row in rows):
@@ -151,7 +146,7 @@ def changed(part: JobContext) -> Changed | None:
     return _changed(part, rows, identity, due=False) if _other_columns(rows, identity) else None
 
 
-def copy_due(part: JobContext) -> Changed | None:
+def find_due_change(part: JobContext) -> Changed | None:
     """Return a channel with rows cleared by a reset, and its target's required changes; None without changes."""
     rows = part.sessions.store().rows()
     if not rows or not _emptied(rows):
@@ -193,21 +188,21 @@ def _table(fingerprint: str) -> str:
     return fingerprint.rpartition(":")[0]
 
 
-def _manual(found: Sequence[Changed]) -> str:
-    return "; ".join(manual(one) for one in found)
+def _all_commands(found: Sequence[Changed]) -> str:
+    return "; ".join(manual_commands(one) for one in found)
 
 
-def manual(one: Changed) -> str:
+def manual_commands(one: Changed) -> str:
     """Return the exact commands for a user: the statements in the sink, the reset, and the start."""
     said = "; ".join(change.text for change in one.shape.found)
     cures = (
         "; ".join(f"`{each}`" for each in one.shape.typed) or "no statement (the target already has the new columns)"
     )
     what = f"{one.part.job.channel.source_table}: {said}; " if said else ""
-    return f"{what}run in the sink: {cures}{THEN}{again(one.part, one.due)}"
+    return f"{what}run in the sink: {cures}{THEN}{copy_commands(one.part, one.due)}"
 
 
-def again(part: JobContext, due: bool = False) -> str:
+def copy_commands(part: JobContext, due: bool = False) -> str:
     """Return the commands that copy a channel again; only the start command if a copy is already `due`."""
     job = part.job
     if due:
@@ -229,7 +224,7 @@ def name_the_command(ctx: JobContext, error: SlotkeeperError) -> None:
     if not isinstance(error, Trouble) or not error.hint.endswith(SNAPSHOT) or error.hint != SAFE[error.name]:
         return
     if len(ctx.job.channels) == 1 and ctx.job.binlog.binlog:
-        error.hint = f"{error.hint.removesuffix(SNAPSHOT)}{SNAPSHOT}: {again(ctx)}"
+        error.hint = f"{error.hint.removesuffix(SNAPSHOT)}{SNAPSHOT}: {copy_commands(ctx)}"
 
 
 def resnapshot(one: Changed, reason: str) -> None:
@@ -242,7 +237,7 @@ def resnapshot(one: Changed, reason: str) -> None:
     line = part.audit.intent(ACTION, what, reason, _numbered(one, one.shape.statements) | places)
     part.probe("after_reshape_intent")
     try:
-        done = _done(one)
+        done = _reshape_target(one)
     except (SlotkeeperError, Interrupted) as error:
         said = "the desired state changed; the next start determines how much was done"
         with suppress(SlotkeeperError):
@@ -254,20 +249,20 @@ def resnapshot(one: Changed, reason: str) -> None:
     part.probe("after_reshape_outcome")
 
 
-def _done(one: Changed) -> Sequence[str]:
+def _reshape_target(one: Changed) -> Sequence[str]:
     """Perform the steps between the two audit lines; return the executed statements."""
     part, store = one.part, one.part.sessions.store()
     epoch = store.raise_epoch([part.job.channel.source_table])
     part.probe("after_reshape_epoch")
     if not store.leased():
         raise Busy("the lease's session was lost", where="sink")
-    done = _altered(one)
+    done = _alter_target(one)
     part.probe("after_reshape_alter")
     store.empty(epoch, one.identity.text, one.identity.columns)
     return done
 
 
-def _altered(one: Changed) -> Sequence[str]:
+def _alter_target(one: Changed) -> Sequence[str]:
     """Alter the target in a thread, and return the executed statements; a stop or pause can cancel them at any time."""
     part, store, done = one.part, one.part.sessions.store(), list[str]()
     target, may_empty = part.sessions.target(), one.may_empty
@@ -275,11 +270,7 @@ def _altered(one: Changed) -> Sequence[str]:
     def alter() -> None:
         done.extend(target.alter(one.shape, may_empty))
 
-    with beside(alter, store.cancel, store.sever) as going:
-        while not going.ended(ASK_EVERY):
-            if part.wanted() is not WantedState.RUN:
-                going.end()
-                raise Interrupted
+    run_beside(part, alter, store)
     return done
 
 

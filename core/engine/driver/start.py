@@ -6,30 +6,36 @@ state means.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from slotkeeper.core.domain.consent import REPLACE, Consent
-from slotkeeper.core.domain.position import Kept as Registered
-from slotkeeper.core.domain.position import confirmable
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import NO_COPY, StartKind, start_at
-from slotkeeper.core.domain.start import NodeChange, StartAction, StartDecision, by_record, compare, is_first, owes_copy
+from slotkeeper.core.domain.start import (
+    NodeChange,
+    StartAction,
+    StartDecision,
+    by_record,
+    compare,
+    is_first,
+    left_unread,
+    node_change,
+    owes_copy,
+)
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import Turn, no_point
-from slotkeeper.core.engine.driver import lease, start_point, topology
-from slotkeeper.core.engine.driver.context import JobContext, about, record_ttls
+from slotkeeper.core.engine.driver import first_start, lease
+from slotkeeper.core.engine.driver.context import JobContext, about, pause, wait_for_open_transactions
+from slotkeeper.core.engine.driver.failure import refuse
+from slotkeeper.core.engine.driver.first_start import EVERYWHERE, channel_hash, create_slot, first_rows
 from slotkeeper.core.engine.driver.registration import KeepAlive, Kept
 from slotkeeper.core.engine.driver.reshape import refuse_outdated
-from slotkeeper.core.engine.driver.topology import refuse
-from slotkeeper.core.engine.driver.waits import pause, wait_for_open_transactions
-from slotkeeper.core.errors import AwaitsCopy, Busy, Refused, Trouble, TroubleName
-from slotkeeper.core.ports.driver import Store
-from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, Slot
+from slotkeeper.core.errors import AwaitsCopy, Busy, Defect, Refused, Trouble, TroubleName
+from slotkeeper.core.ports.driver import StartStore
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, Source
 
 T = TypeVar("T")
 
@@ -37,8 +43,6 @@ LEASE_WAIT = 30.0
 OLDER_STATUSES, OLDER_PAUSE = 3, 5.0
 REPLACING = "shadow"
 """The mode of a copy that replaces the target's rows."""
-EVERYWHERE = Shard("*", 0)
-"""The shard of the only lane of a job that only copies: such a job has no slot and no DN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,35 +81,35 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
             _refuse_open_reset(part, store)
     openings = [_Opening(part) for part in parts]
     _refuse_shared(ctx, openings)
-    _each(ctx, openings, _Opening.admit)
-    _each(ctx, openings, _Opening.make)
-    _each(ctx, [one for one in openings if one.first], _Opening.note_first)
+    _for_each(ctx, openings, _Opening.admit)
+    _for_each(ctx, openings, _Opening.make_target)
+    _for_each(ctx, [one for one in openings if one.first], _Opening.insert_rows)
     epoch = stores[0].raise_epoch([part.job.channel.source_table for part in parts])
     for part, store in zip(parts, stores, strict=True):
         if store.passes:  # without the lease, a reset may have started meanwhile, and its rows have this epoch now
             with about(ctx, part):
                 _refuse_open_reset(part, store)
     ctx.probe("after_first_rows")
-    _silence_the_old(ctx, epoch)
+    _end_old_sessions(ctx, epoch)
     try:
         # compare first: a lost slot takes precedence over a target without the columns that DDL added in the source
         begun_before = {one.store for one in openings if not one.unregistered}
-        _each(ctx, openings, lambda one: one.compare(epoch, bool(begun_before - {one.store})))
+        _for_each(ctx, openings, lambda one: one.compare(epoch, bool(begun_before - {one.store})))
     except Trouble:
         for one in openings:
             if one.unregistered:
                 one.store.forget_creating(epoch)
         raise
-    _each(ctx, openings, _Opening.refuse_unread)
-    _each(ctx, openings, lambda one: one.adopt(epoch))
-    _each(ctx, openings, _Opening.admit_again)
+    _for_each(ctx, openings, _Opening.refuse_unread)
+    _for_each(ctx, openings, lambda one: one.adopt(epoch))
+    _for_each(ctx, openings, _Opening.admit_again)
     copying = any(one.copying for one in openings)
-    begun = _each(ctx, openings, lambda one: one.begun(epoch, copying))
+    begun = _for_each(ctx, openings, lambda one: one.complete(epoch, copying))
     # wait once, for all new channels, for the transactions that were open when recording started
     new = [one for one in begun if one.state is LaneState.CREATING and ctx.job.binlog.binlog]
     if new:
         keep = KeepAlive(ctx, (Kept(one.part, one.epoch, one.rows) for one in begun))
-        wait_for_open_transactions(ctx, new[0].part.sessions.source("start"), keep.between)
+        wait_for_open_transactions(ctx, new[0].part.sessions.source("start"), keep.wait_and_renew)
     return tuple(begun)
 
 
@@ -121,7 +125,7 @@ def _refuse_shared(ctx: JobContext, openings: list[_Opening]) -> None:
         )
 
 
-def _each(ctx: JobContext, openings: list[_Opening], act: Callable[[_Opening], T]) -> list[T]:
+def _for_each(ctx: JobContext, openings: list[_Opening], act: Callable[[_Opening], T]) -> list[T]:
     found = []
     for one in openings:
         with about(ctx, one.part):
@@ -158,7 +162,7 @@ class _Opening:
             return
         there = target.admit(self.identity)
         if self._at.kind is not StartKind.INITIAL:
-            start_point.check(self.part, self._at)
+            first_start.check_start(self.part, self._at)
         elif there:
             target.copying()
 
@@ -175,14 +179,14 @@ class _Opening:
             consents.keep(asked)
         return asked.missing
 
-    def make(self) -> None:
+    def make_target(self) -> None:
         """Create the target of a new channel if the configuration allows it."""
         if self.first:
             self.part.sessions.target().ready(self.identity, makes=True)
 
-    def note_first(self) -> None:
+    def insert_rows(self) -> None:
         """Insert the progress rows of a new channel, which reserve its target among the jobs of the schema."""
-        self.store.insert(_first_rows(self.part, self.identity))
+        self.store.insert(first_rows(self.part, self.identity))
 
     def compare(self, epoch: int, others_begun: bool) -> None:
         """Do the three-way comparison; raises a problem that a user must resolve.
@@ -198,7 +202,7 @@ class _Opening:
             what = "the channel's target, mapping or key differs from the progress rows"
             raise Refused(what, "restore them, or take a new snapshot with another slot")
         if binlog:
-            found = _compared(self.part, rows, self.identity.text, others_begun)
+            found = _compare_rows(self.part, rows, self.identity.text, others_begun)
             self._action, self._schedule, self._change = found
             self._refuse_without_copy(rows)
             refuse_outdated(self.part, rows, now)
@@ -219,13 +223,13 @@ class _Opening:
     def refuse_unread(self) -> None:
         """Raise TOPOLOGY CHANGED if the changed DN set cannot be accepted."""
         if self._change is not None:
-            topology.refuse_unread(self.part.sessions.admin("start").source, self._rows, self._schedule, self._change)
+            _refuse_unread(self.part.sessions.admin("start").source, self._rows, self._schedule, self._change)
 
     def adopt(self, epoch: int) -> None:
         """Write a changed DN set to the progress rows, or only the number of DNs if the rows lack it."""
         creating = all(row.state is LaneState.CREATING for row in self._rows)
         if self._change is not None:
-            topology.adopt(self.part, self.store, self._rows, self._schedule, self._change, epoch)
+            _adopt_nodes(self.part, self.store, self._rows, self._schedule, self._change, epoch)
         elif self._action is not None and not creating and self.store.known_dns() is None:
             self.store.adopt({}, [], epoch, len(self._rows))
         self._rows = self.store.rows()
@@ -236,7 +240,7 @@ class _Opening:
             return
         self.part.sessions.source("start").admit()
         if self._action in (StartAction.COPY, StartAction.STREAM):  # a new slot does not need older records
-            start_point.refuse_aged(self.part, self.store)
+            first_start.refuse_aged(self.part, self.store)
         whole = self._action is None or self._rows[0].state is LaneState.CREATING
         self._made = self.part.sessions.target().ready(self.identity, makes=whole)
 
@@ -245,19 +249,19 @@ class _Opening:
         """Whether the channel still needs a copy or has an incomplete copy."""
         return self._rows[0].state in (LaneState.CREATING, LaneState.COPYING)
 
-    def begun(self, epoch: int, copying: bool) -> Begun:
+    def complete(self, epoch: int, copying: bool) -> Begun:
         """Return the completed start; create the slot of a new channel. `copying`: a channel of the job is copying."""
         target, rows, state = self.part.sessions.target(), self._rows, self._rows[0].state
         self.store.note_columns(self.identity.text, self.identity.columns)
-        begun = Begun(self.part, self.identity, epoch, tuple(_as_found(rows, self._schedule)), state)
+        begun = Begun(self.part, self.identity, epoch, tuple(_update_points(rows, self._schedule)), state)
         if self._action is None:
             return _begin_copy_only(begun, self.store, copying, self._made)
         if self._action is StartAction.CREATE and self._at.kind is not StartKind.INITIAL:
-            first = {row.key.shard: row for row in _first_rows(self.part, self.identity)}
-            start_point.begin_at(self.part, self.store, first, epoch, self._at)
+            first = {row.key.shard: row for row in first_rows(self.part, self.identity)}
+            first_start.start_without_copy(self.part, self.store, first, epoch, self._at)
             return replace(begun, rows=tuple(self.store.rows()), state=LaneState.RUNNING)
         if self._action is StartAction.CREATE:
-            rows = _create(self.part, self.store, self.identity, epoch)
+            rows = create_slot(self.part, self.store, self.identity, epoch)
             way = target.copying(self.store.ordered().way)
             unconsented = self._unconsented() if way == REPLACING else None
             if unconsented:
@@ -270,7 +274,7 @@ class _Opening:
         return replace(begun, copying=way)
 
 
-def _as_found(rows: list[ProgressRow], statuses: list[SlotStatus]) -> list[ProgressRow]:
+def _update_points(rows: list[ProgressRow], statuses: list[SlotStatus]) -> list[ProgressRow]:
     """Return the rows with the slot's current points: if an answer was lost, a row can have older points."""
     kept = {status.shard.node_id: status.kept for status in statuses}
     found = []
@@ -283,18 +287,7 @@ def _as_found(rows: list[ProgressRow], statuses: list[SlotStatus]) -> list[Progr
     return found
 
 
-def channel_hash(ctx: JobContext, identity: TableIdentity) -> str:
-    """Return the hash of tables, mapping, filter and key; if it changes, existing progress rows are invalid."""
-    channel = ctx.job.channel
-    mapping = "\x1e".join("\x1d".join(pair) for pair in channel.columns) or "by name"
-    row_filter = channel.where or "no filter"
-    spelled = "\x1f".join((channel.source_table, channel.target, mapping, row_filter, *identity.key))
-    if any(mark in name for name in identity.key for mark in "\x1d\x1e\x1f"):  # configured names never contain these
-        spelled = json.dumps([channel.source_table, channel.target, channel.columns, row_filter, identity.key])
-    return hashlib.sha256(spelled.encode()).hexdigest()[:16]
-
-
-def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
+def _refuse_open_reset(ctx: JobContext, store: StartStore) -> None:
     """Raise Refused if a reset of the slot is unfinished: its rows and points belong to different plans."""
     reset = store.open_reset()
     if reset:
@@ -303,7 +296,7 @@ def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
         raise Refused(f"reset {reset} of slot {ctx.job.slot} is unfinished", hint, where="sink")
 
 
-def _silence_the_old(ctx: JobContext, epoch: int) -> None:
+def _end_old_sessions(ctx: JobContext, epoch: int) -> None:
     """End the sessions of earlier epochs, or wait, so that no old call takes effect after the first status."""
     # a reset of another table may be in progress: this start must not end its session
     ours = [] if ctx.alone else [part.job.channel.source_table for part in ctx.parts]
@@ -314,30 +307,7 @@ def _silence_the_old(ctx: JobContext, epoch: int) -> None:
         pause(ctx, 0.5)
 
 
-def _first_rows(ctx: JobContext, identity: TableIdentity) -> list[ProgressRow]:
-    shards = ctx.sessions.source("start").nodes() if ctx.job.binlog.binlog else [EVERYWHERE]
-    return [blank_row(ctx, identity, shard) for shard in shards]
-
-
-def blank_row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int = 0) -> ProgressRow:
-    """Return the progress row of a lane without a position or registration."""
-    return ProgressRow(
-        key=ctx.job.lane_key(shard.name),
-        node_id=shard.node_id,
-        target=f"{ctx.job.sink.database}.{ctx.job.channel.target}",
-        position=None,
-        epoch=epoch,
-        changes=0,
-        state=LaneState.CREATING,
-        noted_start=None,
-        noted_end=None,
-        channel=channel_hash(ctx, identity),
-        fingerprint=identity.text,
-        registered=None,
-    )
-
-
-def _compared(
+def _compare_rows(
     ctx: JobContext, rows: list[ProgressRow], fingerprint: str, others_begun: bool
 ) -> tuple[StartAction, list[SlotStatus], NodeChange | None]:
     """Return the common action for all lanes of a channel, the statuses, and a changed DN set; raises problems."""
@@ -357,7 +327,7 @@ def _compared(
         if not creating:
             _refuse_unanswered(ctx, statuses, rows, fingerprint)
             _refuse_first(refused, (TroubleName.SLOT_LOST,))
-            change = topology.compared(ctx, rows, statuses)
+            change = _compare_nodes(ctx, rows, statuses)
         _refuse_first(refused, tuple(TroubleName))
         return decisions[0].action if decisions else StartAction.CREATE, statuses, change
     raise AssertionError("every round returns, raises or continues")
@@ -398,51 +368,7 @@ def _refuse_unanswered(ctx: JobContext, statuses: list[SlotStatus], rows: list[P
         raise no_point(lost, rows[0].fingerprint, fingerprint)
 
 
-def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
-    """Register the slot on every DN, which starts recording. The caller waits for transactions open at that time."""
-    table = ctx.sessions.admin("start")
-    statuses = start_point.polls_everywhere(table.history, ctx)
-    changes = {row.node_id: row.changes for row in store.rows()}
-    rows = [
-        replace(
-            blank_row(ctx, identity, status.shard, epoch),
-            changes=changes.get(status.shard.node_id, 0),
-            position=status.latest.from_here,
-            noted_start=status.latest,
-            registered=status.kept.known,
-        )
-        for status in statuses
-    ]
-    store.replace_creating(rows, epoch)
-    ctx.probe("before_first_registration")
-    slot = table.slot
-    if slot is None:
-        return store.rows()
-    registered = {status.shard: _register_first(store, slot, ctx, status, epoch) for status in statuses}
-    found = {status.shard: status.kept for status in table.source.read_status(None)}
-    ttls, now = record_ttls(ctx), ctx.clock.monotonic()
-    for status in statuses:
-        ttls.see(ctx.job.channel.source_table, status.shard.name, status.latest, now)
-        if found.get(status.shard) != registered[status.shard]:
-            raise Busy(f"{status.shard.name}: the source did not store the first registration", where="source")
-    ctx.probe("after_first_registration")
-    return store.rows()
-
-
-def _register_first(store: Store, slot: Slot, ctx: JobContext, status: SlotStatus, epoch: int) -> Registered:
-    """Register a lane's start; a shared position is registered no further than the position of any channel."""
-    others = ctx.lanes_beside(status.shard) if status.kept.shared else ()
-    with slot.pinned(), store.registration(ctx.job.lane_key(status.shard.name), epoch, others) as lock:
-        place = status.latest
-        if others:
-            place = confirmable(place, (row.position for row in lock.others), status.kept.furthest)
-        kept = status.kept.at(place)
-        slot.register_first(status.shard, kept, ctx.probe)
-        lock.record(kept, "")
-    return kept
-
-
-def _begin_copy_only(begun: Begun, store: Store, copying: bool, made: bool) -> Begun:
+def _begin_copy_only(begun: Begun, store: StartStore, copying: bool, made: bool) -> Begun:
     """Start a channel with `binlog = false`: one full copy, which continues if it is unfinished.
 
     A finished copy restarts once the copies of all channels are finished. A copy that cannot continue or whose target
@@ -459,3 +385,61 @@ def _begin_copy_only(begun: Begun, store: Store, copying: bool, made: bool) -> B
     before = (LaneState.CREATING, LaneState.COPYING, LaneState.RUNNING)
     store.set_state(Turn(begun.epoch, len(begun.rows), before, LaneState.CREATING))
     return replace(begun, state=LaneState.CREATING, copying=target.copying())
+
+
+def _compare_nodes(ctx: JobContext, rows: list[ProgressRow], statuses: list[SlotStatus]) -> NodeChange | None:
+    """Return new and renamed DNs to accept, if any; raises TOPOLOGY CHANGED if a user has to decide."""
+    nodes = ctx.sessions.source("start").nodes()
+    found = node_change(rows, statuses, nodes, ctx.job.binlog.need_redistribution)
+    if isinstance(found, StartDecision):
+        refuse(found)
+        return None
+    return found
+
+
+def _adopt_nodes(
+    ctx: JobContext,
+    store: StartStore,
+    rows: list[ProgressRow],
+    statuses: list[SlotStatus],
+    change: NodeChange,
+    epoch: int,
+) -> None:
+    """Write the new DN set into the progress rows; call `_refuse_unread` first."""
+    come = [_row_of(ctx, rows, status, epoch) for status in change.come]
+    renamed = {row.key.shard: shard.name for row, shard in change.renamed}
+    store.adopt(renamed, come, epoch, len(rows) + len(come))
+    ctx.probe("after_adoption")
+
+
+def _refuse_unread(source: Source, rows: list[ProgressRow], statuses: list[SlotStatus], change: NodeChange) -> None:
+    """Raise TOPOLOGY CHANGED unless it is certain that the old DNs have no unread records.
+
+    A key's changes stay in order only if all changes before the key's move to a new DN have been applied.
+    """
+    positions = {row.node_id: row.position for row in rows}
+    unread, begins = [], change.begins
+    for status in statuses:
+        position = positions.get(status.shard.node_id)
+        if begins is None or position is None or position >= begins:
+            continue
+        if status.latest < begins:
+            newest = status.latest.shown
+            raise Busy(f"{status.shard.name} is at {newest}, but the new DNs start at {begins.shown}", where="source")
+        if source.has_changes(status.shard, position, begins):
+            unread.append(status.shard)
+    if unread:
+        refuse(left_unread(change, unread))
+
+
+def _row_of(ctx: JobContext, rows: list[ProgressRow], status: SlotStatus, epoch: int) -> ProgressRow:
+    """Return the progress row of a new DN: it starts at the server's point and has the same state as the other rows."""
+    begins = status.kept.furthest
+    if begins is None:
+        raise Defect(f"{status.shard.name} was adopted without a point of the slot")
+    noted_end = begins if rows[0].noted_end is not None else None
+    registered = status.kept.no_newer(row.registered for row in rows if row.registered)
+    made = replace(
+        rows[0], key=ctx.job.lane_key(status.shard.name), node_id=status.shard.node_id, epoch=epoch, changes=0
+    )
+    return replace(made, position=begins.from_here, noted_start=begins, noted_end=noted_end, registered=registered)

@@ -12,7 +12,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.driver import CopyStore
 from slotkeeper.core.ports.kinds import SinkAsked, SinkKind
 from slotkeeper.core.sinks.beside import BesideConnection, BesideKind
 from slotkeeper.core.sinks.doris import doctor, shape, traits
@@ -38,7 +38,7 @@ class DorisConnection(BesideConnection[MysqlQueries]):
             raise Refused(found[0].what, found[0].cure, where="sink")
         return DorisSink(self._http, job.name, name, shape.layout(table, image))
 
-    def target(self, job: JobSpec, store: Store | None = None) -> DorisTarget:
+    def target(self, job: JobSpec, store: CopyStore | None = None) -> DorisTarget:
         return DorisTarget(job, self.targets(), store)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import AccessRefused, Refused
-from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.driver import CopyStore
 from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.beside import ABSENT, BesideSight, BesideTarget, hash_of
@@ -146,7 +146,7 @@ class DorisTarget(BesideTarget[MysqlQueries]):
             return None
         return Refused(what, self._snapshot, where="sink")
 
-    def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
+    def begin_copy(self, store: CopyStore, turn: Turn, chunks: list[Chunk], copying: str) -> None:
         """Record the plan and the mode; drop an earlier copy's shadow table, and create one for a replacing copy."""
         shadow = shape.shadow_of(self._name)
         if copying == SHADOW or self._is_there(shadow):
@@ -155,7 +155,7 @@ class DorisTarget(BesideTarget[MysqlQueries]):
             self._session.rows(f"CREATE TABLE {quoted(shadow)} LIKE {quoted(self._name)}")
         super().begin_copy(store, turn, chunks, copying)
 
-    def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
+    def end_copy(self, store: CopyStore, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
         """Replace the target with the shadow, then set the lanes' states; raises if a chunk is unfinished."""
         if copying != SHADOW:
             super().end_copy(store, turn, noted, copying)

@@ -22,7 +22,7 @@ from slotkeeper.core.drivers import passing, pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS, Dialect, Session
 from slotkeeper.core.errors import Busy, Refused, RowRefused, SlotkeeperError, Unclassified, Unreachable
-from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.driver import CopyStore
 from slotkeeper.core.ports.kinds import SinkAsked, SinkKind
 from slotkeeper.core.sinks.beside import BesideConnection, BesideKind
 from slotkeeper.core.sinks.hologres import doctor, shape, traits
@@ -93,7 +93,7 @@ class HologresConnection(BesideConnection[Session]):
         whole = len(target.columns) + len(target.nulled) == len(table.columns)
         return HologresSink(self._session, target, options, required, whole)
 
-    def target(self, job: JobSpec, store: Store | None = None) -> HologresTarget:
+    def target(self, job: JobSpec, store: CopyStore | None = None) -> HologresTarget:
         return HologresTarget(job, self.targets(), store)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:

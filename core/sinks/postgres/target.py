@@ -17,7 +17,7 @@ from slotkeeper.core.domain.text import few, safe, typed
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
-from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.driver import CopyStore
 from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.postgres.check import eligibility, seen
@@ -156,7 +156,7 @@ class PostgresTarget:
             return None
         return Refused(what, self._snapshot, where="sink")
 
-    def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
+    def begin_copy(self, store: CopyStore, turn: Turn, chunks: list[Chunk], copying: str) -> None:
         """Record the copy's plan and mode; drop the shadow of an earlier copy, and create one for a replacing copy."""
 
         def prepare(cursor: pg.Cursor) -> None:
@@ -168,7 +168,7 @@ class PostgresTarget:
         assert isinstance(store, PostgresProgress)
         store.begin_copy(turn, chunks, copying, prepare)
 
-    def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
+    def end_copy(self, store: CopyStore, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
         """Exchange any shadow and set the states of the lanes in one transaction; raises if a chunk is incomplete."""
         assert isinstance(store, PostgresProgress)
         session = store.session

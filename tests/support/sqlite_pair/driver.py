@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[3]))  # a program's own folder is on its path, not the one above tests
 
 from slotkeeper.core.engine.driver.context import WorkerEntries
-from slotkeeper.core.engine.runners import LocalRunner
+from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.spark import job
 from tests.support.sqlite_pair import entries
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotkeeper.core.engine.messages import CopyOutcome, CopyTask, StreamOutcome, StreamTask
+from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask
 from slotkeeper.core.wiring.worker import ENTRIES
 from tests.support.sqlite_pair import kind, sink
 

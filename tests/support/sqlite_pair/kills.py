@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from slotkeeper.core.engine.runners import LocalRunner
+from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.errors import Busy
 from slotkeeper.core.ports.driver import Repeats
 from slotkeeper.core.wiring import worker

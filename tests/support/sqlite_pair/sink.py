@@ -32,7 +32,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.traits import Encoding, SinkTraits
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Defect, Refused, Unreachable
-from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.driver import CopyStore
 from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession, TableSession
 from slotkeeper.core.ports.sink import Batch, Fields
 from slotkeeper.core.ports.source import Chunk
@@ -216,10 +216,10 @@ class SqliteTarget:
     def half_done(self, way: str) -> Refused | None:
         return None
 
-    def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
+    def begin_copy(self, store: CopyStore, turn: Turn, chunks: list[Chunk], copying: str) -> None:
         store.begin_copy(turn, chunks, copying)
 
-    def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
+    def end_copy(self, store: CopyStore, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
         store.end_copy(turn, noted)
 
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
@@ -257,7 +257,7 @@ class SqliteSession:
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> SqliteSink:
         return SqliteSink(self, identity, job.channel.target, self._keeps)
 
-    def target(self, job: JobSpec, store: Store | None = None) -> SqliteTarget:
+    def target(self, job: JobSpec, store: CopyStore | None = None) -> SqliteTarget:
         return SqliteTarget(self, job.channel.target)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:

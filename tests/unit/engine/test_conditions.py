@@ -8,7 +8,7 @@ from slotkeeper.core.domain.lane import Activity, Lane
 from slotkeeper.core.domain.report import Condition, merged
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.tries import History
-from slotkeeper.core.engine.driver.narration import of_lanes
+from slotkeeper.core.engine.driver.failure import of_lanes
 from tests.unit.engine.test_lane_io import LANE
 
 SINK = 'sink mart (h:5432/m as etl): connection to server at "h", port 5432 failed: Connection refused'

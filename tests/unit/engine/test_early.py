@@ -15,7 +15,7 @@ from slotkeeper.core.domain.lane import Activity, Lane
 from slotkeeper.core.domain.report import GIVEN_UP
 from slotkeeper.core.domain.tries import NO_HISTORY, History, Requests, TryAnswer, TryAsked
 from slotkeeper.core.engine.driver.context import JobContext
-from slotkeeper.core.engine.driver.waits import PAUSED, brought_forward, freed, wait_to_try
+from slotkeeper.core.engine.driver.failure import PAUSED, retry_early, retry_sink_lanes, wait_to_try
 from slotkeeper.core.errors import ErrorKind
 from slotkeeper.core.retry import LOGIN_REFUSED, Failure, RetryRules, Stop
 from tests.unit.engine.test_tables_told import TWO, lane
@@ -31,7 +31,7 @@ def lanes(**of_a: Any) -> dict[str, Lane]:
 
 def test_a_lane_that_waits_is_tried_now_with_its_history_and_an_idle_one_is_polled() -> None:
     before = lanes(**WAITING)
-    changed, answers = brought_forward(before, NAMES, "", 100.0, paused=False)
+    changed, answers = retry_early(before, NAMES, "", 100.0, paused=False)
     assert answers == [TryAnswer("ods.a", tried=("ods.a dn_1",)), TryAnswer("ods.b", polled=("ods.b dn_1",))]
     assert changed == {"ods.a dn_1": replace(before["ods.a dn_1"], ready_at=100.0)}, "nothing else is another"
 
@@ -49,22 +49,22 @@ def test_a_lane_that_waits_is_tried_now_with_its_history_and_an_idle_one_is_poll
 )
 def test_a_sink_that_is_back_frees_what_waits_by_it(told: dict[str, Any], at: float | None) -> None:
     before = lanes(**(WAITING | told))
-    found = freed(before, 100.0)
+    found = retry_sink_lanes(before, 100.0)
     assert found == ({} if at is None else {"ods.a dn_1": replace(before["ods.a dn_1"], ready_at=at)})
 
 
 def test_one_table_is_asked_for_alone_and_what_is_under_way_is_left_so() -> None:
-    _, (answer,) = brought_forward(lanes(**WAITING), NAMES, "ods.b", 100.0, paused=False)
+    _, (answer,) = retry_early(lanes(**WAITING), NAMES, "ods.b", 100.0, paused=False)
     assert answer == TryAnswer("ods.b", polled=("ods.b dn_1",))
     for activity in (Activity.DUE, Activity.APPLYING, Activity.REGISTERING):
-        changed, (answer,) = brought_forward(lanes(activity=activity), NAMES, "ods.a", 100.0, paused=False)
+        changed, (answer,) = retry_early(lanes(activity=activity), NAMES, "ods.a", 100.0, paused=False)
         assert (changed, answer) == ({}, TryAnswer("ods.a", busy=("ods.a dn_1",)))
 
 
 def test_after_a_refused_login_nothing_is_tried_early_by_any_lane_of_its_account() -> None:
     refused = replace(lane("ods.b")["ods.b dn_1"], activity=Activity.WAITING, history=History(failures=1, access=1))
     before = lanes(**WAITING) | {"ods.b dn_1": refused}
-    changed, answers = brought_forward(before, NAMES, "", 100.0, paused=False)
+    changed, answers = retry_early(before, NAMES, "", 100.0, paused=False)
     assert changed == {}
     assert [one.refused for one in answers] == [{"ods.a dn_1": LOGIN_REFUSED}, {"ods.b dn_1": LOGIN_REFUSED}]
     last = retry.decide(Failure(ErrorKind.ACCESS), refused.history, RetryRules(), 0.5)
@@ -73,13 +73,13 @@ def test_after_a_refused_login_nothing_is_tried_early_by_any_lane_of_its_account
 
 def test_a_registration_that_may_still_be_in_transit_is_waited_out_despite_any_request() -> None:
     before = lanes(**(WAITING | {"not_before": 112.0}))
-    changed, (answer,) = brought_forward(before, NAMES, "ods.a", 100.0, paused=False)
+    changed, (answer,) = retry_early(before, NAMES, "ods.a", 100.0, paused=False)
     assert changed["ods.a dn_1"].ready_at == 112.0
     assert not answer.tried and "retrying in 12 s" in answer.refused["ods.a dn_1"]
 
 
 def test_a_job_that_is_paused_tries_nothing() -> None:
-    changed, answers = brought_forward(lanes(**WAITING), NAMES, "", 100.0, paused=True)
+    changed, answers = retry_early(lanes(**WAITING), NAMES, "", 100.0, paused=True)
     assert changed == {} and {why for one in answers for why in one.refused.values()} == {PAUSED}
 
 

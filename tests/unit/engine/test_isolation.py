@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from slotkeeper.core.domain.quarantine import Refusal
-from slotkeeper.core.engine.worker.planned import LONGEST, Isolated, Isolation
+from slotkeeper.core.engine.worker.two_part import LONGEST, Isolated, Isolation
 from slotkeeper.core.errors import TooLarge, Trouble
 from slotkeeper.core.ports.sink import Fields
 

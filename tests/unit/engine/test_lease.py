@@ -155,10 +155,10 @@ def test_a_table_whose_lease_cannot_be_given_back_is_handed_in_all_the_same() ->
     store = SimpleNamespace(give_back=refuses)
     job = SimpleNamespace(locked_target="mart.t")
     part: Any = SimpleNamespace(job=job, sessions=SimpleNamespace(store=lambda: store))
-    desk = SimpleNamespace(left=lambda table, error, lanes: left.append(table))
+    desk = SimpleNamespace(receive_table=lambda table, error, lanes: left.append(table))
     ctx: Any = SimpleNamespace(desk=desk, parts=(), of=lambda table: part)
     leases = Leases(cast(JobContext, ctx), EPOCH)
-    leases.let_go("ods.t", None, {})
+    leases.release_table("ods.t", None, {})
     with pytest.raises(Unclassified):
         leases.keep()
     assert left == ["ods.t"] and not leases.leaving

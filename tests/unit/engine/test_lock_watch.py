@@ -10,8 +10,8 @@ import pytest
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.locks import LockWait
-from slotkeeper.core.engine.driver import watches
-from slotkeeper.core.engine.driver.watches import LocksAt, LockWatch
+from slotkeeper.core.engine.driver import upkeep
+from slotkeeper.core.engine.driver.upkeep import LocksAt, LockWatch
 from slotkeeper.core.errors import Busy, SlotkeeperError, Unreachable
 from tests.support.waiting import until
 
@@ -45,7 +45,7 @@ class Server:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(watches, "EVERY", 0.01)
+    monkeypatch.setattr(upkeep, "EVERY", 0.01)
     made = Server()
     running = LockWatch([LocksAt(made.read, made.severed.set)], SystemClock(), made.hear)
     running.start()
@@ -72,7 +72,7 @@ def test_a_wait_of_a_moment_is_not_told_and_one_that_lasts_is(server: Server) ->
     server.waits = (replace(WAIT, since=SystemClock().utc().timestamp() + 3600),)
     server.once_more()
     assert not server.heard
-    server.waits = (replace(WAIT, since=SystemClock().utc().timestamp() - watches.LEAST),)
+    server.waits = (replace(WAIT, since=SystemClock().utc().timestamp() - upkeep.LEAST),)
     until(lambda: server.heard, 20, "it to be told")
 
 
@@ -90,7 +90,7 @@ def test_what_a_server_said_last_is_not_told_for_ever_while_it_does_not_answer(
 ) -> None:
     server.waits = (WAIT,)
     until(lambda: server.heard, 20, "it to be told")
-    monkeypatch.setattr(watches, "STAYS", 0.0)
+    monkeypatch.setattr(upkeep, "STAYS", 0.0)
     server.error = Busy("sink mart: canceling statement due to statement timeout")
     until(lambda: server.heard[-1] == ((WAIT,), str(server.error)), 20, "a server that answers to be believed")
     server.error = Unreachable("sink mart does not answer within 4 s")

@@ -12,7 +12,7 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
 from slotkeeper.core.domain.quarantine import LeftOut, Refusal
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.engine.worker.planned import PlannedSink
+from slotkeeper.core.engine.worker.two_part import PlannedSink
 from slotkeeper.core.errors import Busy, Refused, RowRefused, SlotkeeperError, Superseded, Trouble
 from slotkeeper.core.ports.driver import NOTHING_OUT
 from slotkeeper.core.ports.sink import Batch, Fields, Outcome

@@ -9,8 +9,8 @@ import pytest
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.report import Condition
-from slotkeeper.core.engine.driver import watches
-from slotkeeper.core.engine.driver.watches import Pinged, Pulse
+from slotkeeper.core.engine.driver import upkeep
+from slotkeeper.core.engine.driver.upkeep import Pinged, Pulse
 from slotkeeper.core.errors import AccessRefused, Unreachable
 from tests.support.waiting import until
 
@@ -21,7 +21,7 @@ PLACE = "source dws1 (h:1)"
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds are hundredths of a second."""
     for name, value in (("EVERY", 0.01), ("SAID_AFTER", 0.05), ("_TURN", 0.01)):
-        monkeypatch.setattr(watches, name, value)
+        monkeypatch.setattr(upkeep, name, value)
 
 
 class Heard:

@@ -14,8 +14,8 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.watch import exactly
-from slotkeeper.core.engine.messages import LaneTask, StreamTask
-from slotkeeper.core.engine.worker import stream_task
+from slotkeeper.core.engine.tasks import LaneTask, StreamTask
+from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.ports.sink import StepSink, Top
 from slotkeeper.core.ports.source import Source
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours
@@ -73,7 +73,7 @@ def looks(lanes: int, empty: bool = False, busy: bool = False) -> Counter[str]:
     server = Lanes(empty=empty, busy=busy)
     tasks = [LaneTask("ods.t", Shard(f"dn_{n}", n), exactly(KEPT, "one"), 1_000) for n in range(lanes)]
     spec = StreamTask(JOB, 1, tuple(tasks), 60.0)
-    outcome = stream_task.run(spec, [server.opened], SystemClock())
+    outcome = entries.stream_lanes(spec, [server.opened], SystemClock())
     assert outcome.idle
     assert [one.error for one in outcome.lanes] == [None] * lanes
     assert [one.rows for one in outcome.lanes] == [0 if empty else 1] * lanes
@@ -93,13 +93,13 @@ def test_commits_of_other_sessions_make_no_lane_busy() -> None:
 
 
 def test_a_single_lane_is_looked_at_for_a_while() -> None:
-    assert 2 < looks(1)["dn_0"] <= 1 + stream_task.QUESTIONS
-    assert 2 < looks(1, empty=True)["dn_0"] <= stream_task.QUESTIONS
+    assert 2 < looks(1)["dn_0"] <= 1 + entries.QUESTIONS
+    assert 2 < looks(1, empty=True)["dn_0"] <= entries.QUESTIONS
 
 
 def test_once_one_share_has_ended_no_other_continues_without_it() -> None:
-    idle = stream_task._IdleWait(SystemClock(), 2)
-    assert not idle.note(0, True, stream_task.QUESTIONS)
-    assert idle.note(1, True, stream_task.QUESTIONS)
+    idle = entries._IdleWait(SystemClock(), 2)
+    assert not idle.note(0, True, entries.QUESTIONS)
+    assert idle.note(1, True, entries.QUESTIONS)
     assert idle.note(0, True, 0), "its own lanes had changes since, but no share polls those of the other"
     assert idle.note(0, False, 0)

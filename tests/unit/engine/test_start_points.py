@@ -12,7 +12,7 @@ import pytest
 
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard
 from slotkeeper.core.domain.spec import EVERY_DN, StartAt, StartKind
-from slotkeeper.core.engine.driver import start_point, topology
+from slotkeeper.core.engine.driver import first_start, upkeep
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, Unreachable
 from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
@@ -77,7 +77,7 @@ def context(starter: Starter) -> Any:
 
 
 def check(starter: Starter, *points: tuple[str, str]) -> None:
-    start_point.check(context(starter), StartAt(StartKind.POINTS, points=points))
+    first_start.check_start(context(starter), StartAt(StartKind.POINTS, points=points))
 
 
 @pytest.mark.parametrize("point", [100, 101, 200])
@@ -128,18 +128,18 @@ def test_a_start_names_exactly_the_dns_of_the_cluster(names: tuple[str, ...], wr
 def test_of_a_slots_points_the_lower_one_counts_and_of_slots_the_one_that_retains_most() -> None:
     points = [registered("dn_1", "a", 70), registered("dn_1", "a", 60, True), registered("dn_1", "b", 80)]
     starter = Starter(*points, registered("dn_2", "a", 0), registered("dn_2", "b", None))
-    assert start_point.retained_from(table_of(starter)) == {"dn_1": at(60)}
+    assert first_start.retained_from(table_of(starter)) == {"dn_1": at(60)}
 
 
 @pytest.mark.parametrize("listed", [None, Unreachable("gone", "", "", "source")])
 def test_points_that_are_not_listed_retain_nothing(listed: SlotkeeperError | None) -> None:
     starter = Starter()
     starter.listed = listed
-    assert start_point.retained_from(table_of(starter)) == {}
+    assert first_start.retained_from(table_of(starter)) == {}
 
 
 def test_a_source_whose_slots_retain_nothing_is_not_asked_for_them() -> None:
-    assert start_point.retained_from(table_of(Starter(registered("dn_1", "a", 70), retains=False))) == {}
+    assert first_start.retained_from(table_of(Starter(registered("dn_1", "a", 70), retains=False))) == {}
 
 
 @pytest.mark.parametrize(
@@ -154,20 +154,20 @@ def test_a_start_time_is_not_in_the_future_and_its_records_are_still_there(
 ) -> None:
     ask = StartAt(StartKind.TIME, at=datetime.fromtimestamp(NOW - age, timezone.utc))
     if not said:
-        start_point.check(context(Starter(ttl=ttl)), ask)
+        first_start.check_start(context(Starter(ttl=ttl)), ask)
         return
     with pytest.raises(Refused) as refused:
-        start_point.check(context(Starter(ttl=ttl)), ask)
+        first_start.check_start(context(Starter(ttl=ttl)), ask)
     assert said in refused.value.message
 
 
 def test_a_start_time_needs_a_record_on_some_dn() -> None:
     starter, ask = Starter(), StartAt(StartKind.TIME, at=datetime.fromtimestamp(NOW - 1, timezone.utc))
     starter.held["dn_1"] = FirstRecord(at(200), None)
-    start_point.check(context(starter), ask)
+    first_start.check_start(context(starter), ask)
     starter.held["dn_2"] = FirstRecord(at(200), None)
     with pytest.raises(Refused, match="the binlog has no record"):
-        start_point.check(context(starter), ask)
+        first_start.check_start(context(starter), ask)
 
 
 @pytest.mark.parametrize(
@@ -182,21 +182,21 @@ def test_a_table_is_read_before_its_records_are_deleted(
 ) -> None:
     store = cast(Any, SimpleNamespace(registered_age=lambda: age))
     if error is None:
-        start_point.refuse_aged(context(Starter(ttl=ttl)), store)
+        first_start.refuse_aged(context(Starter(ttl=ttl)), store)
         return
     with pytest.raises(error, match="SLOT LOST: no registration" if error is Trouble else "clock was set back"):
-        start_point.refuse_aged(context(Starter(ttl=ttl)), store)
+        first_start.refuse_aged(context(Starter(ttl=ttl)), store)
 
 
 def test_a_slot_is_on_every_dn_before_anything_starts() -> None:
     starter = Starter()
-    assert start_point.polls_everywhere(cast(Any, starter), context(starter)) == starter.slots
+    assert first_start.poll_all_nodes(cast(Any, starter), context(starter)) == starter.slots
     del starter.slots[1]
     with pytest.raises(Busy, match="dn_2: the first registration reached no node"):
-        start_point.polls_everywhere(cast(Any, starter), context(starter))
+        first_start.poll_all_nodes(cast(Any, starter), context(starter))
     del starter.slots[0]
     with pytest.raises(Refused, match="the source has no position for slot s"):
-        start_point.polls_everywhere(cast(Any, starter), context(starter))
+        first_start.poll_all_nodes(cast(Any, starter), context(starter))
 
 
 def test_a_dn_that_answers_only_direct_calls_has_not_gone() -> None:
@@ -208,7 +208,7 @@ def test_a_dn_that_answers_only_direct_calls_has_not_gone() -> None:
         return [SimpleNamespace(shard=DN2)]
 
     source = cast(Any, SimpleNamespace(nodes=lambda: [DN1], read_status=read_status))
-    assert topology.changed(source, [DN1]) == "" and not asked
-    assert topology.changed(source, [DN1, DN2]) == "" and asked
-    assert topology.changed(source, [DN2, Shard("dn_3", 3)]) == "dn_1, dn_3"
-    assert topology.changed(source, []) == "dn_1"
+    assert upkeep.changed_nodes(source, [DN1]) == "" and not asked
+    assert upkeep.changed_nodes(source, [DN1, DN2]) == "" and asked
+    assert upkeep.changed_nodes(source, [DN2, Shard("dn_3", 3)]) == "dn_1, dn_3"
+    assert upkeep.changed_nodes(source, []) == "dn_1"

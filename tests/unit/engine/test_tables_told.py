@@ -11,9 +11,9 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.watch import exactly
-from slotkeeper.core.engine.driver.narration import GroupNarrator, Telling
-from slotkeeper.core.engine.driver.poll_schedule import PollSchedule
-from slotkeeper.core.engine.runners import SharedRunner
+from slotkeeper.core.engine.driver.idle_lanes import PollSchedule
+from slotkeeper.core.engine.driver.tables import GroupNarrator, JointNarrator
+from slotkeeper.core.engine.tasks import SharedRunner
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
 from tests.support.mirror import Heard
@@ -34,9 +34,9 @@ def lane(table: str, state: LaneState = LaneState.RUNNING) -> dict[str, Lane]:
     return {f"{table} dn_1": replace(made, label=f"{table} dn_1")}
 
 
-def together() -> tuple[Heard, Telling, GroupNarrator]:
+def together() -> tuple[Heard, JointNarrator, GroupNarrator]:
     heard = Heard()
-    telling = Telling(heard, TWO)
+    telling = JointNarrator(heard, TWO)
     return heard, telling, GroupNarrator(telling, ("ods.a", "ods.b"), leads=True)
 
 

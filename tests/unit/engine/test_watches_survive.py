@@ -8,8 +8,8 @@ import pytest
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.locks import LockWait
-from slotkeeper.core.engine.driver import watches
-from slotkeeper.core.engine.driver.watches import LocksAt, LockWatch, Pinged, Pulse
+from slotkeeper.core.engine.driver import upkeep
+from slotkeeper.core.engine.driver.upkeep import LocksAt, LockWatch, Pinged, Pulse
 from tests.support.waiting import until
 
 
@@ -36,7 +36,7 @@ def nothing() -> None:
 
 def test_a_pulse_tells_of_an_answer_that_breaks_it_and_of_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("EVERY", 0.01), ("SAID_AFTER", 0.05), ("_TURN", 0.01)):
-        monkeypatch.setattr(watches, name, value)
+        monkeypatch.setattr(upkeep, name, value)
     server = Odd()
     asked = Pinged("sink", "sink mart", "sink mart (h:1)", server.ask, nothing)
     running = Pulse([asked], SystemClock(), lambda text, _: server.texts.append(text))
@@ -50,7 +50,7 @@ def test_a_pulse_tells_of_an_answer_that_breaks_it_and_of_its_end(monkeypatch: p
 
 
 def test_a_lock_watch_says_that_it_knows_nothing_and_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watches, "EVERY", 0.01)
+    monkeypatch.setattr(upkeep, "EVERY", 0.01)
     server, heard = Odd(), list[tuple[tuple[LockWait, ...], str]]()
     running = LockWatch([LocksAt(server.read, nothing)], SystemClock(), lambda *said: heard.append(said))
     server.odd.set()

@@ -85,7 +85,7 @@ class LaneRows:
 
 
 class PostgresProgress(LaneRows):
-    """Implements `slotkeeper.core.ports.driver.Store` for the slot of one source table; not shared between threads.
+    """Implements `slotkeeper.core.ports.driver.StartStore` for one table's slot; not shared between threads.
 
     `lane` is the key of any lane of the slot: calls that concern all lanes ignore its `shard`.
     """

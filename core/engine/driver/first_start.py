@@ -1,30 +1,114 @@
-"""Creates the slot of a new job that starts without a copy: at the newest point, at a time, or at a point per DN.
+"""The first start of a channel: its progress rows and its slot, before a copy or at a point without a copy.
 
-After every start, the progress rows are in state running at the registered positions. After an interrupted start, they
-are in state creating, and the next run starts over.
+A start without a copy begins at the newest point, at a time, or at a point per DN; its progress rows are then in state
+running at the registered positions. After an interrupted start, the rows are in state creating, and the next run starts
+over.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position
+from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position, confirmable
+from slotkeeper.core.domain.position import Kept as Registered
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
-from slotkeeper.core.domain.slot import FirstRecord, SlotStatus
+from slotkeeper.core.domain.slot import FirstRecord, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import EVERY_DN, StartAt, StartKind
 from slotkeeper.core.domain.watch import Turn, trouble
-from slotkeeper.core.engine.driver.context import JobContext
-from slotkeeper.core.engine.driver.waits import wait_for_open_transactions
+from slotkeeper.core.engine.driver.context import JobContext, record_ttls, wait_for_open_transactions
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, TroubleName
-from slotkeeper.core.ports.driver import Store
-from slotkeeper.core.ports.source import History, SourceTable
+from slotkeeper.core.ports.driver import StartStore
+from slotkeeper.core.ports.source import History, Slot, SourceTable
+
+EVERYWHERE = Shard("*", 0)
+"""The shard of the only lane of a job that only copies: such a job has no slot and no DN."""
+
+
+def channel_hash(ctx: JobContext, identity: TableIdentity) -> str:
+    """Return the hash of tables, mapping, filter and key; if it changes, existing progress rows are invalid."""
+    channel = ctx.job.channel
+    mapping = "\x1e".join("\x1d".join(pair) for pair in channel.columns) or "by name"
+    row_filter = channel.where or "no filter"
+    spelled = "\x1f".join((channel.source_table, channel.target, mapping, row_filter, *identity.key))
+    if any(mark in name for name in identity.key for mark in "\x1d\x1e\x1f"):  # configured names never contain these
+        spelled = json.dumps([channel.source_table, channel.target, channel.columns, row_filter, identity.key])
+    return hashlib.sha256(spelled.encode()).hexdigest()[:16]
+
+
+def first_rows(ctx: JobContext, identity: TableIdentity) -> list[ProgressRow]:
+    shards = ctx.sessions.source("start").nodes() if ctx.job.binlog.binlog else [EVERYWHERE]
+    return [blank_row(ctx, identity, shard) for shard in shards]
+
+
+def blank_row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int = 0) -> ProgressRow:
+    """Return the progress row of a lane without a position or registration."""
+    return ProgressRow(
+        key=ctx.job.lane_key(shard.name),
+        node_id=shard.node_id,
+        target=f"{ctx.job.sink.database}.{ctx.job.channel.target}",
+        position=None,
+        epoch=epoch,
+        changes=0,
+        state=LaneState.CREATING,
+        noted_start=None,
+        noted_end=None,
+        channel=channel_hash(ctx, identity),
+        fingerprint=identity.text,
+        registered=None,
+    )
+
+
+def create_slot(ctx: JobContext, store: StartStore, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
+    """Register the slot on every DN, which starts recording. The caller waits for transactions open at that time."""
+    table = ctx.sessions.admin("start")
+    statuses = poll_all_nodes(table.history, ctx)
+    changes = {row.node_id: row.changes for row in store.rows()}
+    rows = [
+        replace(
+            blank_row(ctx, identity, status.shard, epoch),
+            changes=changes.get(status.shard.node_id, 0),
+            position=status.latest.from_here,
+            noted_start=status.latest,
+            registered=status.kept.known,
+        )
+        for status in statuses
+    ]
+    store.replace_creating(rows, epoch)
+    ctx.probe("before_first_registration")
+    slot = table.slot
+    if slot is None:
+        return store.rows()
+    registered = {status.shard: _register_first(store, slot, ctx, status, epoch) for status in statuses}
+    found = {status.shard: status.kept for status in table.source.read_status(None)}
+    ttls, now = record_ttls(ctx), ctx.clock.monotonic()
+    for status in statuses:
+        ttls.see(ctx.job.channel.source_table, status.shard.name, status.latest, now)
+        if found.get(status.shard) != registered[status.shard]:
+            raise Busy(f"{status.shard.name}: the source did not store the first registration", where="source")
+    ctx.probe("after_first_registration")
+    return store.rows()
+
+
+def _register_first(store: StartStore, slot: Slot, ctx: JobContext, status: SlotStatus, epoch: int) -> Registered:
+    """Register a lane's start; a shared position is registered no further than the position of any channel."""
+    others = ctx.lanes_beside(status.shard) if status.kept.shared else ()
+    with slot.pinned(), store.registration(ctx.job.lane_key(status.shard.name), epoch, others) as lock:
+        place = status.latest
+        if others:
+            place = confirmable(place, (row.position for row in lock.others), status.kept.furthest)
+        kept = status.kept.at(place)
+        slot.register_first(status.shard, kept, ctx.probe)
+        lock.record(kept, "")
+    return kept
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class LaneStart:
     """The start of one lane; `place`: the first position that the lane reads; `kept`: its registration."""
 
     status: SlotStatus
@@ -32,17 +116,17 @@ class Begin:
     kept: Kept
 
 
-def check(ctx: JobContext, at: StartAt) -> None:
+def check_start(ctx: JobContext, at: StartAt) -> None:
     """Raise Refused for an impossible start, before anything is created; changes no slot."""
     starter = ctx.sessions.starter()
     if at.kind is StartKind.TIME:
         assert at.at is not None
         _check_time(ctx, starter, at.at)
     if at.kind is StartKind.POINTS:
-        _check_points(ctx, starter, _places(ctx, at))
+        _check_points(ctx, starter, _parse_points(ctx, at))
 
 
-def refuse_aged(ctx: JobContext, store: Store) -> None:
+def refuse_aged(ctx: JobContext, store: StartStore) -> None:
     """Raise SLOT LOST if a table with binlog timestamps was not read for longer than its records are retained.
 
     DWS: with enable_binlog_timestamp a record older than binlog_ttl is deleted, which the slot's points do not show.
@@ -61,7 +145,9 @@ def refuse_aged(ctx: JobContext, store: Store) -> None:
         raise trouble(TroubleName.SLOT_LOST, what)
 
 
-def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch: int, at: StartAt) -> None:
+def start_without_copy(
+    ctx: JobContext, store: StartStore, rows: dict[str, ProgressRow], epoch: int, at: StartAt
+) -> None:
     """Move the slot to the job's start and write the progress rows; `rows`: the rows in state creating, by DN."""
     starter = ctx.sessions.starter()
     if at.kind is StartKind.LATEST:
@@ -70,19 +156,19 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
             blank = starter.slot.kept_by(()).blank
             store.replace_creating([replace(row, epoch=epoch, registered=blank) for row in rows.values()], epoch)
         ctx.probe("before_first_registration")
-        begins = _latest(ctx, starter)
+        begins = _start_at_newest(ctx, starter)
     elif at.kind is StartKind.TIME:
         assert at.at is not None
-        begins = _at_time(ctx, starter, at.at)
+        begins = _start_at_time(ctx, starter, at.at)
     elif at.kind is StartKind.EARLIEST:
         # start each DN at its oldest remaining record, or at its newest position if it has no record
-        statuses, records = polls_everywhere(starter.history, ctx), starter.history.records()
-        begins = _begins(starter, ((one, records[one.shard.name].point or one.latest) for one in statuses))
+        statuses, records = poll_all_nodes(starter.history, ctx), starter.history.records()
+        begins = _starts_at(starter, ((one, records[one.shard.name].point or one.latest) for one in statuses))
     else:
-        points = _places(ctx, at)
+        points = _parse_points(ctx, at)
         _check_points(ctx, starter, points)
-        statuses = polls_everywhere(starter.history, ctx)
-        begins = _begins(starter, ((one, points[one.shard.name]) for one in statuses), starter.history.records())
+        statuses = poll_all_nodes(starter.history, ctx)
+        begins = _starts_at(starter, ((one, points[one.shard.name]) for one in statuses), starter.history.records())
     made = [
         replace(
             rows[one.status.shard.name],
@@ -105,7 +191,7 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
     store.set_state(Turn(epoch, len(made), (LaneState.CREATING,), LaneState.RUNNING))
 
 
-def polls_everywhere(history: History, ctx: JobContext) -> list[SlotStatus]:
+def poll_all_nodes(history: History, ctx: JobContext) -> list[SlotStatus]:
     """Return the status of every DN of the cluster; creates the slot if missing.
 
     A row records the slot's points before its lane's first registration, so that a later start recognizes an
@@ -121,7 +207,7 @@ def polls_everywhere(history: History, ctx: JobContext) -> list[SlotStatus]:
     return statuses
 
 
-def _latest(ctx: JobContext, starter: SourceTable) -> list[Begin]:
+def _start_at_newest(ctx: JobContext, starter: SourceTable) -> list[LaneStart]:
     """Return the starts at the newest points, which the server registers.
 
     DWS: pgxc_register_full_sync_point is called "to update the sync points" after a full copy by other means. The start
@@ -144,7 +230,7 @@ def _latest(ctx: JobContext, starter: SourceTable) -> list[Begin]:
     if short:
         raise Busy(f"{short}: {starter.history.words.short}", where="source")
     places = [(status, status.kept.furthest or status.latest) for status in statuses]
-    return [Begin(status, place, status.kept.at(place)) for status, place in places]
+    return [LaneStart(status, place, status.kept.at(place)) for status, place in places]
 
 
 def _move_to_newest(starter: SourceTable) -> None:
@@ -152,16 +238,18 @@ def _move_to_newest(starter: SourceTable) -> None:
         starter.slot.full_sync()
 
 
-def _begins(
+def _starts_at(
     starter: SourceTable,
     places: Iterable[tuple[SlotStatus, Position]],
     records: Mapping[str, FirstRecord] | None = None,
-) -> list[Begin]:
+) -> list[LaneStart]:
     """Return the starts of the lanes at these positions; `records`: the first records by DN, if known."""
     found = records or {}
     slot = starter.slot
     return [
-        Begin(one, place, slot.begin_at(one, place, found.get(one.shard.name)) if slot is not None else NOTHING_KEPT)
+        LaneStart(
+            one, place, slot.begin_at(one, place, found.get(one.shard.name)) if slot is not None else NOTHING_KEPT
+        )
         for one, place in places
     ]
 
@@ -179,23 +267,23 @@ def _check_time(ctx: JobContext, starter: SourceTable, at: datetime) -> None:
         raise Refused(what, 'set start = "latest" to start now, or start = "initial" to start with a copy')
 
 
-def _at_time(ctx: JobContext, starter: SourceTable, at: datetime) -> list[Begin]:
+def _start_at_time(ctx: JobContext, starter: SourceTable, at: datetime) -> list[LaneStart]:
     """Start every DN at the smallest point found for that time on any DN, but never after the newest safe point.
 
     The statuses are read first: the search finds all records up to their newest points, and the invisible records of a
     running commit are after these points.
     """
     _check_time(ctx, starter, at)
-    statuses = polls_everywhere(starter.history, ctx)
+    statuses = poll_all_nodes(starter.history, ctx)
     since = starter.history.since(at.isoformat())
     if ctx.sessions.shards_apart:
-        return _begins(starter, ((one, since.get(one.shard.name) or one.latest) for one in statuses))
+        return _starts_at(starter, ((one, since.get(one.shard.name) or one.latest) for one in statuses))
     found = since.values()
     first = min([*(point for point in found if point is not None), *(status.latest for status in statuses)])
-    return _begins(starter, ((one, first) for one in statuses), starter.history.records(first))
+    return _starts_at(starter, ((one, first) for one in statuses), starter.history.records(first))
 
 
-def _places(ctx: JobContext, at: StartAt) -> dict[str, Position]:
+def _parse_points(ctx: JobContext, at: StartAt) -> dict[str, Position]:
     found = {}
     every = [shard.name for shard in ctx.sessions.starter().source.nodes()]
     for name, text in ((each, text) for one, text in at.points for each in (every if one == EVERY_DN else [one])):

@@ -1,8 +1,9 @@
-"""A stream task: runs steps of its lanes in turn, until its deadline or until no more changes arrive.
+"""What a worker runs: a task that streams lanes in turn, and a task that copies chunks.
 
-If fewer tasks than lanes run at a time, a task runs `binlog_parallel_num` lanes at once. Each of these has its own pair
-of sessions. The channels of all lanes that use a pair in turn share its sessions; pairs are retained for the next task.
-Runs on a worker; never raises an error of a single lane, because each lane's failure is part of its outcome.
+A stream task runs steps of its lanes until its deadline or until no more changes arrive. If fewer tasks than lanes run
+at a time, it runs `binlog_parallel_num` lanes at once. Each of these has its own pair of sessions. The channels of all
+lanes that use a pair in turn share its sessions; pairs are retained for the next task. Each chunk of a copy is one sink
+transaction, fenced by the chunk's own row. No task raises an error: each failure is part of its outcome.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.endpoint import Endpoint
@@ -21,11 +22,12 @@ from slotkeeper.core.domain.progress import STREAMING, LaneKey, ProgressRow
 from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.watch import explain_miss, trouble
-from slotkeeper.core.engine.messages import LaneOutcome, LaneTask, StreamOutcome, StreamTask
-from slotkeeper.core.engine.worker.step import Probe, Stepper, StepPlan, nothing
-from slotkeeper.core.errors import ErrorKind, ErrorValues, SlotkeeperError, TroubleName
+from slotkeeper.core.drivers.pipe import copy_through
+from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, LaneOutcome, LaneTask, StreamOutcome, StreamTask
+from slotkeeper.core.engine.worker.step import Probe, Stepper, StepPlan, hides, may_isolate, nothing
+from slotkeeper.core.errors import ErrorKind, ErrorValues, RowRefused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.sink import StepSink
-from slotkeeper.core.ports.source import Source
+from slotkeeper.core.ports.source import Chunk, Source
 
 LINGER = 0.3
 """Seconds for which a task continues to poll quiet lanes."""
@@ -123,7 +125,7 @@ def close_kept(job: JobSpec) -> None:
         one.pair.close()
 
 
-def work(open_pair: OpenPair, task: StreamTask) -> StreamOutcome:
+def run_stream(open_pair: OpenPair, task: StreamTask) -> StreamOutcome:
     """Run a task on a worker, with up to `parallel` pairs of sessions for its lanes."""
     with ExitStack() as stack:
         count = min(task.parallel, len(task.lanes))
@@ -131,7 +133,7 @@ def work(open_pair: OpenPair, task: StreamTask) -> StreamOutcome:
         lent = [stack.enter_context(lend(*pair)) for _ in range(count)]
         for one in lent:
             _connect(one, task)
-        return run(task, [one.opened for one in lent], SystemClock(), probe)
+        return stream_lanes(task, [one.opened for one in lent], SystemClock(), probe)
 
 
 _OF_ALL_LANES = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN)
@@ -153,7 +155,7 @@ Opened = Callable[[str], tuple[Source, StepSink]]
 """Returns the source and the sink of a source table's channel, over one pair of sessions."""
 
 
-def run(spec: StreamTask, pairs: Sequence[Opened], clock: Clock, probe: Probe = nothing) -> StreamOutcome:
+def stream_lanes(spec: StreamTask, pairs: Sequence[Opened], clock: Clock, probe: Probe = nothing) -> StreamOutcome:
     """Process the task's lanes in turn, as many at once as there are pairs of sessions; return an outcome per lane.
 
     A lane that had no turn before the deadline has `waited` None in its outcome: it is still due.
@@ -327,3 +329,59 @@ class _Turn:
             name = self.task.shard.name
             raise trouble(TroubleName.TOPOLOGY_CHANGED, f"the source no longer lists {name} for this table")
         return found
+
+
+def run_copy(open_pair: OpenPair, task: CopyTask) -> CopyOutcome:
+    """Run a copy task on a worker."""
+    with lend(open_pair, task.job, task.epoch, task.group, task.session) as lent:
+        source, sink = lent.opened(task.job.channel.source_table, task.copying)
+        return copy_chunks(task, source, sink, SystemClock(), probe)
+
+
+def copy_chunks(spec: CopyTask, source: Source, sink: StepSink, clock: Clock, probe: Probe = nothing) -> CopyOutcome:
+    """Copy the chunks in order until the deadline; try at least one chunk."""
+    deadline = clock.monotonic() + spec.seconds
+    key = LaneKey(spec.job.source.name, spec.job.channel.source_table, spec.job.slot, "")
+    done: list[int] = []
+    rows = 0
+    try:
+        for chunk in spec.chunks:
+            copied = _copy_chunk(spec, key, chunk, source, sink, probe)
+            if copied is None:
+                return CopyOutcome(tuple(done), rows, refused=True, peak_kib=peak_kib())
+            done.append(chunk.number)
+            rows += copied
+            if clock.monotonic() >= deadline:
+                break
+    except Exception as error:  # a task never raises; see `_Turn.take`
+        sink.abandon()
+        return CopyOutcome(tuple(done), rows, error=ErrorValues.of(error), peak_kib=peak_kib())
+    return CopyOutcome(tuple(done), rows, peak_kib=peak_kib())
+
+
+def _copy_chunk(spec: CopyTask, key: LaneKey, chunk: Chunk, source: Source, sink: StepSink, probe: Probe) -> int | None:
+    def copy(into: Callable[[LaneKey, int, int, BinaryIO], int | None]) -> int | None:
+        return copy_through(
+            lambda out: source.copy_chunk(chunk, out),
+            lambda reader: into(key, spec.epoch, chunk.number, reader),
+            sink.encoding,
+        )
+
+    try:
+        copied = copy(sink.copy_chunk)
+    except RowRefused as error:
+        if not may_isolate(error, spec.job.sink_options, sink):
+            raise
+        sink.abandon()
+        probe("before_isolated_chunk")
+        try:
+            copied = copy(sink.copy_chunk_isolating)
+        except Exception as other:
+            if hides(other, spec.job.sink_options):
+                raise error from other
+            raise
+    if copied is not None:
+        probe("before_chunk_commit")
+        sink.finish_chunk()
+        probe("after_chunk_commit")
+    return copied
