@@ -100,8 +100,8 @@ class LaneFence(LaneRows, Protocol):
     def quarantined(self) -> int:
         """Return the number of quarantined rows; only for a job whose configuration quarantines rows."""
 
-    def newest_quarantined(self) -> tuple[int, Sequence[str], str]:
-        """Return (entry, key, SQLSTATE) of the last quarantined row; entry 0 if there is none."""
+    def newest_quarantined(self) -> tuple[int, Sequence[str], str, str]:
+        """Return (entry, key, SQLSTATE, constraint or column) of the last quarantined row; entry 0 if there is none."""
 
     @property
     def generation(self) -> int:

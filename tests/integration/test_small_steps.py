@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -114,12 +114,8 @@ def way(server: Server, table: str, columns: tuple[str, ...], options: SinkOptio
     target = seen(session, TargetTable(table, columns, ("id",), forms=("",)))
     assert small_step.fits(target, options)
     if not small:
-        options = SinkOptions(**{**options_of(options), "copy_write_batch_size": 1})
+        options = replace(options, copy_write_batch_size=1)
     return Way(PostgresSink(session, POSITIONS, target, options), lane, store.raise_epoch())
-
-
-def options_of(options: SinkOptions) -> dict[str, object]:
-    return {name: getattr(options, name) for name in ("write_mode", "conflict_strategy")}
 
 
 @pytest.mark.parametrize("mode", ["auto", "update_auto"])

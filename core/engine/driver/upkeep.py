@@ -22,6 +22,7 @@ from slotkeeper.core.domain.report import Condition, server_of
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.target_seen import image_of
+from slotkeeper.core.domain.text import safe
 from slotkeeper.core.engine.driver.context import StreamPlan
 from slotkeeper.core.engine.driver.failure import retry_login_lanes
 from slotkeeper.core.engine.driver.registration import LaneOwner
@@ -249,10 +250,12 @@ class Upkeep:
                 asked = self._sessions.of(table).rows("quarantined")
                 count = asked.quarantined()
                 if count:
-                    entry, key, code = asked.newest_quarantined()
+                    entry, key, code, name = asked.newest_quarantined()
                     watched = self._plan.targets.tables.get(table)  # None for a table that has left
                     names = () if watched is None else image_of(watched.job.channel, watched.identity).key
-                    newest = max(newest, (entry, f"entry {entry}: {key_in_words(names, key)} ({_rejection(code)})"))
+                    newest = max(
+                        newest, (entry, f"entry {entry}: {key_in_words(names, key)} ({_rejection(code, name)})")
+                    )
                 rows += count
             return rows, newest[1]
 
@@ -287,14 +290,15 @@ def _login_wait(times: int) -> float:
     return min(LOGIN_WAIT_MOST, 2.0 ** min(times, 10))
 
 
-def _rejection(code: str) -> str:
-    """Return the sink's error code with its meaning.
+def _rejection(code: str, name: str) -> str:
+    """Return the sink's error code with its meaning, and the constraint or column that the sink named.
 
-    >>> _rejection("23514"), _rejection("XX000")
-    ('23514: row violates a constraint', 'XX000')
+    >>> _rejection("23514", "amount_check"), _rejection("XX000", "")
+    ('23514: row violates a constraint, amount_check', 'XX000')
     """
     cause = cause_of(code, "")
-    return code if cause is UNKNOWN else f"{code}: {cause.problem}"
+    said = code if cause is UNKNOWN else f"{code}: {cause.problem}"
+    return ", ".join(filter(None, (said, safe(name, 63))))
 
 
 def changed_nodes(source: Source, ours: Iterable[Shard]) -> str:

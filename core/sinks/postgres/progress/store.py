@@ -425,8 +425,8 @@ class PostgresProgress(LaneRows):
     def quarantined(self) -> int:
         return int(self.session.fetched("quarantined", self._all, entries.SQL)[0][0])
 
-    def newest_quarantined(self) -> tuple[int, Sequence[str], str]:
-        return next(iter(self.session.fetched("newest", self._all, entries.SQL)), (0, (), ""))
+    def newest_quarantined(self) -> tuple[int, Sequence[str], str, str]:
+        return next(iter(self.session.fetched("newest", self._all, entries.SQL)), (0, (), "", ""))
 
     @property
     def generation(self) -> int:

@@ -45,7 +45,7 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 
 -- name: newest
 -- The most recently quarantined row.
-SELECT id, key, sqlstate FROM {schema}.slotkeeper_quarantine
+SELECT id, key, sqlstate, coalesce(nullif(named_constraint, ''), named_column, '') FROM {schema}.slotkeeper_quarantine
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'quarantined' AND kind <> 'B'
 ORDER BY id DESC LIMIT 1
 

@@ -183,7 +183,9 @@ class PostgresSink:
 
         The recheck against the source has already covered the events, so staging them now does not invalidate it.
         """
-        self._prepare_small()
+        if not self._prepare_small():
+            self._stage(step.lines, io.BytesIO())
+            return None
         with self._open(begins=True) as cursor:
             try:
                 if not self._fenced(cursor, fence):
@@ -353,13 +355,21 @@ class PostgresSink:
                     cursor.execute(statement)
             self._prepared_in = self.session.generation
 
-    def _prepare_small(self) -> None:
-        """Create the row type of small steps once per connection."""
+    def _prepare_small(self) -> bool:
+        """Create the row type of small steps once per connection; return False if the server refuses it.
+
+        A login that may use a column can lack a privilege on the column's type or on the schema of the type.
+        """
         self._begin_connection()
         if self._typed_in != self.session.generation:
-            with self.session.transaction() as cursor:
-                cursor.execute(small_step.create_type(self.target))
+            try:
+                with self.session.transaction() as cursor:
+                    cursor.execute(small_step.create_type(self.target))
+            except Refused:
+                self._fits_small = False
+                return False
             self._typed_in = self.session.generation
+        return True
 
     def _begin_connection(self) -> None:
         """Open the connection if needed; a new one has no prepared statements."""
