@@ -1,4 +1,4 @@
-"""Kills while steps take the optimistic path, and with that path off: nothing is lost, both paths are counted.
+"""Kills while steps take the optimistic path, with that path off, and while they are small: nothing is lost.
 
 The driver has threads instead of Spark, and a threshold of two events of which any is an insert, so that most steps of
 the writers try the optimistic path, and some miss: writers change keys and use them again. Bursts of inserts make the
@@ -23,7 +23,7 @@ from tests.support.report import Page
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1_200)]
-Way = Literal["optimistic", "general"]
+Way = Literal["optimistic", "general", "small"]
 LEAST = 2
 BURST = 20_000
 RATE = 300.0
@@ -40,26 +40,29 @@ def page() -> Page:
         "Kills of steps that go either way",
         f"Threads where Spark would be. {len(PROCESSES)} kills of processes and servers, before each {BURSTS} of the"
         f" job's sessions at the sink; under writers and bursts of {BURST:,} inserts; no command. Steps by the workers'"
-        " account; a missed one is a general one, too.",
-        ("way", "seed", "optimistic steps", "general steps", "missed", "tables equal"),
+        " account; a missed or a small one is a general one, too.",
+        ("way", "seed", "optimistic steps", "general steps", "missed", "small", "tables equal"),
     )
 
 
 @pytest.fixture
 def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file in which the drivers of this test count their steps."""
-    monkeypatch.setenv(step_paths.LEAST, str(LEAST))
     monkeypatch.setenv(step_paths.FILE, str(tmp_path / "steps"))
     return tmp_path / "steps"
 
 
 @pytest.mark.parametrize("way", get_args(Way))
-def test_steps_of_both_ways_survive_kills(product: Product, seed: int, page: Page, steps: Path, way: Way) -> None:
+def test_steps_of_each_way_survive_kills(
+    product: Product, seed: int, page: Page, steps: Path, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
     print(f"{way}, seed {seed}", flush=True)
+    if way != "small":
+        monkeypatch.setenv(step_paths.LEAST, str(LEAST))
     draw = random.Random(f"{seed} {way}")
     job = product.job(f"steps_{way}", {"optimistic_step": way == "optimistic"})
     job.launch = LOCAL
-    row: list[object] = [way, seed, "", "", "", False]
+    row: list[object] = [way, seed, "", "", "", "", False]
     try:
         job.start()
         job.wait_state(JobState.RUNNING)
@@ -71,19 +74,22 @@ def test_steps_of_both_ways_survive_kills(product: Product, seed: int, page: Pag
             print(f"{kind}: {seconds:.1f} s, {step_paths.counts(steps)}", flush=True)
         product.quiet()
         job.wait_equal()
-        row[5] = True
-        _both_ways(way, step_paths.counts(steps))
+        row[6] = True
+        _took_way(way, step_paths.counts(steps))
     finally:
         taken = step_paths.counts(steps)
-        row[2:5] = taken.optimistic, taken.general, taken.missed
+        row[2:6] = taken.optimistic, taken.general, taken.missed, taken.small
         product.quiet()
         page.add(*row)
         job.end()
         job.drop_slot()
 
 
-def _both_ways(way: Way, taken: Taken) -> None:
+def _took_way(way: Way, taken: Taken) -> None:
     assert taken.general > 0, taken
+    if way == "small":
+        assert taken.small > 20, taken
+        return
     if way == "optimistic":
         assert taken.optimistic > 20, taken
         assert taken.missed > 0, taken

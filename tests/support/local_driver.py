@@ -25,8 +25,8 @@ from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
 from slotkeeper.core.spark import job
 
 LEAST, FILE = "SLOTKEEPER_TEST_LEAST_INSERTS", "SLOTKEEPER_TEST_STEPS_FILE"
-_LETTERS = "ogm"
-"""As `Taken` names its counts; a missed step is a general one, too."""
+_LETTERS = "ogms"
+"""As `Taken` names its counts; a missed or a small step is a general one, too."""
 
 
 def obey(environ: Mapping[str, str]) -> None:

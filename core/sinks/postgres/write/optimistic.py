@@ -124,11 +124,15 @@ class Lane:
 
 @dataclass(slots=True)
 class Taken:
-    """The number of a sink's steps with changes, by the path that they took; a missed step also counts as general."""
+    """The number of a sink's steps with changes, by the path that they took.
+
+    A missed step also counts as general, as does a small step, which has the general statement (`small_step.py`).
+    """
 
     optimistic: int = 0
     general: int = 0
     missed: int = 0
+    small: int = 0
 
 
 def apply(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, routed: Routed, writer: int) -> bool:

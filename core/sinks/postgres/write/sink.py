@@ -201,6 +201,7 @@ class PostgresSink:
             else:
                 self._small = None
                 self.taken.general += bool(step.rows)
+                self.taken.small += bool(step.rows)
                 return True
         self._stage(step.lines, io.BytesIO())
         return None
