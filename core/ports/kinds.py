@@ -8,7 +8,7 @@ in other programs: it fixes a range's end before the read. Not every source kind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -216,27 +216,34 @@ class SourceSession(Protocol):
         """End the session; safe to call twice."""
 
 
-class Probe(Protocol):
+@dataclass(frozen=True, slots=True)
+class ProbeAsked:
+    """Inputs of a probe's execution, with the jobs of the source.
+
+    `left` receives the tables that could not be dropped, and `progress` each question; `ending` is called before the
+    drop.
+    """
+
+    plan: ProbePlan
+    jobs: Sequence[JobSpec]
+    left: list[Left]
+    progress: Callable[[str], None]
+    ending: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
     """A probe of a source kind's behavior, on scratch tables that it creates and drops, in sessions of its own."""
 
     asked: int
     """The number of questions."""
+    plan: Callable[[str, str, bool], ProbePlan]
+    """Returns the plan of a probe for a source's name, a schema, and whether the source is PROD; changes nothing.
 
-    def plan(self, source: str, schema: str, prod: bool) -> ProbePlan:
-        """Return the plan of a probe; changes nothing. Raises Refused if the source cannot be probed."""
-
-    def ask(
-        self,
-        plan: ProbePlan,
-        jobs: Sequence[JobSpec],
-        left: list[Left],
-        progress: Callable[[str], None],
-        ending: Callable[[], None],
-    ) -> list[Answer]:
-        """Execute a plan; `left` receives the tables that could not be dropped; `ending` is called before the drop."""
-
-    def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
-        """Return the answer to each question for which the stand-in has a switch; None if unknown."""
+    Raises Refused if the source cannot be probed.
+    """
+    ask: Callable[[ProbeAsked], tuple[Sequence[Answer], Mapping[str, bool | None]]]
+    """Executes a plan. Returns the answers, and the answer to each question for which the stand-in has a switch."""
 
 
 class Doctor(Protocol):
@@ -245,9 +252,6 @@ class Doctor(Protocol):
     @property
     def probe(self) -> Probe | None:
         """The kind's probe; None if it has none (`SourceTraits.no_probe`)."""
-
-    def grants(self, tables: Sequence[str]) -> list[str]:
-        """Return GRANT statements with the least privileges for following and comparing these tables; opens nothing."""
 
     def hidden(self, table: str) -> Sequence[Objection]:
         """Return why rows of a table may be hidden or masked from this login; empty if the table does not exist."""
@@ -271,13 +275,11 @@ class SourceKind(Protocol):
     words: SlotWords
     """The kind's strings about its slots."""
 
-    @property
-    def positions(self) -> Positions:
-        """Return the parser of the kind's positions."""
+    positions: Positions
+    """The parser of the kind's positions."""
 
-    @property
-    def manual(self) -> ManualSql:
-        """Return the SQL that a user can run on the server as a last resort."""
+    manual: ManualSql
+    """The SQL for users to run on the server."""
 
     def connect(self, login: Login, polls: bool = False) -> SourceSession:
         """Return a session that opens at its first call.

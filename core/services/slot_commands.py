@@ -239,10 +239,8 @@ def change(
         refuse_without_consent(plan, consent)
         # the name contains the job's name, so that the job's next start can end this session if it hangs
         name = worker.session_name(job.name, f"slots-{plan.verb}") if job else f"slotkeeper-slots/{slot}"[:63]
-        opened = open_source(entry.dialect, entry.endpoint, name).table(
-            TableAsked(table, slot, job.binlog if job else BinlogOptions())
-        )
-        stack.enter_context(closing(opened.source))
+        registering = stack.enter_context(closing(open_source(entry.dialect, entry.endpoint, name)))
+        opened = registering.table(TableAsked(table, slot, job.binlog if job else BinlogOptions()))
         # end a killed driver's session or wait for its time limit: no registration of it can arrive after this one
         if job and not end_job_sessions(job, opened):
             time.sleep(LOST_ANSWER_WAIT)

@@ -113,7 +113,7 @@ def _register(ctx: ResetContext, move: Move, epoch: int, way: Way) -> None:
             if not move.seen.lost and first.kept not in ours:
                 raise trouble(TroubleName.SLOT_MOVED, f"{place}: another session moved the slot during the reset")
             if slot is not None:
-                slot.restore(shard, points, first, move.seen.lost, ctx.probe)
+                slot.put(shard, points, ctx.probe, first, move.seen.lost)
         if row.registered is not None:
             lock.record(row.registered, "")
 

@@ -223,7 +223,7 @@ def _kept(
     if status is not None:
         known = row.registered if row.registered is not None and not mine else kept
         kept = known.found(status.kept)
-    if not ctx.table.history.words.retains:
+    if not ctx.table.words.retains:
         return kept, None
     places = [one.point for one in here if one.point is not None and one.point.pair[0]]
     places += [place for place in (kept.oldest, kept.furthest) if place is not None]
@@ -335,7 +335,7 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
     )
     found.append(f"{COPIES}{rows.source.text} rows, {takes}")
     if rows.truncated:
-        ddl = ctx.table.history.words.ddl
+        ddl = ctx.table.words.ddl
         also = f"; the slot has no point left on any DN, and {ddl.clears}" if rows.cleared and ddl else ""
         found.append(f"TRUNCATE at the source is likely: it has far fewer rows{also}")
     if rows.way == "merge" and rows.target != RowCount(0):
@@ -496,18 +496,18 @@ def _checks(
     expiry = time_check(seen.left)
     if goal.kind is TargetKind.SNAPSHOT:
         expiry = Check("time to TTL", True, "not needed")
-    elif not ctx.table.history.words.retains or not any(lane.kept.marks for lane in seen.lanes):
-        expiry = Check("time to TTL", True, ctx.table.history.words.no_expiry)
+    elif not ctx.table.words.retains or not any(lane.kept.marks for lane in seen.lanes):
+        expiry = Check("time to TTL", True, ctx.table.words.no_expiry)
     known = {row.fingerprint for row in rows} | ({backup.fingerprint} if backup else set())
     saved = [lane.row for lane in backup.lanes] if backup else rows
     found = [
         ctx.at_rest(),
         lease_check(ctx),
         open_reset_check(ctx),
-        table_check(goal, seen.identity.text, known, ctx.table.history.words.identity),
-        nodes_check(goal, saved, seen.shards, ctx.table.history.words.part),
-        slot_check(goal, seen.lanes, ctx.table.history.words.there, ctx.table.history.words.part),
-        retained_check(goal, moves, within, ctx.table.history.words.part),
+        table_check(goal, seen.identity.text, known, ctx.table.words.identity),
+        nodes_check(goal, saved, seen.shards, ctx.table.words.part),
+        slot_check(goal, seen.lanes, ctx.table.words.there, ctx.table.words.part),
+        retained_check(goal, moves, within, ctx.table.words.part),
         changed_check(goal, ctx.job.channel.target, ctx.resets.target_changed()),
         writable_check(ctx),
         expiry,
@@ -586,8 +586,8 @@ def _sql(ctx: ResetContext, goal: Goal, moves: list[Move]) -> list[str]:
             state = move.to.state.value
             how = f", copying = 'next {goal.on_existing}'" if goal.on_existing else ""
             lines.append(f"sink {name}: UPDATE slotkeeper_progress SET position = '{text}', state = '{state}'{how} ...")
-        if move.points and ctx.table.slot is not None:
-            calls = ctx.table.slot.registration_text(move.seen.row.node_id, move.points)
+        if move.points:
+            calls = move.points.calls(ctx.job.channel.source_table, ctx.job.slot, move.seen.row.node_id)
             lines += [f"source {name}: {call}" for call in calls]
     return lines
 

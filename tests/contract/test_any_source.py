@@ -75,7 +75,7 @@ def followed(pair: Pair) -> Iterator[Followed]:
         table = session.table(TableAsked.of(pair.job))
         for status in table.history.open_lanes():
             if table.slot is not None:
-                table.slot.register_first(status.shard, status.kept.at(status.latest), nothing)
+                table.slot.put(status.shard, status.kept.at(status.latest), nothing)
         yield Followed(pair, session, table)
 
 
@@ -111,7 +111,7 @@ def test_texts_of_positions_are_read_back(followed: Followed, seed: int) -> None
     written(followed.pair, seed)
     positions = followed.pair.kind.positions
     for status in followed.now():
-        standing = followed.source.standing(followed.after(status), status)
+        standing = followed.source.reached(followed.after(status), None, None, status)
         for position in (status.latest.from_here, followed.after(status), standing):
             assert positions.position(position.text) == position
             assert positions.place(position.text) == position
@@ -199,7 +199,7 @@ def test_chunks_hold_each_row_once(followed: Followed) -> None:
 def test_a_status_shows_what_was_confirmed(followed: Followed, seed: int) -> None:
     written(followed.pair, seed)
     for first in followed.now():
-        position = followed.source.standing(followed.after(first), first)
+        position = followed.source.reached(followed.after(first), None, None, first)
         asked = Confirmation(position, first.kept, first.fingerprint, lambda: None, nothing)
         slot = followed.table.slot
         kept = first.kept

@@ -178,7 +178,7 @@ def test_a_server_that_moves_no_slot_back_refuses_the_reset_and_keeps_its_place(
     assert isinstance(retention, SlotTable)
     first = source.read_status(status.shard)[0]
     with pytest.raises(Refused, match="shows") as told:
-        retention.restore(status.shard, SlotKept((here.lsn or 0) - 1), first, False, nothing)
+        retention.put(status.shard, SlotKept((here.lsn or 0) - 1), nothing, first)
     assert "--to snapshot" in told.value.hint
     assert source.read_status(status.shard)[0].kept == here
 

@@ -328,7 +328,7 @@ class World:
         return ResetContext(
             job=JOB,
             positions=cast(Any, Texts),
-            table=SourceTable(cast(Any, memory), cast(Any, memory), cast(Any, memory)),
+            table=SourceTable(cast(Any, memory), cast(Any, memory), cast(Any, memory), WORDS),
             resets=cast(Any, self),
             files=MemoryFiles(self.files),
             actor=Actor("somebody", "here", 1),
@@ -441,8 +441,6 @@ class MemoryConsents:
 class MemoryRetention:
     """The answers of a source that retains nothing for a slot."""
 
-    words = WORDS
-
     def __init__(self, world: World) -> None:
         self._dns, self._lanes = world.dns, world.lanes
 
@@ -485,9 +483,6 @@ class MemoryRetention:
 
     def kept_at(self, *_: Any) -> Any:
         return NOTHING_KEPT
-
-    def registration_text(self, node: int, kept: Any) -> list[str]:
-        return []
 
     def seconds(self) -> float:
         return 0.0

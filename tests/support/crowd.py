@@ -31,7 +31,7 @@ from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.ports.driver import Rows
 from slotkeeper.core.ports.sink import StepSink, Top
-from slotkeeper.core.ports.source import Confirmation, History, Slot, Source, SourceTable
+from slotkeeper.core.ports.source import NEUTRAL, Confirmation, History, Slot, Source, SourceTable
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
 from slotkeeper.core.sources.dws.source import confirm
 
@@ -157,7 +157,7 @@ class Crowd:
 
     def admin(self, name: str) -> SourceTable:
         one = One(self)
-        return SourceTable(cast(Source, one), cast(Slot, one), cast(History, one))
+        return SourceTable(cast(Source, one), cast(Slot, one), cast(History, one), NEUTRAL)
 
     def rows(self, name: str) -> Rows:
         return cast(Rows, One(self))
@@ -221,14 +221,13 @@ class One:
     def xmin_at(self, shard: Shard, point: int) -> int:
         return 1
 
-    def next_range(self, after: DwsPosition, status: SlotStatus, width: int) -> DwsPosition:
+    def next_range(self, after: DwsPosition, status: SlotStatus, width: int, begins: bool = False) -> DwsPosition:
         return ours(status.latest)
 
-    def reached(self, after: DwsPosition, up_to: DwsPosition, top: Top, status: SlotStatus) -> DwsPosition:
-        return DwsPosition(up_to.point)
-
-    def standing(self, after: DwsPosition, status: SlotStatus) -> DwsPosition:
-        return ours(status.latest).from_here
+    def reached(
+        self, after: DwsPosition, up_to: DwsPosition | None, top: Top | None, status: SlotStatus
+    ) -> DwsPosition:
+        return DwsPosition(up_to.point) if up_to else ours(status.latest).from_here
 
     def confirm(self, first: SlotStatus, asked: Confirmation) -> SyncPoints:
         return confirm(self, first, asked)
@@ -250,7 +249,7 @@ class One:
         self._crowd.registered(shard.name, new)
         return 1
 
-    def end_rivals(self) -> bool:
+    def end_sessions(self, pattern: str = "") -> bool:
         return True
 
     def read_row(self, key: LaneKey) -> ProgressRow:

@@ -262,8 +262,7 @@ def _at_slot(ctx: JobContext) -> None:
         return
     source.admit()
     identity = source.identify()
-    points = ctx.sessions.starter().points()
-    if not any(one.slot == job.slot for one in points or ()):
+    if not ctx.sessions.starter().lists(job.slot):
         what = f"slot {job.slot} of {job.channel.source_table} does not exist, or the server cannot list slots"
         raise Refused(what, 'create it with .option("start", "initial") or "latest"', where="source")
     statuses = ctx.sessions.admin("start").source.read_status(None)

@@ -326,7 +326,7 @@ def _empty_step(source: Source, rows: Rows, lane: Lane, epoch: int) -> Position 
     except SlotkeeperError as error:
         raise (_named_by_status(source, lane) or error) from error
     _judged(source, lane)
-    new = source.standing(lane.position, first)
+    new = source.reached(lane.position, None, None, first)
     if not rows.advance_empty(lane.key, epoch, lane.position, new):
         row = rows.read_row(lane.key)
         reason = explain_miss(row, epoch, lane.position)

@@ -123,7 +123,7 @@ def _clear_the_way(slot: Slot | None, rows: Rows) -> None:
     if slot is None or rows.generation <= slot.cleared_for:
         return
     slot.cleared_for = rows.generation
-    if not slot.end_rivals():
+    if not slot.end_sessions():
         raise Busy("the sink connection is new: an older registration may still be in progress")
 
 
@@ -173,7 +173,7 @@ def register_at(
     try:
         return Settled(position, register(table, rows, wanted, clock, probe))
     except Exception as error:  # after any error, it is unknown which calls took effect
-        certain = isinstance(error, Trouble | Superseded) or table.slot is None or table.slot.end_rivals()
+        certain = isinstance(error, Trouble | Superseded) or table.slot is None or table.slot.end_sessions()
         return Settled(position, error=classed(error), sent=True, certain=certain, asked=place)
 
 

@@ -437,7 +437,7 @@ def _register_first(store: Store, slot: Slot, ctx: JobContext, status: SlotStatu
         if others:
             place = confirmable(place, (row.position for row in lock.others), status.kept.furthest)
         kept = status.kept.at(place)
-        slot.register_first(status.shard, kept, ctx.probe)
+        slot.put(status.shard, kept, ctx.probe)
         lock.record(kept, "")
     return kept
 

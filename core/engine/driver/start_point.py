@@ -99,7 +99,7 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
         pinned = nullcontext() if starter.slot is None else starter.slot.pinned()
         with pinned, store.registration(ctx.job.lane_key(one.status.shard.name), epoch) as lock:
             if starter.slot is not None:
-                starter.slot.register_first(one.status.shard, one.kept, ctx.probe)
+                starter.slot.put(one.status.shard, one.kept, ctx.probe)
             lock.record(one.kept, "")
     ctx.probe("after_first_registration")
     store.set_state(Turn(epoch, len(made), (LaneState.CREATING,), LaneState.RUNNING))
@@ -142,7 +142,7 @@ def _latest(ctx: JobContext, starter: SourceTable) -> list[Begin]:
     moved = {status.shard for status in statuses if status.kept.settled}
     short = ", ".join(sorted(shard.name for shard in set(starter.source.nodes()) - moved))
     if short:
-        raise Busy(f"{short}: {starter.history.words.short}", where="source")
+        raise Busy(f"{short}: {starter.words.short}", where="source")
     places = [(status, status.kept.furthest or status.latest) for status in statuses]
     return [Begin(status, place, status.kept.at(place)) for status, place in places]
 
@@ -171,7 +171,7 @@ def _check_time(ctx: JobContext, starter: SourceTable, at: datetime) -> None:
     if age < 0:
         raise Refused(f"start time {at} is in the future by the source's clock", 'set start = "latest" to start now')
     if ttl is not None and age >= ttl:
-        what = f"start time {at} is older than {starter.history.words.ttl} ({ttl} s): its records are deleted"
+        what = f"start time {at} is older than {starter.words.ttl} ({ttl} s): its records are deleted"
         raise Refused(what, f'choose a later time, or start = "initial" (a copy of {ctx.job.channel.source_table})')
     starter.history.at_time(at.isoformat())  # raises Refused for a table without binlog timestamps
     if all(one.point is None for one in starter.history.records().values()):
@@ -228,7 +228,7 @@ def _check_points(ctx: JobContext, starter: SourceTable, points: dict[str, Posit
 
 def retained_from(starter: SourceTable) -> dict[str, Position]:
     """Return, by DN, the position from which a slot retains every record; empty if no such slots are listed."""
-    if not starter.history.words.retains:
+    if not starter.words.retains:
         return {}
     try:
         listed = starter.points() or ()

@@ -136,7 +136,7 @@ def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callabl
             ctx.narrator.retrying("")
             return
         if ctx.clock.monotonic() >= end:
-            raise Refused(still, were_open.advice(ctx.job.name), where="source")
+            raise Refused(still, were_open.advice.format(job=ctx.job.name), where="source")
         ctx.narrator.retrying(still, Party.SOURCE)
         between()
         pause(ctx, seconds)

@@ -49,12 +49,9 @@ class DwsDoctor:
 
     @property
     def probe(self) -> Probe:
-        from slotkeeper.core.sources.dws.probe.run import DwsProbe  # only the probe needs these ten files
+        from slotkeeper.core.sources.dws.probe.run import probe  # only the probe needs these ten files
 
-        return DwsProbe(self._login)
-
-    def grants(self, tables: Sequence[str]) -> list[str]:
-        return pg_base.grants(self._login.endpoint, tables)
+        return probe(self._login)
 
     def hidden(self, table: str) -> Sequence[Objection]:
         facts = DwsViewer(self._session).table_facts(table)
@@ -81,8 +78,8 @@ class DwsDoctor:
                 yield _range_finding(f"{place} {one.name}", one, viewer)
         yield from _partition_findings(asked, viewer)
 
-    def waits(self, tables: SlotsOfTables) -> DwsWaits:
-        return DwsWaits(self._session, self._login.endpoint.user, tables)
+    def waits(self, tables: SlotsOfTables) -> SourceWaits:
+        return SourceWaits(DwsWaits(self._session, self._login.endpoint.user, tables).ask)
 
 
 def _partition_findings(asked: SourceAsked, viewer: DwsViewer) -> Iterator[Finding]:
@@ -182,7 +179,7 @@ def _range_finding(place: str, table: FollowedTable, viewer: DwsViewer) -> Findi
     return Finding(place, Level.OK, f"can read an empty range of the binlog on {name}")
 
 
-class DwsWaits(SourceWaits):
+class DwsWaits:
     """Statements that wait for slots or for jobs' sessions, as far as the login can see them.
 
     DWS, "Precautions for Binlog Tables": VACUUM FULL and scaling wait until all records of a table are consumed. The
@@ -197,16 +194,16 @@ class DwsWaits(SourceWaits):
         self._counted: dict[str, tuple[float, tuple[SlotBehind, ...]]] = {}
         self._consumed_at: dict[str, float] = {}
 
-    def _seen(self, now: float) -> Iterator[SourceWait]:
+    def ask(self, now: float, before: Sequence[SourceWait]) -> tuple[list[SourceWait], str]:
+        """Return the waits, and which sessions are hidden; `before`: the last waits."""
         if not 0.0 <= now - self._known_at < EVERY:
             self._sight, self._limits, self._known_at = sight.read(self._session), self._limits_of(), now
         rows = self._rows("across" if self._sight.across else "here")
         pairs, untold = self._pairs(now)
         lacks = "; ".join(filter(None, (self._sight.lacks, untold)))
         grant = sight.CURE.format(user=quoted(self._user))
-        self.hidden = f"{HIDDEN}: {lacks}; `{grant}` makes them visible" if lacks else ""
-        yield from self._consumers(rows, None if untold else pairs, now)
-        yield from by_locks(pairs, now, self._limit)
+        found = [*self._consumers(rows, None if untold else pairs, now, before), *by_locks(pairs, now, self._limit)]
+        return found, f"{HIDDEN}: {lacks}; `{grant}` makes them visible" if lacks else ""
 
     def _rows(self, name: str) -> Rows:
         return self._session.rows(name, {"tables": list(self._tables)}, LIMIT_MS, _SQL)
@@ -225,14 +222,16 @@ class DwsWaits(SourceWaits):
             found.append(Pair(str(table), waiter, str(wanted), float(lasts), holder, str(granted)))
         return found, ""
 
-    def _consumers(self, rows: Rows, pairs: Sequence[Pair] | None, now: float) -> Iterator[SourceWait]:
+    def _consumers(
+        self, rows: Rows, pairs: Sequence[Pair] | None, now: float, before: Sequence[SourceWait]
+    ) -> Iterator[SourceWait]:
         """Return the statements that wait until a table's records are read, if the table has unread records."""
         seen = [(session(now, row[:7], row[8]), float(row[7] or 0.0), str(row[5] or "")) for row in rows]
         limit, end = self._limits.get(TIMEOUT), self._session.seconds() + READ_SECONDS
         for table, slots in sorted(self._tables.items(), key=lambda one: self._consumed_at.get(one[0], 0.0)):
             waiting = [(one, lasts) for one, lasts, whole in seen if _may_wait(one, whole, table)]
             if waiting and self._session.seconds() >= end:  # a later reading queries the remaining tables
-                yield from (one for one in self._before if one.table == table and not one.sessions)
+                yield from (one for one in before if one.table == table and not one.sessions)
                 continue
             if not waiting or self._consumed(table) is not False:
                 self._counted.pop(table, None)

@@ -50,8 +50,10 @@ class DwsConnection:
         selection = Selection.of(asked.channel) if asked.channel else None
         made = _Table(self.session, asked.table, asked.slot, asked.binlog, selection)
         made.points_proven = asked.points_proven
-        log = DwsChangelog(self.session, asked.table, asked.slot, asked.binlog)
-        return SourceTable(made, made, made, log)
+        if asked.images is None:
+            return SourceTable(made, made, made, WORDS)
+        log = DwsChangelog(self.session, asked.table, asked.slot, asked.binlog, asked.images)
+        return SourceTable(log, made, made, WORDS)
 
     def inspector(self, options: BinlogOptions) -> DwsInspector:
         return DwsInspector(self.session, options.new_system_value, None if self._polls else COUNT_LIMIT_MS)

@@ -16,14 +16,13 @@ from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, Slo
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book, Rows
-from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, TroubleName
+from slotkeeper.core.errors import Busy, ErrorKind, Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, ours, place, points_of
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from slotkeeper.core.sources.dws.source import ALL, DwsSlotAdmin, range_parts, register_one, seen
 from slotkeeper.core.sources.dws.viewer import DwsViewer
-from slotkeeper.core.sources.dws.words import WORDS
 from slotkeeper.core.sources.pg_base import COUNT_LIMIT_MS, LIMIT, count_statement, counted
-from slotkeeper.core.sqltext import dotted, literal, statements
+from slotkeeper.core.sqltext import statements
 
 REFUSED_BACK = "this server cannot move the position back; reset with --to snapshot instead"
 
@@ -38,8 +37,6 @@ _NO_TIMES = frozenset({"0A000", "42809", "42883"})
 
 class DwsTable(DwsSlotAdmin):
     """A table with its slot and its history; implements `slotkeeper.core.ports.source.Slot` and `History`."""
-
-    words = WORDS
 
     def clear(self) -> int:
         return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
@@ -78,8 +75,23 @@ class DwsTable(DwsSlotAdmin):
             xmin = min(first.xmin, old)  # no record is between the point and that record
         return SyncPoints(point, point, xmin)
 
-    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        goal, before = points_of(kept), points_of(first.kept)
+    def put(
+        self,
+        shard: Shard,
+        kept: Kept,
+        probe: Callable[[str], None],
+        first: SlotStatus | None = None,
+        lost: bool = False,
+    ) -> None:
+        goal = points_of(kept)
+        if first is None:
+            for checkpoint in (False, True):
+                point = (goal.durable if checkpoint else goal.live) or 0
+                if self.register(shard, point, checkpoint, goal.xmin) != 1:
+                    raise Busy(f"{shard.name}: the first registration reached no node", where="source")
+                probe("in_first_registration")
+            return
+        before = points_of(first.kept)
         self._send(shard, goal, False)
         probe("after_false")
         second = points_of(seen(self, shard).kept)
@@ -147,7 +159,7 @@ class DwsTable(DwsSlotAdmin):
         Raises Refused if the filter cannot be used on the table: rows are counted exactly as a copy reads them.
         """
         if self.selection.where:
-            self.selects(self.identity)
+            self._selects(self.identity)
 
         def ask(most: int | None, limit_ms: int) -> Rows:
             statement = count_statement(self.table, self.selection.condition, most)
@@ -155,14 +167,6 @@ class DwsTable(DwsSlotAdmin):
                 return self.session.composed_rows(statement, None, limit_ms)
 
         return counted(ask)
-
-    def registration_text(self, node: int, kept: Kept) -> list[str]:
-        at = f"{literal(dotted(self.table))}, {literal(self.slot)}, {node}"
-        points = points_of(kept)
-        flags = (("false", points.live), ("true", points.durable))
-        return [
-            f"SELECT pgxc_register_binlog_sync_point({at}, {point}, {flag}, {points.xmin})" for flag, point in flags
-        ]
 
     def seconds(self) -> float:
         return float(self.session.rows("clock", of=_SQL)[0][0])

@@ -39,7 +39,7 @@ class HoloConnection:
 
     def table(self, asked: TableAsked) -> SourceTable:
         made = HoloTable(self.session, asked.table, asked.binlog, asked.channel, self.streams)
-        return SourceTable(made, None, made)
+        return SourceTable(made, None, made, WORDS)
 
     def inspector(self, options: BinlogOptions) -> HoloInspector:
         return HoloInspector(self.session)

@@ -13,14 +13,11 @@ from slotkeeper.core.sources.hologres.changes import LETTERS, Stretch
 from slotkeeper.core.sources.hologres.position import POSITIONS, HoloPosition, ours
 from slotkeeper.core.sources.hologres.session import HoloSession
 from slotkeeper.core.sources.hologres.source import HoloSource
-from slotkeeper.core.sources.hologres.words import WORDS
 from slotkeeper.core.sources.pg_base import COUNT_LIMIT_MS, LIMIT, count_statement, counted
 
 
 class HoloTable(HoloSource):
     """A table with its history; implements `slotkeeper.core.ports.source.History`; each shard has its own positions."""
-
-    words = WORDS
 
     def open_lanes(self) -> list[SlotStatus]:
         """Return the status of each shard; create nothing, because the binlog needs no slot."""

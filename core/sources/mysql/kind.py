@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.domain.endpoint import Login
+from collections.abc import Sequence
+
+from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
@@ -16,6 +18,7 @@ from slotkeeper.core.sources.mysql.inspector import MysqlInspector
 from slotkeeper.core.sources.mysql.position import POSITIONS, WORDS
 from slotkeeper.core.sources.mysql.retention import MysqlTable
 from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.tables import shown
 from slotkeeper.core.sources.mysql.traits import TRAITS
 
 PING_SECONDS = 5.0
@@ -38,7 +41,7 @@ class MysqlConnection:
         limits = sync.min_bytes_sync_commit, sync.max_bytes_sync_commit, sync.stream_read_timeout / 1000
         made = MysqlTable(self.session, asked.table, asked.slot, asked.binlog, selection, *limits)
         self._tables.append(made)
-        return SourceTable(made, None, made)
+        return SourceTable(made, None, made, WORDS)
 
     def inspector(self, options: BinlogOptions) -> MysqlInspector:
         return MysqlInspector(self.session)
@@ -57,6 +60,15 @@ class MysqlConnection:
 
 class NothingByHand:
     """Implements `slotkeeper.core.domain.remedy.ManualSql`; the server stores no position that SQL could move."""
+
+    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
+        name = endpoint.user.replace("'", "''")
+        to = f"'{name}'@'HOST'"
+        return [
+            f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {to}; -- HOST: see SELECT CURRENT_USER()",
+            *(f"GRANT SELECT ON {shown(table)} TO {to};" for table in tables),
+            f"GRANT PROCESS ON *.* TO {to}; -- MySQL only: a copy waits for open transactions",
+        ]
 
     def status(self, table: str) -> str:
         """Return SQL that shows the end of the binlog."""

@@ -16,6 +16,7 @@ from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Level, Objection
 from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position, Positions
+from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import FirstRecord, Shard, TableAnswer, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
 from slotkeeper.core.domain.traits import Encoding
@@ -125,9 +126,6 @@ class SqliteDoctor:
     def __init__(self, session: SqliteSession) -> None:
         self.session = session
 
-    def grants(self, tables: Sequence[str]) -> list[str]:
-        return []
-
     def hidden(self, table: str) -> Sequence[Objection]:
         return ()
 
@@ -162,9 +160,9 @@ class SqliteConnection:
         narrowed = channel is not None and bool(channel.columns or channel.where)
         if self._keeps:
             kept = KeptSource(self.session, asked.table, asked.binlog, narrowed, asked.slot)
-            return SourceTable(kept, kept, kept)
+            return SourceTable(kept, kept, kept, WORDS)
         made = SqliteSource(self.session, asked.table, asked.binlog, narrowed)
-        return SourceTable(made, None, made)
+        return SourceTable(made, None, made, WORDS)
 
     def inspector(self, options: BinlogOptions) -> SqliteInspector:
         return SqliteInspector(self.session)
@@ -182,6 +180,9 @@ class SqliteConnection:
 class NothingToType:
     """Implements `slotkeeper.core.domain.remedy.ManualSql`."""
 
+    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
+        return []
+
     def status(self, table: str) -> str:
         return "-- there is no slot: nothing to type"
 
@@ -194,7 +195,7 @@ class NothingToType:
 class SqliteSourceKind:
     """Implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
-    manual = NothingToType()
+    manual: ManualSql = NothingToType()
     positions: Positions = POSITIONS
     traits = traits.TRAITS
     words = WORDS

@@ -165,8 +165,6 @@ def events(connection: sqlite3.Connection, table: str, after: Position, up_to: P
 class SqliteSource:
     """One table; implements `slotkeeper.core.ports.source.Source` and `History`."""
 
-    words = WORDS
-
     def __init__(self, session: SqliteSession, table: str, options: BinlogOptions, narrowed: bool = False) -> None:
         self.session = session
         self.table = table
@@ -179,15 +177,12 @@ class SqliteSource:
         """A table that exists and has a key can be followed."""
         self.identify()
 
-    def identify(self) -> TableIdentity:
+    def identify(self, filters: bool = False) -> TableIdentity:
         with self.session.reading() as connection:
             found = identity(connection, self.table)
-        self.selects(found)
-        return found
-
-    def selects(self, identity: TableIdentity) -> None:
         if self._narrowed:
             raise Refused("a SQLite source gives whole tables", "leave columns and where out", where="source")
+        return found
 
     def nodes(self) -> list[Shard]:
         return [SHARD]
@@ -201,7 +196,7 @@ class SqliteSource:
         with self.session.reading() as connection:
             return next(events(connection, self.table, after, up_to), None) is not None
 
-    def next_range(self, after: Position, status: SlotStatus, width: int) -> SqlitePosition:
+    def next_range(self, after: Position, status: SlotStatus, width: int, begins: bool = False) -> SqlitePosition:
         """The end of the `width`th transaction after `after`, for any table."""
         low, high = ours(after), ours(status.latest)
         with self.session.reading() as connection:
@@ -228,11 +223,8 @@ class SqliteSource:
                 count += 1
         return count
 
-    def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
-        return up_to
-
-    def standing(self, after: Position, status: SlotStatus) -> Position:
-        return status.latest
+    def reached(self, after: Position, up_to: Position | None, top: Top | None, status: SlotStatus) -> Position:
+        return up_to or status.latest
 
     def open_now(self) -> None:
         """Return None, because SQLite has one writer at a time.
@@ -262,9 +254,6 @@ class SqliteSource:
                 put(out, row)
                 count += 1
         return count
-
-    def close(self) -> None:
-        self.session.close()
 
     # -- how far back -------------------------------------------------------------------------------------------------
 
@@ -366,9 +355,17 @@ class KeptSource(SqliteSource):
         asked.probe("after_confirm")
         return kept
 
-    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
+    def put(
+        self,
+        shard: Shard,
+        kept: Kept,
+        probe: Callable[[str], None],
+        first: SlotStatus | None = None,
+        lost: bool = False,
+    ) -> None:
         self._put(kept.furthest)
-        probe("after_first_confirm")
+        if first is None:
+            probe("after_first_confirm")
 
     def full_sync(self) -> str:
         with self.session.reading() as connection:
@@ -391,14 +388,8 @@ class KeptSource(SqliteSource):
     def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> OneKept:
         return OneKept(ours(place))
 
-    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        self._put(kept.furthest)
-
     def points(self) -> Sequence[RegisteredPoint] | None:
         return None
-
-    def registration_text(self, node: int, kept: Kept) -> list[str]:
-        return []
 
     def record_ttl(self) -> int | None:
         return None
@@ -406,8 +397,5 @@ class KeptSource(SqliteSource):
     def pinned(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def end_rivals(self) -> bool:
-        return True
-
-    def end_sessions(self, pattern: str) -> bool:
+    def end_sessions(self, pattern: str = "") -> bool:
         return True

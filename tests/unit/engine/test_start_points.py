@@ -14,7 +14,7 @@ from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard
 from slotkeeper.core.domain.spec import EVERY_DN, StartAt, StartKind
 from slotkeeper.core.engine.driver import start_point, topology
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, Unreachable
-from slotkeeper.core.ports.source import SourceTable
+from slotkeeper.core.ports.source import SlotWords, SourceTable
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
 
 DN1, DN2 = Shard("dn_1", 1), Shard("dn_2", 2)
@@ -34,7 +34,7 @@ class Starter:
 
     def __init__(self, *points: RegisteredPoint, retains: bool = True, ttl: int | None = 60) -> None:
         self.listed: Any = points
-        self.words = SimpleNamespace(retains=retains, ttl="the TTL")
+        self.words = SlotWords(retains=retains, ttl="the TTL")
         self.held: dict[str, FirstRecord] = {one.name: FirstRecord(at(200), at(100)) for one in (DN1, DN2)}
         self.slots: list[Any] = [SimpleNamespace(shard=one) for one in (DN1, DN2)]
         self._ttl = ttl
@@ -67,7 +67,7 @@ class Starter:
 
 
 def table_of(starter: Starter) -> SourceTable:
-    return SourceTable(cast(Any, starter), cast(Any, starter), cast(Any, starter))
+    return SourceTable(cast(Any, starter), cast(Any, starter), cast(Any, starter), starter.words)
 
 
 def context(starter: Starter) -> Any:

@@ -31,7 +31,7 @@ class SlotConnection(HoloConnection):
         made = SlotTable(
             self.session, asked.table, asked.binlog, asked.channel, self.streams, asked.slot, self.confirming
         )
-        return SourceTable(made, made, made)
+        return SourceTable(made, made, made, SLOT_WORDS)
 
     def inspector(self, options: BinlogOptions) -> SlotInspector:
         return SlotInspector(self.session)

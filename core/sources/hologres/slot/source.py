@@ -36,7 +36,6 @@ from slotkeeper.core.sources.hologres.retention import HoloTable
 from slotkeeper.core.sources.hologres.session import HoloSession, classify
 from slotkeeper.core.sources.hologres.stream.records import StreamRecords, Streams
 from slotkeeper.core.sources.hologres.stream.shard import StreamAsked, command
-from slotkeeper.core.sources.hologres.words import SLOT_WORDS
 from slotkeeper.core.sqltext import dotted, literal, quoted
 
 SQL: Book = ("slotkeeper.core.sources.hologres.slot", "slots.sql")
@@ -239,7 +238,6 @@ REFUSED_BACK = "this server cannot move a slot back; reset with --to snapshot in
 class SlotTable(HoloTable):
     """A table with its slot and its history; implements `slotkeeper.core.ports.source.Slot` and `History`."""
 
-    words = SLOT_WORDS
     by_slot = True
     shown_as = ""
     cleared_for = 1
@@ -307,9 +305,23 @@ class SlotTable(HoloTable):
         asked.probe("after_confirm")
         return goal
 
-    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        """Confirm a lane's start position; raises Refused if a shard without a record has a slot with a position."""
+    def put(
+        self,
+        shard: Shard,
+        kept: Kept,
+        probe: Callable[[str], None],
+        first: SlotStatus | None = None,
+        lost: bool = False,
+    ) -> None:
+        """Confirm exactly this LSN, forward or back; raises Refused if the server does not accept the LSN.
+
+        For a new lane, also raises Refused if a shard without a record has a slot with a position.
+        """
         goal = kept_of(kept)
+        if first is not None:
+            self._restore(shard, goal, kept_of(first.kept))
+            probe("after_confirm")
+            return
         before = self._kept()(shard)
         if goal.lsn and goal != before:
             self._tell(shard, goal, lambda: None)
@@ -349,11 +361,8 @@ class SlotTable(HoloTable):
         """Hold the SQL session open; the session is lost if this process stalls for long."""
         return self.session.pinned()
 
-    def end_rivals(self) -> bool:
+    def end_sessions(self, pattern: str = "") -> bool:
         """Return False, so that the caller waits for earlier sessions: a view of all sessions is not documented."""
-        return False
-
-    def end_sessions(self, pattern: str) -> bool:
         return False
 
     def clear(self) -> int:
@@ -374,24 +383,18 @@ class SlotTable(HoloTable):
     def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> SlotKept:
         return kept_of(before).at(place)
 
-    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        """Confirm exactly this LSN, forward or back; raises Refused if the server does not accept the LSN."""
-        goal = kept_of(kept)
-        if goal != first.kept and goal.lsn:
+    def _restore(self, shard: Shard, goal: SlotKept, before: SlotKept) -> None:
+        if goal != before and goal.lsn:
             try:
                 self._tell(shard, goal, lambda: None)
             except Busy as error:
-                if kept_of(first.kept).behind(goal):
+                if before.behind(goal):
                     raise
                 raise Refused(error.message, REFUSED_BACK, where="source") from error
-        probe("after_confirm")
 
     def record_ttl(self) -> int | None:
         """Return None, because each status shows whether a lane's records are retained."""
         return None
-
-    def registration_text(self, node: int, kept: Kept) -> list[str]:
-        return [f"START_REPLICATION SLOT {self.slot} (parallel_index {node - 1}); flushed = {kept_of(kept).text}"]
 
 
 class SlotInspector(HoloInspector):
