@@ -13,10 +13,10 @@ from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
 from slotkeeper.core.ports.source import Confirmation
+from slotkeeper.core.sources.hologres import slots as slot_source
 from slotkeeper.core.sources.hologres.kind import HoloConnection
 from slotkeeper.core.sources.hologres.position import HoloPosition, SlotKept, ours
-from slotkeeper.core.sources.hologres.slot import source as slot_source
-from slotkeeper.core.sources.hologres.slot.source import SlotTable
+from slotkeeper.core.sources.hologres.slots import SlotTable
 from tests.support.hologres import SLOT, TABLE, HoloPair
 
 

@@ -14,8 +14,8 @@ from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.reset import ROLLED_BACK, Goal, TargetKind
 from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.sources.hologres import slots as slot_source
 from slotkeeper.core.sources.hologres.position import ours
-from slotkeeper.core.sources.hologres.slot import source as slot_source
 from slotkeeper.demo.hologres.faults import FOREIGN_LSN
 from tests.integration.test_hologres_reset import equal_again, spoil, stopped
 from tests.support.hologres import SLOT, TABLE, HoloPair

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 
-from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.finding import Finding, Level, Objection
 from slotkeeper.core.domain.locks import HIDDEN
 from slotkeeper.core.domain.source_waits import SourceWait
@@ -33,11 +32,10 @@ class HoloDoctor:
     """Implements `slotkeeper.core.ports.kinds.Doctor`."""
 
     probe = None
-    _by_slot = False
-    """Whether the jobs use slots."""
 
-    def __init__(self, session: HoloSession, login: Login) -> None:
-        self._session = session
+    def __init__(self, session: HoloSession, by_slot: bool = False) -> None:
+        """Check the server; `by_slot`: the jobs use slots."""
+        self._session, self._by_slot = session, by_slot
 
     def hidden(self, table: str) -> Sequence[Objection]:
         """Return nothing: no documented catalog shows data masking, so it cannot be detected."""
@@ -57,12 +55,6 @@ class HoloDoctor:
 
     def waits(self, tables: SlotsOfTables) -> SourceWaits:
         return SourceWaits(HoloWaits(self._session, tables).ask)
-
-
-class SlotDoctor(HoloDoctor):
-    """The same for jobs that use slots."""
-
-    _by_slot = True
 
 
 def _version_finding(place: str, text: str) -> Finding:

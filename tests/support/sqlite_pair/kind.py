@@ -26,7 +26,7 @@ from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
 from slotkeeper.core.ports.source import SlotsOfTables, SourceTable
 from slotkeeper.core.sources import registry
 from tests.support.sqlite_pair import traits
-from tests.support.sqlite_pair.binlog import POSITIONS, Origin, SourceTables, now_us
+from tests.support.sqlite_pair.binlog import KEPT_POSITIONS, POSITIONS, Origin, SourceTables, now_us
 from tests.support.sqlite_pair.source import (
     SHARD,
     WORDS,
@@ -196,19 +196,23 @@ class SqliteSourceKind:
     """Implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
     manual: ManualSql = NothingToType()
-    positions: Positions = POSITIONS
-    traits = traits.TRAITS
     words = WORDS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 
+    def __init__(self, keeps: bool = False) -> None:
+        self._keeps = keeps
+        self.positions: Positions = KEPT_POSITIONS if keeps else POSITIONS
+        self.traits = traits.KEEPS_TRAITS if keeps else traits.TRAITS
+
     def connect(self, login: Login, polls: bool = False) -> SqliteConnection:
-        return SqliteConnection(login)
+        return SqliteConnection(login, self._keeps)
 
     def tables(self, login: Login, limit_ms: int) -> SourceTables:
         return SourceTables(login.endpoint.database)
 
 
 KIND: SourceKind = SqliteSourceKind()
+KEEPS_KIND: SourceKind = SqliteSourceKind(keeps=True)
 
 
 def endpoint(origin: Origin) -> Endpoint:
@@ -217,8 +221,8 @@ def endpoint(origin: Origin) -> Endpoint:
 
 def register(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the kind into the registry, and its key into the configuration, for a test."""
-    monkeypatch.setitem(registry.KINDS, NAME, __name__)
-    monkeypatch.setitem(registry.KINDS, KEEPS, __name__.replace(".kind", ".keeping.kind"))
+    monkeypatch.setitem(registry.KINDS, NAME, (__name__, ""))
+    monkeypatch.setitem(registry.KINDS, KEEPS, (__name__, "KEEPS_"))
     monkeypatch.setitem(keys.SERVERS, traits.FILE, FILE)
 
 

@@ -38,7 +38,7 @@ from slotkeeper.core.sources.hologres.stream.records import StreamRecords, Strea
 from slotkeeper.core.sources.hologres.stream.shard import StreamAsked, command
 from slotkeeper.core.sqltext import dotted, literal, quoted
 
-SQL: Book = ("slotkeeper.core.sources.hologres.slot", "slots.sql")
+SQL: Book = ("slotkeeper.core.sources.hologres", "slots.sql")
 _NAME = re.compile(r"[a-z0-9_]{1,63}")
 _LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 _ABSENT, _OTHER_COLUMNS, _NO_RIGHT = "42P01", "42703", "42501"
