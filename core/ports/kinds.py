@@ -22,7 +22,7 @@ from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import TableIdentity
-from slotkeeper.core.domain.spec import BinlogOptions, JobSpec, TableAsked
+from slotkeeper.core.domain.spec import JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Encoding, SinkTraits, SourceTraits
 from slotkeeper.core.ports.driver import Decisions, LaneSeen, ResetStore, Runner, Store, Target
 from slotkeeper.core.ports.sink import (
@@ -40,7 +40,7 @@ from slotkeeper.core.ports.sink import (
     TargetRecords,
     TargetSight,
 )
-from slotkeeper.core.ports.source import Inspector, SlotsOfTables, SlotWords, SourceTable, SourceWaits
+from slotkeeper.core.ports.source import SlotsOfTables, SlotWords, SourceTable, SourceWaits
 
 Key = tuple[str, ...]
 """A row's key: the canonical text form of each key column under the session's pinned text settings."""
@@ -192,19 +192,11 @@ class SinkAsked:
 class SourceSession(Protocol):
     """One session on a source, with its interfaces."""
 
-    @property
-    def name(self) -> str:
-        """The session's own name on the server."""
-
     def table(self, asked: TableAsked) -> SourceTable:
-        """Return one table, for reading it, for registering its slot, and for looking back."""
+        """Return one table, for reading it, for registering its slot, and for queries about it."""
 
-    def inspector(self, options: BinlogOptions) -> Inspector:
-        """Return the interface of commands and screens that only read; `options` are those of a job on the table."""
-
-    @property
-    def doctor(self) -> Doctor:
-        """The interface of `doctor`, `locks` and other checks outside of a job."""
+    doctor: Doctor
+    """The interface of `doctor`, `locks` and other checks outside of a job."""
 
     def ping(self) -> None:
         """Return once the server has answered; raises a SlotkeeperError (Unreachable after a few seconds)."""
@@ -249,10 +241,6 @@ class Probe:
 class Doctor(Protocol):
     """The login's privileges and view of a source, and the behavior of its server; creates nothing outside a probe."""
 
-    @property
-    def probe(self) -> Probe | None:
-        """The kind's probe; None if it has none (`SourceTraits.no_probe`)."""
-
     def hidden(self, table: str) -> Sequence[Objection]:
         """Return why rows of a table may be hidden or masked from this login; empty if the table does not exist."""
 
@@ -280,6 +268,10 @@ class SourceKind(Protocol):
 
     manual: ManualSql
     """The SQL for users to run on the server."""
+
+    @property
+    def probe(self) -> Callable[[Login], Probe] | None:
+        """Return the kind's probe over sessions of a login; None if it has none (`SourceTraits.no_probe`)."""
 
     def connect(self, login: Login, polls: bool = False) -> SourceSession:
         """Return a session that opens at its first call.

@@ -6,7 +6,7 @@ All calls block; they raise only errors of `slotkeeper.core.errors`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
@@ -24,7 +24,7 @@ from slotkeeper.core.domain.slot import (
     UnreadRows,
 )
 from slotkeeper.core.domain.source_waits import SourceWait, lasting
-from slotkeeper.core.domain.ttl import Purge
+from slotkeeper.core.domain.ttl import Purge, Ttl
 from slotkeeper.core.errors import Defect
 from slotkeeper.core.ports.sink import SessionEnder, Top
 
@@ -150,6 +150,12 @@ class Source(Protocol):
         same rows. Otherwise, `status` was read after the rows; the position carries its values for `Slot.confirm`.
         """
 
+    def open_lanes(self) -> list[SlotStatus]:
+        """Return the status of every DN where new lanes start: a later read of the table sees every change before it.
+
+        Creates a missing slot. Raises Refused if the source has no position for the slot, Busy if a DN was not reached.
+        """
+
     def open_now(self) -> OpenTransactions | None:
         """Return the currently open transactions; later calls on the result do not wait.
 
@@ -225,54 +231,71 @@ class Slot(Protocol):
     def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> Kept:
         """Return the slot's state for a lane moved to a position, `back` or forward; `before`: the current state."""
 
-    def record_ttl(self) -> int | None:
-        """Return the TTL if the source deletes records by age, whether they are read or not; else None."""
-
-    def pinned(self) -> AbstractContextManager[None]:
-        """Hold one open session for the block: a lost session is not reopened inside it."""
-
     def end_sessions(self, pattern: str = "") -> bool:
         """End the login's other sessions of that name, or those that register the same lane; False if not certain."""
 
 
-class History(Protocol):
-    """How far back a table's binlog reaches, and where lanes can start.
+class Inspector(Protocol):
+    """Queries about one table: how far back its binlog reaches, what a lane needs, its slots and its rows.
 
-    Callers read the status only of a slot that exists: on DWS, the status query creates a missing slot.
+    No query creates a slot. A member is None if this kind of server cannot answer it.
     """
 
-    def open_lanes(self) -> list[SlotStatus]:
-        """Return the status of every DN where new lanes start: a later read of the table sees every change before it.
+    def read(self) -> TableAnswer | None:
+        """Return clock, TTL and points; None if the kernel cannot list points: later answers then contain none.
 
-        Creates a missing slot. Raises Refused if the source has no position for the slot, Busy if a DN was not reached.
+        An unknown table has no TTL, or raises Refused.
         """
+
+    @property
+    def unread(self) -> Callable[[], Sequence[UnreadRows] | None] | None:
+        """Count the unread rows of every slot; None if this kernel lacks the function."""
+
+    @property
+    def consumed(self) -> Callable[[int], bool | None] | None:
+        """Whether every slot has read all records, on the DN with this id, or on all DNs (0).
+
+        None if the kernel does not report it.
+        """
+
+    @property
+    def may_drop(self) -> Callable[[], bool | None] | None:
+        """Whether this login can drop a slot; None if this kernel cannot drop slots."""
+
+    @property
+    def purge(self) -> Callable[[Position | None], Purge] | None:
+        """When files are deleted by age even if a slot needs them, and the state of the file needed at a position."""
+
+    def latest(self, shard: Shard | None = None) -> Mapping[str, Position | None] | None:
+        """Return the newest position by DN, of one DN or of all; None if the kernel does not report it."""
+
+    def describe(self) -> TableIdentity:
+        """Return the table's columns and key, which can be missing; raises Refused for an unknown table."""
 
     def place(self, text: str) -> Position:
         """Parse a typed position; raises ValueError for an invalid one."""
 
-    def records(self, place: Position | None = None, shard: Shard | None = None) -> Mapping[str, FirstRecord]:
+    def records(self, place: Position | None = None) -> Mapping[str, FirstRecord]:
         """Return the first record at or after a position by DN; without a position, the oldest record."""
 
-    def at_time(self, at: str) -> dict[str, Position | None]:
-        """Return the position of the first record at or after a time by DN; raises Refused if records have no time."""
+    def since(self, at: str, lowest: bool = True, shard: Shard | None = None) -> Mapping[str, Position | None]:
+        """Return by DN the position of the first record at or after a time; raises Refused if records have no time.
 
-    def since(self, at: str) -> dict[str, Position | None]:
-        """Return by DN the position of a record at or after a time; the lowest result is the lowest of all DNs.
-
-        Raises Refused if records have no time.
+        `lowest`: of a record at or after that time, so that the lowest result is the lowest of all DNs. `shard`: only
+        the first record of this DN, to show it.
         """
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
-        """Return the number of changes after `low` up to `high`, by kind."""
+        """Return the number of changes after `low` up to `high`, by kind; only for a slot that exists."""
 
     def count_rows(self) -> RowCount:
         """Return the number of rows that a copy would read, within 5 s; unknown if the table is unreadable."""
 
-    def seconds(self) -> float:
-        """Return the time of the server's clock, in seconds since 1970."""
+    def clock(self) -> tuple[float, Ttl | None]:
+        """Return the server's time in seconds since 1970, and the TTL; None if records are not deleted by a TTL."""
 
-    def ttl(self) -> int | None:
-        """Return the table's TTL in seconds."""
+    def rows(self, identity: TableIdentity, shard: Shard, what: Range, only: Filter) -> Searched:
+        """Return rows of a range in stream order: the first rows after its start or, without a start, the last rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,9 +304,11 @@ class SourceTable:
 
     source: Source
     slot: Slot | None
-    history: History
+    inspector: Inspector
     words: SlotWords
     """The kind's strings about its slots."""
+    pinned: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Holds one open session for a block that registers: a lost session is not reopened inside it."""
 
     @property
     def own_slot(self) -> Slot:
@@ -302,7 +327,10 @@ class SourceTable:
 
     def record_ttl(self) -> int | None:
         """Return the TTL if records are deleted by age and no status shows whether a lane's records are retained."""
-        return self.slot.record_ttl() if self.slot is not None else None
+        if self.slot is None or not self.words.retains:
+            return None
+        _, ttl = self.inspector.clock()
+        return ttl.seconds if ttl is not None and ttl.by_record else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,53 +402,3 @@ class SlotWords:
 
 
 NEUTRAL = SlotWords()
-
-
-class Inspector(Protocol):
-    """Queries of read-only commands and screens about a source's slots and rows; none names a slot, or creates one.
-
-    A member is None if this kind of server cannot answer it.
-    """
-
-    def read_table(self, table: str) -> TableAnswer | None:
-        """Return clock, TTL and points; None if the kernel cannot list points: later answers then contain none.
-
-        An unknown table has no TTL, or raises Refused.
-        """
-
-    @property
-    def unread(self) -> Callable[[str], Sequence[UnreadRows] | None] | None:
-        """Count the unread rows of every slot of a table; None if this kernel lacks the function."""
-
-    @property
-    def consumed(self) -> Callable[[str, int], bool | None] | None:
-        """Whether every slot of a table has read all records, on the DN with this id, or on all DNs (0).
-
-        None if the kernel does not report it.
-        """
-
-    @property
-    def may_drop(self) -> Callable[[], bool | None] | None:
-        """Whether this login can drop a slot; None if this kernel cannot drop slots."""
-
-    @property
-    def purge(self) -> Callable[[Position | None], Purge] | None:
-        """When files are deleted by age even if a slot needs them, and the state of the file needed at a position."""
-
-    def latest(self, table: str, shard: Shard | None = None) -> Mapping[str, Position | None] | None:
-        """Return the newest position by DN, of one DN or of all; None if the kernel does not report it."""
-
-    def nodes(self, table: str) -> dict[str, int]:
-        """Return the DNs that hold a table: id by name."""
-
-    def identity(self, table: str) -> TableIdentity:
-        """Return the table's columns and key; raises Refused for an unknown table."""
-
-    def records(self, table: str, place: Position | None) -> Mapping[str, FirstRecord]:
-        """Return the first record at or after a position by DN; without a position, the oldest record."""
-
-    def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
-        """Return the position of a DN's first record at or after a time; raises Refused if records have no time."""
-
-    def rows(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        """Return rows of a range in stream order: the first rows after its start or, without a start, the last rows."""

@@ -252,10 +252,10 @@ def _kept(report: Report, folder: StateFolder) -> Report:
 
 
 def _probe(entry: SourceEntry, its: Login) -> Probe:
-    found = sources.open(entry.dialect).connect(its).doctor.probe
-    if found is None:
+    make = sources.open(entry.dialect).probe
+    if make is None:
         raise Refused(*sources.traits(entry.dialect).no_probe, where="source")
-    return found
+    return make(its)
 
 
 def _login(entry: SourceEntry) -> Login:

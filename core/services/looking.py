@@ -20,11 +20,11 @@ from slotkeeper.core.config.secrets import login, resolve
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.locks import PREFIX, LockWait, job_named
 from slotkeeper.core.domain.source_waits import SourceWait, of_job
-from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.domain.spec import BinlogOptions, JobSpec, TableAsked
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.ports.kinds import SinkSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import LockReader, SessionEnder
-from slotkeeper.core.ports.source import Inspector, SlotsOfTables, SourceWaits
+from slotkeeper.core.ports.source import SlotsOfTables, SourceTable, SourceWaits
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.wiring.worker import session_name
@@ -111,10 +111,10 @@ def open_source(kind: str, endpoint: Endpoint, name: str = "") -> SourceSession:
 
 
 @contextmanager
-def inspecting(kind: str, endpoint: Endpoint) -> Iterator[Inspector]:
-    """Open a read-only source session for the block."""
+def inspecting(kind: str, endpoint: Endpoint, table: str) -> Iterator[SourceTable]:
+    """Open a table for the block, over a read-only session; no slot is named."""
     with closing(open_source(kind, endpoint)) as session:
-        yield session.inspector(BinlogOptions())
+        yield session.table(TableAsked(table, "", BinlogOptions()))
 
 
 def open_store(job: JobSpec, limit_ms: int | None = None, name: str = "") -> StoreSession:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -484,14 +484,8 @@ class MemoryRetention:
     def kept_at(self, *_: Any) -> Any:
         return NOTHING_KEPT
 
-    def seconds(self) -> float:
-        return 0.0
-
-    def ttl(self) -> None:
-        return None
-
-    def pinned(self) -> Any:
-        return nullcontext()
+    def clock(self) -> tuple[float, None]:
+        return 0.0, None
 
 
 HISTORIES = 80

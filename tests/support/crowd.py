@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, NoReturn, cast
 
@@ -31,7 +31,7 @@ from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.ports.driver import Rows
 from slotkeeper.core.ports.sink import StepSink, Top
-from slotkeeper.core.ports.source import NEUTRAL, Confirmation, History, Slot, Source, SourceTable
+from slotkeeper.core.ports.source import NEUTRAL, Confirmation, Inspector, Slot, Source, SourceTable
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
 from slotkeeper.core.sources.dws.source import confirm
 
@@ -157,7 +157,7 @@ class Crowd:
 
     def admin(self, name: str) -> SourceTable:
         one = One(self)
-        return SourceTable(cast(Source, one), cast(Slot, one), cast(History, one), NEUTRAL)
+        return SourceTable(cast(Source, one), cast(Slot, one), cast(Inspector, one), NEUTRAL)
 
     def rows(self, name: str) -> Rows:
         return cast(Rows, One(self))
@@ -237,9 +237,6 @@ class One:
         self._crowd.over.wait(self._crowd.seconds(shard.name))
         out.write(b"one\n")
         return 1
-
-    def pinned(self) -> AbstractContextManager[None]:
-        return nullcontext()
 
     def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
         kept = self._crowd.rows_[shard.name].registered

@@ -241,7 +241,7 @@ class SlotLease:
 def _earliest(ctx: JobContext) -> str:
     """Return the oldest position per DN after which all changes are retained; "latest" if none ever existed."""
     starter = ctx.sessions.starter()
-    registered, records = retained_from(starter), starter.history.records()
+    registered, records = retained_from(starter), starter.inspector.records()
     places = {}
     for shard in starter.source.nodes():
         oldest = records[shard.name].point if shard.name in records else None

@@ -170,7 +170,7 @@ def placed(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
 
 
 def record_ttls(*parts: JobContext) -> RecordTtls:
-    """Return the TTLs of these channels' records; runs one statement per channel."""
+    """Return the TTLs of these channels' records; runs at most two statements per channel."""
     ttls = {part.job.channel.source_table: part.sessions.starter().record_ttl() for part in parts}
     return RecordTtls({table: ttl for table, ttl in ttls.items() if ttl is not None}, parts[0].curves)
 

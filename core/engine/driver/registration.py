@@ -8,7 +8,6 @@ or altered can then be replayed (ADR 63). Steps never wait for the check; only r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -81,8 +80,7 @@ def register(table: SourceTable, rows: Rows, wanted: Registration, clock: Clock,
     After any error except Trouble and Superseded, the outcome is unknown. The caller must then accept the old and the
     new state, and must not read the status again while a call of this job can still take effect.
     """
-    pinned = nullcontext() if table.slot is None else table.slot.pinned()
-    with pinned, rows.registration(wanted.key, wanted.epoch, wanted.others) as lock:
+    with table.pinned(), rows.registration(wanted.key, wanted.epoch, wanted.others) as lock:
         limit = _Limit(clock, clock.monotonic() + LOCKED_SECONDS)
         _clear_the_way(table.slot, rows)
         first = _read_status(table.source, wanted)

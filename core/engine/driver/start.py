@@ -29,7 +29,7 @@ from slotkeeper.core.engine.driver.topology import refuse
 from slotkeeper.core.engine.driver.waits import pause, wait_for_open_transactions
 from slotkeeper.core.errors import AwaitsCopy, Busy, Refused, Trouble, TroubleName
 from slotkeeper.core.ports.driver import Store
-from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, Slot
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SourceTable
 
 T = TypeVar("T")
 
@@ -401,7 +401,7 @@ def _refuse_unanswered(ctx: JobContext, statuses: list[SlotStatus], rows: list[P
 def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
     """Register the slot on every DN, which starts recording. The caller waits for transactions open at that time."""
     table = ctx.sessions.admin("start")
-    statuses = start_point.polls_everywhere(table.history, ctx)
+    statuses = start_point.polls_everywhere(table.source, ctx)
     changes = {row.node_id: row.changes for row in store.rows()}
     rows = [
         replace(
@@ -415,10 +415,9 @@ def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) 
     ]
     store.replace_creating(rows, epoch)
     ctx.probe("before_first_registration")
-    slot = table.slot
-    if slot is None:
+    if table.slot is None:
         return store.rows()
-    registered = {status.shard: _register_first(store, slot, ctx, status, epoch) for status in statuses}
+    registered = {status.shard: _register_first(store, table, ctx, status, epoch) for status in statuses}
     found = {status.shard: status.kept for status in table.source.read_status(None)}
     ttls, now = record_ttls(ctx), ctx.clock.monotonic()
     for status in statuses:
@@ -429,15 +428,15 @@ def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) 
     return store.rows()
 
 
-def _register_first(store: Store, slot: Slot, ctx: JobContext, status: SlotStatus, epoch: int) -> Registered:
+def _register_first(store: Store, table: SourceTable, ctx: JobContext, status: SlotStatus, epoch: int) -> Registered:
     """Register a lane's start; a shared position is registered no further than the position of any channel."""
     others = ctx.lanes_beside(status.shard) if status.kept.shared else ()
-    with slot.pinned(), store.registration(ctx.job.lane_key(status.shard.name), epoch, others) as lock:
+    with table.pinned(), store.registration(ctx.job.lane_key(status.shard.name), epoch, others) as lock:
         place = status.latest
         if others:
             place = confirmable(place, (row.position for row in lock.others), status.kept.furthest)
         kept = status.kept.at(place)
-        slot.put(status.shard, kept, ctx.probe)
+        table.own_slot.put(status.shard, kept, ctx.probe)
         lock.record(kept, "")
     return kept
 

@@ -7,7 +7,6 @@ are in state creating, and the next run starts over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -20,7 +19,7 @@ from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.waits import wait_for_open_transactions
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.driver import Store
-from slotkeeper.core.ports.source import History, SourceTable
+from slotkeeper.core.ports.source import Source, SourceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +75,13 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
         begins = _at_time(ctx, starter, at.at)
     elif at.kind is StartKind.EARLIEST:
         # start each DN at its oldest remaining record, or at its newest position if it has no record
-        statuses, records = polls_everywhere(starter.history, ctx), starter.history.records()
+        statuses, records = polls_everywhere(starter.source, ctx), starter.inspector.records()
         begins = _begins(starter, ((one, records[one.shard.name].point or one.latest) for one in statuses))
     else:
         points = _places(ctx, at)
         _check_points(ctx, starter, points)
-        statuses = polls_everywhere(starter.history, ctx)
-        begins = _begins(starter, ((one, points[one.shard.name]) for one in statuses), starter.history.records())
+        statuses = polls_everywhere(starter.source, ctx)
+        begins = _begins(starter, ((one, points[one.shard.name]) for one in statuses), starter.inspector.records())
     made = [
         replace(
             rows[one.status.shard.name],
@@ -96,8 +95,7 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
     store.replace_creating(made, epoch)
     ctx.probe("before_first_registration")
     for one in begins:
-        pinned = nullcontext() if starter.slot is None else starter.slot.pinned()
-        with pinned, store.registration(ctx.job.lane_key(one.status.shard.name), epoch) as lock:
+        with starter.pinned(), store.registration(ctx.job.lane_key(one.status.shard.name), epoch) as lock:
             if starter.slot is not None:
                 starter.slot.put(one.status.shard, one.kept, ctx.probe)
             lock.record(one.kept, "")
@@ -105,13 +103,13 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
     store.set_state(Turn(epoch, len(made), (LaneState.CREATING,), LaneState.RUNNING))
 
 
-def polls_everywhere(history: History, ctx: JobContext) -> list[SlotStatus]:
+def polls_everywhere(source: Source, ctx: JobContext) -> list[SlotStatus]:
     """Return the status of every DN of the cluster; creates the slot if missing.
 
     A row records the slot's points before its lane's first registration, so that a later start recognizes an
     interrupted start and its points.
     """
-    statuses = history.open_lanes()
+    statuses = source.open_lanes()
     if not statuses:
         raise Refused(f"the source has no position for slot {ctx.job.slot}", "run `slotkeeper doctor`", where="source")
     without = set(ctx.sessions.source("start").nodes()) - {status.shard for status in statuses}
@@ -167,14 +165,15 @@ def _begins(
 
 
 def _check_time(ctx: JobContext, starter: SourceTable, at: datetime) -> None:
-    age, ttl = starter.history.seconds() - at.timestamp(), starter.history.ttl()
+    now, found = starter.inspector.clock()
+    age, ttl = now - at.timestamp(), found.seconds if found is not None else None
     if age < 0:
         raise Refused(f"start time {at} is in the future by the source's clock", 'set start = "latest" to start now')
     if ttl is not None and age >= ttl:
         what = f"start time {at} is older than {starter.words.ttl} ({ttl} s): its records are deleted"
         raise Refused(what, f'choose a later time, or start = "initial" (a copy of {ctx.job.channel.source_table})')
-    starter.history.at_time(at.isoformat())  # raises Refused for a table without binlog timestamps
-    if all(one.point is None for one in starter.history.records().values()):
+    starter.inspector.since(at.isoformat(), lowest=False)  # raises Refused for a table without binlog timestamps
+    if all(one.point is None for one in starter.inspector.records().values()):
         what = "the binlog has no record: changes since that time are unknown"
         raise Refused(what, 'set start = "latest" to start now, or start = "initial" to start with a copy')
 
@@ -186,13 +185,13 @@ def _at_time(ctx: JobContext, starter: SourceTable, at: datetime) -> list[Begin]
     running commit are after these points.
     """
     _check_time(ctx, starter, at)
-    statuses = polls_everywhere(starter.history, ctx)
-    since = starter.history.since(at.isoformat())
+    statuses = polls_everywhere(starter.source, ctx)
+    since = starter.inspector.since(at.isoformat())
     if ctx.sessions.shards_apart:
         return _begins(starter, ((one, since.get(one.shard.name) or one.latest) for one in statuses))
     found = since.values()
     first = min([*(point for point in found if point is not None), *(status.latest for status in statuses)])
-    return _begins(starter, ((one, first) for one in statuses), starter.history.records(first))
+    return _begins(starter, ((one, first) for one in statuses), starter.inspector.records(first))
 
 
 def _places(ctx: JobContext, at: StartAt) -> dict[str, Position]:
@@ -200,7 +199,7 @@ def _places(ctx: JobContext, at: StartAt) -> dict[str, Position]:
     every = [shard.name for shard in ctx.sessions.starter().source.nodes()]
     for name, text in ((each, text) for one, text in at.points for each in (every if one == EVERY_DN else [one])):
         try:
-            found[name] = ctx.sessions.starter().history.place(text).from_here
+            found[name] = ctx.sessions.starter().inspector.place(text).from_here
         except ValueError as error:
             raise Refused(f"{name}: {error}", "write a position as `slots show` and `slots peek` print it") from error
     return found
@@ -213,7 +212,7 @@ def _check_points(ctx: JobContext, starter: SourceTable, points: dict[str, Posit
         wrong = ", ".join(sorted(names ^ points.keys()))
         raise Refused(f"start and the cluster have different DNs ({wrong})", f"name {', '.join(sorted(names))}")
     registered = retained_from(starter)
-    records = starter.history.records()
+    records = starter.inspector.records()
     for name, point in points.items():
         newest, oldest = records[name].latest, records[name].point
         if newest is not None and point > newest:

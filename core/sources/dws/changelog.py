@@ -14,13 +14,13 @@ from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sources.dws import chunks
 from slotkeeper.core.sources.dws.position import ours
 from slotkeeper.core.sources.dws.session import DwsSession
-from slotkeeper.core.sources.dws.source import ALL, DwsSource, range_parts
+from slotkeeper.core.sources.dws.source import ALL, DwsSlotAdmin, range_parts
 from slotkeeper.core.sqltext import statements
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 
 
-class DwsChangelog(DwsSource):
+class DwsChangelog(DwsSlotAdmin):
     """One table and slot of DWS, read with the complete images of some columns; not shared between threads."""
 
     def __init__(self, session: DwsSession, table: str, slot: str, options: BinlogOptions, images: Images) -> None:

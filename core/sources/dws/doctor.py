@@ -7,6 +7,7 @@ create no slot, table or row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from slotkeeper.core.domain.endpoint import Login
@@ -17,12 +18,12 @@ from slotkeeper.core.domain.text import whole
 from slotkeeper.core.domain.ttl import ttl_of
 from slotkeeper.core.drivers.session import Book, Rows, path_findings
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError, Unreachable
-from slotkeeper.core.ports.kinds import FollowedTable, Probe, SourceAsked
+from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
 from slotkeeper.core.ports.source import SlotsOfTables, SourceWaits
 from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.dws import eligibility, sight
 from slotkeeper.core.sources.dws.eligibility import ServerFacts, column_objections
-from slotkeeper.core.sources.dws.inspector import read_nothing
+from slotkeeper.core.sources.dws.inspector import DwsInspector
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.source import Selection
 from slotkeeper.core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen, points_of, unread_of
@@ -41,25 +42,20 @@ _SCALES = {TIMEOUT: 1.0, "ddl_lock_timeout": 1e-3, "lockwait_timeout": 1e-3}
 """The unit of each timeout setting, in seconds."""
 
 
+@dataclass(frozen=True, slots=True)
 class DwsDoctor:
     """Implements `slotkeeper.core.ports.kinds.Doctor`."""
 
-    def __init__(self, session: DwsSession, login: Login) -> None:
-        self._session, self._login = session, login
-
-    @property
-    def probe(self) -> Probe:
-        from slotkeeper.core.sources.dws.probe.run import probe  # only the probe needs these ten files
-
-        return probe(self._login)
+    session: DwsSession
+    login: Login
 
     def hidden(self, table: str) -> Sequence[Objection]:
-        facts = DwsViewer(self._session).table_facts(table)
+        facts = DwsViewer(self.session).table_facts(table)
         return list(eligibility.hidden_objections(table, facts)) if facts else []
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         """Yield the findings; findings about the server come first."""
-        viewer, place, proven = DwsViewer(self._session), f"source {asked.name}", asked.points_proven
+        viewer, place, proven = DwsViewer(self.session), f"source {asked.name}", asked.points_proven
         before = utc().timestamp()
         server = viewer.server()
         after = utc().timestamp()
@@ -79,7 +75,7 @@ class DwsDoctor:
         yield from _partition_findings(asked, viewer)
 
     def waits(self, tables: SlotsOfTables) -> SourceWaits:
-        return SourceWaits(DwsWaits(self._session, self._login.endpoint.user, tables).ask)
+        return SourceWaits(DwsWaits(self.session, self.login.endpoint.user, tables).ask)
 
 
 def _partition_findings(asked: SourceAsked, viewer: DwsViewer) -> Iterator[Finding]:
@@ -171,7 +167,7 @@ def _table_findings(
 def _range_finding(place: str, table: FollowedTable, viewer: DwsViewer) -> Finding:
     """Return whether this login can read an empty range of a table's binlog as a job would; the read names no slot."""
     try:
-        name = read_nothing(viewer.session, table.name, table.followers[0].binlog.new_system_value)
+        name = DwsInspector(viewer.session, table.name, "", table.followers[0].binlog).read_nothing()
     except SlotkeeperError as error:
         text = f"cannot read an empty range of the binlog: {error}" + (f" ({error.hint})" if error.hint else "")
         fails = error.kind in (ErrorKind.ACCESS, ErrorKind.LOGIN, ErrorKind.OPERATOR)

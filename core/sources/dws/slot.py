@@ -13,6 +13,7 @@ from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
+from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book, Rows
@@ -36,7 +37,7 @@ _NO_TIMES = frozenset({"0A000", "42809", "42883"})
 
 
 class DwsTable(DwsSlotAdmin):
-    """A table with its slot and its history; implements `slotkeeper.core.ports.source.Slot` and `History`."""
+    """A table with its slot, and what its binlog retains; implements `slotkeeper.core.ports.source.Slot`."""
 
     def clear(self) -> int:
         return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
@@ -109,7 +110,10 @@ class DwsTable(DwsSlotAdmin):
         self.session.oriented = self.table
         return found
 
-    def at_time(self, at: str) -> dict[str, Position | None]:
+    def _at_time(self, at: str, shown: bool = False) -> dict[str, Position | None]:
+        if shown:
+            cannot = f"{self.table} has no binlog timestamps, or this kernel cannot search by time"
+            return first_at(self.session, self.table, at, cannot, "search by sync point instead")
         if not self.options.new_system_value:
             sentence = "only the new system columns contain a record's time"
             raise Refused(sentence, "set new_system_value = true if the server has gs_binlog_timestamp_us")
@@ -118,7 +122,7 @@ class DwsTable(DwsSlotAdmin):
         self.session.oriented = self.table
         return found
 
-    def since(self, at: str) -> dict[str, Position | None]:
+    def since(self, at: str, lowest: bool = True, shard: Shard | None = None) -> dict[str, Position | None]:
         """Return by DN the point of a record at or after a time; the lowest of these is the cluster's lowest.
 
         DWS, PGXC_GET_BINLOG_CURSOR_BY_TIMESTAMP: "the first binlog record after the time", without stating the order.
@@ -126,7 +130,9 @@ class DwsTable(DwsSlotAdmin):
         "saved to the database"), while its point belongs to the commit of its transaction. So the search includes
         points below the returned point.
         """
-        found = self.at_time(at)
+        found = self._at_time(at, shown=shard is not None)
+        if not lowest or shard is not None:
+            return found
         smallest = min((ours(one).point for one in found.values() if one is not None), default=None)
         if smallest is None:
             return found
@@ -168,17 +174,8 @@ class DwsTable(DwsSlotAdmin):
 
         return counted(ask)
 
-    def seconds(self) -> float:
-        return float(self.session.rows("clock", of=_SQL)[0][0])
-
-    def ttl(self) -> int | None:
-        ttl = DwsViewer(self.session).ttl(self.table)
-        return None if ttl is None else ttl.seconds
-
-    def record_ttl(self) -> int | None:
-        """Return the TTL if DWS deletes records by age, read or not (enable_binlog_timestamp); else None."""
-        ttl = DwsViewer(self.session).ttl(self.table)
-        return ttl.seconds if ttl and ttl.by_record else None
+    def clock(self) -> tuple[float, Ttl | None]:
+        return float(self.session.rows("clock", of=_SQL)[0][0]), DwsViewer(self.session).ttl(self.table)
 
     def _send(self, shard: Shard, goal: SyncPoints, checkpoint: bool) -> None:
         try:

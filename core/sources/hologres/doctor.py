@@ -31,8 +31,6 @@ KEPT = "the server stores a position per slot and shard; it follows Slotkeeper's
 class HoloDoctor:
     """Implements `slotkeeper.core.ports.kinds.Doctor`."""
 
-    probe = None
-
     def __init__(self, session: HoloSession, by_slot: bool = False) -> None:
         """Check the server; `by_slot`: the jobs use slots."""
         self._session, self._by_slot = session, by_slot

@@ -5,19 +5,18 @@ from __future__ import annotations
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.remedy import ManualSql
-from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
+from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
-from slotkeeper.core.ports.kinds import SourceKind
+from slotkeeper.core.ports.kinds import Doctor, SourceKind
 from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.sources.hologres.doctor import HoloDoctor
 from slotkeeper.core.sources.hologres.inspector import HoloInspector
 from slotkeeper.core.sources.hologres.position import POSITIONS, SLOT_POSITIONS
-from slotkeeper.core.sources.hologres.retention import HoloTable
 from slotkeeper.core.sources.hologres.session import HOLOGRES, HoloSession
-from slotkeeper.core.sources.hologres.slots import ConfirmLine, SlotInspector, SlotTable
+from slotkeeper.core.sources.hologres.slots import ConfirmLine, SlotTable
 from slotkeeper.core.sources.hologres.stream.records import IDLE_SECONDS, Streams
 from slotkeeper.core.sources.hologres.traits import SLOT_TRAITS, TRAITS
 from slotkeeper.core.sources.hologres.words import SLOT_WORDS, WORDS, HoloManualSql, SlotManualSql
@@ -31,24 +30,17 @@ class HoloConnection:
 
     def __init__(self, login: Login, by_slot: bool = False) -> None:
         self.session = HoloSession(login.endpoint, login.password, login.name)
-        self.doctor = HoloDoctor(self.session, by_slot)
+        self.doctor: Doctor = HoloDoctor(self.session, by_slot)
         self.streams = Streams(login, self.idle_seconds)
         self.confirming = ConfirmLine(login) if by_slot else None
-
-    @property
-    def name(self) -> str:
-        return self.session.application_name
 
     def table(self, asked: TableAsked) -> SourceTable:
         session, streams = self.session, self.streams
         if self.confirming is None:
-            made = HoloTable(session, asked.table, asked.binlog, asked.channel, streams)
+            made = HoloInspector(session, asked.table, asked.binlog, asked.channel, streams)
             return SourceTable(made, None, made, WORDS)
         slot = SlotTable(session, asked.table, asked.binlog, asked.channel, streams, asked.slot, self.confirming)
-        return SourceTable(slot, slot, slot, SLOT_WORDS)
-
-    def inspector(self, options: BinlogOptions) -> HoloInspector:
-        return HoloInspector(self.session) if self.confirming is None else SlotInspector(self.session)
+        return SourceTable(slot, slot, slot, SLOT_WORDS, session.pinned)
 
     def ping(self) -> None:
         self.session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)
@@ -73,6 +65,7 @@ class HoloKind:
     """
 
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
+    probe = None
 
     def __init__(self, by_slot: bool = False) -> None:
         self._by_slot = by_slot

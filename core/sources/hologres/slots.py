@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from slotkeeper.core.domain.endpoint import Login
@@ -32,7 +32,6 @@ from slotkeeper.core.sources.hologres import catalog
 from slotkeeper.core.sources.hologres.catalog import number_of, parts
 from slotkeeper.core.sources.hologres.inspector import HoloInspector
 from slotkeeper.core.sources.hologres.position import HoloPosition, SlotKept, kept_of, ours
-from slotkeeper.core.sources.hologres.retention import HoloTable
 from slotkeeper.core.sources.hologres.session import HoloSession, classify
 from slotkeeper.core.sources.hologres.stream.records import StreamRecords, Streams
 from slotkeeper.core.sources.hologres.stream.shard import StreamAsked, command
@@ -235,8 +234,8 @@ class ConfirmLine:
 REFUSED_BACK = "this server cannot move a slot back; reset with --to snapshot instead"
 
 
-class SlotTable(HoloTable):
-    """A table with its slot and its history; implements `slotkeeper.core.ports.source.Slot` and `History`."""
+class SlotTable(HoloInspector):
+    """A table with its slot; implements `slotkeeper.core.ports.source.Slot`."""
 
     by_slot = True
     shown_as = ""
@@ -357,10 +356,6 @@ class SlotTable(HoloTable):
                 self._tell(status.shard, goal, lambda: None)
         return "the newest record of every shard"
 
-    def pinned(self) -> AbstractContextManager[None]:
-        """Hold the SQL session open; the session is lost if this process stalls for long."""
-        return self.session.pinned()
-
     def end_sessions(self, pattern: str = "") -> bool:
         """Return False, so that the caller waits for earlier sessions: a view of all sessions is not documented."""
         return False
@@ -392,18 +387,10 @@ class SlotTable(HoloTable):
                     raise
                 raise Refused(error.message, REFUSED_BACK, where="source") from error
 
-    def record_ttl(self) -> int | None:
-        """Return None, because each status shows whether a lane's records are retained."""
-        return None
-
-
-class SlotInspector(HoloInspector):
-    """Implements `slotkeeper.core.ports.source.Inspector` for a server that stores positions."""
-
-    def read_table(self, table: str) -> TableAnswer:
-        answer = super().read_table(table)
+    def read(self) -> TableAnswer:
+        answer = super().read()
         try:
-            return replace(answer, points=listed(self.session, table))
+            return replace(answer, points=listed(self.session, self.table))
         except SlotkeeperError as error:
             if not catalog.gone(error):
                 raise

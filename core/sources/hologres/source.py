@@ -188,6 +188,10 @@ class HoloSource:
 
     # -- the table as a whole -----------------------------------------------------------------------------------------
 
+    def open_lanes(self) -> list[SlotStatus]:
+        """Return the status of each shard; create nothing, because the binlog needs no slot."""
+        return self.read_status(None)
+
     def open_now(self) -> None:
         """Return None, because a row and its record become visible together.
 

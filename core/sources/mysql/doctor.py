@@ -85,8 +85,6 @@ _TELLS = "`INSTALL SONAME 'metadata_lock_info'` on MariaDB, or performance_schem
 class MysqlDoctor:
     """Implements `slotkeeper.core.ports.kinds.Doctor`."""
 
-    probe = None
-
     def __init__(self, session: MysqlSession, login: Login) -> None:
         self._session, self._user = session, login.endpoint.user
 

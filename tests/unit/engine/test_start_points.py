@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from datetime import datetime, timezone
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,6 +11,7 @@ import pytest
 
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard
 from slotkeeper.core.domain.spec import EVERY_DN, StartAt, StartKind
+from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.engine.driver import start_point, topology
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, Unreachable
 from slotkeeper.core.ports.source import SlotWords, SourceTable
@@ -39,7 +39,6 @@ class Starter:
         self.slots: list[Any] = [SimpleNamespace(shard=one) for one in (DN1, DN2)]
         self._ttl = ttl
         self.place = POSITIONS.place
-        self.pinned = nullcontext
 
     def points(self) -> Any:
         if isinstance(self.listed, Exception):
@@ -55,15 +54,10 @@ class Starter:
     def open_lanes(self) -> list[Any]:
         return self.slots
 
-    def seconds(self) -> float:
-        return NOW
+    def clock(self) -> tuple[float, Ttl]:
+        return NOW, Ttl(self._ttl, by_record=True)
 
-    def ttl(self) -> int | None:
-        return self._ttl
-
-    record_ttl = ttl
-
-    def at_time(self, text: str) -> None: ...
+    def since(self, text: str, lowest: bool) -> None: ...
 
 
 def table_of(starter: Starter) -> SourceTable:

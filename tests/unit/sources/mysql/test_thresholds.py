@@ -118,7 +118,7 @@ def test_a_stream_may_be_silent_for_as_long_as_its_job_says(
     channel = ChannelSpec("s.t", "mart.t", cascades="allow")
     job = JobSpec("j", there, there, "slot", (channel,), source_kind="mysql", sync=sync)
     with closing(KIND.connect(Login(there, "", "test"))) as session:
-        for source in (session.table(TableAsked.of(job)).source, session.table(TableAsked.of(job)).history):
+        for source in (session.table(TableAsked.of(job)).source, session.table(TableAsked.of(job)).inspector):
             assert isinstance(source, MysqlSource)
             source._seen = TableSeen("s", "t", (), (), TableIdentity(0, (), (), "one"))
             assert list(source._stream(at(10), "reader").items(blocking=True)) == []
