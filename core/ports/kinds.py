@@ -2,8 +2,7 @@
 
 Each interface serves one part of the program; all interfaces of a session share the session, which executes one call at
 a time. No code above these ports names a kind: `slotkeeper.core.sources.registry` and `slotkeeper.core.sinks.registry`
-open a kind by its name in the configuration. `TableReader` is for the comparison of a table. `Changelog` is for readers
-in other programs: it fixes a range's end before the read. Not every source kind supports it.
+open a kind by its name in the configuration. `TableReader` is for the comparison of a table.
 """
 
 from __future__ import annotations

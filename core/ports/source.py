@@ -238,7 +238,8 @@ class Slot(Protocol):
 class Inspector(Protocol):
     """Queries about one table: how far back its binlog reaches, what a lane needs, its slots and its rows.
 
-    No query creates a slot. A member is None if this kind of server cannot answer it.
+    No query creates a slot, but `count`, and `since` with `lowest`, are only for a slot that exists: on DWS, they can
+    read its status, which creates a missing slot. A member is None if this kind of server cannot answer it.
     """
 
     def read(self) -> TableAnswer | None:
@@ -286,7 +287,7 @@ class Inspector(Protocol):
         """
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
-        """Return the number of changes after `low` up to `high`, by kind; only for a slot that exists."""
+        """Return the number of changes after `low` up to `high`, by kind."""
 
     def count_rows(self) -> RowCount:
         """Return the number of rows that a copy would read, within 5 s; unknown if the table is unreadable."""
