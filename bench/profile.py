@@ -14,6 +14,7 @@ import psutil
 
 from bench.ours import OurJob, Recorder
 from bench.rig import Rig, run
+from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.sinks.postgres.check.target import target_of
 from slotkeeper.core.sinks.postgres.kind import PostgresConnection
@@ -130,7 +131,7 @@ class Anatomy:
 def anatomy(job: OurJob) -> Anatomy:
     """Read a pending range, stage it, time and explain each part, and roll all of it back."""
     found, spec = Anatomy(), job.spec
-    source = worker.open_source(spec, "bench")
+    source = worker.source_session(spec, "bench").table(TableAsked.of(spec)).source
     store = worker.store_session(spec, "bench")
     assert isinstance(source, DwsSource)
     assert isinstance(store, PostgresConnection)
@@ -146,7 +147,7 @@ def anatomy(job: OurJob) -> Anatomy:
     finally:
         sink.abandon()
         sink.close()
-        source.close()
+        source.session.close()
     return found
 
 

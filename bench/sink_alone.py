@@ -21,7 +21,7 @@ from bench.rig import Rig, Span
 from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, TableIdentity
-from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, TableAsked
 from slotkeeper.core.ports.driver import Runner
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
@@ -56,10 +56,10 @@ class Steps:
 def read(rig: Rig, spans: Sequence[Span]) -> Iterator[Steps]:
     """Read a round's changes as a worker does: one step per lane, as after a backlog."""
     spec = job_of(rig, "alone")
-    source = worker.open_source(spec, "alone")
+    source = worker.source_session(spec, "alone").table(TableAsked.of(spec)).source
     assert isinstance(source, DwsSource)
     with ExitStack() as stack:
-        stack.callback(source.close)
+        stack.callback(source.session.close)
         identity = source.identify()
         source.nodes()
         steps = []

@@ -8,7 +8,7 @@ all channels.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, Self
@@ -189,6 +189,10 @@ class Kept(ABC):
     @abstractmethod
     def at(self, position: Position) -> Kept:
         """Return the value after a later position has been confirmed."""
+
+    def calls(self, table: str, slot: str, node: int) -> Sequence[str]:
+        """Return the calls that register these points on one DN, for a plan; empty if the server stores none."""
+        return ()
 
     @abstractmethod
     def on_the_way(self, to: Kept) -> frozenset[Kept]:

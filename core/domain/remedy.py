@@ -9,8 +9,10 @@ part without backquotes describes an action for which there is no Slotkeeper com
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Protocol
 
+from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import typed
@@ -97,6 +99,9 @@ def new_snapshot(job: JobSpec) -> str:
 
 class ManualSql(Protocol):
     """SQL for users to run without Slotkeeper's safeguards (lease, plan, backup, audit); returned as text only."""
+
+    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
+        """Return GRANT statements with the least privileges for following and comparing these tables."""
 
     def status(self, table: str) -> str:
         """Return the SQL that shows all registered points of a table; the SQL contains no slot name."""

@@ -14,6 +14,8 @@ from enum import Enum
 
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.domain.type_name import Condition
 from slotkeeper.core.errors import Defect
 
 SLOT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
@@ -342,6 +344,14 @@ class JobSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Images:
+    """The rows of a changelog: the complete values of these columns, of the rows that meet all conditions."""
+
+    columns: tuple[Column, ...] = ()
+    only: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TableAsked:
     """A table to open, with its slot; `channel` is None for a slot command.
 
@@ -354,8 +364,10 @@ class TableAsked:
     channel: ChannelSpec | None = None
     sync: SyncOptions = field(default_factory=SyncOptions)
     points_proven: bool = False
+    images: Images | None = None
+    """The rows of a changelog, which a DataFrame reads; None for the rows that a sink reads."""
 
     @classmethod
-    def of(cls, job: JobSpec, points_proven: bool = False) -> TableAsked:
+    def of(cls, job: JobSpec, points_proven: bool = False, images: Images | None = None) -> TableAsked:
         """Return the table of a job's channel."""
-        return cls(job.channel.source_table, job.slot, job.binlog, job.channel, job.sync, points_proven)
+        return cls(job.channel.source_table, job.slot, job.binlog, job.channel, job.sync, points_proven, images)

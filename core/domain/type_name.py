@@ -2,8 +2,7 @@
 
 A string from a server is never inserted into a statement: it is parsed, and only this module generates the SQL.
 `format_type` of PostgreSQL, DWS and Hologres writes a name, sizes in parentheses, and `[]` (PostgreSQL, "System
-Information Functions"); a type outside pg_catalog has its schema as a prefix. A dialect defines the `FieldType` of a
-type (`slotkeeper.core.ports.kinds`).
+Information Functions"); a type outside pg_catalog has its schema as a prefix.
 """
 
 from __future__ import annotations

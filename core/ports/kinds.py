@@ -2,13 +2,12 @@
 
 Each interface serves one part of the program; all interfaces of a session share the session, which executes one call at
 a time. No code above these ports names a kind: `slotkeeper.core.sources.registry` and `slotkeeper.core.sinks.registry`
-open a kind by its name in the configuration. `TableReader` is for the comparison of a table. `Changelog` is for readers
-in other programs: it fixes a range's end before the read. Not every source kind supports it.
+open a kind by its name in the configuration. `TableReader` is for the comparison of a table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -22,7 +21,7 @@ from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import TableIdentity
-from slotkeeper.core.domain.spec import BinlogOptions, JobSpec, TableAsked
+from slotkeeper.core.domain.spec import JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Encoding, SinkTraits, SourceTraits
 from slotkeeper.core.ports.driver import CopyStore, Decisions, LaneSeen, ResetStore, Runner, StartStore, Target
 from slotkeeper.core.ports.sink import (
@@ -40,7 +39,7 @@ from slotkeeper.core.ports.sink import (
     TargetRecords,
     TargetSight,
 )
-from slotkeeper.core.ports.source import Inspector, SlotsOfTables, SlotWords, SourceTable, SourceWaits
+from slotkeeper.core.ports.source import SlotsOfTables, SlotWords, SourceTable, SourceWaits
 
 Key = tuple[str, ...]
 """A row's key: the canonical text form of each key column under the session's pinned text settings."""
@@ -192,19 +191,11 @@ class SinkAsked:
 class SourceSession(Protocol):
     """One session on a source, with its interfaces."""
 
-    @property
-    def name(self) -> str:
-        """The session's own name on the server."""
-
     def table(self, asked: TableAsked) -> SourceTable:
-        """Return one table, for reading it, for registering its slot, and for looking back."""
+        """Return one table, for reading it, for registering its slot, and for queries about it."""
 
-    def inspector(self, options: BinlogOptions) -> Inspector:
-        """Return the interface of commands and screens that only read; `options` are those of a job on the table."""
-
-    @property
-    def doctor(self) -> Doctor:
-        """The interface of `doctor`, `locks` and other checks outside of a job."""
+    doctor: Doctor
+    """The interface of `doctor`, `locks` and other checks outside of a job."""
 
     def ping(self) -> None:
         """Return once the server has answered; raises a SlotkeeperError (Unreachable after a few seconds)."""
@@ -216,38 +207,38 @@ class SourceSession(Protocol):
         """End the session; safe to call twice."""
 
 
-class Probe(Protocol):
+@dataclass(frozen=True, slots=True)
+class ProbeAsked:
+    """Inputs of a probe's execution, with the jobs of the source.
+
+    `left` receives the tables that could not be dropped, and `progress` each question; `ending` is called before the
+    drop.
+    """
+
+    plan: ProbePlan
+    jobs: Sequence[JobSpec]
+    left: list[Left]
+    progress: Callable[[str], None]
+    ending: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
     """A probe of a source kind's behavior, on scratch tables that it creates and drops, in sessions of its own."""
 
     asked: int
     """The number of questions."""
+    plan: Callable[[str, str, bool], ProbePlan]
+    """Returns the plan of a probe for a source's name, a schema, and whether the source is PROD; changes nothing.
 
-    def plan(self, source: str, schema: str, prod: bool) -> ProbePlan:
-        """Return the plan of a probe; changes nothing. Raises Refused if the source cannot be probed."""
-
-    def ask(
-        self,
-        plan: ProbePlan,
-        jobs: Sequence[JobSpec],
-        left: list[Left],
-        progress: Callable[[str], None],
-        ending: Callable[[], None],
-    ) -> list[Answer]:
-        """Execute a plan; `left` receives the tables that could not be dropped; `ending` is called before the drop."""
-
-    def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
-        """Return the answer to each question for which the stand-in has a switch; None if unknown."""
+    Raises Refused if the source cannot be probed.
+    """
+    ask: Callable[[ProbeAsked], tuple[Sequence[Answer], Mapping[str, bool | None]]]
+    """Executes a plan. Returns the answers, and the answer to each question for which the stand-in has a switch."""
 
 
 class Doctor(Protocol):
     """The login's privileges and view of a source, and the behavior of its server; creates nothing outside a probe."""
-
-    @property
-    def probe(self) -> Probe | None:
-        """The kind's probe; None if it has none (`SourceTraits.no_probe`)."""
-
-    def grants(self, tables: Sequence[str]) -> list[str]:
-        """Return GRANT statements with the least privileges for following and comparing these tables; opens nothing."""
 
     def hidden(self, table: str) -> Sequence[Objection]:
         """Return why rows of a table may be hidden or masked from this login; empty if the table does not exist."""
@@ -271,13 +262,15 @@ class SourceKind(Protocol):
     words: SlotWords
     """The kind's strings about its slots."""
 
-    @property
-    def positions(self) -> Positions:
-        """Return the parser of the kind's positions."""
+    positions: Positions
+    """The parser of the kind's positions."""
+
+    manual: ManualSql
+    """The SQL for users to run on the server."""
 
     @property
-    def manual(self) -> ManualSql:
-        """Return the SQL that a user can run on the server as a last resort."""
+    def probe(self) -> Callable[[Login], Probe] | None:
+        """Return the kind's probe over sessions of a login; None if it has none (`SourceTraits.no_probe`)."""
 
     def connect(self, login: Login, polls: bool = False) -> SourceSession:
         """Return a session that opens at its first call.

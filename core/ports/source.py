@@ -5,18 +5,16 @@ All calls block; they raise only errors of `slotkeeper.core.errors`.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol, runtime_checkable
+from typing import BinaryIO, Protocol
 
 from slotkeeper.core.domain.inspection import Filter, Range, Searched
 from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.slot import (
-    Column,
     FirstRecord,
     RegisteredPoint,
     Shard,
@@ -26,10 +24,9 @@ from slotkeeper.core.domain.slot import (
     UnreadRows,
 )
 from slotkeeper.core.domain.source_waits import SourceWait, lasting
-from slotkeeper.core.domain.ttl import Purge
-from slotkeeper.core.domain.type_name import Condition, FieldType
+from slotkeeper.core.domain.ttl import Purge, Ttl
 from slotkeeper.core.errors import Defect
-from slotkeeper.core.ports.sink import Top
+from slotkeeper.core.ports.sink import SessionEnder, Top
 
 LOST_ANSWER_WAIT = 15.0
 """Seconds in which a killed driver's call can still take effect: longer than the server's limit for a registration."""
@@ -56,14 +53,14 @@ class Waiter:
         return f"pid {self.pid} ({self.user}, {self.application or 'no name'})"
 
 
-class OpenTransactions(Protocol):
+@dataclass(frozen=True, slots=True)
+class OpenTransactions:
     """The transactions that were open at one moment."""
 
-    def left(self) -> str:
-        """Return a message that names the transactions that are still open; empty once all have certainly ended."""
-
-    def advice(self, job: str) -> str:
-        """Return what a user can do about transactions that do not end."""
+    left: Callable[[], str]
+    """Returns a message that names the transactions that are still open; empty once all have certainly ended."""
+    advice: str
+    """What a user can do about transactions that do not end; {job} is replaced by the job's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +79,27 @@ SlotsOfTables = Mapping[str, Mapping[str, str]]
 """The tables whose waits are queried: those that jobs follow, each with its slots and the job of each slot."""
 
 
-class SourceWaits(ABC):
+@dataclass(slots=True)
+class SourceWaits:
     """Repeatedly reads one source's waits for slots and sessions of jobs, and remembers when they started."""
 
-    hidden = ""
+    ask: Callable[[float, Sequence[SourceWait]], tuple[Sequence[SourceWait], str]]
+    """Returns the waits as the server now shows them, and `hidden`; receives `now` and the last waits of `read`."""
+    hidden: str = ""
     """Text about sessions that the last answer did not show; empty if it showed every session."""
-
-    _before: tuple[SourceWait, ...] = ()
+    ender: SessionEnder | None = None
+    """Ends a session that waits in front of a job's sessions; None if no session of a job waits for another one."""
+    before: tuple[SourceWait, ...] = ()
+    """The waits that `read` returned last."""
 
     def read(self, now: float) -> Sequence[SourceWait]:
         """Return the current waits within a few seconds; `now`: this host's clock in seconds since 1970.
 
         Takes no table lock. Raises a SlotkeeperError.
         """
-        self._before = lasting(self._before, self._seen(now))
-        return self._before
-
-    @abstractmethod
-    def _seen(self, now: float) -> Iterable[SourceWait]:
-        """Return the waits as the server now shows them; set `hidden`."""
+        found, self.hidden = self.ask(now, self.before)
+        self.before = lasting(self.before, found)
+        return self.before
 
 
 class Source(Protocol):
@@ -109,11 +108,11 @@ class Source(Protocol):
     def admit(self) -> None:
         """Raise Refused for a server or a table that a job cannot follow; touches no slot."""
 
-    def identify(self) -> TableIdentity:
-        """Return the table's identity; raises Refused if it does not exist or has no usable key."""
+    def identify(self, filters: bool = False) -> TableIdentity:
+        """Return the table's identity; raises Refused if it does not exist, has no usable key, or lacks a column.
 
-    def selects(self, identity: TableIdentity) -> None:
-        """Raise Refused for a mapping or a row filter that this table does not support."""
+        `filters`: also raise Refused for a row filter that this table does not support.
+        """
 
     def nodes(self) -> list[Shard]:
         """Return the DNs that hold the table; touches no slot."""
@@ -124,12 +123,13 @@ class Source(Protocol):
     def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
         """Whether the DN has a row in (after, up_to]."""
 
-    def next_range(self, after: Position, status: SlotStatus, width: int) -> Position:
+    def next_range(self, after: Position, status: SlotStatus, width: int, begins: bool = False) -> Position:
         """Return the end of the range after `after`: at most the latest position in `status`, about `width` wide.
 
-        The result is `after` itself if the step has enough rows without this range (`Bounded`). If the end is stored,
-        the range can be read again and returns the same rows. `width` is in the source's own unit. Raises Trouble if
-        rows cannot represent the next change; everything before it is readable.
+        `begins`: the range is the first of a step. A source can limit the bytes of a step: the result is then `after`
+        itself for a later range once the limit is reached. If the end is stored, the range can be read again and
+        returns the same rows. `width` is in the source's own unit. Raises Trouble if rows cannot represent the next
+        change; everything before it is readable.
         """
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
@@ -137,16 +137,24 @@ class Source(Protocol):
 
         A source of COPY text writes COPY text; a source of rows writes each row with
         `slotkeeper.core.drivers.pipe.put`; `out` converts if the sink reads the other encoding.
+
+        With `TableAsked.images`, every row has the complete values of these columns, as COPY text, and `up_to` must be
+        complete (`reached` without `top`, or a range within it).
         """
 
-    def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
+    def reached(self, after: Position, up_to: Position | None, top: Top | None, status: SlotStatus) -> Position:
         """Return the position of a lane that has applied all of (after, up_to]; `top`: its highest staged numbers.
 
-        `status` was read after the rows; the position carries its values for `Slot.confirm`.
+        Without `up_to`, there is no change between `after` and the latest position in `status`. Without `top`, nothing
+        was staged, and the result is the end of the complete part of the range: reading up to it always returns the
+        same rows. Otherwise, `status` was read after the rows; the position carries its values for `Slot.confirm`.
         """
 
-    def standing(self, after: Position, status: SlotStatus) -> Position:
-        """Return the position of a lane without changes between `after` and the latest position in `status`."""
+    def open_lanes(self) -> list[SlotStatus]:
+        """Return the status of every DN where new lanes start: a later read of the table sees every change before it.
+
+        Creates a missing slot. Raises Refused if the source has no position for the slot, Busy if a DN was not reached.
+        """
 
     def open_now(self) -> OpenTransactions | None:
         """Return the currently open transactions; later calls on the result do not wait.
@@ -159,51 +167,6 @@ class Source(Protocol):
 
     def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
         """Write the user columns of a chunk's rows in the encoding of `copy_changes`; return the number of rows."""
-
-    def close(self) -> None:
-        """End the session; safe to call twice."""
-
-
-class Changelog(Source, Protocol):
-    """A table as a DataFrame reads it, with complete rows in COPY text."""
-
-    def field_type(self, column: Column) -> FieldType:
-        """Return the type of a column's values for readers."""
-
-    def exists(self) -> bool | None:
-        """Whether the slot exists, without creating it; None if the server cannot list slots."""
-
-    def end_of(self, shard: Shard, after: Position, up_to: Position, status: SlotStatus) -> Position:
-        """Return the end of the complete part of (after, up_to]: reading up to that end always returns the same rows.
-
-        `status` was read before this call. If `up_to` is the newest position in `status`, the returned end is the last
-        visible event, because more events can still arrive.
-        """
-
-    def copy_images(
-        self,
-        shard: Shard,
-        after: Position,
-        up_to: Position,
-        columns: Sequence[Column],
-        only: Sequence[Condition],
-        out: BinaryIO,
-    ) -> int:
-        """Write the rows of (after, up_to] as COPY text: the two numbers of `Position.pair`, type, these columns.
-
-        `up_to` comes from `end_of`, or from `next_range` within such a range. Returns the number of rows.
-        """
-
-    def copy_rows(self, chunk: Chunk, columns: Sequence[Column], only: Sequence[Condition], out: BinaryIO) -> int:
-        """Write these columns of a chunk's matching rows as COPY text; return the number of rows."""
-
-
-@runtime_checkable
-class Bounded(Protocol):
-    """A source that limits a step by the number of bytes read: `next_range` is empty once that limit is reached."""
-
-    def begin_step(self) -> None:
-        """Start a step: the following ranges belong to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,14 +201,19 @@ class Slot(Protocol):
         Returns the slot's new state. After any error except Trouble and Superseded the outcome is unknown.
         """
 
-    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        """Register this state for a new lane on one DN, replacing any other. Raises Busy if no node was reached."""
+    def put(
+        self,
+        shard: Shard,
+        kept: Kept,
+        probe: Callable[[str], None],
+        first: SlotStatus | None = None,
+        lost: bool = False,
+    ) -> None:
+        """Register exactly this state on one DN: for a new lane, replacing any other; or, with `first`, for a reset.
 
-    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        """Register exactly this state for a slot with the status `first`; check each part before registering the next.
-
-        `lost`: the slot did not exist when the reset was planned. Raises Refused if the server rejects it, or SLOT LOST
-        if the slot has been lost in the meantime.
+        Raises Busy if no node was reached. `first`: the slot's status, just read; each part is then checked before the
+        next is registered. `lost`: the slot did not exist when the reset was planned. For a reset, raises Refused if
+        the server rejects the state, or SLOT LOST if the slot has been lost in the meantime.
         """
 
     def full_sync(self) -> str:
@@ -263,50 +231,59 @@ class Slot(Protocol):
     def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> Kept:
         """Return the slot's state for a lane moved to a position, `back` or forward; `before`: the current state."""
 
-    def registration_text(self, node: int, kept: Kept) -> list[str]:
-        """Return the calls that register this state on one DN, for a plan."""
-
-    def record_ttl(self) -> int | None:
-        """Return the TTL if the source deletes records by age, whether they are read or not; else None."""
-
-    def pinned(self) -> AbstractContextManager[None]:
-        """Hold one open session for the block: a lost session is not reopened inside it."""
-
-    def end_rivals(self) -> bool:
-        """End other sessions that register the same lane; return False if their end is not certain."""
-
-    def end_sessions(self, pattern: str) -> bool:
-        """End the login's other sessions of that name; return False if their end is not certain."""
+    def end_sessions(self, pattern: str = "") -> bool:
+        """End the login's other sessions of that name, or those that register the same lane; False if not certain."""
 
 
-class History(Protocol):
-    """How far back a table's binlog reaches, and where lanes can start.
+class Inspector(Protocol):
+    """Queries about one table: how far back its binlog reaches, what a lane needs, its slots and its rows.
 
-    Callers read the status only of a slot that exists: on DWS, the status query creates a missing slot.
+    No query creates a slot, but `count`, and `since` with `lowest`, are only for a slot that exists: on DWS, they can
+    read its status, which creates a missing slot. A member is None if this kind of server cannot answer it.
     """
 
-    words: SlotWords
-    """The source's strings about its slots."""
+    def read(self) -> TableAnswer | None:
+        """Return clock, TTL and points; None if the kernel cannot list points: later answers then contain none.
 
-    def open_lanes(self) -> list[SlotStatus]:
-        """Return the status of every DN where new lanes start: a later read of the table sees every change before it.
-
-        Creates a missing slot. Raises Refused if the source has no position for the slot, Busy if a DN was not reached.
+        An unknown table has no TTL, or raises Refused.
         """
+
+    @property
+    def unread(self) -> Callable[[], Sequence[UnreadRows] | None] | None:
+        """Count the unread rows of every slot; None if this kernel lacks the function."""
+
+    @property
+    def consumed(self) -> Callable[[int], bool | None] | None:
+        """Whether every slot has read all records, on the DN with this id, or on all DNs (0).
+
+        None if the kernel does not report it.
+        """
+
+    @property
+    def may_drop(self) -> Callable[[], bool | None] | None:
+        """Whether this login can drop a slot; None if this kernel cannot drop slots."""
+
+    @property
+    def purge(self) -> Callable[[Position | None], Purge] | None:
+        """When files are deleted by age even if a slot needs them, and the state of the file needed at a position."""
+
+    def latest(self, shard: Shard | None = None) -> Mapping[str, Position | None] | None:
+        """Return the newest position by DN, of one DN or of all; None if the kernel does not report it."""
+
+    def describe(self) -> TableIdentity:
+        """Return the table's columns and key, which can be missing; raises Refused for an unknown table."""
 
     def place(self, text: str) -> Position:
         """Parse a typed position; raises ValueError for an invalid one."""
 
-    def records(self, place: Position | None = None, shard: Shard | None = None) -> Mapping[str, FirstRecord]:
+    def records(self, place: Position | None = None) -> Mapping[str, FirstRecord]:
         """Return the first record at or after a position by DN; without a position, the oldest record."""
 
-    def at_time(self, at: str) -> dict[str, Position | None]:
-        """Return the position of the first record at or after a time by DN; raises Refused if records have no time."""
+    def since(self, at: str, lowest: bool = True, shard: Shard | None = None) -> Mapping[str, Position | None]:
+        """Return by DN the position of the first record at or after a time; raises Refused if records have no time.
 
-    def since(self, at: str) -> dict[str, Position | None]:
-        """Return by DN the position of a record at or after a time; the lowest result is the lowest of all DNs.
-
-        Raises Refused if records have no time.
+        `lowest`: of a record at or after that time, so that the lowest result is the lowest of all DNs. `shard`: only
+        the first record of this DN, to show it.
         """
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
@@ -315,11 +292,11 @@ class History(Protocol):
     def count_rows(self) -> RowCount:
         """Return the number of rows that a copy would read, within 5 s; unknown if the table is unreadable."""
 
-    def seconds(self) -> float:
-        """Return the time of the server's clock, in seconds since 1970."""
+    def clock(self) -> tuple[float, Ttl | None]:
+        """Return the server's time in seconds since 1970, and the TTL; None if records are not deleted by a TTL."""
 
-    def ttl(self) -> int | None:
-        """Return the table's TTL in seconds."""
+    def rows(self, identity: TableIdentity, shard: Shard, what: Range, only: Filter) -> Searched:
+        """Return rows of a range in stream order: the first rows after its start or, without a start, the last rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,16 +305,11 @@ class SourceTable:
 
     source: Source
     slot: Slot | None
-    history: History
-    changelog: Changelog | None = None
-    """The table as a DataFrame reads it; None if the kind has no changelogs (`SourceTraits.changelogs`)."""
-
-    @property
-    def own_changelog(self) -> Changelog:
-        """The changelog; raises Defect if the kind has none, which the caller has excluded."""
-        if self.changelog is None:
-            raise Defect("this source has no changelogs")
-        return self.changelog
+    inspector: Inspector
+    words: SlotWords
+    """The kind's strings about its slots."""
+    pinned: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Holds one open session for a block that registers: a lost session is not reopened inside it."""
 
     @property
     def own_slot(self) -> Slot:
@@ -350,9 +322,16 @@ class SourceTable:
         """Return every registered point of the table, of all its slots; None if the server cannot list them."""
         return self.slot.points() if self.slot is not None else None
 
+    def lists(self, slot: str) -> bool:
+        """Whether the slot has a point, without creating it; False if the server cannot list slots."""
+        return any(one.slot == slot for one in self.points() or ())
+
     def record_ttl(self) -> int | None:
         """Return the TTL if records are deleted by age and no status shows whether a lane's records are retained."""
-        return self.slot.record_ttl() if self.slot is not None else None
+        if self.slot is None or not self.words.retains:
+            return None
+        _, ttl = self.inspector.clock()
+        return ttl.seconds if ttl is not None and ttl.by_record else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,53 +403,3 @@ class SlotWords:
 
 
 NEUTRAL = SlotWords()
-
-
-class Inspector(Protocol):
-    """Queries of read-only commands and screens about a source's slots and rows; none names a slot, or creates one.
-
-    A member is None if this kind of server cannot answer it.
-    """
-
-    def read_table(self, table: str) -> TableAnswer | None:
-        """Return clock, TTL and points; None if the kernel cannot list points: later answers then contain none.
-
-        An unknown table has no TTL, or raises Refused.
-        """
-
-    @property
-    def unread(self) -> Callable[[str], Sequence[UnreadRows] | None] | None:
-        """Count the unread rows of every slot of a table; None if this kernel lacks the function."""
-
-    @property
-    def consumed(self) -> Callable[[str, int], bool | None] | None:
-        """Whether every slot of a table has read all records, on the DN with this id, or on all DNs (0).
-
-        None if the kernel does not report it.
-        """
-
-    @property
-    def may_drop(self) -> Callable[[], bool | None] | None:
-        """Whether this login can drop a slot; None if this kernel cannot drop slots."""
-
-    @property
-    def purge(self) -> Callable[[Position | None], Purge] | None:
-        """When files are deleted by age even if a slot needs them, and the state of the file needed at a position."""
-
-    def latest(self, table: str, shard: Shard | None = None) -> Mapping[str, Position | None] | None:
-        """Return the newest position by DN, of one DN or of all; None if the kernel does not report it."""
-
-    def nodes(self, table: str) -> dict[str, int]:
-        """Return the DNs that hold a table: id by name."""
-
-    def identity(self, table: str) -> TableIdentity:
-        """Return the table's columns and key; raises Refused for an unknown table."""
-
-    def records(self, table: str, place: Position | None) -> Mapping[str, FirstRecord]:
-        """Return the first record at or after a position by DN; without a position, the oldest record."""
-
-    def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
-        """Return the position of a DN's first record at or after a time; raises Refused if records have no time."""
-
-    def rows(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        """Return rows of a range in stream order: the first rows after its start or, without a start, the last rows."""

@@ -19,10 +19,10 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.inspection import Ask, Page, Range
 from slotkeeper.core.domain.position import Position, further
 from slotkeeper.core.domain.slot import Shard
-from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
 from slotkeeper.core.domain.text import many
 from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError
-from slotkeeper.core.ports.source import Inspector
+from slotkeeper.core.ports.source import Inspector, SourceTable
 from slotkeeper.core.services.audit import audited
 from slotkeeper.core.services.looking import open_source
 from slotkeeper.core.services.slot_commands import own_lanes, own_places
@@ -41,30 +41,31 @@ Places = Mapping[str, Position]
 
 
 def peek(
-    inspector: Inspector, source: str, table: str, ask: Ask, now: Callable[[], float], ours: Places | None = None
+    at: SourceTable, source: str, table: str, ask: Ask, now: Callable[[], float], ours: Places | None = None
 ) -> Page:
     """Read rows; `now` is a clock in seconds. Raises the source's errors, Refused for unknown names.
 
     `ours`: the slot's position in the progress rows, for a source that stores no positions; other sources are queried.
     """
-    identity = inspector.identity(table)
+    inspector = at.inspector
+    identity = inspector.describe()
     names = [column.name for column in identity.columns]
     for name in ask.filter.key:
         if name not in names:
             raise Refused(f"{table} has no column {name!r}", f"its columns: {', '.join(names)}", where="source")
-    nodes, stands = inspector.nodes(table), dict(ours or {})
+    nodes, stands = {shard.name: shard.node_id for shard in at.source.nodes()}, dict(ours or {})
     for one in (read_table(inspector, table).points or ()) if ours is None and ask.slot else ():
         if one.slot == ask.slot and one.point is not None:  # by DN, the older of the slot's points
             stands[one.shard] = min(stands.get(one.shard, one.point), one.point)
-    shard = _shard(inspector, table, nodes, ask, stands)
-    after, notes = _begin(inspector, table, shard, ask, stands)
-    latest, end = (inspector.latest(table, shard) or {}).get(shard.name), now() + SECONDS
+    shard = _shard(inspector, nodes, ask, stands)
+    after, notes = _begin(inspector, shard, ask, stands)
+    latest, end = (inspector.latest(shard) or {}).get(shard.name), now() + SECONDS
     what = Range(after, ask.up_to or latest, ask.most, lambda: now() >= end)
-    found = inspector.rows(identity, table, shard, what, ask.filter)
+    found = inspector.rows(identity, shard, what, ask.filter)
     unread = [row for row in found.rows if after is None or row.position > after.place]
     if after is not None and not unread and found.whole and ask.slot and ask.after is None and ask.up_to is None:
         notes.append(f"{ask.slot} has no unread rows on {shard.name}: these are the last rows")
-        after, found = None, inspector.rows(identity, table, shard, replace(what, after=None), ask.filter)
+        after, found = None, inspector.rows(identity, shard, replace(what, after=None), ask.filter)
     if found.stopped:
         notes.append(f"stopped after {SECONDS:.0f} s: {found.stopped}")
     reached = found.reached.from_here if found.reached else None
@@ -75,7 +76,7 @@ def peek(
     )  # fmt: skip
 
 
-def _shard(inspector: Inspector, table: str, nodes: Mapping[str, int], ask: Ask, stands: Places) -> Shard:
+def _shard(inspector: Inspector, nodes: Mapping[str, int], ask: Ask, stands: Places) -> Shard:
     """Return the named DN; else the DN with the slot's oldest unread row, or with any row."""
     if not nodes:
         raise Refused("the source lists no DN", "check this login's rights on the node catalog", where="source")
@@ -87,7 +88,7 @@ def _shard(inspector: Inspector, table: str, nodes: Mapping[str, int], ask: Ask,
     known = [place for place in at.values() if place is not None]
     lowest = min(known) if len(known) == len(at) else None
     try:
-        firsts = inspector.records(table, ask.after or lowest)
+        firsts = inspector.records(ask.after or lowest)
     except SlotkeeperError:  # a DN that does not answer must not hide the others
         firsts = {}
     unread: list[tuple[Position | None, str]] = [
@@ -101,13 +102,11 @@ def _shard(inspector: Inspector, table: str, nodes: Mapping[str, int], ask: Ask,
     return Shard(name, nodes[name])
 
 
-def _begin(
-    inspector: Inspector, table: str, shard: Shard, ask: Ask, stands: Places
-) -> tuple[Position | None, list[str]]:
+def _begin(inspector: Inspector, shard: Shard, ask: Ask, stands: Places) -> tuple[Position | None, list[str]]:
     if ask.after is not None:
         return ask.after, []
     if ask.time:
-        point = inspector.at_time(table, shard, ask.time)
+        point = inspector.since(ask.time, shard=shard).get(shard.name)
         if point is None:
             return None, [f"{shard.name} has no record at or after {ask.time}: these are the last rows"]
         return point.from_here, []
@@ -183,4 +182,4 @@ def _read(loaded: Loaded, source: str, table: str, ask: Ask) -> Page:
     readers = (job for job in at_source if any(channel.source_table == table for channel in job.channels))
     options = next((job.binlog for job in readers), BinlogOptions())
     with closing(open_source(entry.dialect, entry.endpoint, f"slotkeeper-peek/{source}")) as session:
-        return peek(session.inspector(options), source, table, ask, time.monotonic, ours)
+        return peek(session.table(TableAsked(table, "", options)), source, table, ask, time.monotonic, ours)

@@ -28,7 +28,15 @@ from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec, TableAsked
 from slotkeeper.core.drivers.login import speaks
 from slotkeeper.core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError
-from slotkeeper.core.ports.kinds import Doctor, FollowedTable, Probe, SinkAsked, SinkSession, SourceAsked, SourceSession
+from slotkeeper.core.ports.kinds import (
+    FollowedTable,
+    Probe,
+    ProbeAsked,
+    SinkAsked,
+    SinkSession,
+    SourceAsked,
+    SourceSession,
+)
 from slotkeeper.core.services.audit import Tell, audited
 from slotkeeper.core.services.looking import open_source, poll_name
 from slotkeeper.core.sinks import registry as sinks
@@ -147,7 +155,8 @@ def _identity(silent: set[str], job: JobSpec) -> tuple[TableIdentity | None, str
         try:
             whole = replace(job, channels=(replace(job.channel, columns=(), where=""),))
             identity = session.table(TableAsked.of(whole)).source.identify()
-            session.table(TableAsked.of(job)).source.selects(identity)
+            if job.channel.columns or job.channel.where:
+                session.table(TableAsked.of(job)).source.identify(filters=True)
         except SlotkeeperError as error:
             if error.kind is ErrorKind.TRANSIENT:
                 silent.add(job.source.name)
@@ -168,7 +177,7 @@ def grants(loaded: Loaded) -> list[tuple[str, list[str]]]:
     found = []
     for name, entry in loaded.sources.items():
         names = [table for _, table in tables(loaded, name)]
-        found.append((f"source {name}", _doctor(entry).grants(names)))
+        found.append((f"source {name}", sources.open(entry.dialect).manual.grants(entry.endpoint, names)))
     for name, sink in loaded.sinks.items():
         made = sinks.open(sink.kind).grants(sink.endpoint, sink.progress_schema, _writers(loaded, sink))
         found.append((f"sink {name}", made))
@@ -205,7 +214,7 @@ def probe(
         try:
             with Patience() as patience:
                 asks = _probe(entry, _login(entry))
-                answers = asks.ask(found, jobs, left, progress, patience.begin)
+                answers, switches = asks.ask(ProbeAsked(found, jobs, left, progress, patience.begin))
         except BaseException:
             for one in left:
                 tell(f"left behind: {one.table} ({one.why}); fix: {one.cure}")
@@ -213,7 +222,7 @@ def probe(
                 progress("ended early; no probe objects remain")
             raise
         seconds = clock.monotonic() - began
-        reports.append(Report(found, clock.utc(), seconds, tuple(answers), tuple(left), asks.switches(answers)))
+        reports.append(Report(found, clock.utc(), seconds, tuple(answers), tuple(left), switches))
         return Done(reports[0].sentence, _left_behind(left))
 
     line = intent(ACTION, f"{found.source} {found.schema}.{found.table}", reason)
@@ -229,7 +238,7 @@ def probe(
 
 def asked(entry: SourceEntry) -> int:
     """Return the number of questions in a source's probe."""
-    return _probe(entry).asked
+    return _probe(entry, Login(entry.endpoint, "", "")).asked
 
 
 def remembered(loaded: Loaded, source: str) -> Mapping[str, object] | None:
@@ -242,16 +251,11 @@ def _kept(report: Report, folder: StateFolder) -> Report:
     return replace(report, file=str(folder.path / PROBES / f"{report.plan.source}.json"))
 
 
-def _doctor(entry: SourceEntry, its: Login | None = None) -> Doctor:
-    """Return a source's doctor; without a login, for questions that its session is not opened for."""
-    return sources.open(entry.dialect).connect(its or Login(entry.endpoint, "", "")).doctor
-
-
-def _probe(entry: SourceEntry, its: Login | None = None) -> Probe:
-    found = _doctor(entry, its).probe
-    if found is None:
+def _probe(entry: SourceEntry, its: Login) -> Probe:
+    make = sources.open(entry.dialect).probe
+    if make is None:
         raise Refused(*sources.traits(entry.dialect).no_probe, where="source")
-    return found
+    return make(its)
 
 
 def _login(entry: SourceEntry) -> Login:

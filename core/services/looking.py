@@ -20,11 +20,11 @@ from slotkeeper.core.config.secrets import login, resolve
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.locks import PREFIX, LockWait, job_named
 from slotkeeper.core.domain.source_waits import SourceWait, of_job
-from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.domain.spec import BinlogOptions, JobSpec, TableAsked
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.ports.kinds import SinkSession, SourceSession, StoreSession
-from slotkeeper.core.ports.sink import LockReader
-from slotkeeper.core.ports.source import Inspector, SlotsOfTables, SourceWaits
+from slotkeeper.core.ports.sink import LockReader, SessionEnder
+from slotkeeper.core.ports.source import SlotsOfTables, SourceTable, SourceWaits
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.wiring.worker import session_name
@@ -111,10 +111,10 @@ def open_source(kind: str, endpoint: Endpoint, name: str = "") -> SourceSession:
 
 
 @contextmanager
-def inspecting(kind: str, endpoint: Endpoint) -> Iterator[Inspector]:
-    """Open a read-only source session for the block."""
+def inspecting(kind: str, endpoint: Endpoint, table: str) -> Iterator[SourceTable]:
+    """Open a table for the block, over a read-only session; no slot is named."""
     with closing(open_source(kind, endpoint)) as session:
-        yield session.inspector(BinlogOptions())
+        yield session.table(TableAsked(table, "", BinlogOptions()))
 
 
 def open_store(job: JobSpec, limit_ms: int | None = None, name: str = "") -> StoreSession:
@@ -260,8 +260,8 @@ class ServerLocks:
                     session.close()
 
 
-Asker = Callable[[], tuple[StoreSession | SourceSession, LockReader | SourceWaits | None]]
-"""Opens a session on a server, and its reader of waits, or None if this kind of server cannot report waits."""
+Asker = Callable[[], tuple[StoreSession | SourceSession, LockReader | SessionEnder | None]]
+"""Opens a session on a server, and its reader of waits, or None if this kind of server cannot end sessions."""
 
 
 def askers(loaded: Loaded) -> dict[str, Asker]:
@@ -273,9 +273,10 @@ def askers(loaded: Loaded) -> dict[str, Asker]:
         session = open_store(job, name=_NAME)
         return session, session.locks(PREFIX)
 
-    def at_source(one: _Source) -> tuple[SourceSession, SourceWaits | None]:
+    def at_source(one: _Source) -> tuple[SourceSession, SessionEnder | None]:
         session = one.connect()
-        return session, session.doctor.waits(one.tables)
+        waits = session.doctor.waits(one.tables)
+        return session, waits.ender if waits is not None else None
 
     jobs = list(loaded.jobs.values())
     found: dict[str, Asker] = {f"sink {job.store_at[0].name}": partial(at_sink, job) for job in jobs}

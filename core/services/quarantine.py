@@ -150,7 +150,7 @@ def replay(
     def one(rows: Quarantine, channel: JobSpec, id: int) -> Replayed:
         name = channel.channel.source_table
         if name not in tables:  # the source's table as the job's workers see it; no slot is touched
-            with closing(worker.open_source(channel, "errors")) as source:
+            with worker.open_source(channel, "errors") as source:
                 tables[name] = source.identify()
         if channel.in_two_parts:
             with closing(open_store(job)) as store:

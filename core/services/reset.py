@@ -14,7 +14,7 @@ from functools import partial
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.reset import Check, ResetStep
-from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.spec import JobSpec, TableAsked
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.domain.traits import refuse_shared
 from slotkeeper.core.errors import ConfigError, Refused
@@ -86,13 +86,13 @@ def reset_context(
         hint = f"{cure}: {see('runbook', 'I must reset a slot')}"
         raise Refused(f"the sink of slot {job.slot} {why}", hint, where="sink")
     name = f"reset-{uuid.uuid4().hex[:8]}"
-    table = worker.open_admin(job, name)
+    session, store = worker.source_session(job, name), worker.store_session(job, name, STORE_LIMIT_MS)
+    table = session.table(TableAsked.of(job))
     worker.show(table, worker.session_name(job.name, worker.channel_part(job, name)))
-    store = worker.store_session(job, name, STORE_LIMIT_MS)
     beside = worker.session_beside(job, name) if job.in_two_parts else None
     resets = store.resets(job, worker.who(job, name))
     clock, target = SystemClock(), (beside or store).target(job)
-    with closing(table.source), closing(resets), closing(beside or resets), ExitStack() as stack:
+    with closing(session), closing(resets), closing(beside or resets), ExitStack() as stack:
         # an earlier observation of the slot is outdated after the block
         stack.callback(observed.forget, folder.path, job.channel.source_table, job.slot)
         yield ResetContext(

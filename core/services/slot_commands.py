@@ -74,15 +74,15 @@ def poll(loaded: Loaded, source: str, table: str, silent: set[str] | None = None
     """
     entry, silent = loaded.sources[source], set() if silent is None else silent
     words = registry.open(entry.dialect).words
-    with inspecting(entry.dialect, entry.endpoint) as inspector:
+    with inspecting(entry.dialect, entry.endpoint, table) as at:
         mine = owners(loaded, source, table)
-        of_table, unread = read_table(inspector, table), count_unread(inspector, table)
+        of_table, unread = read_table(at.inspector, table), count_unread(at.inspector)
         slots = inspect(source, table, mine, of_table.points, unread, words)
 
         def ours() -> dict[str, list[OwnLane]]:
             return {slot: own_lanes(loaded.jobs[mine[slot]].of(table), of_table.now, silent) for slot in sorted(mine)}
 
-        found = retained(inspector, of_table, unread, ours, words)
+        found = retained(at.inspector, of_table, unread, ours, words)
     if found is None:
         raise Refused(f"source {source}: table {table} does not exist", "check the table's name", where="source")
     places = sorted(silent & {loaded.jobs[job].store_at[0].place for job in mine.values()})
@@ -121,9 +121,9 @@ def _followed(job: JobSpec) -> list[tuple[str, str, str, str]]:
 def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence[str]], Sequence[Rate]]) -> Preflight:
     """Return whether maintenance of a table can start; `rates` is called for jobs whose slots have unread rows."""
     entry = loaded.sources[source]
-    with inspecting(entry.dialect, entry.endpoint) as inspector:
+    with inspecting(entry.dialect, entry.endpoint, table) as at:
         mine = owners(loaded, source, table)
-        facts = gather(inspector, registry.open(entry.dialect).words, source, table, mine)
+        facts = gather(at, source, table, mine)
     busy = sorted({mine[one.slot] for one in facts.unread or () if one.rows and one.slot in mine})
     return judge(replace(facts, rates=tuple(rates(busy)) if busy else ()))
 
@@ -217,7 +217,7 @@ def change(
         source, table, slot = place
         entry = loaded.sources[source]
         _refuse(loaded, source, verb, owner)
-        inspector = stack.enter_context(inspecting(entry.dialect, entry.endpoint))
+        inspector = stack.enter_context(inspecting(entry.dialect, entry.endpoint, table)).inspector
         job = loaded.jobs[owner.job].of(table) if owner else None
         if job and owner:
             positions = None
@@ -239,10 +239,8 @@ def change(
         refuse_without_consent(plan, consent)
         # the name contains the job's name, so that the job's next start can end this session if it hangs
         name = worker.session_name(job.name, f"slots-{plan.verb}") if job else f"slotkeeper-slots/{slot}"[:63]
-        opened = open_source(entry.dialect, entry.endpoint, name).table(
-            TableAsked(table, slot, job.binlog if job else BinlogOptions())
-        )
-        stack.enter_context(closing(opened.source))
+        registering = stack.enter_context(closing(open_source(entry.dialect, entry.endpoint, name)))
+        opened = registering.table(TableAsked(table, slot, job.binlog if job else BinlogOptions()))
         # end a killed driver's session or wait for its time limit: no registration of it can arrive after this one
         if job and not end_job_sessions(job, opened):
             time.sleep(LOST_ANSWER_WAIT)

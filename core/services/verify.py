@@ -16,7 +16,7 @@ from slotkeeper.core.domain.spec import JobSpec, start_at
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.driver import LaneFence
 from slotkeeper.core.ports.kinds import Key
-from slotkeeper.core.ports.source import Inspector
+from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.services.looking import inspecting, open_source, open_store, poll_name
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
@@ -42,10 +42,10 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
         left, right = open_pair(source.table, channel.source_table, sink.table, channel.target, mapping, channel.where)
         settles = None
         if runs and job.binlog.binlog:
-            inspector = stack.enter_context(inspecting(job.source_kind, job.source))
+            at = stack.enter_context(inspecting(job.source_kind, job.source, job.channel.source_table))
             session = stack.enter_context(closing(open_store(job)))
             progress = session.progress(job, worker.who(job, "verify"))
-            settles = partial(settled, inspector, progress, job.channel.source_table)
+            settles = partial(settled, at, progress)
         rows = stack.enter_context(closing(open_store(job))).quarantine()
 
         def quarantined(keys: Collection[Key]) -> Collection[Key]:
@@ -59,15 +59,15 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
         return compare(left, right, options)
 
 
-def settled(inspector: Inspector, progress: LaneFence, table: str, seconds: float = SETTLE_SECONDS) -> bool:
+def settled(table: SourceTable, progress: LaneFence, seconds: float = SETTLE_SECONDS) -> bool:
     """Wait until every lane has passed the source's current newest point; return False if that fails or is unknown.
 
     The newest point is queried without a slot: naming a missing slot would create it.
     """
-    latest = inspector.latest(table)
+    latest = table.inspector.latest()
     if latest is None:
         return False
-    homes = inspector.nodes(table)
+    homes = {shard.name for shard in table.source.nodes()}
     latest = {shard: point for shard, point in latest.items() if shard in homes}
     end = time.monotonic() + seconds
     while True:

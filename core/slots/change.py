@@ -153,7 +153,7 @@ def refuse_unasked(traits: SourceTraits, source: str, verb: SlotVerb) -> None:
 
 def seen(inspector: Inspector, asked: Asked) -> TableSlots:
     """Return the table's current slots."""
-    points, unread = read_table(inspector, asked.table).points, count_unread(inspector, asked.table)
+    points, unread = read_table(inspector, asked.table).points, count_unread(inspector)
     return inspect(asked.source, asked.table, asked.owners, points, unread, asked.words)
 
 
@@ -264,7 +264,7 @@ def create(
 ) -> Done:
     """Create the slot and read the status again."""
     nodes = table.source.nodes()
-    table.history.open_lanes()
+    table.source.open_lanes()
     after = view_of(seen(inspector, asked), asked.slot)
     complete = {one.shard for one in after.shards if one.live is not None and one.durable is not None}
     missed = tuple(sorted(shard.name for shard in nodes if shard.name not in complete))
@@ -302,8 +302,8 @@ def register(
     table: SourceTable, inspector: Inspector, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None
 ) -> Done:
     """Move the slot and check it: a DN counts as moved only if both points reached the previously newest point."""
-    newest = inspector.latest(asked.table)
-    names = sorted(inspector.nodes(asked.table))
+    newest = inspector.latest()
+    names = sorted(shard.name for shard in table.source.nodes())
     answered = table.own_slot.full_sync()
     after = view_of(seen(inspector, asked), asked.slot)
     if after.exists is None:
@@ -367,7 +367,7 @@ def drop(table: SourceTable, inspector: Inspector, plan: ChangePlan, asked: Aske
     if not plan.sql:
         after = view_of(seen(inspector, asked), asked.slot)
         return Done(f"abandoned; nothing was sent; {expiry(left)}", per_shard(after), (), after)
-    names = sorted(inspector.nodes(asked.table))
+    names = sorted(shard.name for shard in table.source.nodes())
     count = table.own_slot.clear()
     after = view_of(seen(inspector, asked), asked.slot)
     if after.exists is None:

@@ -16,7 +16,7 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
 from slotkeeper.core.domain.ttl import Behind
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.source import NEUTRAL, DdlWords, Inspector, SlotWords
+from slotkeeper.core.ports.source import NEUTRAL, DdlWords, SlotWords, SourceTable
 from slotkeeper.core.slots.status import count_unread, read_table
 
 
@@ -111,15 +111,15 @@ MOMENT = "this answer applies only now: the next commit on the table can change 
 NO_DDL = "on this source, no DDL or maintenance waits for readers or clears unread changes"
 
 
-def gather(inspector: Inspector, words: SlotWords, source: str, table: str, owners: Mapping[str, str]) -> Facts:
+def gather(at: SourceTable, source: str, table: str, owners: Mapping[str, str]) -> Facts:
     """Query a source; raises the source's errors, and Refused if no operation there waits for readers."""
-    ask = inspector.consumed
+    ask, words = at.inspector.consumed, at.words
     if words.ddl is None or ask is None:
         raise Refused(f"{source} {table}: {NO_DDL}", "start at any time", where="source")
-    consumed = ask(table, 0)
-    nodes = inspector.nodes(table) if consumed is not None else {}
-    by_shard = {name: ask(table, node) for name, node in sorted(nodes.items())}
-    answer, unread = read_table(inspector, table), count_unread(inspector, table)
+    consumed = ask(0)
+    nodes = sorted(at.source.nodes()) if consumed is not None else ()
+    by_shard = {shard.name: ask(shard.node_id) for shard in nodes}
+    answer, unread = read_table(at.inspector, table), count_unread(at.inspector)
     return Facts(source, table, consumed, by_shard, answer.points, unread, owners, answer.consume_timeout, words=words)
 
 

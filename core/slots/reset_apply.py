@@ -9,7 +9,6 @@ registered first, so that nothing has changed yet if the server rejects such a m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -102,7 +101,7 @@ def _register(ctx: ResetContext, move: Move, epoch: int, way: Way) -> None:
     there, back = move.points, move.seen.kept
     ours = {there, back} | there.on_the_way(back) | back.on_the_way(there)
     slot = ctx.table.slot
-    with nullcontext() if slot is None else slot.pinned(), ctx.resets.registration(row.key, epoch) as lock:
+    with ctx.table.pinned(), ctx.resets.registration(row.key, epoch) as lock:
         if lock.row.position != row.position:
             raise Refused(f"{place}: the row is not at the position that this reset set")
         shard = move.seen.shard
@@ -113,7 +112,7 @@ def _register(ctx: ResetContext, move: Move, epoch: int, way: Way) -> None:
             if not move.seen.lost and first.kept not in ours:
                 raise trouble(TroubleName.SLOT_MOVED, f"{place}: another session moved the slot during the reset")
             if slot is not None:
-                slot.restore(shard, points, first, move.seen.lost, ctx.probe)
+                slot.put(shard, points, ctx.probe, first, move.seen.lost)
         if row.registered is not None:
             lock.record(row.registered, "")
 
@@ -150,7 +149,7 @@ def recount(ctx: ResetContext, plan: ResetPlan) -> None:
     for move in plan.moves:
         if not move.back or not move.read_again.whole or move.before is None or move.to.position is None:
             continue
-        now = ctx.table.history.count(move.seen.shard, move.to.position, move.before)
+        now = ctx.table.inspector.count(move.seen.shard, move.to.position, move.before)
         if now.whole and now.total < move.read_again.total:
             sentence = f"{move.seen.row.key.shard}: {now.total} of {move.read_again.total} changes remain"
             raise Refused(f"{sentence}: they were purged meanwhile", "plan again, or use --to snapshot")

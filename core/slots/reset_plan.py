@@ -182,10 +182,10 @@ def see(ctx: ResetContext) -> SlotSeen:
     rows = ctx.resets.rows()
     if not rows or not ctx.job.binlog.binlog:
         raise Refused(f"the sink has no progress rows of {ctx.what}", "a reset requires progress rows")
-    source, slot, history = ctx.table.source, ctx.table.slot, ctx.table.history
+    source, slot, inspector = ctx.table.source, ctx.table.slot, ctx.table.inspector
     identity, shards, listed = source.identify(), source.nodes(), slot.points() if slot is not None else None
     statuses = source.read_status(None) if _may_observe(ctx, rows, shards, listed) else []
-    records = history.records()
+    records = inspector.records()
     lanes = []
     for row in rows:
         name = row.key.shard
@@ -197,9 +197,8 @@ def see(ctx: ResetContext) -> SlotSeen:
     shown = {seen.row.key.shard for seen in lanes}
     mine = [one for one in listed or () if one.slot == ctx.job.slot and one.shard in shown]
     times = [one.registered_at for one in mine if one.registered_at is not None]
-    ttl = history.ttl() if times else None
-    whole = ttl is not None and len(times) == len(mine)
-    left = min(times).timestamp() + ttl - history.seconds() if ttl is not None and whole else None
+    now, ttl = inspector.clock() if times and len(times) == len(mine) else (0.0, None)
+    left = None if ttl is None or ttl.seconds is None else min(times).timestamp() + ttl.seconds - now
     others = sorted({one.slot for one in listed or () if one.slot != ctx.job.slot})
     return SlotSeen(identity, tuple(shards), tuple(lanes), tuple(statuses), left, tuple(others))
 
@@ -223,7 +222,7 @@ def _kept(
     if status is not None:
         known = row.registered if row.registered is not None and not mine else kept
         kept = known.found(status.kept)
-    if not ctx.table.history.words.retains:
+    if not ctx.table.words.retains:
         return kept, None
     places = [one.point for one in here if one.point is not None and one.point.pair[0]]
     places += [place for place in (kept.oldest, kept.furthest) if place is not None]
@@ -310,7 +309,7 @@ def count_rows(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> CopyRows | None
     same = {lane.row.fingerprint for lane in seen.lanes} == {seen.identity.text}
     cleared = same and all(lane.lost for lane in seen.lanes) and any(lane.kept.marks for lane in seen.lanes)
     way = goal.on_existing or ctx.job.on_existing
-    return CopyRows(ctx.table.history.count_rows(), ctx.count_target(seen.identity), way, cleared)
+    return CopyRows(ctx.table.inspector.count_rows(), ctx.count_target(seen.identity), way, cleared)
 
 
 def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity) -> list[str]:
@@ -335,7 +334,7 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
     )
     found.append(f"{COPIES}{rows.source.text} rows, {takes}")
     if rows.truncated:
-        ddl = ctx.table.history.words.ddl
+        ddl = ctx.table.words.ddl
         also = f"; the slot has no point left on any DN, and {ddl.clears}" if rows.cleared and ddl else ""
         found.append(f"TRUNCATE at the source is likely: it has far fewer rows{also}")
     if rows.way == "merge" and rows.target != RowCount(0):
@@ -368,7 +367,7 @@ def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> dict[str, Positio
     moment = datetime.fromisoformat(goal.at)
     if moment.tzinfo is None:
         raise Refused(f"{goal.at} has no offset from UTC", "write it as 2026-01-31T08:30:00+01:00 or with Z")
-    since = ctx.table.history.since(goal.at)
+    since = ctx.table.inspector.since(goal.at)
     points = [point for point in since.values() if point is not None]
     if not points:
         raise Refused(f"no DN has a change at or after {goal.at}", "for the newest point, use --to latest")
@@ -389,7 +388,7 @@ def _moves(
 
     def read(text: str) -> Position:
         try:
-            return ctx.table.history.place(text)
+            return ctx.table.inspector.place(text)
         except ValueError as error:
             raise Refused(str(error), "use the format of `slots show` and `slots peek`") from error
 
@@ -431,8 +430,8 @@ def _counted(ctx: ResetContext, move: Move) -> Move:
     if old is None or new is None or old == new or move.seen.lost:
         return move
     if new < old:
-        return replace(move, read_again=ctx.table.history.count(move.seen.shard, new, old))
-    found = ctx.table.history.count(move.seen.shard, old, new)
+        return replace(move, read_again=ctx.table.inspector.count(move.seen.shard, new, old))
+    found = ctx.table.inspector.count(move.seen.shard, old, new)
     if move.seen.kept_from is not None and move.seen.kept_from > old:
         found = replace(found, whole=False)  # purged changes after the lane's position are also skipped
     return replace(move, skipped=found)
@@ -491,23 +490,24 @@ def _checks(
 ) -> list[Check]:
     rows = [lane.row for lane in seen.lanes]
     # check whether the requested time is within the TTL, because tables with timestamps retain every record that long
-    ttl = ctx.table.history.ttl() if goal.kind is TargetKind.TIME else None
-    within = None if ttl is None else datetime.fromisoformat(goal.at).timestamp() > ctx.table.history.seconds() - ttl
+    now, ttl = ctx.table.inspector.clock() if goal.kind is TargetKind.TIME else (0.0, None)
+    seconds = ttl.seconds if ttl is not None else None
+    within = None if seconds is None else datetime.fromisoformat(goal.at).timestamp() > now - seconds
     expiry = time_check(seen.left)
     if goal.kind is TargetKind.SNAPSHOT:
         expiry = Check("time to TTL", True, "not needed")
-    elif not ctx.table.history.words.retains or not any(lane.kept.marks for lane in seen.lanes):
-        expiry = Check("time to TTL", True, ctx.table.history.words.no_expiry)
+    elif not ctx.table.words.retains or not any(lane.kept.marks for lane in seen.lanes):
+        expiry = Check("time to TTL", True, ctx.table.words.no_expiry)
     known = {row.fingerprint for row in rows} | ({backup.fingerprint} if backup else set())
     saved = [lane.row for lane in backup.lanes] if backup else rows
     found = [
         ctx.at_rest(),
         lease_check(ctx),
         open_reset_check(ctx),
-        table_check(goal, seen.identity.text, known, ctx.table.history.words.identity),
-        nodes_check(goal, saved, seen.shards, ctx.table.history.words.part),
-        slot_check(goal, seen.lanes, ctx.table.history.words.there, ctx.table.history.words.part),
-        retained_check(goal, moves, within, ctx.table.history.words.part),
+        table_check(goal, seen.identity.text, known, ctx.table.words.identity),
+        nodes_check(goal, saved, seen.shards, ctx.table.words.part),
+        slot_check(goal, seen.lanes, ctx.table.words.there, ctx.table.words.part),
+        retained_check(goal, moves, within, ctx.table.words.part),
         changed_check(goal, ctx.job.channel.target, ctx.resets.target_changed()),
         writable_check(ctx),
         expiry,
@@ -586,8 +586,8 @@ def _sql(ctx: ResetContext, goal: Goal, moves: list[Move]) -> list[str]:
             state = move.to.state.value
             how = f", copying = 'next {goal.on_existing}'" if goal.on_existing else ""
             lines.append(f"sink {name}: UPDATE slotkeeper_progress SET position = '{text}', state = '{state}'{how} ...")
-        if move.points and ctx.table.slot is not None:
-            calls = ctx.table.slot.registration_text(move.seen.row.node_id, move.points)
+        if move.points:
+            calls = move.points.calls(ctx.job.channel.source_table, ctx.job.slot, move.seen.row.node_id)
             lines += [f"source {name}: {call}" for call in calls]
     return lines
 

@@ -16,7 +16,7 @@ from enum import Enum
 from slotkeeper.core.domain.finding import clock_apart
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
-from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
 from slotkeeper.core.domain.ttl import Behind, Purge, TimeLeft, Ttl, behind_of, left_of
 from slotkeeper.core.errors import AccessRefused, Defect, Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.judgement.facts import SlotSeen
@@ -224,16 +224,16 @@ class TableRetained:
 
 
 def read_table(inspector: Inspector, table: str) -> TableAnswer:
-    """Return a server's information about a table, by a second query if the kernel cannot list points."""
-    answer = inspector.read_table(table) or inspector.read_table(table)
+    """Return a server's information about its table, by a second query if the kernel cannot list points."""
+    answer = inspector.read() or inspector.read()
     if answer is None:
         raise Defect(f"two queries about {table} returned no answer")
     return answer
 
 
-def count_unread(inspector: Inspector, table: str) -> Counts | None:
+def count_unread(inspector: Inspector) -> Counts | None:
     """Return the unread rows of every slot of a table; None if the server does not count them."""
-    return inspector.unread(table) if inspector.unread else None
+    return inspector.unread() if inspector.unread else None
 
 
 def retained(
@@ -426,7 +426,8 @@ class StatusPoller:
         now: Callable[[], float],
         utc: Callable[[], datetime],
     ) -> None:
-        self._session, self._inspector, self._words = session, session.inspector(BinlogOptions()), words
+        self._session, self._words = session, words
+        self._inspectors = {table: session.table(TableAsked(table, "", BinlogOptions())).inspector for table in owners}
         self._source, self._owners, self._ours = source, owners, ours
         self._now, self._utc = now, utc
         self._tables = {table: _Table() for table in owners}
@@ -462,7 +463,7 @@ class StatusPoller:
 
     def _points(self, table: str, mine: _Table) -> None:
         before = self._utc()
-        answer, after = self._inspector.read_table(table), self._utc()
+        answer, after = self._inspectors[table].read(), self._utc()
         if answer is None:
             del mine.asked["points"]  # the next turn sends another statement
             return
@@ -471,7 +472,7 @@ class StatusPoller:
         old = mine.ours_at is None or self._now() - mine.ours_at >= OURS_EVERY
         if times_untold(answer.points, answer.ttl) and old:
             mine.ours = {slot: self._ours(table, slot, answer.now) for slot in sorted(self._owners[table])}
-            mine.purges = purges_of(self._inspector, mine.ours)
+            mine.purges = purges_of(self._inspectors[table], mine.ours)
             mine.ours_at = self._now()
         mine.answer, mine.at = answer, self._utc()
         mine.clock_apart = clock_apart(answer.now.timestamp(), before.timestamp(), after.timestamp())
@@ -479,7 +480,7 @@ class StatusPoller:
     def _count(self, table: str, mine: _Table) -> None:
         began = self._now()
         try:
-            mine.unread = count_unread(self._inspector, table)
+            mine.unread = count_unread(self._inspectors[table])
         except SlotkeeperError as error:
             if not error.timed_out or error.silent:
                 raise

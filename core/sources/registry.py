@@ -1,4 +1,4 @@
-"""The source kinds by their name in the configuration (`dialect`); each kind has one line in this module.
+"""The source kinds by their name in the configuration (`dialect`); each kind, and each mode, has one line here.
 
 A kind is imported on first use. Its traits need no driver, so reading a configuration imports no driver.
 """
@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from slotkeeper.core.ports.kinds import SourceKind
 
 KINDS = {
-    "dws": "slotkeeper.core.sources.dws.kind",
-    "hologres": "slotkeeper.core.sources.hologres.kind",
-    "hologres_slot": "slotkeeper.core.sources.hologres.slot.kind",
-    "mysql": "slotkeeper.core.sources.mysql.kind",
+    "dws": ("slotkeeper.core.sources.dws.kind", ""),
+    "hologres": ("slotkeeper.core.sources.hologres.kind", ""),
+    "hologres_slot": ("slotkeeper.core.sources.hologres.kind", "SLOT_"),
+    "mysql": ("slotkeeper.core.sources.mysql.kind", ""),
 }
-"""The module of each kind, which defines `KIND`; its sibling module `traits` defines `TRAITS`."""
+"""The module of each kind, which defines `KIND`, and its mode, which is a prefix of that name.
+
+The sibling module `traits` defines `TRAITS` with the same prefix.
+"""
 
 
 @cache
@@ -30,7 +33,8 @@ def open(kind: str) -> SourceKind:
     """Return the kind of that name; raises Defect for an unknown name, which the configuration should have rejected."""
     if kind not in KINDS:
         raise Defect(f"unknown source kind {kind!r}")
-    return cast("SourceKind", import_module(KINDS[kind]).KIND)
+    module, mode = KINDS[kind]
+    return cast("SourceKind", getattr(import_module(module), f"{mode}KIND"))
 
 
 def positions(kind: str) -> Positions:
@@ -43,4 +47,5 @@ def traits(kind: str) -> SourceTraits:
     """Return the traits of the kind of that name; raises Defect for an unknown name, as `open` does."""
     if kind not in KINDS:
         raise Defect(f"unknown source kind {kind!r}")
-    return cast("SourceTraits", import_module(f"{KINDS[kind].rpartition('.')[0]}.traits").TRAITS)
+    module, mode = KINDS[kind]
+    return cast("SourceTraits", getattr(import_module(f"{module.rpartition('.')[0]}.traits"), f"{mode}TRAITS"))

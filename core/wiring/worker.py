@@ -7,12 +7,12 @@ import hashlib
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from slotkeeper.core.config.secrets import login
-from slotkeeper.core.domain.spec import JobSpec, TableAsked
+from slotkeeper.core.domain.spec import Images, JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Encoding, chosen
 from slotkeeper.core.engine.driver.context import WorkerEntries
 from slotkeeper.core.engine.worker import entries
@@ -21,7 +21,7 @@ from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.ports.driver import Runner, StartStore
 from slotkeeper.core.ports.kinds import BatchSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import LabelSink, StepSink
-from slotkeeper.core.ports.source import Changelog, Source, SourceTable
+from slotkeeper.core.ports.source import Source, SourceTable
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 
@@ -108,14 +108,11 @@ def encoding_of(job: JobSpec) -> Encoding:
     return chosen(sources.open(job.source_kind).gives, sinks.open(job.sink_kind).takes, pair)
 
 
-def open_source(job: JobSpec, part: str) -> Source:
-    """Open the source of a job's channel over a separate session."""
-    return source_session(job, part).table(TableAsked.of(job)).source
-
-
-def open_admin(job: JobSpec, part: str) -> SourceTable:
-    """Open a separate source session for the slot administration of a job's channel."""
-    return source_session(job, part).table(TableAsked.of(job))
+@contextmanager
+def open_source(job: JobSpec, part: str) -> Iterator[Source]:
+    """Open the source of a job's channel over a separate session for the block."""
+    with closing(source_session(job, part)) as session:
+        yield session.table(TableAsked.of(job)).source
 
 
 def open_progress(job: JobSpec, part: str, runner: Runner) -> StartStore:
@@ -186,9 +183,9 @@ def changelog_session(job: JobSpec, epoch: int, part: str) -> SourceSession:
         return sources.open(job.source_kind).connect(login(endpoint, name))
 
 
-def changelog_of(session: SourceSession, job: JobSpec) -> Changelog:
-    """Return the changelog of a job's channel over a session that `changelog_session` opened."""
-    return session.table(TableAsked.of(job)).own_changelog
+def changelog_of(session: SourceSession, job: JobSpec, images: Images | None = None) -> SourceTable:
+    """Return a job's channel over a session of `changelog_session`, with its source as a changelog reads it."""
+    return session.table(TableAsked.of(job, images=images or Images()))
 
 
 @contextmanager

@@ -125,7 +125,7 @@ def test_a_range_without_rows_moves_the_position(steps: Steps) -> None:
         assert row.position is not None
         before = row.position
         steps.stage(before, status)
-        new = steps.source.standing(before, status)
+        new = steps.source.reached(before, None, None, status)
         assert steps.sink.commit(row.key, row.epoch, before, new, 0)
         after = steps.sink.read_row(row.key)
         assert after is not None

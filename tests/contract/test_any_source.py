@@ -73,9 +73,9 @@ def followed(pair: Pair) -> Iterator[Followed]:
     with closing(session):
         session.table(TableAsked.of(pair.job)).source.admit()
         table = session.table(TableAsked.of(pair.job))
-        for status in table.history.open_lanes():
+        for status in table.source.open_lanes():
             if table.slot is not None:
-                table.slot.register_first(status.shard, status.kept.at(status.latest), nothing)
+                table.slot.put(status.shard, status.kept.at(status.latest), nothing)
         yield Followed(pair, session, table)
 
 
@@ -111,7 +111,7 @@ def test_texts_of_positions_are_read_back(followed: Followed, seed: int) -> None
     written(followed.pair, seed)
     positions = followed.pair.kind.positions
     for status in followed.now():
-        standing = followed.source.standing(followed.after(status), status)
+        standing = followed.source.reached(followed.after(status), None, None, status)
         for position in (status.latest.from_here, followed.after(status), standing):
             assert positions.position(position.text) == position
             assert positions.place(position.text) == position
@@ -199,12 +199,12 @@ def test_chunks_hold_each_row_once(followed: Followed) -> None:
 def test_a_status_shows_what_was_confirmed(followed: Followed, seed: int) -> None:
     written(followed.pair, seed)
     for first in followed.now():
-        position = followed.source.standing(followed.after(first), first)
+        position = followed.source.reached(followed.after(first), None, None, first)
         asked = Confirmation(position, first.kept, first.fingerprint, lambda: None, nothing)
         slot = followed.table.slot
         kept = first.kept
         if slot is not None:
-            with slot.pinned():
+            with followed.table.pinned():
                 kept = slot.confirm(first, asked)
         (seen,) = followed.table.source.read_status(first.shard)
         assert seen.kept == kept == first.kept.at(position)
@@ -222,13 +222,13 @@ def test_no_session_is_waited_for_where_no_session_writes(followed: Followed) ->
 
 def test_rows_shown_to_people_are_those_that_are_read(followed: Followed, seed: int) -> None:
     written(followed.pair, seed)
-    inspector = followed.session.inspector(followed.pair.job.binlog)
-    identity, shown, count = inspector.identity(TABLE), 0, 0
+    inspector = followed.session.table(TableAsked(TABLE, "", followed.pair.job.binlog)).inspector
+    identity, shown, count = inspector.describe(), 0, 0
     for status in followed.now():
         after = followed.after(status)
         for most in (10_000, 4):
-            newest = (inspector.latest(TABLE, status.shard) or {})[status.shard.name]
-            found = inspector.rows(identity, TABLE, status.shard, Range(after, newest, most, lambda: False), Filter())
+            newest = (inspector.latest(status.shard) or {})[status.shard.name]
+            found = inspector.rows(identity, status.shard, Range(after, newest, most, lambda: False), Filter())
             rows = read(followed.source, status, after, status.latest)
             assert [row.kind for row in found.rows] == [row[2] for row in rows][: len(found.rows)]
             assert found.whole == (len(found.rows) == len(rows)) or len(found.rows) >= most
@@ -238,14 +238,16 @@ def test_rows_shown_to_people_are_those_that_are_read(followed: Followed, seed: 
 
 def test_looking_makes_no_slot_and_names_the_newest_place(pair: Pair) -> None:
     with closing(pair.session()) as session:
-        inspector = session.inspector(pair.job.binlog)
-        before = read_table(inspector, TABLE)
+        table = session.table(TableAsked(TABLE, "", pair.job.binlog))
+        before = read_table(table.inspector, TABLE)
         assert not before.points and before.ttl is not None
-        nodes = inspector.nodes(TABLE)
-        assert set(inspector.latest(TABLE) or nodes) >= set(nodes)
-        assert not read_table(inspector, TABLE).points
+        nodes = {shard.name for shard in table.source.nodes()}
+        assert set(table.inspector.latest() or nodes) >= nodes
+        assert not read_table(table.inspector, TABLE).points
         try:
-            assert read_table(inspector, "ods.none").ttl is None
+            assert (
+                read_table(session.table(TableAsked("ods.none", "", pair.job.binlog)).inspector, "ods.none").ttl is None
+            )
         except Refused as error:
             assert "ods.none" in error.message
 

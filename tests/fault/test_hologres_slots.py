@@ -13,10 +13,10 @@ from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
 from slotkeeper.core.ports.source import Confirmation
+from slotkeeper.core.sources.hologres import slots as slot_source
 from slotkeeper.core.sources.hologres.kind import HoloConnection
 from slotkeeper.core.sources.hologres.position import HoloPosition, SlotKept, ours
-from slotkeeper.core.sources.hologres.slot import source as slot_source
-from slotkeeper.core.sources.hologres.slot.source import SlotTable
+from slotkeeper.core.sources.hologres.slots import SlotTable
 from tests.support.hologres import SLOT, TABLE, HoloPair
 
 
@@ -91,7 +91,7 @@ def test_a_slot_of_another_table_is_refused_and_not_touched(slot_pair: HoloPair,
     other = replace(job, channels=(replace(job.channel, source_table="ods.other"),))
     for call in (
         session.table(TableAsked.of(other)).source.admit,
-        session.table(TableAsked.of(other)).history.open_lanes,
+        session.table(TableAsked.of(other)).source.open_lanes,
         session.table(TableAsked("ods.other", SLOT, job.binlog)).own_slot.clear,
     ):
         with pytest.raises(Refused, match=f"slot {SLOT} reads ods.t"):
@@ -124,7 +124,7 @@ def test_a_right_that_is_missing_is_named_before_anything_is_made(
     }
     hologres.rows(f"{missing[right]}; SELECT 1")
     with pytest.raises(Refused) as told:
-        session.table(TableAsked.of(slot_pair.mirror.job)).history.open_lanes()
+        session.table(TableAsked.of(slot_pair.mirror.job)).source.open_lanes()
     cures = {
         "replication": "REPLICATION role",
         "owner": "the owner of ods.t",
@@ -174,11 +174,11 @@ def test_a_server_that_moves_no_slot_back_refuses_the_reset_and_keeps_its_place(
     status = source.read_status(None)[0]
     here = confirm(source, status, ours(status.latest))
     slot_pair.hologres.faults.forward_only = True
-    retention = session.table(TableAsked.of(slot_pair.mirror.job)).history
+    retention = session.table(TableAsked.of(slot_pair.mirror.job)).slot
     assert isinstance(retention, SlotTable)
     first = source.read_status(status.shard)[0]
     with pytest.raises(Refused, match="shows") as told:
-        retention.restore(status.shard, SlotKept((here.lsn or 0) - 1), first, False, nothing)
+        retention.put(status.shard, SlotKept((here.lsn or 0) - 1), nothing, first)
     assert "--to snapshot" in told.value.hint
     assert source.read_status(status.shard)[0].kept == here
 

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.engine.driver import start
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
@@ -29,7 +30,11 @@ class LeftBehind(threading.Thread):
         assert row.registered
         self.shard, self.point = Shard(row.key.shard, row.node_id), points_of(row.registered).live or 0
         self.error: SlotkeeperError | None = None
-        admin = worker.open_admin(mirror.job, f"{row.epoch}/r/{row.node_id}{through}").slot
+        admin = (
+            worker.source_session(mirror.job, f"{row.epoch}/r/{row.node_id}{through}")
+            .table(TableAsked.of(mirror.job))
+            .slot
+        )
         assert isinstance(admin, DwsTable)
         self._admin = admin
         self._mirror = mirror
@@ -56,7 +61,7 @@ class LeftBehind(threading.Thread):
         self._blocker.close()
         self.join(240)
         assert not self.is_alive()
-        self._admin.close()
+        self._admin.session.close()
 
 
 @pytest.fixture

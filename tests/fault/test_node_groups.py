@@ -49,4 +49,4 @@ def test_a_table_whose_dns_are_unknown_is_taken_to_lie_on_all(warehouse: Warehou
     assert {shard.name for shard in source.nodes()} == quarantined
     run(warehouse, "REVOKE SELECT ON pg_catalog.pgxc_class FROM PUBLIC")
     assert {shard.name for shard in source.nodes()} == {*quarantined, "dn_of_others"}
-    source.close()
+    session.close()

@@ -14,6 +14,7 @@ import pytest
 
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.finding import Level
+from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.drivers import pg, pipe
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.engine.worker import entries
@@ -22,7 +23,7 @@ from slotkeeper.core.services.doctor import check_source
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.source import DwsSource
-from slotkeeper.core.wiring.worker import open_source
+from slotkeeper.core.wiring.worker import open_source, source_session
 from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
@@ -113,33 +114,35 @@ def _late(read: Callable[[], object], least: float, most: float) -> None:
 def test_binlog_read_timeout_ends_a_read_that_hangs(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = _mirror(warehouse, make_mirror, binlog_read_timeout=400)
     mirror.start().wait_running().stop()
-    source = open_source(mirror.job, "test")
+    session = source_session(mirror.job, "test")
+    source = session.table(TableAsked.of(mirror.job)).source
     (shard, *_), latest = source.nodes(), source.read_status(None)[0].latest
     warehouse.dn_hanging(shard.name)
     _late(lambda: source.copy_changes(shard, DwsPosition(0), latest, io.BytesIO()), 0.3, 60.0)
     warehouse.dn_hanging(None)
-    source.close()
+    session.close()
 
 
 def test_full_sync_binlog_read_timeout_ends_a_copy_that_hangs(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = _mirror(warehouse, make_mirror, full_sync_binlog_read_timeout=400)
-    source = open_source(mirror.job, "test")
+    session = source_session(mirror.job, "test")
+    source = session.table(TableAsked.of(mirror.job)).source
     (chunk,) = source.plan_chunks(500)
     locker = warehouse.connect(False)
     with pg.transaction(locker) as cursor:
         cursor.execute(f"LOCK TABLE {TABLE}")
         _late(lambda: source.copy_chunk(chunk, io.BytesIO()), 0.3, 60.0)
     locker.close()
-    source.close()
+    session.close()
 
 
 def test_connection_socket_timeout_bounds_every_answer(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = _mirror(warehouse, make_mirror, connection_socket_timeout=300)
-    source = open_source(mirror.job, "test")
+    source = source_session(mirror.job, "test").table(TableAsked.of(mirror.job)).source
     assert isinstance(source, DwsSource)
     session = source.session
     _late(lambda: session.composed_rows(pg.sql.SQL("SELECT pg_sleep(300)"), None, 200_000), 0.2, 60.0)
-    source.close()
+    session.close()
 
 
 def test_binlog_sync_point_size_is_the_width_of_a_range(
@@ -203,10 +206,9 @@ def test_new_system_value_names_the_columns_that_are_read(
         f"new_system_value = {str(not new).lower()} does not match",
         f"set new_system_value = {str(new).lower()}",
     )
-    first = open_source(wrong, "test")
-    with pytest.raises(Refused, match=said) as caught:  # a first start, before it makes anything
+    # a first start, before it makes anything
+    with open_source(wrong, "test") as first, pytest.raises(Refused, match=said) as caught:
         first.admit()
-    first.close()
     assert caught.value.hint.startswith(cure)
     written = job("orders", "slot1", TABLE, "mart.orders") + f"new_system_value = {str(not new).lower()}\n"
     loaded = load(config(tmp_path, mirror.job.source, mirror.job.sink, written), {})

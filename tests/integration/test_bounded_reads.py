@@ -107,7 +107,7 @@ def test_one_row_is_found_and_nothing_else_however_far_it_lies(
             assert not source.has_changes(status.shard, DwsPosition(point, 10**9), status.latest)
         after = DwsPosition(point, 10**9)
     assert warehouse.readings()[1] <= ASKED
-    source.close()
+    source.session.close()
 
 
 def found(warehouse: Warehouse, after: DwsPosition) -> list[tuple[int, str]]:

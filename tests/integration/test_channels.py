@@ -164,7 +164,7 @@ def test_the_same_rows_come_from_a_source_that_does_not_copy(warehouse: Warehous
 
     def read(copy_allowed: bool) -> tuple[list[bytes], list[bytes]]:
         events, rows = io.BytesIO(), io.BytesIO()
-        with closing(worker.open_source(mirror.job, "test")) as source:
+        with worker.open_source(mirror.job, "test") as source:
             assert isinstance(source, DwsSource)
             source.copy_allowed = copy_allowed
             for status in source.read_status(None):

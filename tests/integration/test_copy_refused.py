@@ -27,8 +27,8 @@ ROWS = "SELECT public.refuses(g) FROM generate_series(1, 3000) g"
 @pytest.fixture
 def source(warehouse: Warehouse) -> Iterator[DwsSource]:
     session = DwsSession(warehouse.endpoint(), warehouse.etl_password_file.read_text("utf-8").strip(), "test")
-    with closing(DwsSource(session, "ods.t", "s", BinlogOptions())) as made:
-        yield made
+    with closing(session):
+        yield DwsSource(session, "ods.t", "s", BinlogOptions())
 
 
 def read(source: DwsSource, out: io.BytesIO) -> int:

@@ -22,11 +22,12 @@ from slotkeeper.core.dataframe.reader.lease import TAKES_OVER
 from slotkeeper.core.dataframe.reader.read import read
 from slotkeeper.core.dataframe.writer.spec import Field, spec_of
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.engine.driver import lease as engine_lease
 from slotkeeper.core.engine.driver import start as engine_start
 from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
+from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.sinks.postgres.progress import locks
 from slotkeeper.core.sources.dws.changelog import DwsChangelog
 from slotkeeper.core.sources.dws.position import DwsPosition
@@ -141,12 +142,14 @@ def test_a_reader_that_takes_all_of_the_newest_point_for_read_loses_rows(
     mirror: Mirror, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The mutant: nothing reports the missing rows."""
-    honest = DwsChangelog.end_of
+    honest = DwsChangelog.reached
 
-    def lossy(self: DwsChangelog, shard: Shard, after: Position, up_to: Position, status: SlotStatus) -> DwsPosition:
-        return replace(honest(self, shard, after, up_to, status), sequence=ALL)
+    def lossy(
+        self: DwsChangelog, after: Position, up_to: Position | None, top: Top | None, status: SlotStatus
+    ) -> DwsPosition:
+        return replace(honest(self, after, up_to, top, status), sequence=ALL)
 
-    monkeypatch.setattr(DwsChangelog, "end_of", lossy)
+    monkeypatch.setattr(DwsChangelog, "reached", lossy)
     assert late(mirror, path) == []
 
 

@@ -19,7 +19,6 @@ from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import SourceSession
 from slotkeeper.core.ports.sink import SessionEnder
-from slotkeeper.core.ports.source import SourceWaits
 from slotkeeper.core.services import ending as service
 from slotkeeper.core.sources import registry
 from slotkeeper.core.sources.mysql import doctor
@@ -34,8 +33,8 @@ OLD = "SELECT 1 FROM information_schema.innodb_trx WHERE TIMESTAMPDIFF(SECOND, t
 
 
 def ender(stage: Stage) -> SessionEnder:
-    found = stage.reader()
-    assert isinstance(found, SessionEnder)
+    found = stage.reader().ender
+    assert found is not None
     return found
 
 
@@ -103,9 +102,10 @@ def test_the_command_ends_it_and_the_audit_has_both_lines(
     began = seen(ender(stage), pid).blocker.began
     at = Login(endpoint(stage.maria.server, READER), "", "slotkeeper-locks")
 
-    def open_source() -> tuple[SourceSession, SourceWaits | None]:
+    def open_source() -> tuple[SourceSession, SessionEnder | None]:
         session = registry.open("mysql").connect(at)
-        return session, session.doctor.waits({stage.table: {"orders_slot": "orders"}})
+        waits = session.doctor.waits({stage.table: {"orders_slot": "orders"}})
+        return session, waits.ender if waits is not None else None
 
     monkeypatch.setattr(service, "askers", lambda loaded: {"source shop": open_source})
     loaded = cast(Loaded, SimpleNamespace(state_dir=tmp_path / "state"))

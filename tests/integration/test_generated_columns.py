@@ -14,13 +14,13 @@ import pytest
 
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.finding import Level
-from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services.doctor import check_source
 from slotkeeper.core.sources.dws.slot import DwsTable
 from slotkeeper.core.sources.dws.viewer import DwsViewer
-from slotkeeper.core.wiring.worker import open_admin
+from slotkeeper.core.wiring.worker import source_session
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
@@ -86,9 +86,9 @@ def test_a_catalog_that_knows_no_generated_columns_is_read(mirror: Mirror) -> No
         "CREATE VIEW older.pg_attribute AS SELECT attrelid, attname, attnum, attisdropped FROM pg_attribute",
         "GRANT USAGE ON SCHEMA older TO etl; GRANT SELECT ON older.pg_attribute TO etl",
     )
-    admin = open_admin(mirror.job, "test").slot
+    admin = source_session(mirror.job, "test").table(TableAsked.of(mirror.job)).slot
     assert isinstance(admin, DwsTable)
-    with closing(admin):
+    with closing(admin.session):
         admin.session.composed_rows(pg.sql.SQL("SET search_path = older, pg_catalog"), None)
         facts = DwsViewer(admin.session).table_facts(TABLE)
     assert facts and facts.columns == ("id", "n", "s", "v") and facts.virtual == ()

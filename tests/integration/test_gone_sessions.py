@@ -30,7 +30,7 @@ def admin(warehouse: Warehouse) -> Iterator[DwsSlotAdmin]:
     session = DwsSession(warehouse.endpoint(), password, "slotkeeper/j/2/r/-1")
     made = DwsSlotAdmin(session, "ods.t", "s", BinlogOptions(binlog=True))
     yield made
-    made.close()
+    session.close()
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_what_a_server_said_before_it_ended_a_session_is_kept(warehouse: Warehou
 def test_with_one_coordinator_it_is_certain(warehouse: Warehouse, admin: DwsSlotAdmin) -> None:
     facts.activity_by_user(warehouse)  # they belong to the job's own login
     old = old_session(warehouse, OLD)
-    assert ended(admin) and admin.end_rivals()
+    assert ended(admin) and admin.end_sessions()
     with pytest.raises(Exception, match=r"terminat|closed"):
         old.cursor().execute("SELECT 1")
 
@@ -71,14 +71,14 @@ def test_it_is_certain_too_where_its_own_session_was_ended_with_the_others(
     warehouse: Warehouse, admin: DwsSlotAdmin
 ) -> None:
     facts.activity_by_user(warehouse)
-    assert admin.end_rivals()
+    assert admin.end_sessions()
     with closing(warehouse.connect()) as connection, connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",
             (admin.session.application_name,),
         )
         assert cursor.fetchall() == [(True,)]
-    assert admin.end_rivals()
+    assert admin.end_sessions()
 
 
 def test_with_a_second_coordinator_that_is_not_seen_it_is_never_certain(
@@ -86,7 +86,7 @@ def test_with_a_second_coordinator_that_is_not_seen_it_is_never_certain(
 ) -> None:
     facts.second_coordinator(warehouse)
     assert not ended(admin)
-    assert not admin.end_rivals()
+    assert not admin.end_sessions()
 
 
 @pytest.mark.usefixtures("granted")
@@ -100,7 +100,7 @@ def test_where_all_coordinators_are_seen_it_is_certain_once_nothing_is_left_on_a
     with there.cursor() as cursor:
         cursor.execute("SELECT 1")
     there.close()
-    assert ended(admin) and admin.end_rivals()
+    assert ended(admin) and admin.end_sessions()
 
 
 def test_where_the_coordinators_cannot_be_counted_it_is_not_certain(warehouse: Warehouse, admin: DwsSlotAdmin) -> None:
@@ -144,7 +144,7 @@ def test_a_rival_of_the_longest_name_is_found_and_ended(warehouse: Warehouse, ad
     assert listed(warehouse, "slotkeeper/%/r/-2147483648") == [first]
     admin.shown_as = again
     with admin.pinned():
-        assert admin.end_rivals()
+        assert admin.end_sessions()
         assert not [name for name in listed(warehouse, "slotkeeper/%") if name == first[:63]]
     with pytest.raises(Exception, match=r"terminat|closed"):
         old.cursor().execute("SELECT 1")

@@ -11,10 +11,10 @@ import pytest
 from slotkeeper.console.monitor.snapshot import TableSeen
 from slotkeeper.console.views.slots import SlotFacts, keeps_nothing, shard_columns, slot_risk
 from slotkeeper.core.domain.finding import Level
-from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
+from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services.slot_commands import own_lanes
-from slotkeeper.core.slots.status import SlotView, retained
+from slotkeeper.core.slots.status import SlotView, read_table, retained
 from slotkeeper.core.sources.hologres.words import WORDS
 from slotkeeper.demo.hologres.instance import Hologres
 from tests.contract.test_hologres_surface import findings
@@ -154,8 +154,9 @@ def test_doctor_names_slots_of_others_and_no_slotkeeper_verb_makes_or_drops_one(
     hologres.rows("CALL hg_create_logical_replication_slot('theirs', 'hgoutput', 'p'); SELECT 1")
     assert any("have slots on the table: theirs (publication p)" in text for text in findings(holo_pair)[Level.OK])
     with closing(holo_pair.connection()) as session:
-        assert session.table(TableAsked(TABLE, "theirs", holo_pair.mirror.job.binlog)).slot is None
-        assert session.inspector(BinlogOptions()).read_table(TABLE).points is None
+        table = session.table(TableAsked(TABLE, "theirs", holo_pair.mirror.job.binlog))
+        assert table.slot is None
+        assert read_table(table.inspector, TABLE).points is None
 
 
 def test_a_lane_that_does_not_advance_counts_down_to_when_unread_records_go(holo_pair: HoloPair) -> None:
@@ -165,8 +166,8 @@ def test_a_lane_that_does_not_advance_counts_down_to_when_unread_records_go(holo
     holo_pair.mirror.start().wait_running().stop()
     job = holo_pair.mirror.job
     with closing(holo_pair.connection()) as session:
-        inspector = session.inspector(job.binlog)
-        answer = inspector.read_table(TABLE)
+        inspector = session.table(TableAsked(TABLE, "", job.binlog)).inspector
+        answer = read_table(inspector, TABLE)
         found = retained(inspector, answer, None, lambda: {job.slot: own_lanes(job, answer.now)}, WORDS)
     assert found is not None and "no job uses a server slot" in found.words.no_list
     slot = found.slot(job.slot)

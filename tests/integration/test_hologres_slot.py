@@ -13,9 +13,10 @@ import pytest
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.reset import ROLLED_BACK, Goal, TargetKind
-from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
+from slotkeeper.core.slots.status import read_table
+from slotkeeper.core.sources.hologres import slots as slot_source
 from slotkeeper.core.sources.hologres.position import ours
-from slotkeeper.core.sources.hologres.slot import source as slot_source
 from slotkeeper.demo.hologres.faults import FOREIGN_LSN
 from tests.integration.test_hologres_reset import equal_again, spoil, stopped
 from tests.support.hologres import SLOT, TABLE, HoloPair
@@ -62,7 +63,7 @@ def test_the_slot_is_made_and_follows_the_rows_and_keepalives_of_foreign_lsns_mo
     assert FOREIGN_LSN not in told and max(told) <= max(positions(slot_pair).values())
     assert all(f"SLOT {SLOT}" in one for one in hologres.faults.streams)
     with closing(slot_pair.connection()) as session:
-        listed = session.inspector(BinlogOptions()).read_table(TABLE).points
+        listed = read_table(session.table(TableAsked(TABLE, "", BinlogOptions())).inspector, TABLE).points
     assert listed and {(one.slot, one.shard) for one in listed} == {(SLOT, f"shard_{n}") for n in range(4)}
     assert {int(one.shard[6:]): ours(one.point).lsn for one in listed if one.point} == confirmed(slot_pair)
 

@@ -101,7 +101,7 @@ def test_a_cursor_reads_what_copy_reads_and_runs_no_cast(mirror: Mirror) -> None
     found = []
     for copy_allowed in (True, False):
         out = io.BytesIO()
-        with closing(open_source(mirror.job, "test")) as source:
+        with open_source(mirror.job, "test") as source:
             assert isinstance(source, DwsSource)
             source.copy_allowed = copy_allowed
             source.identify()

@@ -12,7 +12,7 @@ from slotkeeper.core.config.load import load
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.finding import Finding, Level
-from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
 from slotkeeper.core.services.doctor import check_source
 from slotkeeper.core.sources import registry
 from slotkeeper.demo.warehouse import Warehouse
@@ -70,7 +70,7 @@ def test_the_binlog_that_a_position_needs_is_reported_with_when_it_can_be_purged
     try:
         position = maria.position()
         with closing(registry.open("mysql").connect(login(endpoint(maria.server), "slotkeeper/test"))) as session:
-            purge = session.inspector(BinlogOptions()).purge
+            purge = session.table(TableAsked("shop.t", "", BinlogOptions())).inspector.purge
             assert purge is not None
             written = purge(position)
             maria.run("FLUSH BINARY LOGS")

@@ -17,7 +17,7 @@ from slotkeeper.core.config.secrets import login, resolve
 from slotkeeper.core.domain.audit import Phase
 from slotkeeper.core.domain.inspection import Ask, Filter, Page
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services import binlog_rows
 from slotkeeper.core.sources import registry
@@ -341,10 +341,10 @@ def test_a_name_with_capitals_is_asked_for_as_it_is_written(make: Make) -> None:
     assert [row.values for row in page.rows] == [("1", "NEW")]
     source = load(place.config, {}).sources["dws1"].endpoint
     with closing(registry.open("dws").connect(login(source, "test"), polls=True)) as session:
-        inspector = session.inspector(BinlogOptions())
-        read_table = inspector.read_table(table)
+        inspector = session.table(TableAsked(table, "", BinlogOptions())).inspector
+        read_table = inspector.read()
         assert read_table is not None and {one.slot for one in read_table.points or ()} == {FOREIGN}
-        assert inspector.unread and inspector.unread(table)
+        assert inspector.unread and inspector.unread()
     assert place.surface.rows(dws_words.status(table))
 
 

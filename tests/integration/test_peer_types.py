@@ -84,7 +84,7 @@ def test_columns_that_a_primary_key_only_includes_are_no_key(warehouse: Warehous
     mirror.source(f"UPDATE {TABLE} SET note = NULL WHERE b = 1")
     mirror.wait_equal(20)
     mirror.stop()
-    with closing(open_source(mirror.job, "test")) as source:
+    with open_source(mirror.job, "test") as source:
         assert source.identify().key == ("a", "b")
     asked = (
         f"SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'p' AND conrelid = '{TARGET}'::regclass"
@@ -207,7 +207,7 @@ def test_types_that_the_login_sees_by_its_search_path_keep_their_schema(
     mirror.stop()
     mirror.start().wait_running()  # the fingerprint that looks tell is the one that a start reads
     mirror.stop()
-    with closing(open_source(mirror.job, "test")) as source:
+    with open_source(mirror.job, "test") as source:
         spelled = [column.type for column in source.identify().columns]
     assert spelled == ["bigint", "etl.prop_enum", "etl.prop_enum[]", "etl.kept", "etl.twin", "public.loose"]
 
@@ -215,7 +215,7 @@ def test_types_that_the_login_sees_by_its_search_path_keep_their_schema(
 def test_types_of_the_server_s_own_are_spelled_as_ever(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     """Progress rows keep their fingerprint, also where a type lies in schema public, which the login has in view."""
     mirror = _made(warehouse, make_mirror, 'n numeric(12,2)[], c "char", t timestamp(3), f varchar(4)')
-    with closing(open_source(mirror.job, "test")) as source:
+    with open_source(mirror.job, "test") as source:
         identity = source.identify()
     kept = ["bigint", "numeric(12,2)[]", '"char"', "timestamp(3) without time zone", "character varying(4)"]
     assert [column.type for column in identity.columns] == kept

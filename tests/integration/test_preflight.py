@@ -11,7 +11,6 @@ from slotkeeper.core.domain.ttl import Behind
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.services import looking
 from slotkeeper.core.slots.preflight import Action, MayBegin, Preflight, gather, judge
-from slotkeeper.core.sources.dws.words import WORDS
 from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.standin import MakeWarehouse, Surface, run
@@ -141,8 +140,8 @@ def stage(make_warehouse: MakeWarehouse, request: pytest.FixtureRequest) -> Iter
 
 
 def asked(stage: Stage) -> Preflight:
-    with looking.inspecting("dws", stage.warehouse.endpoint()) as inspector:
-        return judge(gather(inspector, WORDS, "dws1", TABLE, OWNERS))
+    with looking.inspecting("dws", stage.warehouse.endpoint(), TABLE) as at:
+        return judge(gather(at, "dws1", TABLE, OWNERS))
 
 
 def agrees(stage: Stage, found: Preflight) -> None:

@@ -420,7 +420,7 @@ def test_a_gtm_lite_is_followed_once_a_probe_has_recorded_one_point_per_transact
             assert "doctor --probe dws1" in error.hint and any("doctor --probe dws1" in one for one in told)
             return True
         finally:
-            source.close()
+            source.session.close()
         assert not any("gtm_option" in one for one in told)
         return False
 

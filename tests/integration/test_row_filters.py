@@ -169,7 +169,7 @@ def test_a_filter_with_an_effect_has_none_because_its_reads_are_read_only(
     """If the lists ever let one pass, the copy refuses it, and nothing is written."""
     mirror = _mirror(warehouse, make_mirror, "")
     run(warehouse, EFFECT)
-    with closing(open_source(mirror.job, "test")) as source:
+    with open_source(mirror.job, "test") as source:
         assert isinstance(source, DwsSource)
         chunk = source.plan_chunks(100)[0]
         source.selection = Selection((), "public.effect(id)")
@@ -188,7 +188,7 @@ def test_changes_are_read_with_a_filter_where_the_server_calls_that_a_write_too(
     warehouse: Warehouse, make_mirror: MakeMirror, noted: bool
 ) -> None:
     mirror = _mirror(warehouse, make_mirror, '"id" > 1')
-    with closing(open_source(mirror.job, "test")) as source:
+    with open_source(mirror.job, "test") as source:
         assert isinstance(source, DwsSource)
         statuses = source.read_status(None)
         before: list[Position] = [status.latest.from_here for status in statuses]

@@ -89,7 +89,7 @@ def test_planted_operators_never_run_as_our_login_at_either_end(warehouse: Wareh
     run(warehouse, f"INSERT INTO {TABLE} SELECT n, 'n' || n, 'v' FROM generate_series(1, 20) n")
     run(warehouse, *_plant())
     mirror.at_sink(*_plant())
-    with closing(open_source(mirror.job, "test")) as source:
+    with open_source(mirror.job, "test") as source:
         source.identify()
         source.read_status(None)
     mirror.start().wait_running()
@@ -132,7 +132,7 @@ def test_a_citext_key_of_another_schema_is_compared_by_its_own_operators(
     mirror.at_sink("CREATE TABLE mart.orders (part integer, k ext.citext, v text, PRIMARY KEY (part, k))")
     binlog = replace(mirror.job.binlog, full_sync_binlog_batch_read_size=500)
     mirror.job = replace(mirror.job, sink_options=options, binlog=binlog)
-    with closing(open_source(mirror.job, "test")) as source:
+    with open_source(mirror.job, "test") as source:
         found = io.BytesIO()
         chunks = source.plan_chunks(10)
         rows = sum(source.copy_chunk(chunk, found) for chunk in chunks)

@@ -20,7 +20,6 @@ from typing import Any
 import psutil
 import pytest
 
-from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.drivers import my, pg
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.sources.mysql.kind import KIND
@@ -152,7 +151,7 @@ def test_the_login_of_the_demos_job_has_the_rights_that_doctor_asks_for(of_root:
         for statement in ("INSERT INTO ods.orders VALUES (1)", "SELECT 1 INTO OUTFILE 'x'", "SELECT * FROM mysql.user"):
             with pytest.raises(my.DriverError, match="denied"):
                 session.rows(statement)
-    script = KIND.connect(Login(at, secret, "test")).doctor.grants(["ods.orders"])
+    script = KIND.manual.grants(at, ["ods.orders"])
     asked = [line.partition(" TO ")[0].replace("`", "") for line in script if "MySQL only" not in line]
     assert [f"GRANT {each}" for each in maria_orders.GRANTS] == asked
     # MariaDB, "GRANT": REPLICATION CLIENT is BINLOG MONITOR

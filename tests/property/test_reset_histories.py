@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -328,7 +328,7 @@ class World:
         return ResetContext(
             job=JOB,
             positions=cast(Any, Texts),
-            table=SourceTable(cast(Any, memory), cast(Any, memory), cast(Any, memory)),
+            table=SourceTable(cast(Any, memory), cast(Any, memory), cast(Any, memory), WORDS),
             resets=cast(Any, self),
             files=MemoryFiles(self.files),
             actor=Actor("somebody", "here", 1),
@@ -441,8 +441,6 @@ class MemoryConsents:
 class MemoryRetention:
     """The answers of a source that retains nothing for a slot."""
 
-    words = WORDS
-
     def __init__(self, world: World) -> None:
         self._dns, self._lanes = world.dns, world.lanes
 
@@ -486,17 +484,8 @@ class MemoryRetention:
     def kept_at(self, *_: Any) -> Any:
         return NOTHING_KEPT
 
-    def registration_text(self, node: int, kept: Any) -> list[str]:
-        return []
-
-    def seconds(self) -> float:
-        return 0.0
-
-    def ttl(self) -> None:
-        return None
-
-    def pinned(self) -> Any:
-        return nullcontext()
+    def clock(self) -> tuple[float, None]:
+        return 0.0, None
 
 
 HISTORIES = 80

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, NoReturn, cast
 
@@ -31,7 +31,7 @@ from slotkeeper.core.engine.worker.step import nothing
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.ports.driver import LaneFence
 from slotkeeper.core.ports.sink import StepSink, Top
-from slotkeeper.core.ports.source import Confirmation, History, Slot, Source, SourceTable
+from slotkeeper.core.ports.source import NEUTRAL, Confirmation, Inspector, Slot, Source, SourceTable
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours, points_of
 from slotkeeper.core.sources.dws.source import confirm
 
@@ -157,7 +157,7 @@ class Crowd:
 
     def admin(self, name: str) -> SourceTable:
         one = One(self)
-        return SourceTable(cast(Source, one), cast(Slot, one), cast(History, one))
+        return SourceTable(cast(Source, one), cast(Slot, one), cast(Inspector, one), NEUTRAL)
 
     def rows(self, name: str) -> LaneFence:
         return cast(LaneFence, One(self))
@@ -221,14 +221,13 @@ class One:
     def xmin_at(self, shard: Shard, point: int) -> int:
         return 1
 
-    def next_range(self, after: DwsPosition, status: SlotStatus, width: int) -> DwsPosition:
+    def next_range(self, after: DwsPosition, status: SlotStatus, width: int, begins: bool = False) -> DwsPosition:
         return ours(status.latest)
 
-    def reached(self, after: DwsPosition, up_to: DwsPosition, top: Top, status: SlotStatus) -> DwsPosition:
-        return DwsPosition(up_to.point)
-
-    def standing(self, after: DwsPosition, status: SlotStatus) -> DwsPosition:
-        return ours(status.latest).from_here
+    def reached(
+        self, after: DwsPosition, up_to: DwsPosition | None, top: Top | None, status: SlotStatus
+    ) -> DwsPosition:
+        return DwsPosition(up_to.point) if up_to else ours(status.latest).from_here
 
     def confirm(self, first: SlotStatus, asked: Confirmation) -> SyncPoints:
         return confirm(self, first, asked)
@@ -239,9 +238,6 @@ class One:
         out.write(b"one\n")
         return 1
 
-    def pinned(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
     def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
         kept = self._crowd.rows_[shard.name].registered
         assert kept is not None
@@ -250,7 +246,7 @@ class One:
         self._crowd.registered(shard.name, new)
         return 1
 
-    def end_rivals(self) -> bool:
+    def end_sessions(self, pattern: str = "") -> bool:
         return True
 
     def read_row(self, key: LaneKey) -> ProgressRow:

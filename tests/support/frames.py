@@ -43,7 +43,7 @@ class Program:
         self.options = {"config": str(path), "job": JOB, **options}
         self.asked = asked(self.options)
         with closing(changelog_session(self.asked.job, 0, "schema")) as session:
-            log = changelog_of(session, self.asked.job)
+            log = changelog_of(session, self.asked.job).source
             self.layout = layout(log, self.asked.columns, self.asked.as_text, led=self.asked.read != "rows")
         self.probe = probe
         self.offsets: dict[str, Any] | None = None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from slotkeeper.core.domain.endpoint import Endpoint, Login, SecretRef
-from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
+from slotkeeper.core.domain.spec import BinlogOptions, Images, TableAsked
 from slotkeeper.core.errors import Defect
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
@@ -33,9 +34,10 @@ def test_what_a_kind_is_called_to_be_without_it_is_what_it_says_itself(registry:
 def test_a_table_has_a_slot_and_a_changelog_exactly_if_its_kind_declares_them() -> None:
     nowhere = Login(Endpoint("shop", "127.0.0.1", 1, "shop", "etl", SecretRef("file", "none")), "", "none")
     for name in sources.KINDS:
-        table = sources.open(name).connect(nowhere).table(TableAsked("ods.t", "slot", BinlogOptions()))
-        traits = sources.traits(name)
-        assert (table.slot is not None, table.changelog is not None) == (traits.keeps_positions, traits.changelogs)
+        session, asked = sources.open(name).connect(nowhere), TableAsked("ods.t", "slot", BinlogOptions())
+        table, log = session.table(asked), session.table(replace(asked, images=Images()))
+        has = table.slot is not None, type(log.source) is not type(table.source)
+        assert has == (sources.traits(name).keeps_positions, sources.traits(name).changelogs)
 
 
 def test_what_a_kind_is_loads_no_driver() -> None:

@@ -44,7 +44,7 @@ def test_every_kind_can_be_loaded_before_a_fork() -> None:
     for source, sink in zip_longest(sources.KINDS, sinks.KINDS, fillvalue="dws"):
         threads, opened, modules = loaded(f"{source} {sink}")
         assert (threads, opened) == (1, 0), f"{source} {sink}"
-        assert {sources.KINDS[source], sinks.KINDS[sink][0]} <= set(modules)
+        assert {sources.KINDS[source][0], sinks.KINDS[sink][0]} <= set(modules)
 
 
 def test_what_cannot_be_loaded_is_left_to_the_task_that_needs_it() -> None:

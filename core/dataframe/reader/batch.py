@@ -22,7 +22,7 @@ from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.type_name import Condition
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.errors import Refused, TroubleName
-from slotkeeper.core.ports.source import Changelog
+from slotkeeper.core.ports.source import Source, SourceTable
 from slotkeeper.core.sources import registry
 from slotkeeper.core.wiring.worker import changelog_of, changelog_session
 
@@ -39,14 +39,15 @@ class PlainTableReader(DataSourceReader):
         """Return one part per chunk of the table, or one per DN of a range."""
         job = self._asked.job
         with closing(changelog_session(job, 0, "plan")) as session:
-            log = changelog_of(session, job)
+            table = changelog_of(session, job)
+            log = table.source
             if log.identify().text != self._layout.fingerprint:
                 raise trouble(TroubleName.SCHEMA_CHANGED, "the table was altered since the DataFrame was created")
             if self._asked.begin and self._asked.read == "rows":
                 what = 'read = "rows" reads the current table and accepts no range'
                 raise Refused(what, 'remove .option("from", ...)', where="spark")
             if self._asked.begin or self._asked.read == "changes":
-                found = self._ranges(log)
+                found = self._ranges(table)
             else:
                 planned = log.plan_chunks(self._asked.partition_rows)
                 found = [ChunkPart(job, 0, self._layout, chunk, self._only) for chunk in planned]
@@ -56,9 +57,9 @@ class PlainTableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         return read.read(partition) if isinstance(partition, Part) else iter(())
 
-    def _ranges(self, log: Changelog) -> list[InputPartition]:
-        job = self._asked.job
-        if not log.exists():
+    def _ranges(self, table: SourceTable) -> list[InputPartition]:
+        log, job = table.source, self._asked.job
+        if not table.lists(job.slot):
             what = f"slot {job.slot} of {job.channel.source_table} does not exist: the retained changes are unknown"
             raise Refused(what, "create it (`slotkeeper slots create`), or start a query or job", where="source")
         statuses = log.read_status(None)
@@ -88,9 +89,9 @@ class PlainTableReader(DataSourceReader):
                 raise Refused(what, f"choose {kept[name].text} or a later position", where="source")
         return typed
 
-    def _end(self, log: Changelog, status: SlotStatus, after: Position) -> Position:
+    def _end(self, log: Source, status: SlotStatus, after: Position) -> Position:
         """Return the range's end: the requested position, at most that of the newest events, which is the default."""
-        newest = log.end_of(status.shard, after, max(status.latest, after.place), status)
+        newest = log.reached(after, max(status.latest, after.place), None, status)
         if self._asked.end == "latest":
             return newest
         typed = self._typed("to", self._asked.end, None)

@@ -241,7 +241,7 @@ class SlotLease:
 def _earliest(ctx: JobContext) -> str:
     """Return the oldest position per DN after which all changes are retained; "latest" if none ever existed."""
     starter = ctx.sessions.starter()
-    registered, records = retained_from(starter), starter.history.records()
+    registered, records = retained_from(starter), starter.inspector.records()
     places = {}
     for shard in starter.source.nodes():
         oldest = records[shard.name].point if shard.name in records else None
@@ -262,8 +262,7 @@ def _at_slot(ctx: JobContext) -> None:
         return
     source.admit()
     identity = source.identify()
-    points = ctx.sessions.starter().points()
-    if not any(one.slot == job.slot for one in points or ()):
+    if not ctx.sessions.starter().lists(job.slot):
         what = f"slot {job.slot} of {job.channel.source_table} does not exist, or the server cannot list slots"
         raise Refused(what, 'create it with .option("start", "initial") or "latest"', where="source")
     statuses = ctx.sessions.admin("start").source.read_status(None)

@@ -26,7 +26,7 @@ from slotkeeper.core.domain.watch import exactly, judge, trouble
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, TopologyTrouble, Trouble, TroubleName
 from slotkeeper.core.ports.kinds import SourceSession
-from slotkeeper.core.ports.source import Changelog
+from slotkeeper.core.ports.source import Source
 from slotkeeper.core.wiring.worker import changelog_of, changelog_session
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class Query:
             else SlotOnlooker(asked.job, asked.start)
         )
         self._session: SourceSession | None = None
-        self._log: Changelog | None = None
+        self._log: Source | None = None
         self._begun_at: Offset | None = None
         self._fresh, self._epoch = False, 0
         self._bound: _Bound | None = None
@@ -103,7 +103,7 @@ class Query:
         log, statuses = self._changelog, self._statuses()
 
         def newest(status: SlotStatus) -> Position:
-            return self._tried(lambda: log.end_of(status.shard, status.latest.from_here, status.latest, status))
+            return self._tried(lambda: log.reached(status.latest.from_here, status.latest, None, status))
 
         self._bound = _Bound({status.shard.name: newest(status) for status in statuses})
 
@@ -204,7 +204,7 @@ class Query:
         if end < status.latest:
             self._unread_to[shard.name] = status.latest.from_here
         if end < status.latest or moves or self._tried(lambda: log.has_changes(shard, after, end)):
-            return self._kept(shard, self._tried(lambda: log.end_of(shard, after, end, status)))
+            return self._kept(shard, self._tried(lambda: log.reached(after, end, None, status)))
         return after
 
     def _kept(self, shard: Shard, position: Position) -> Position:
@@ -220,10 +220,10 @@ class Query:
     # -- queries at the source -----------------------------------------------------------------------------------
 
     @property
-    def _changelog(self) -> Changelog:
+    def _changelog(self) -> Source:
         if self._session is None or self._log is None:
             self._session = changelog_session(self._asked.job, self._epoch, "offsets")
-            self._log = changelog_of(self._session, self._asked.job)
+            self._log = changelog_of(self._session, self._asked.job).source
         return self._log
 
     def _statuses(self) -> list[SlotStatus]:
@@ -261,18 +261,18 @@ class SlotOnlooker:
         if self._start != "slot":
             what = f'register = "never" always starts at the slot\'s position, not at start = "{self._start}"'
             raise Refused(what, 'remove .option("start")', where="spark")
-        log = changelog_of(self._session, self._job)
-        if not log.exists():
+        table = changelog_of(self._session, self._job)
+        if not table.lists(self._job.slot):
             what = f"slot {self._job.slot} of {self._job.channel.source_table} does not exist or cannot be listed"
             raise Refused(what, "create it: `slotkeeper slots create`", where="source")
-        statuses = log.read_status(None)
+        statuses = table.source.read_status(None)
         positions = {}
         for status in statuses:
             oldest = status.kept.oldest
             if status.kept.missing or oldest is None:
                 raise trouble(TroubleName.SLOT_LOST, f"{status.shard.name}: the slot holds {status.kept.shown}")
             positions[status.shard.name] = oldest.from_here
-        self._fingerprint = log.identify().text
+        self._fingerprint = table.source.identify().text
         return Begun(0, self._fingerprint, positions, True)
 
     def judged(self, status: SlotStatus) -> Trouble | None:
@@ -281,7 +281,7 @@ class SlotOnlooker:
 
     def committed(self, positions: Mapping[str, Position]) -> None:
         """Raise SLOT MOVED if the slot's owner has moved it past the query's position."""
-        for status in changelog_of(self._session, self._job).read_status(None):
+        for status in changelog_of(self._session, self._job).source.read_status(None):
             there, here = status.kept.furthest, positions.get(status.shard.name)
             if there is not None and here is not None and there > here:
                 what = f"{status.shard.name}: the slot is at {there.shown}, but the query is at {here.text}"

@@ -24,13 +24,13 @@ from slotkeeper.core.dataframe.reader.faults import named
 from slotkeeper.core.dataframe.reader.parts import ChunkPart, Part, RangePart
 from slotkeeper.core.dataframe.reader.schema import Layout
 from slotkeeper.core.domain.slot import SlotStatus
-from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.spec import Images, JobSpec
 from slotkeeper.core.domain.type_name import Field, FieldKind
 from slotkeeper.core.domain.watch import exactly, judge, trouble
 from slotkeeper.core.drivers.pipe import pieces, value_of
 from slotkeeper.core.errors import Defect, RowRefused, TroubleName
 from slotkeeper.core.ports.kinds import SourceSession
-from slotkeeper.core.ports.source import Changelog
+from slotkeeper.core.ports.source import Source
 from slotkeeper.core.wiring.worker import changelog_of, changelog_session
 
 MOST_KEPT = 4
@@ -41,37 +41,37 @@ _kept: dict[tuple[JobSpec, int], SourceSession] = {}
 def read(part: Part) -> Iterator[pyarrow.RecordBatch]:
     """Yield the part's batches; raises ReadFailed."""
     with named(), _session(part.job, part.epoch) as session:
-        log = changelog_of(session, part.job)
+        log = changelog_of(session, part.job, Images(tuple(part.layout.columns), tuple(part.only))).source
         yield from _range(log, part) if isinstance(part, RangePart) else _chunk(log, part)
 
 
-def _range(log: Changelog, part: RangePart) -> Iterator[pyarrow.RecordBatch]:
+def _range(log: Source, part: RangePart) -> Iterator[pyarrow.RecordBatch]:
     """Yield the rows of a range in steps of `binlog_sync_point_size`, as a server may hold a whole result in memory."""
     status = _status(log, part)
-    columns, at = part.layout.columns, part.after
+    at = part.after
     while at < part.up_to:
         end = log.next_range(at, status, part.job.binlog.binlog_sync_point_size)
         if not end < part.up_to:
             end = part.up_to
-        rows = pieces(partial(log.copy_images, part.shard, at, end, columns, part.only), PIECE)
+        rows = pieces(partial(log.copy_changes, part.shard, at, end), PIECE)
         yield from changes(rows, part.layout, part.shard.name)
         at = end
     _status(log, part)
 
 
-def _chunk(log: Changelog, part: ChunkPart) -> Iterator[pyarrow.RecordBatch]:
+def _chunk(log: Source, part: ChunkPart) -> Iterator[pyarrow.RecordBatch]:
     _same_table(log, part)
-    rows = pieces(partial(log.copy_rows, part.chunk, part.layout.columns, part.only), PIECE)
+    rows = pieces(partial(log.copy_chunk, part.chunk), PIECE)
     yield from copied(rows, part.layout)
     _same_table(log, part)
 
 
-def _same_table(log: Changelog, part: ChunkPart) -> None:
+def _same_table(log: Source, part: ChunkPart) -> None:
     if log.identify().text != part.layout.fingerprint:
         raise trouble(TroubleName.SCHEMA_CHANGED, "the table was altered or recreated during the read")
 
 
-def _status(log: Changelog, part: RangePart) -> SlotStatus:
+def _status(log: Source, part: RangePart) -> SlotStatus:
     """Return the status of the part's DN; raises an error if parts of the range may be missing.
 
     The slot must be at the start of the part or earlier, so that the source retains all changes of the part.

@@ -6,6 +6,7 @@ docs/dataframes.md lists the types.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from slotkeeper.core.dataframe.changelog import CHANGE, DN, KEY_PLACE, POINT, SE
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.type_name import TEXT, Condition, Field, FieldKind, FieldType
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.source import Changelog
+from slotkeeper.core.ports.source import Source
 
 LEAD = (CHANGE, DN, POINT, SEQUENCE)
 """The columns that precede a table's own columns in a changelog."""
@@ -77,7 +78,42 @@ def spark_type(field: FieldType) -> types.DataType:
     return _PLAIN[field.kind]
 
 
-def layout(log: Changelog, columns: Sequence[str], as_text: Sequence[str], led: bool) -> Layout:
+MOST_DIGITS = 38
+"""Maximum number of digits of a reader's decimal type (Spark: DecimalType; Arrow: decimal128)."""
+_OWN_KINDS = {
+    "boolean": FieldKind.BOOLEAN,
+    "tinyint": FieldKind.SHORT,
+    "smallint": FieldKind.SHORT,
+    "integer": FieldKind.INTEGER,
+    "bigint": FieldKind.LONG,
+    "real": FieldKind.FLOAT,
+    "double precision": FieldKind.DOUBLE,
+    "date": FieldKind.DATE,
+    "bytea": FieldKind.BYTES,
+}
+_TIMES = re.compile(r"timestamp(\([0-6]\))? (with|without) time zone")
+_NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
+
+
+def field_type(spelled: str) -> FieldType:
+    """Return the reader's type for a type name from format_type; pass the base type for a domain.
+
+    >>> field_type("numeric(12,2)"), field_type("numeric").kind, field_type("timestamp(3) with time zone").kind
+    (FieldType(kind=<FieldKind.DECIMAL: 'decimal'>, precision=12, scale=2), <FieldKind.TEXT: 'text'>, \
+<FieldKind.INSTANT: 'timestamp'>)
+    """
+    if spelled in _OWN_KINDS:
+        return FieldType(_OWN_KINDS[spelled])
+    if found := _TIMES.fullmatch(spelled):
+        return FieldType(FieldKind.INSTANT if found[2] == "with" else FieldKind.LOCAL_TIME)
+    if found := _NUMERIC.fullmatch(spelled):
+        precision, scale = int(found[1]), int(found[2])
+        if precision <= MOST_DIGITS and 0 <= scale <= precision:
+            return FieldType(FieldKind.DECIMAL, precision, scale)
+    return TEXT
+
+
+def layout(log: Source, columns: Sequence[str], as_text: Sequence[str], led: bool) -> Layout:
     """Return the layout of the given columns, or of all columns by default; raises Refused for an unknown column."""
     identity = log.identify()
     there = {column.name: column for column in identity.columns}
@@ -89,7 +125,9 @@ def layout(log: Changelog, columns: Sequence[str], as_text: Sequence[str], led: 
     if taken:
         what = f"column {taken[0]!r} of the table has the name of a changelog column"
         raise Refused(what, "exclude it with the option columns", where="source")
-    fields = tuple(Field(one.name, TEXT if one.name in as_text else log.field_type(one)) for one in chosen)
+    fields = tuple(
+        Field(one.name, TEXT if one.name in as_text else field_type(identity.plain(one.type))) for one in chosen
+    )
     return Layout(chosen, fields, led, identity.text, identity.key)
 
 

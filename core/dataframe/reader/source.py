@@ -54,7 +54,7 @@ class SlotkeeperSource(DataSource):
         check()
         self._asked = asked(self.options)
         with closing(changelog_session(self._asked.job, 0, "schema")) as session:
-            log = changelog_of(session, self._asked.job)
+            log = changelog_of(session, self._asked.job).source
             wanted = self._asked
             self._layout = layout(log, wanted.columns, wanted.as_text, led=wanted.read != "rows")
         return self._layout.spark

@@ -167,7 +167,7 @@ def name_table(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperEr
 
 
 def record_ttls(*parts: JobContext) -> RecordTtls:
-    """Return the TTLs of these channels' records; runs one statement per channel."""
+    """Return the TTLs of these channels' records; runs at most two statements per channel."""
     ttls = {part.job.channel.source_table: part.sessions.starter().record_ttl() for part in parts}
     return RecordTtls({table: ttl for table, ttl in ttls.items() if ttl is not None}, parts[0].curves)
 
@@ -250,7 +250,7 @@ def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callabl
             ctx.narrator.retrying("")
             return
         if ctx.clock.monotonic() >= end:
-            raise Refused(still, were_open.advice(ctx.job.name), where="source")
+            raise Refused(still, were_open.advice.format(job=ctx.job.name), where="source")
         ctx.narrator.retrying(still, Party.SOURCE)
         between()
         pause(ctx, seconds)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -23,7 +22,7 @@ from slotkeeper.core.domain.watch import Turn, trouble
 from slotkeeper.core.engine.driver.context import JobContext, record_ttls, wait_for_open_transactions
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.driver import StartStore
-from slotkeeper.core.ports.source import History, Slot, SourceTable
+from slotkeeper.core.ports.source import Source, SourceTable
 
 EVERYWHERE = Shard("*", 0)
 """The shard of the only lane of a job that only copies: such a job has no slot and no DN."""
@@ -66,7 +65,7 @@ def blank_row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int
 def create_slot(ctx: JobContext, store: StartStore, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
     """Register the slot on every DN, which starts recording. The caller waits for transactions open at that time."""
     table = ctx.sessions.admin("start")
-    statuses = poll_all_nodes(table.history, ctx)
+    statuses = poll_all_nodes(table.source, ctx)
     changes = {row.node_id: row.changes for row in store.rows()}
     rows = [
         replace(
@@ -80,10 +79,9 @@ def create_slot(ctx: JobContext, store: StartStore, identity: TableIdentity, epo
     ]
     store.replace_creating(rows, epoch)
     ctx.probe("before_first_registration")
-    slot = table.slot
-    if slot is None:
+    if table.slot is None:
         return store.rows()
-    registered = {status.shard: _register_first(store, slot, ctx, status, epoch) for status in statuses}
+    registered = {status.shard: _register_first(store, table, ctx, status, epoch) for status in statuses}
     found = {status.shard: status.kept for status in table.source.read_status(None)}
     ttls, now = record_ttls(ctx), ctx.clock.monotonic()
     for status in statuses:
@@ -94,15 +92,17 @@ def create_slot(ctx: JobContext, store: StartStore, identity: TableIdentity, epo
     return store.rows()
 
 
-def _register_first(store: StartStore, slot: Slot, ctx: JobContext, status: SlotStatus, epoch: int) -> Registered:
+def _register_first(
+    store: StartStore, table: SourceTable, ctx: JobContext, status: SlotStatus, epoch: int
+) -> Registered:
     """Register a lane's start; a shared position is registered no further than the position of any channel."""
     others = ctx.lanes_beside(status.shard) if status.kept.shared else ()
-    with slot.pinned(), store.registration(ctx.job.lane_key(status.shard.name), epoch, others) as lock:
+    with table.pinned(), store.registration(ctx.job.lane_key(status.shard.name), epoch, others) as lock:
         place = status.latest
         if others:
             place = confirmable(place, (row.position for row in lock.others), status.kept.furthest)
         kept = status.kept.at(place)
-        slot.register_first(status.shard, kept, ctx.probe)
+        table.own_slot.put(status.shard, kept, ctx.probe)
         lock.record(kept, "")
     return kept
 
@@ -162,13 +162,13 @@ def start_without_copy(
         begins = _start_at_time(ctx, starter, at.at)
     elif at.kind is StartKind.EARLIEST:
         # start each DN at its oldest remaining record, or at its newest position if it has no record
-        statuses, records = poll_all_nodes(starter.history, ctx), starter.history.records()
+        statuses, records = poll_all_nodes(starter.source, ctx), starter.inspector.records()
         begins = _starts_at(starter, ((one, records[one.shard.name].point or one.latest) for one in statuses))
     else:
         points = _parse_points(ctx, at)
         _check_points(ctx, starter, points)
-        statuses = poll_all_nodes(starter.history, ctx)
-        begins = _starts_at(starter, ((one, points[one.shard.name]) for one in statuses), starter.history.records())
+        statuses = poll_all_nodes(starter.source, ctx)
+        begins = _starts_at(starter, ((one, points[one.shard.name]) for one in statuses), starter.inspector.records())
     made = [
         replace(
             rows[one.status.shard.name],
@@ -182,22 +182,21 @@ def start_without_copy(
     store.replace_creating(made, epoch)
     ctx.probe("before_first_registration")
     for one in begins:
-        pinned = nullcontext() if starter.slot is None else starter.slot.pinned()
-        with pinned, store.registration(ctx.job.lane_key(one.status.shard.name), epoch) as lock:
+        with starter.pinned(), store.registration(ctx.job.lane_key(one.status.shard.name), epoch) as lock:
             if starter.slot is not None:
-                starter.slot.register_first(one.status.shard, one.kept, ctx.probe)
+                starter.slot.put(one.status.shard, one.kept, ctx.probe)
             lock.record(one.kept, "")
     ctx.probe("after_first_registration")
     store.set_state(Turn(epoch, len(made), (LaneState.CREATING,), LaneState.RUNNING))
 
 
-def poll_all_nodes(history: History, ctx: JobContext) -> list[SlotStatus]:
+def poll_all_nodes(source: Source, ctx: JobContext) -> list[SlotStatus]:
     """Return the status of every DN of the cluster; creates the slot if missing.
 
     A row records the slot's points before its lane's first registration, so that a later start recognizes an
     interrupted start and its points.
     """
-    statuses = history.open_lanes()
+    statuses = source.open_lanes()
     if not statuses:
         raise Refused(f"the source has no position for slot {ctx.job.slot}", "run `slotkeeper doctor`", where="source")
     without = set(ctx.sessions.source("start").nodes()) - {status.shard for status in statuses}
@@ -228,7 +227,7 @@ def _start_at_newest(ctx: JobContext, starter: SourceTable) -> list[LaneStart]:
     moved = {status.shard for status in statuses if status.kept.settled}
     short = ", ".join(sorted(shard.name for shard in set(starter.source.nodes()) - moved))
     if short:
-        raise Busy(f"{short}: {starter.history.words.short}", where="source")
+        raise Busy(f"{short}: {starter.words.short}", where="source")
     places = [(status, status.kept.furthest or status.latest) for status in statuses]
     return [LaneStart(status, place, status.kept.at(place)) for status, place in places]
 
@@ -255,14 +254,15 @@ def _starts_at(
 
 
 def _check_time(ctx: JobContext, starter: SourceTable, at: datetime) -> None:
-    age, ttl = starter.history.seconds() - at.timestamp(), starter.history.ttl()
+    now, found = starter.inspector.clock()
+    age, ttl = now - at.timestamp(), found.seconds if found is not None else None
     if age < 0:
         raise Refused(f"start time {at} is in the future by the source's clock", 'set start = "latest" to start now')
     if ttl is not None and age >= ttl:
-        what = f"start time {at} is older than {starter.history.words.ttl} ({ttl} s): its records are deleted"
+        what = f"start time {at} is older than {starter.words.ttl} ({ttl} s): its records are deleted"
         raise Refused(what, f'choose a later time, or start = "initial" (a copy of {ctx.job.channel.source_table})')
-    starter.history.at_time(at.isoformat())  # raises Refused for a table without binlog timestamps
-    if all(one.point is None for one in starter.history.records().values()):
+    starter.inspector.since(at.isoformat(), lowest=False)  # raises Refused for a table without binlog timestamps
+    if all(one.point is None for one in starter.inspector.records().values()):
         what = "the binlog has no record: changes since that time are unknown"
         raise Refused(what, 'set start = "latest" to start now, or start = "initial" to start with a copy')
 
@@ -274,13 +274,13 @@ def _start_at_time(ctx: JobContext, starter: SourceTable, at: datetime) -> list[
     running commit are after these points.
     """
     _check_time(ctx, starter, at)
-    statuses = poll_all_nodes(starter.history, ctx)
-    since = starter.history.since(at.isoformat())
+    statuses = poll_all_nodes(starter.source, ctx)
+    since = starter.inspector.since(at.isoformat())
     if ctx.sessions.shards_apart:
         return _starts_at(starter, ((one, since.get(one.shard.name) or one.latest) for one in statuses))
     found = since.values()
     first = min([*(point for point in found if point is not None), *(status.latest for status in statuses)])
-    return _starts_at(starter, ((one, first) for one in statuses), starter.history.records(first))
+    return _starts_at(starter, ((one, first) for one in statuses), starter.inspector.records(first))
 
 
 def _parse_points(ctx: JobContext, at: StartAt) -> dict[str, Position]:
@@ -288,7 +288,7 @@ def _parse_points(ctx: JobContext, at: StartAt) -> dict[str, Position]:
     every = [shard.name for shard in ctx.sessions.starter().source.nodes()]
     for name, text in ((each, text) for one, text in at.points for each in (every if one == EVERY_DN else [one])):
         try:
-            found[name] = ctx.sessions.starter().history.place(text).from_here
+            found[name] = ctx.sessions.starter().inspector.place(text).from_here
         except ValueError as error:
             raise Refused(f"{name}: {error}", "write a position as `slots show` and `slots peek` print it") from error
     return found
@@ -301,7 +301,7 @@ def _check_points(ctx: JobContext, starter: SourceTable, points: dict[str, Posit
         wrong = ", ".join(sorted(names ^ points.keys()))
         raise Refused(f"start and the cluster have different DNs ({wrong})", f"name {', '.join(sorted(names))}")
     registered = retained_from(starter)
-    records = starter.history.records()
+    records = starter.inspector.records()
     for name, point in points.items():
         newest, oldest = records[name].latest, records[name].point
         if newest is not None and point > newest:
@@ -316,7 +316,7 @@ def _check_points(ctx: JobContext, starter: SourceTable, points: dict[str, Posit
 
 def retained_from(starter: SourceTable) -> dict[str, Position]:
     """Return, by DN, the position from which a slot retains every record; empty if no such slots are listed."""
-    if not starter.history.words.retains:
+    if not starter.words.retains:
         return {}
     try:
         listed = starter.points() or ()

@@ -328,7 +328,7 @@ def _empty_step(source: Source, rows: LaneFence, lane: Lane, epoch: int) -> Posi
     except SlotkeeperError as error:
         raise (_named_by_status(source, lane) or error) from error
     _read_judged(source, lane)
-    new = source.standing(lane.position, first)
+    new = source.reached(lane.position, None, None, first)
     if not rows.advance_empty(lane.key, epoch, lane.position, new):
         row = rows.read_row(lane.key)
         reason = explain_miss(row, epoch, lane.position)

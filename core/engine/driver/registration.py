@@ -8,7 +8,6 @@ or altered can then be replayed (ADR 63). Steps never wait for the check; only r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -82,8 +81,7 @@ def register(
     After any error except Trouble and Superseded, the outcome is unknown. The caller must then accept the old and the
     new state, and must not read the status again while a call of this job can still take effect.
     """
-    pinned = nullcontext() if table.slot is None else table.slot.pinned()
-    with pinned, rows.registration(wanted.key, wanted.epoch, wanted.others) as lock:
+    with table.pinned(), rows.registration(wanted.key, wanted.epoch, wanted.others) as lock:
         limit = _Limit(clock, clock.monotonic() + LOCKED_SECONDS)
         _end_rivals(table.slot, rows)
         first = _read_status(table.source, wanted)
@@ -121,7 +119,7 @@ def _end_rivals(slot: Slot | None, rows: LaneFence) -> None:
     if slot is None or rows.generation <= slot.cleared_for:
         return
     slot.cleared_for = rows.generation
-    if not slot.end_rivals():
+    if not slot.end_sessions():
         raise Busy("the sink connection is new: an older registration may still be in progress")
 
 
@@ -171,7 +169,7 @@ def register_at(
     try:
         return Settled(position, register(table, rows, wanted, clock, probe))
     except Exception as error:  # after any error, it is unknown which calls took effect
-        certain = isinstance(error, Trouble | Superseded) or table.slot is None or table.slot.end_rivals()
+        certain = isinstance(error, Trouble | Superseded) or table.slot is None or table.slot.end_sessions()
         return Settled(position, error=classed(error), sent=True, certain=certain, asked=place)
 
 

@@ -113,7 +113,7 @@ def _likely_emptied(one: Changed) -> str:
     if one.way != "replace":
         return ""
     sessions = one.part.sessions
-    rows = CopyRows(sessions.starter().history.count_rows(), sessions.target().count_rows(one.identity), one.way)
+    rows = CopyRows(sessions.starter().inspector.count_rows(), sessions.target().count_rows(one.identity), one.way)
     return f"{rows.sentence}; TRUNCATE at the source is likely, so nothing was altered" if rows.truncated else ""
 
 

@@ -18,7 +18,7 @@ from slotkeeper.core.domain.watch import Expected, ahead_of_row, explain_miss, j
 from slotkeeper.core.drivers.pipe import copy_through
 from slotkeeper.core.errors import RowRefused, SlotkeeperError, Trouble
 from slotkeeper.core.ports.sink import StepSink
-from slotkeeper.core.ports.source import Bounded, Source
+from slotkeeper.core.ports.source import Source
 
 Probe = Callable[[str], None]
 """Called at named points of a step; does nothing in production, and stops or disturbs the step in tests."""
@@ -152,15 +152,12 @@ class Stepper:
         options = self._plan.options
         deadline = self._clock.monotonic() + options.auto_flush_max_interval / 1000
 
-        if isinstance(self._source, Bounded):
-            self._source.begin_step()
-
         def read(out: BinaryIO) -> int:
             nonlocal reached
             total = 0
             while True:
                 try:
-                    end = self._source.next_range(reached, status, self._plan.width)
+                    end = self._source.next_range(reached, status, self._plan.width, reached == after)
                 except Trouble:
                     if reached == after:
                         raise

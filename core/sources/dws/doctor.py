@@ -7,6 +7,7 @@ create no slot, table or row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from slotkeeper.core.domain.endpoint import Login
@@ -17,12 +18,12 @@ from slotkeeper.core.domain.text import whole
 from slotkeeper.core.domain.ttl import ttl_of
 from slotkeeper.core.drivers.session import Book, Rows, path_findings
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError, Unreachable
-from slotkeeper.core.ports.kinds import FollowedTable, Probe, SourceAsked
+from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
 from slotkeeper.core.ports.source import SlotsOfTables, SourceWaits
 from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.dws import eligibility, sight
 from slotkeeper.core.sources.dws.eligibility import ServerFacts, column_objections
-from slotkeeper.core.sources.dws.inspector import read_nothing
+from slotkeeper.core.sources.dws.inspector import DwsInspector
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.source import Selection
 from slotkeeper.core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen, points_of, unread_of
@@ -41,28 +42,20 @@ _SCALES = {TIMEOUT: 1.0, "ddl_lock_timeout": 1e-3, "lockwait_timeout": 1e-3}
 """The unit of each timeout setting, in seconds."""
 
 
+@dataclass(frozen=True, slots=True)
 class DwsDoctor:
     """Implements `slotkeeper.core.ports.kinds.Doctor`."""
 
-    def __init__(self, session: DwsSession, login: Login) -> None:
-        self._session, self._login = session, login
-
-    @property
-    def probe(self) -> Probe:
-        from slotkeeper.core.sources.dws.probe.run import DwsProbe  # only the probe needs these ten files
-
-        return DwsProbe(self._login)
-
-    def grants(self, tables: Sequence[str]) -> list[str]:
-        return pg_base.grants(self._login.endpoint, tables)
+    session: DwsSession
+    login: Login
 
     def hidden(self, table: str) -> Sequence[Objection]:
-        facts = DwsViewer(self._session).table_facts(table)
+        facts = DwsViewer(self.session).table_facts(table)
         return list(eligibility.hidden_objections(table, facts)) if facts else []
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         """Yield the findings; findings about the server come first."""
-        viewer, place, proven = DwsViewer(self._session), f"source {asked.name}", asked.points_proven
+        viewer, place, proven = DwsViewer(self.session), f"source {asked.name}", asked.points_proven
         before = utc().timestamp()
         server = viewer.server()
         after = utc().timestamp()
@@ -81,8 +74,8 @@ class DwsDoctor:
                 yield _range_finding(f"{place} {one.name}", one, viewer)
         yield from _partition_findings(asked, viewer)
 
-    def waits(self, tables: SlotsOfTables) -> DwsWaits:
-        return DwsWaits(self._session, self._login.endpoint.user, tables)
+    def waits(self, tables: SlotsOfTables) -> SourceWaits:
+        return SourceWaits(DwsWaits(self.session, self.login.endpoint.user, tables).ask)
 
 
 def _partition_findings(asked: SourceAsked, viewer: DwsViewer) -> Iterator[Finding]:
@@ -174,7 +167,7 @@ def _table_findings(
 def _range_finding(place: str, table: FollowedTable, viewer: DwsViewer) -> Finding:
     """Return whether this login can read an empty range of a table's binlog as a job would; the read names no slot."""
     try:
-        name = read_nothing(viewer.session, table.name, table.followers[0].binlog.new_system_value)
+        name = DwsInspector(viewer.session, table.name, "", table.followers[0].binlog).read_nothing()
     except SlotkeeperError as error:
         text = f"cannot read an empty range of the binlog: {error}" + (f" ({error.hint})" if error.hint else "")
         fails = error.kind in (ErrorKind.ACCESS, ErrorKind.LOGIN, ErrorKind.OPERATOR)
@@ -182,7 +175,7 @@ def _range_finding(place: str, table: FollowedTable, viewer: DwsViewer) -> Findi
     return Finding(place, Level.OK, f"can read an empty range of the binlog on {name}")
 
 
-class DwsWaits(SourceWaits):
+class DwsWaits:
     """Statements that wait for slots or for jobs' sessions, as far as the login can see them.
 
     DWS, "Precautions for Binlog Tables": VACUUM FULL and scaling wait until all records of a table are consumed. The
@@ -197,16 +190,16 @@ class DwsWaits(SourceWaits):
         self._counted: dict[str, tuple[float, tuple[SlotBehind, ...]]] = {}
         self._consumed_at: dict[str, float] = {}
 
-    def _seen(self, now: float) -> Iterator[SourceWait]:
+    def ask(self, now: float, before: Sequence[SourceWait]) -> tuple[list[SourceWait], str]:
+        """Return the waits, and which sessions are hidden; `before`: the last waits."""
         if not 0.0 <= now - self._known_at < EVERY:
             self._sight, self._limits, self._known_at = sight.read(self._session), self._limits_of(), now
         rows = self._rows("across" if self._sight.across else "here")
         pairs, untold = self._pairs(now)
         lacks = "; ".join(filter(None, (self._sight.lacks, untold)))
         grant = sight.CURE.format(user=quoted(self._user))
-        self.hidden = f"{HIDDEN}: {lacks}; `{grant}` makes them visible" if lacks else ""
-        yield from self._consumers(rows, None if untold else pairs, now)
-        yield from by_locks(pairs, now, self._limit)
+        found = [*self._consumers(rows, None if untold else pairs, now, before), *by_locks(pairs, now, self._limit)]
+        return found, f"{HIDDEN}: {lacks}; `{grant}` makes them visible" if lacks else ""
 
     def _rows(self, name: str) -> Rows:
         return self._session.rows(name, {"tables": list(self._tables)}, LIMIT_MS, _SQL)
@@ -225,14 +218,16 @@ class DwsWaits(SourceWaits):
             found.append(Pair(str(table), waiter, str(wanted), float(lasts), holder, str(granted)))
         return found, ""
 
-    def _consumers(self, rows: Rows, pairs: Sequence[Pair] | None, now: float) -> Iterator[SourceWait]:
+    def _consumers(
+        self, rows: Rows, pairs: Sequence[Pair] | None, now: float, before: Sequence[SourceWait]
+    ) -> Iterator[SourceWait]:
         """Return the statements that wait until a table's records are read, if the table has unread records."""
         seen = [(session(now, row[:7], row[8]), float(row[7] or 0.0), str(row[5] or "")) for row in rows]
         limit, end = self._limits.get(TIMEOUT), self._session.seconds() + READ_SECONDS
         for table, slots in sorted(self._tables.items(), key=lambda one: self._consumed_at.get(one[0], 0.0)):
             waiting = [(one, lasts) for one, lasts, whole in seen if _may_wait(one, whole, table)]
             if waiting and self._session.seconds() >= end:  # a later reading queries the remaining tables
-                yield from (one for one in self._before if one.table == table and not one.sessions)
+                yield from (one for one in before if one.table == table and not one.sessions)
                 continue
             if not waiting or self._consumed(table) is not False:
                 self._counted.pop(table, None)

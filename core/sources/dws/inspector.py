@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 
 from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.slot import FirstRecord, Shard, TableAnswer, TableIdentity, UnreadRows
+from slotkeeper.core.domain.slot import Shard, TableAnswer, TableIdentity, UnreadRows
 from slotkeeper.core.domain.text import whole
 from slotkeeper.core.domain.ttl import ttl_of
 from slotkeeper.core.drivers import pg
@@ -19,14 +19,12 @@ from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources.dws.identity import identity_of
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, ours, place
-from slotkeeper.core.sources.dws.session import DwsSession
-from slotkeeper.core.sources.dws.slot import TIME, first_at, records
+from slotkeeper.core.sources.dws.slot import TIME, DwsTable
 from slotkeeper.core.sources.dws.source import range_parts
 from slotkeeper.core.sources.dws.viewer import (
     BOOK,
     COUNT_LIMIT_MS,
     DwsViewer,
-    homes,
     named,
     or_none,
     points_of,
@@ -56,28 +54,21 @@ class Window:
     newest: bool = False
 
 
-class DwsInspector:
-    """Answers over one session; implements `slotkeeper.core.ports.source.Inspector`.
-
-    `count_ms` limits a query that reads the binlog, in milliseconds; None for a session that polls for a screen.
-    """
+class DwsInspector(DwsTable):
+    """A table, with the answers for commands and screens; implements `slotkeeper.core.ports.source.Inspector`."""
 
     purge = None
+    count_ms: int | None = COUNT_LIMIT_MS
+    """Limit of a query that reads the binlog, in milliseconds; None for a session that polls for a screen."""
 
-    def __init__(self, session: DwsSession, new_names: bool = True, count_ms: int | None = COUNT_LIMIT_MS) -> None:
-        self.session = session
-        self._new_names = new_names
-        self._count_ms = count_ms
-        self._lists = True
-        self._oriented = ""
-
-    def read_table(self, table: str) -> TableAnswer | None:
-        asked, points = {"table": table, **named(table)}, None
-        rows = or_none(lambda: self.session.rows("points", asked, of=_POLL)) if self._lists else None
+    def read(self) -> TableAnswer | None:
+        asked, points = {"table": self.table, **named(self.table)}, None
+        lists = self.session.lists_points
+        rows = or_none(lambda: self.session.rows("points", asked, of=_POLL)) if lists else None
         if rows is not None:
             points = points_of(row[3:] for row in rows if row[3] is not None)
-        elif self._lists:
-            self._lists = False
+        elif lists:
+            self.session.lists_points = False
             return None
         else:
             rows = self.session.rows("clock", asked, of=_POLL)
@@ -85,69 +76,67 @@ class DwsInspector:
         ttl = None if options is None else ttl_of(str(options))
         return TableAnswer(datetime.fromtimestamp(float(clock), timezone.utc), ttl, whole(timeout), points)
 
-    def unread(self, table: str) -> Sequence[UnreadRows] | None:
-        rows = or_none(lambda: self.session.rows("consume_progress", {"table": table}, self._count_ms))
+    def unread(self) -> Sequence[UnreadRows] | None:
+        rows = or_none(lambda: self.session.rows("consume_progress", {"table": self.table}, self.count_ms))
         return None if rows is None else unread_of(rows)
 
-    def consumed(self, table: str, node: int) -> bool | None:
-        asked = {"table": table, "node": node}
-        rows = or_none(lambda: self.session.rows("consumed_on", asked, self._count_ms, BOOK))
+    def consumed(self, node: int) -> bool | None:
+        asked = {"table": self.table, "node": node}
+        rows = or_none(lambda: self.session.rows("consumed_on", asked, self.count_ms, BOOK))
         return bool(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def may_drop(self) -> bool | None:
         return DwsViewer(self.session).functions().get(WORDS.calls.drops)
 
-    def latest(self, table: str, shard: Shard | None = None) -> dict[str, Position | None] | None:
+    def latest(self, shard: Shard | None = None) -> dict[str, Position | None] | None:
         if shard is not None:
-            return {name: record.latest for name, record in self.records(table, None, shard).items()}
-        rows = or_none(lambda: self.session.rows("latest", {"table": table}, of=BOOK))
+            return {name: record.latest for name, record in self.records(None, shard).items()}
+        rows = or_none(lambda: self.session.rows("latest", {"table": self.table}, of=BOOK))
         return None if rows is None else {str(node): place(pg.number(point)) for node, point in rows}
 
-    def nodes(self, table: str) -> dict[str, int]:
-        return {name: node for name, node, here in homes(self.session, table) if here}
-
-    def identity(self, table: str) -> TableIdentity:
+    def describe(self) -> TableIdentity:
         """Return the table's columns and key; here the key can be missing."""
         try:
-            rows = self.session.rows("identity", {"table": table})
+            rows = self.session.rows("identity", {"table": self.table})
         except SlotkeeperError as error:
             if error.code != "42P01":
                 raise
-            raise Refused(f"unknown table {table}", "check its name", error.code, "source") from error
+            raise Refused(f"unknown table {self.table}", "check its name", error.code, "source") from error
         return identity_of(rows)
 
-    def records(self, table: str, place: Position | None, shard: Shard | None = None) -> dict[str, FirstRecord]:
-        found = records(self.session, table, place, shard.node_id if shard else 0)
-        self._oriented = table
-        return found
+    def rows(self, identity: TableIdentity, shard: Shard, what: Range, only: Filter) -> Searched:
+        return Windows(self, identity, shard, what, only).search()
 
-    def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
-        said = f"{table} has no binlog timestamps, or this kernel cannot search by time"
-        return first_at(self.session, table, moment, said, "search by sync point instead").get(shard.name)
-
-    def rows(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        return Windows(self, identity, table, shard, what, only).search()
-
-    def first_at_or_after(self, table: str, shard: Shard, point: int) -> int | None:
+    def first_at_or_after(self, shard: Shard, point: int) -> int | None:
         """Return the point of a DN's first record at or after a point."""
-        found = self.records(table, DwsPosition(point), shard).get(shard.name)
+        found = self.records(DwsPosition(point), shard).get(shard.name)
         return None if found is None or found.point is None else ours(found.point).point
 
-    def read(self, identity: TableIdentity, table: str, shard: Shard, window: Window, only: Filter) -> list[ChangeRow]:
+    def in_window(self, identity: TableIdentity, shard: Shard, window: Window, only: Filter) -> list[ChangeRow]:
         """Return rows of a window in stream order; with `newest`, the last rows of the window."""
-        if self.session.fresh or self._oriented != table:
-            self.records(table, window.after, shard)  # the stand-in needs the table's name
-        statement = self._statement(identity, table, shard, window, only)
+        if self.session.fresh or self.session.oriented != self.table:
+            self.records(window.after, shard)  # the stand-in needs the table's name
+        statement = self._window_statement(identity, shard, window, only)
         rows = self.session.composed_rows(statement, None, READ_LIMIT_MS)
         return [
             ChangeRow(DwsPosition(int(point), int(sequence)), str(kind), pg.number(us), tuple(values))
             for point, sequence, kind, us, *values in rows
         ]
 
-    def _statement(
-        self, identity: TableIdentity, table: str, shard: Shard, window: Window, only: Filter
+    def read_nothing(self) -> str:
+        """Read an empty range of the table's binlog as a job would, without naming a slot, and return the DN."""
+        identity = self.describe()
+        shard = min(self.nodes())
+        newest = (self.latest(shard) or {}).get(shard.name)
+        point = 0 if newest is None else ours(newest).point
+        self.in_window(identity, shard, Window(DwsPosition(point), point, 1), Filter())
+        return shard.name
+
+    def _window_statement(
+        self, identity: TableIdentity, shard: Shard, window: Window, only: Filter
     ) -> pg.sql.Composable:
-        parts = range_parts(table, shard, window.after, window.up_to, self._new_names)
+        new_names = self.options.new_system_value
+        parts = range_parts(self.table, shard, window.after, window.up_to, new_names)
         shown = SQL(
             "CASE WHEN length({v}) <= {most} THEN {v}"
             " ELSE left({v}, {most}) || '.. (' || length({v}) || ' characters, md5 ' || md5({v}) || ')' END"
@@ -158,33 +147,12 @@ class DwsInspector:
         ]
         return SQL(statements("slotkeeper.core.sources.dws", "peek.sql")["rows"]).format(
             **parts,
-            time=SQL("picked.{}").format(Identifier(TIME)) if self._new_names else SQL("NULL::bigint"),
+            time=SQL("picked.{}").format(Identifier(TIME)) if new_names else SQL("NULL::bigint"),
             values=SQL(", ").join(shown.format(v=text, most=Literal(LONGEST)) for text in texts),
             only=_only(parts["type"], only, identity),
             direction=SQL("DESC" if window.newest else "ASC"),
             most=Literal(window.most),
         )
-
-
-def read_nothing(session: DwsSession, table: str, new_names: bool) -> str:
-    """Read an empty range of a table's binlog as a job would, without naming a slot, and return the DN."""
-    inspector = DwsInspector(session, new_names)
-    identity = inspector.identity(table)
-    shard = Shard(*min(inspector.nodes(table).items()))
-    newest = (inspector.latest(table, shard) or {}).get(shard.name)
-    point = 0 if newest is None else ours(newest).point
-    inspector.read(identity, table, shard, Window(DwsPosition(point), point, 1), Filter())
-    return shard.name
-
-
-def refuse_names(session: DwsSession, table: str, new_names: bool) -> None:
-    """Raise Refused if the binlog's column names differ from the job's setting; ignore other errors."""
-    try:
-        read_nothing(session, table, new_names)
-    except Refused:
-        raise
-    except SlotkeeperError:
-        return
 
 
 @dataclass
@@ -196,7 +164,6 @@ class Windows:
 
     inspector: DwsInspector
     identity: TableIdentity
-    table: str
     shard: Shard
     what: Range
     only: Filter
@@ -211,7 +178,7 @@ class Windows:
         up_to = 0 if self.what.up_to is None else ours(self.what.up_to).point
         searched = max(0, at.point - 1 if at.sequence == NOTHING else at.point)
         while at.point <= up_to:
-            first = self.inspector.first_at_or_after(self.table, self.shard, at.point)
+            first = self.inspector.first_at_or_after(self.shard, at.point)
             if first is None or first > up_to:
                 break
             low = max(at, DwsPosition(first))
@@ -228,7 +195,7 @@ class Windows:
 
     def _backward(self) -> Searched:
         high = up_to = 0 if self.what.up_to is None else ours(self.what.up_to).point
-        oldest = self.inspector.first_at_or_after(self.table, self.shard, 0)
+        oldest = self.inspector.first_at_or_after(self.shard, 0)
         while oldest is not None and high >= oldest:
             low = max(oldest, high - self.width)
             rows = self._rows(Window(DwsPosition(low), high, self._left, newest=True))
@@ -247,7 +214,7 @@ class Windows:
     def _rows(self, window: Window) -> list[ChangeRow] | None:
         """Return the rows of a window; after a timeout, return None and make the next window narrower."""
         try:
-            rows = self.inspector.read(self.identity, self.table, self.shard, window, self.only)
+            rows = self.inspector.in_window(self.identity, self.shard, window, self.only)
         except SlotkeeperError as error:
             if not error.timed_out or error.silent or self.width <= 1:
                 raise

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from slotkeeper.core.domain.position import Kept, Order, Position
+from slotkeeper.core.sqltext import dotted, literal
 
 NOTHING = -1
 """The sequence of a position at which no event of its point is applied."""
@@ -136,6 +137,11 @@ class SyncPoints(Kept):
     @property
     def known(self) -> SyncPoints:
         return SyncPoints(self.live or 0, self.durable or 0, self.xmin)
+
+    def calls(self, table: str, slot: str, node: int) -> list[str]:
+        at = f"{literal(dotted(table))}, {literal(slot)}, {node}"
+        flags = (("false", self.live), ("true", self.durable))
+        return [f"SELECT pgxc_register_binlog_sync_point({at}, {point}, {flag}, {self.xmin})" for flag, point in flags]
 
     def at(self, position: Position) -> SyncPoints:
         """Return both points at the position's point, with the newer of the position's xmin and the present xmin."""

@@ -106,6 +106,8 @@ class DwsSession(Session):
         self._may_be_read_only = True
         self.oriented = ""
         """The table of the last sync-point call on this connection; empty before the first call."""
+        self.lists_points = True
+        """Whether the kernel can list points, as far as known."""
 
     def beside(self, mark: str, address: tuple[str, int] | None = None) -> DwsSession:
         """Return another session of the same login, whose name ends in `mark`, to another address if one is given."""

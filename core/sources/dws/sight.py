@@ -108,7 +108,7 @@ class Seeing(Protocol):
 
 
 class DwsOpenTransactions:
-    """Transactions open when this object was created; implements `slotkeeper.core.ports.source.OpenTransactions`."""
+    """Transactions open when this object was created."""
 
     def __init__(self, source: Seeing) -> None:
         self._source = source
@@ -117,8 +117,11 @@ class DwsOpenTransactions:
         hidden = any(one.hidden for one in self._waiting)
         self._lacks = self._sight.lacks or ("other sessions are hidden" if hidden else "")
 
-    def advice(self, job: str) -> str:
+    @property
+    def advice(self) -> str:
+        """What a user can do about transactions that do not end."""
         more = ", or let this login see all sessions (`slotkeeper doctor` prints the GRANT)" if self._lacks else ""
+        job = "{job}"
         return f"end the transaction (an administrator can see it in {WHERE}), or raise `wait` in [jobs.{job}]{more}"
 
     def left(self) -> str:

@@ -13,17 +13,17 @@ from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
+from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book, Rows
-from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, TroubleName
+from slotkeeper.core.errors import Busy, ErrorKind, Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, ours, place, points_of
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from slotkeeper.core.sources.dws.source import ALL, DwsSlotAdmin, range_parts, register_one, seen
 from slotkeeper.core.sources.dws.viewer import DwsViewer
-from slotkeeper.core.sources.dws.words import WORDS
 from slotkeeper.core.sources.pg_base import COUNT_LIMIT_MS, LIMIT, count_statement, counted
-from slotkeeper.core.sqltext import dotted, literal, statements
+from slotkeeper.core.sqltext import statements
 
 REFUSED_BACK = "this server cannot move the position back; reset with --to snapshot instead"
 
@@ -37,9 +37,7 @@ _NO_TIMES = frozenset({"0A000", "42809", "42883"})
 
 
 class DwsTable(DwsSlotAdmin):
-    """A table with its slot and its history; implements `slotkeeper.core.ports.source.Slot` and `History`."""
-
-    words = WORDS
+    """A table with its slot, and what its binlog retains; implements `slotkeeper.core.ports.source.Slot`."""
 
     def clear(self) -> int:
         return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
@@ -78,8 +76,23 @@ class DwsTable(DwsSlotAdmin):
             xmin = min(first.xmin, old)  # no record is between the point and that record
         return SyncPoints(point, point, xmin)
 
-    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        goal, before = points_of(kept), points_of(first.kept)
+    def put(
+        self,
+        shard: Shard,
+        kept: Kept,
+        probe: Callable[[str], None],
+        first: SlotStatus | None = None,
+        lost: bool = False,
+    ) -> None:
+        goal = points_of(kept)
+        if first is None:
+            for checkpoint in (False, True):
+                point = (goal.durable if checkpoint else goal.live) or 0
+                if self.register(shard, point, checkpoint, goal.xmin) != 1:
+                    raise Busy(f"{shard.name}: the first registration reached no node", where="source")
+                probe("in_first_registration")
+            return
+        before = points_of(first.kept)
         self._send(shard, goal, False)
         probe("after_false")
         second = points_of(seen(self, shard).kept)
@@ -97,7 +110,10 @@ class DwsTable(DwsSlotAdmin):
         self.session.oriented = self.table
         return found
 
-    def at_time(self, at: str) -> dict[str, Position | None]:
+    def _at_time(self, at: str, shown: bool = False) -> dict[str, Position | None]:
+        if shown:
+            cannot = f"{self.table} has no binlog timestamps, or this kernel cannot search by time"
+            return first_at(self.session, self.table, at, cannot, "search by sync point instead")
         if not self.options.new_system_value:
             sentence = "only the new system columns contain a record's time"
             raise Refused(sentence, "set new_system_value = true if the server has gs_binlog_timestamp_us")
@@ -106,7 +122,7 @@ class DwsTable(DwsSlotAdmin):
         self.session.oriented = self.table
         return found
 
-    def since(self, at: str) -> dict[str, Position | None]:
+    def since(self, at: str, lowest: bool = True, shard: Shard | None = None) -> dict[str, Position | None]:
         """Return by DN the point of a record at or after a time; the lowest of these is the cluster's lowest.
 
         DWS, PGXC_GET_BINLOG_CURSOR_BY_TIMESTAMP: "the first binlog record after the time", without stating the order.
@@ -114,7 +130,9 @@ class DwsTable(DwsSlotAdmin):
         "saved to the database"), while its point belongs to the commit of its transaction. So the search includes
         points below the returned point.
         """
-        found = self.at_time(at)
+        found = self._at_time(at, shown=shard is not None)
+        if not lowest or shard is not None:
+            return found
         smallest = min((ours(one).point for one in found.values() if one is not None), default=None)
         if smallest is None:
             return found
@@ -147,7 +165,7 @@ class DwsTable(DwsSlotAdmin):
         Raises Refused if the filter cannot be used on the table: rows are counted exactly as a copy reads them.
         """
         if self.selection.where:
-            self.selects(self.identity)
+            self._selects(self.identity)
 
         def ask(most: int | None, limit_ms: int) -> Rows:
             statement = count_statement(self.table, self.selection.condition, most)
@@ -156,25 +174,8 @@ class DwsTable(DwsSlotAdmin):
 
         return counted(ask)
 
-    def registration_text(self, node: int, kept: Kept) -> list[str]:
-        at = f"{literal(dotted(self.table))}, {literal(self.slot)}, {node}"
-        points = points_of(kept)
-        flags = (("false", points.live), ("true", points.durable))
-        return [
-            f"SELECT pgxc_register_binlog_sync_point({at}, {point}, {flag}, {points.xmin})" for flag, point in flags
-        ]
-
-    def seconds(self) -> float:
-        return float(self.session.rows("clock", of=_SQL)[0][0])
-
-    def ttl(self) -> int | None:
-        ttl = DwsViewer(self.session).ttl(self.table)
-        return None if ttl is None else ttl.seconds
-
-    def record_ttl(self) -> int | None:
-        """Return the TTL if DWS deletes records by age, read or not (enable_binlog_timestamp); else None."""
-        ttl = DwsViewer(self.session).ttl(self.table)
-        return ttl.seconds if ttl and ttl.by_record else None
+    def clock(self) -> tuple[float, Ttl | None]:
+        return float(self.session.rows("clock", of=_SQL)[0][0]), DwsViewer(self.session).ttl(self.table)
 
     def _send(self, shard: Shard, goal: SyncPoints, checkpoint: bool) -> None:
         try:

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Protocol
 
 from slotkeeper.core.domain.finding import refuse
 from slotkeeper.core.domain.locks import Sight
-from slotkeeper.core.domain.position import Kept, Position
+from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.shape import Mapped
 from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions
@@ -21,7 +21,7 @@ from slotkeeper.core.drivers.pipe import put, texts
 from slotkeeper.core.drivers.session import Rows
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
-from slotkeeper.core.ports.source import Chunk, Confirmation, Waiter
+from slotkeeper.core.ports.source import Chunk, Confirmation, OpenTransactions, Waiter
 from slotkeeper.core.sources.dws import chunks, eligibility, sight
 from slotkeeper.core.sources.dws.identity import identity_of, user_types
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours, points_of
@@ -107,13 +107,16 @@ class DwsSource:
             )
         refuse(found, "source")
         if self.selection.where:
-            self.selects(self._seen())
+            self._selects(self._seen())
         if binlog and facts and facts.virtual:
             self._filter_readable([name for name in facts.columns if name not in facts.virtual])
 
-    def identify(self) -> TableIdentity:
+    def identify(self, filters: bool = False) -> TableIdentity:
         identity = self._seen()
-        self._serves(identity)
+        if filters:
+            self._selects(identity)
+        else:
+            self._serves(identity)
         self._identity = identity
         return identity
 
@@ -133,7 +136,7 @@ class DwsSource:
             self._operators = operators_of(self.session.rows("key_operators", {"table": self.table}))
         return identity
 
-    def selects(self, identity: TableIdentity) -> None:
+    def _selects(self, identity: TableIdentity) -> None:
         """Raise Refused if the mapping or the row filter is not supported; only a driver parses the filter."""
         if self.selection.where:
             casts = self.session.rows("made_casts", {"table": self.table})
@@ -218,16 +221,26 @@ class DwsSource:
         statement = self._range_statement("has_changes", shard, after, up_to, as_text=False)
         return bool(self.session.composed_rows(statement, None))
 
-    def next_range(self, after: Position, status: SlotStatus, width: int) -> DwsPosition:
+    def next_range(self, after: Position, status: SlotStatus, width: int, begins: bool = False) -> DwsPosition:
         return DwsPosition(min(ours(status.latest).point, ours(after).point + max(1, width)), None)
 
-    def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> DwsPosition:
+    def reached(self, after: Position, up_to: Position | None, top: Top | None, status: SlotStatus) -> DwsPosition:
         """Return the position after everything up to `up_to` is applied.
 
         The xmin in the status belongs to the newest point; for a lower position, the xmin of the record at the highest
-        read point is queried.
+        read point is queried. Without `up_to`, the result is the newest point with none of its events applied, or
+        `after` with the new xmin if at that point. Without `top`, it is the last visible event at the range's last
+        point: DWS does not document whether the transaction of `latest` is visible everywhere ("Subscribing to Hybrid
+        Data Warehouse Binlog"), and a reader that treated the whole transaction as read would silently lose later
+        events.
         """
-        begin, end, newest = ours(after), ours(up_to), ours(status.latest)
+        begin, newest = ours(after), ours(status.latest)
+        if up_to is None:
+            return replace(begin, xmin=newest.xmin) if begin.point == newest.point else newest.from_here
+        end = ours(up_to)
+        if top is None:
+            last = self._last_event(status.shard, end.point)
+            top = Top(None if last is None else end.point, last)
         kept = begin.sequence if end.point == begin.point else NOTHING
         return DwsPosition(
             end.point,
@@ -236,10 +249,14 @@ class DwsSource:
             begin.top if top.first is None else top.first,
         )
 
-    def standing(self, after: Position, status: SlotStatus) -> DwsPosition:
-        """Return the newest point with none of its events applied, or `after` with the new xmin if at that point."""
-        begin, newest = ours(after), ours(status.latest)
-        return replace(begin, xmin=newest.xmin) if begin.point == newest.point else newest.from_here
+    def _last_event(self, shard: Shard, point: int) -> int | None:
+        """Return the sequence of the last visible event at a point; None if the point has no event."""
+        self._orient(shard)
+        parts = range_parts(
+            self.table, shard, DwsPosition(max(0, point - 1), None), point, self.options.new_system_value
+        )
+        statement = pg.sql.SQL(statements("slotkeeper.core.sources.dws", "changelog.sql")["last_event"])
+        return pg.number(self.session.composed_rows(statement.format(**parts), None)[0][0])
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
         def statement(as_text: bool) -> pg.sql.Composable:
@@ -274,8 +291,9 @@ class DwsSource:
             self._xmins[shard] = point, its
         return its
 
-    def open_now(self) -> DwsOpenTransactions:
-        return DwsOpenTransactions(self)
+    def open_now(self) -> OpenTransactions:
+        found = DwsOpenTransactions(self)
+        return OpenTransactions(found.left, found.advice)
 
     def sight(self) -> Sight:
         return sight.read(self.session)
@@ -304,9 +322,6 @@ class DwsSource:
         limit_ms, batch = options.full_sync_binlog_read_timeout, options.full_sync_binlog_batch_read_size
         with self.session.read_only() if self.selection.where else nullcontext():
             return self._out(statement, out, limit_ms, batch)
-
-    def close(self) -> None:
-        self.session.close()
 
     def _out(self, statement: Callable[[bool], pg.sql.Composable], out: BinaryIO, limit_ms: int, batch: int) -> int:
         """Write rows with COPY, or as text through a cursor if the server rejects COPY from such a statement."""
@@ -436,14 +451,6 @@ class DwsSlotAdmin(DwsSource):
                 self.register(shard, 0, checkpoint, 0)
         return self.read_status(None)
 
-    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        goal = points_of(kept)
-        for checkpoint in (False, True):
-            point = (goal.durable if checkpoint else goal.live) or 0
-            if self.register(shard, point, checkpoint, goal.xmin) != 1:
-                raise Busy(f"{shard.name}: the first registration reached no node", where="source")
-            probe("in_first_registration")
-
     def full_sync(self) -> str:
         self._show()
         rows = self.session.rows("full_sync", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)
@@ -457,12 +464,14 @@ class DwsSlotAdmin(DwsSource):
         if self.shown_as:
             self.session.show(self.shown_as)
 
-    def end_sessions(self, pattern: str, own: str | None = None) -> bool:
+    def end_sessions(self, pattern: str = "", own: str | None = None) -> bool:
         """End the job's sessions whose name matches `pattern` and is not `own`; return False if some may remain.
 
-        This coordinator cannot end sessions of another coordinator, and without a list of those sessions it is unknown
-        whether there are any.
+        Without a pattern, end the rivals. This coordinator cannot end sessions of another coordinator, and without a
+        list of those sessions it is unknown whether there are any.
         """
+        if not pattern:
+            return self._end_rivals()
         names = {"pattern": pattern, "own": self.session.application_name if own is None else own}
         try:
             self.session.rows("end_sessions", names)
@@ -473,7 +482,7 @@ class DwsSlotAdmin(DwsSource):
         except SlotkeeperError:
             return False
 
-    def end_rivals(self) -> bool:
+    def _end_rivals(self) -> bool:
         """End other sessions, of any epoch, that register the same lane; return False if some may remain.
 
         The names of these sessions differ from this session's name only in the epoch. A call of a killed or stalled

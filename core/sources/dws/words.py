@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.ports.source import DdlWords, SlotCalls, SlotWords
+from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.dws.position import POSITIONS
 from slotkeeper.core.sqltext import dotted, literal
 
@@ -53,6 +54,7 @@ WORDS = SlotWords(
 )
 
 
+grants = pg_base.grants
 UNKNOWN = "?"
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 
-from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.finding import Finding, Level, Objection
 from slotkeeper.core.domain.locks import HIDDEN
 from slotkeeper.core.domain.source_waits import SourceWait
@@ -22,7 +21,6 @@ from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.hologres import catalog, eligibility
 from slotkeeper.core.sources.hologres.session import HoloSession
 from slotkeeper.core.sources.waits import EVERY, LIMIT_MS, Pair, by_locks, session
-from slotkeeper.core.sqltext import dotted, quoted
 
 EXTENSION_BEFORE = (2, 0)
 LACKS = f"{HIDDEN}: this login cannot see other users' queries; a Superuser of the instance can"
@@ -33,15 +31,9 @@ KEPT = "the server stores a position per slot and shard; it follows Slotkeeper's
 class HoloDoctor:
     """Implements `slotkeeper.core.ports.kinds.Doctor`."""
 
-    probe = None
-    _by_slot = False
-    """Whether the jobs use slots."""
-
-    def __init__(self, session: HoloSession, login: Login) -> None:
-        self._session, self._endpoint = session, login.endpoint
-
-    def grants(self, tables: Sequence[str]) -> list[str]:
-        return pg_base.grants(self._endpoint, tables)
+    def __init__(self, session: HoloSession, by_slot: bool = False) -> None:
+        """Check the server; `by_slot`: the jobs use slots."""
+        self._session, self._by_slot = session, by_slot
 
     def hidden(self, table: str) -> Sequence[Objection]:
         """Return nothing: no documented catalog shows data masking, so it cannot be detected."""
@@ -59,28 +51,8 @@ class HoloDoctor:
         for one in asked.tables:
             yield from _table_findings(f"{place} {one.name}", one, self._session, version, self._by_slot)
 
-    def waits(self, tables: SlotsOfTables) -> HoloWaits:
-        return HoloWaits(self._session, tables)
-
-
-class SlotDoctor(HoloDoctor):
-    """The same for jobs that use slots."""
-
-    _by_slot = True
-
-    def grants(self, tables: Sequence[str]) -> list[str]:
-        """Return the grants that every job needs and the grants for slots.
-
-        Slots need table ownership, CREATE for publications, and the replication role. Hologres, "Consume Binlog via
-        JDBC": owner of the table, CREATE DATABASE, and the Replication Role.
-        """
-        to = quoted(self._endpoint.user)
-        return [
-            *super().grants(tables),
-            *(f"ALTER TABLE {dotted(name)} OWNER TO {to};" for name in tables),
-            f"GRANT CREATE ON DATABASE {quoted(self._endpoint.database)} TO {to};",
-            f"ALTER ROLE {to} REPLICATION; -- as a superuser; with SPM: CALL spm_grant('<db>_admin', ...)",
-        ]
+    def waits(self, tables: SlotsOfTables) -> SourceWaits:
+        return SourceWaits(HoloWaits(self._session, tables).ask)
 
 
 def _version_finding(place: str, text: str) -> Finding:
@@ -159,7 +131,7 @@ def _answers(place: str, table: str, session: HoloSession, state: catalog.TableS
     return Finding(place, Level.OK, text)
 
 
-class HoloWaits(SourceWaits):
+class HoloWaits:
     """Sessions that wait for a table lock held by a job's session, if this login can see them.
 
     Hologres, "Locks: types, behavior, and troubleshooting": its front end has PostgreSQL's table locks (pg_locks). From
@@ -172,17 +144,17 @@ class HoloWaits(SourceWaits):
         self._session, self._tables = session, tables
         self._known_at, self._lacks = 0.0, LACKS
 
-    def _seen(self, now: float) -> Iterator[SourceWait]:
+    def ask(self, now: float, before: Sequence[SourceWait]) -> tuple[list[SourceWait], str]:
+        """Return the waits, and which sessions are hidden."""
         if not 0.0 <= now - self._known_at < EVERY:
             self._lacks, self._known_at = "" if self._sees_all() else LACKS, now
-        self.hidden = self._lacks
         pairs = []
         for table, wanted, granted, lasts, *sessions in self._rows("lock_pairs"):
             waiter, holder = (
                 replace(session(now, [*its[:-1], None]), began=its[-1]) for its in (sessions[:7], sessions[7:])
             )
             pairs.append(Pair(str(table), waiter, str(wanted), float(lasts), holder, str(granted)))
-        return by_locks(pairs, now, lambda mode: None)
+        return list(by_locks(pairs, now, lambda mode: None)), self._lacks
 
     def _sees_all(self) -> bool:
         try:

@@ -230,6 +230,9 @@ class SlotKept(OnePlace):
     def known(self) -> SlotKept:
         return SlotKept(self.lsn or 0)
 
+    def calls(self, table: str, slot: str, node: int) -> list[str]:
+        return [f"START_REPLICATION SLOT {slot} (parallel_index {node - 1}); flushed = {self.text}"]
+
     def at(self, position: Position) -> SlotKept:
         """Return the state at the position's LSN; a position without LSN cannot be confirmed and changes nothing."""
         return SlotKept(ours(position).lsn or self.known.lsn)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount
-from slotkeeper.core.domain.slot import FirstRecord, Shard, SlotStatus
+from slotkeeper.core.domain.slot import FirstRecord, Shard
+from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.drivers.session import Rows
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sources.hologres import catalog
@@ -13,34 +14,25 @@ from slotkeeper.core.sources.hologres.changes import LETTERS, Stretch
 from slotkeeper.core.sources.hologres.position import POSITIONS, HoloPosition, ours
 from slotkeeper.core.sources.hologres.session import HoloSession
 from slotkeeper.core.sources.hologres.source import HoloSource
-from slotkeeper.core.sources.hologres.words import WORDS
 from slotkeeper.core.sources.pg_base import COUNT_LIMIT_MS, LIMIT, count_statement, counted
 
 
 class HoloTable(HoloSource):
-    """A table with its history; implements `slotkeeper.core.ports.source.History`; each shard has its own positions."""
-
-    words = WORDS
-
-    def open_lanes(self) -> list[SlotStatus]:
-        """Return the status of each shard; create nothing, because the binlog needs no slot."""
-        return self.read_status(None)
+    """A table, and what its binlog retains; each shard has its own positions."""
 
     def place(self, text: str) -> HoloPosition:
         """Parse the LSN after which a user wants to read, as in Hologres's own start_lsn."""
         return POSITIONS.place(text)
 
-    def records(self, place: Position | None = None, shard: Shard | None = None) -> dict[str, FirstRecord]:
+    def records(self, place: Position | None = None) -> dict[str, FirstRecord]:
         """Return by shard the position directly before the first record after `place`, or before the oldest record."""
-        asked = [shard] if shard is not None else self.nodes()
-        return {one.name: first_record(self.session, self.table, one, place) for one in asked}
+        return {one.name: first_record(self.session, self.table, one, place) for one in self.nodes()}
 
-    def at_time(self, at: str) -> dict[str, Position | None]:
-        return {one.name: first_at(self.session, self.table, one, at) for one in self.nodes()}
-
-    def since(self, at: str) -> dict[str, Position | None]:
-        """Return the same as `at_time`, because in a shard, times grow with the LSNs."""
-        return self.at_time(at)
+    def since(self, at: str, lowest: bool = True, shard: Shard | None = None) -> dict[str, Position | None]:
+        """Return the positions directly before the first records; in a shard, times grow with the LSNs."""
+        asked = self.nodes() if shard is None else [shard]
+        found = {one.name: catalog.first_since(self.session, self.table, one, at) for one in asked}
+        return {name: record.before if record else None for name, record in found.items()}
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
         """Count the records in (low, high] by kind; if counting takes too long, the result is a lower bound of 0."""
@@ -61,11 +53,8 @@ class HoloTable(HoloSource):
 
         return counted(ask)
 
-    def seconds(self) -> float:
-        return float(self.session.rows("clock")[0][0])
-
-    def ttl(self) -> int | None:
-        return self._read().ttl
+    def clock(self) -> tuple[float, Ttl]:
+        return float(self.session.rows("clock")[0][0]), Ttl(self._read().ttl, by_record=True)
 
 
 def first_record(session: HoloSession, table: str, shard: Shard, place: Position | None) -> FirstRecord:
@@ -78,9 +67,3 @@ def first_record(session: HoloSession, table: str, shard: Shard, place: Position
         else catalog.first_behind(session, table, shard, ours(place).lsn)
     )
     return FirstRecord(latest, found.before, found.us) if found else FirstRecord(latest, None)
-
-
-def first_at(session: HoloSession, table: str, shard: Shard, at: str) -> Position | None:
-    """Return the position directly before a shard's first record at or after a time; None if there is none."""
-    found = catalog.first_since(session, table, shard, at)
-    return found.before if found else None

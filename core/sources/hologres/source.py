@@ -53,7 +53,6 @@ class HoloSource:
         self.session = session
         self.table = table
         self.options = options
-        self._streams = streams
         self._mapped = Mapped.of(channel) if channel else Mapped()
         self._state: TableState | None = None
         self.left = Left(options.binlog_ignore_delete, options.binlog_ignore_before_update)
@@ -73,15 +72,15 @@ class HoloSource:
             version = str(self.session.rows("server")[0][0])
             found = eligibility.stream_objections(self.table, state, version, self.options, self.by_slot)
             refuse(list(found), "source")
-        self.selects(state.identity)
+        self._selects(state.identity)
 
-    def identify(self) -> TableIdentity:
+    def identify(self, filters: bool = False) -> TableIdentity:
+        """Return the table's identity; a row filter is always rejected."""
         identity = self._read().identity
-        self.selects(identity)
+        self._selects(identity)
         return identity
 
-    def selects(self, identity: TableIdentity) -> None:
-        """Raise an error that names the problem if the mapping does not fit this table, or if there is a row filter."""
+    def _selects(self, identity: TableIdentity) -> None:
         if self._mapped.where:
             what = "a hologres source does not support a row filter (where)"
             raise Refused(what, "remove where, and filter in the target", where="source")
@@ -160,7 +159,7 @@ class HoloSource:
         low, high = ours(after).lsn, ours(up_to).lsn
         return low < high and self.pages.any(Stretch(shard, low, high), self.left)
 
-    def next_range(self, after: Position, status: SlotStatus, width: int) -> HoloPosition:
+    def next_range(self, after: Position, status: SlotStatus, width: int, begins: bool = False) -> HoloPosition:
         """Return the record at which the next range ends: the `width`-th after `after`, or the newest record."""
         low, newest = ours(after), ours(status.latest)
         if low.lsn >= newest.lsn:
@@ -182,16 +181,16 @@ class HoloSource:
             count += 1
         return count
 
-    def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
-        """Return the end of a range; if the shard has no record, return `after` with the time of the range's end."""
-        return self.standing(after, replace(status, latest=up_to)) if ours(up_to).empty else up_to
-
-    def standing(self, after: Position, status: SlotStatus) -> HoloPosition:
-        """Return the newest record's position; if the shard has no record, return `after` with the status's time."""
-        here, newest = ours(after), ours(status.latest)
-        return replace(here, seen=max(here.seen, newest.seen)) if newest.empty else newest
+    def reached(self, after: Position, up_to: Position | None, top: Top | None, status: SlotStatus) -> HoloPosition:
+        """Return the end of the range, or the newest record's position; `after` at its time if there is no record."""
+        here, end = ours(after), ours(status.latest if up_to is None else up_to)
+        return replace(here, seen=max(here.seen, end.seen)) if end.empty else end
 
     # -- the table as a whole -----------------------------------------------------------------------------------------
+
+    def open_lanes(self) -> list[SlotStatus]:
+        """Return the status of each shard; create nothing, because the binlog needs no slot."""
+        return self.read_status(None)
 
     def open_now(self) -> None:
         """Return None, because a row and its record become visible together.
@@ -214,13 +213,6 @@ class HoloSource:
         statement = read_statement(self.table, identity, chunk, self.columns(identity))
         limit_ms, batch = options.full_sync_binlog_read_timeout, options.full_sync_binlog_batch_read_size
         return self.session.cursor_out(statement, lambda row: put(out, texts(row)), limit_ms, batch)
-
-    def close(self) -> None:
-        if self._streams is not None:
-            self._streams.close()
-        self.session.close()
-
-    # -- registration: not needed -------------------------------------------------------------------------------------
 
 
 # -- chunks: split and compared only by the source, by shard and then by key -------------------------------------------

@@ -1,6 +1,8 @@
-"""The traits of a Hologres source that is read without a slot."""
+"""The traits of a Hologres source, whose jobs are read without a slot, or with one (`SLOT_TRAITS`)."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from slotkeeper.core.domain.traits import SourceTraits
 
@@ -15,3 +17,4 @@ TRAITS = SourceTraits(
     binlog_keys="hologres",
     no_probe=("a hologres source has no probe yet", "run doctor without --probe"),
 )
+SLOT_TRAITS = replace(TRAITS, keeps_positions=True, slot_unasked=False, several_by="hologres")

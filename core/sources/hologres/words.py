@@ -6,12 +6,15 @@ slot.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.ports.source import SlotCalls, SlotWords
+from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.hologres.position import MARK, POSITIONS
-from slotkeeper.core.sqltext import dotted, literal
+from slotkeeper.core.sqltext import dotted, literal, quoted
 
 WORDS = SlotWords(
     no_list="no job uses a server slot, by SQL or by stream: positions come from Slotkeeper's progress rows",
@@ -53,6 +56,8 @@ SLOT_WORDS = replace(
 class HoloManualSql:
     """SQL that an operator runs on Hologres as a last resort; implements `slotkeeper.core.domain.remedy.ManualSql`."""
 
+    grants = staticmethod(pg_base.grants)
+
     def status(self, table: str) -> str:
         """Return SQL that shows the newest record of a shard and creates nothing.
 
@@ -69,6 +74,20 @@ class HoloManualSql:
 
 class SlotManualSql:
     """SQL that an operator runs on Hologres for a slot; implements `slotkeeper.core.domain.remedy.ManualSql`."""
+
+    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
+        """Return the grants that every job needs and the grants for slots.
+
+        Slots need table ownership, CREATE for publications, and the replication role. Hologres, "Consume Binlog via
+        JDBC": owner of the table, CREATE DATABASE, and the Replication Role.
+        """
+        to = quoted(endpoint.user)
+        return [
+            *pg_base.grants(endpoint, tables),
+            *(f"ALTER TABLE {dotted(name)} OWNER TO {to};" for name in tables),
+            f"GRANT CREATE ON DATABASE {quoted(endpoint.database)} TO {to};",
+            f"ALTER ROLE {to} REPLICATION; -- as a superuser; with SPM: CALL spm_grant('<db>_admin', ...)",
+        ]
 
     def status(self, table: str) -> str:
         """Return SQL that shows the confirmed LSNs of every slot and creates nothing.

@@ -6,7 +6,7 @@ No call moves or creates anything; only `MysqlWaits.in_front` can end a session.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -25,7 +25,6 @@ from slotkeeper.core.ports.source import SlotsOfTables, SourceWaits
 from slotkeeper.core.sources.mysql import retention, side_effects
 from slotkeeper.core.sources.mysql.retention import MysqlTable
 from slotkeeper.core.sources.mysql.session import MysqlSession, newest, objections
-from slotkeeper.core.sources.mysql.tables import shown
 from slotkeeper.core.sources.waits import EVERY, said
 
 _DAY = 86_400
@@ -86,19 +85,8 @@ _TELLS = "`INSTALL SONAME 'metadata_lock_info'` on MariaDB, or performance_schem
 class MysqlDoctor:
     """Implements `slotkeeper.core.ports.kinds.Doctor`."""
 
-    probe = None
-
     def __init__(self, session: MysqlSession, login: Login) -> None:
         self._session, self._user = session, login.endpoint.user
-
-    def grants(self, tables: Sequence[str]) -> list[str]:
-        name = self._user.replace("'", "''")
-        to = f"'{name}'@'HOST'"
-        return [
-            f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {to}; -- HOST: see SELECT CURRENT_USER()",
-            *(f"GRANT SELECT ON {shown(table)} TO {to};" for table in tables),
-            f"GRANT PROCESS ON *.* TO {to}; -- MySQL only: a copy waits for open transactions",
-        ]
 
     def hidden(self, table: str) -> Sequence[Objection]:
         """Return nothing, because MySQL does not hide rows of a readable table."""
@@ -135,8 +123,9 @@ class MysqlDoctor:
         for one in asked.tables:
             yield from _table(f"{place} {one.name}", session, one)
 
-    def waits(self, tables: SlotsOfTables) -> MysqlWaits:
-        return MysqlWaits(self._session, self._user, tables)
+    def waits(self, tables: SlotsOfTables) -> SourceWaits:
+        made = MysqlWaits(self._session, self._user, tables)
+        return SourceWaits(made.ask, ender=made)
 
 
 def _expiry(place: str, seconds: int | None, setting: str) -> Finding:
@@ -188,7 +177,7 @@ class _Waiting:
         return names(self.statement, table) or (here and names(self.statement, name))
 
 
-class MysqlWaits(SourceWaits):
+class MysqlWaits:
     """Sessions that wait for a metadata lock of a job's session, if the login can see them; ends the one in front.
 
     MySQL, "Metadata Locking": a transaction holds the metadata locks of the tables that it has used until it ends. A
@@ -206,19 +195,19 @@ class MysqlWaits(SourceWaits):
         self._limit: float | None = None
         self._lacks = ""
 
-    def _seen(self, now: float) -> Iterable[SourceWait]:
+    def ask(self, now: float, before: Sequence[SourceWait]) -> tuple[list[SourceWait], str]:
+        """Return the waits, and which sessions are hidden."""
         if not 0.0 <= now - self._known_at < EVERY:
             grant = f"`GRANT PROCESS ON *.* TO {self._session.user}`"
             lacks = f"{HIDDEN}: this login cannot see other logins' sessions; {grant} makes them visible"
             self._lacks = "" if self._answer(_PROCESS) else lacks
             rows = self._answer(_LIMIT)
             self._limit, self._known_at = float(rows[0][0]) if rows else None, now
-        self.hidden = self._lacks
         waiting = []
         for pid, user, schema, state, seconds, info in self._session.rows(_WAITING, (), SECONDS):
             session, statement = _session(now, pid, user, None, state, None, info), bare(info)
             waiting.append(_Waiting(session, str(schema or ""), statement, float(seconds), statement.casefold()))
-        return self._found(waiting, now) if waiting else ()
+        return self._found(waiting, now) if waiting else ([], self._lacks)
 
     def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
         """Return session `pid` if it waits with a DDL statement and a session of the job's login waits after it.
@@ -276,8 +265,8 @@ class MysqlWaits(SourceWaits):
         except SlotkeeperError:
             return None
 
-    def _found(self, waiting: Sequence[_Waiting], now: float) -> Iterator[SourceWait]:
-        owners = self._owners(now)
+    def _found(self, waiting: Sequence[_Waiting], now: float) -> tuple[list[SourceWait], str]:
+        found, hidden, owners = list[SourceWait](), self._lacks, self._owners(now)
         own = [(at, one) for at, one in owners if is_ours(one.application) or self._is_own(one)]
         theirs = [one for at, one in owners if not at and not self._is_own(one)]
         blocked = {one.session.pid for one in waiting}
@@ -293,17 +282,18 @@ class MysqlWaits(SourceWaits):
             ]
             others = [one for one in theirs if (one.since or now) <= since and one.pid not in blocked]
             if ours and others:
-                self.hidden = (
+                hidden = (
                     f"{HIDDEN}: {first.session.name} waits for {safe(table)}, locked by pid {ours[0].pid} of a job or"
                     f" by pid {others[0].pid} of another login; the server does not report which; {_TELLS}"
                 )
             elif ours:
                 waiter = replace(first.session, began=self._started())
-                yield SourceWait(
+                found.append(SourceWait(
                     waiter, kind_of(first.statement, None), table, since, sessions=tuple(ours),
                     behind=len(here) - 1, limit=f"lock_wait_timeout {self._limit:g} s" if self._limit else "",
                     fails_at=since + self._limit if self._limit else None, ends=_ENDS, job=job,
-                )  # fmt: skip
+                ))  # fmt: skip
+        return found, hidden
 
     def _owners(self, now: float) -> list[tuple[str, Blocker]]:
         """Return (table, session) for each session that holds a metadata lock of a table; the table is "" if

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.domain.endpoint import Login
+from collections.abc import Sequence
+
+from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.remedy import ManualSql
-from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
+from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.domain.traits import Encoding
-from slotkeeper.core.ports.kinds import SourceKind
+from slotkeeper.core.ports.kinds import Doctor, SourceKind
 from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.sources.mysql.chunks import MysqlTables
 from slotkeeper.core.sources.mysql.doctor import MysqlDoctor
 from slotkeeper.core.sources.mysql.filters import Selection
 from slotkeeper.core.sources.mysql.inspector import MysqlInspector
 from slotkeeper.core.sources.mysql.position import POSITIONS, WORDS
-from slotkeeper.core.sources.mysql.retention import MysqlTable
+from slotkeeper.core.sources.mysql.retention import MysqlTable, Purges
 from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.tables import shown
 from slotkeeper.core.sources.mysql.traits import TRAITS
 
 PING_SECONDS = 5.0
@@ -26,22 +29,18 @@ class MysqlConnection:
 
     def __init__(self, login: Login) -> None:
         self.session = MysqlSession(login)
-        self.doctor = MysqlDoctor(self.session, login)
+        self.doctor: Doctor = MysqlDoctor(self.session, login)
         self._tables: list[MysqlTable] = []
-
-    @property
-    def name(self) -> str:
-        return self.session.name
+        self._purges = Purges(self.session)
 
     def table(self, asked: TableAsked) -> SourceTable:
         sync, selection = asked.sync, Selection.of(asked.channel) if asked.channel else None
         limits = sync.min_bytes_sync_commit, sync.max_bytes_sync_commit, sync.stream_read_timeout / 1000
-        made = MysqlTable(self.session, asked.table, asked.slot, asked.binlog, selection, *limits)
+        reader = asked.slot or f"peek of {self.session.name}"
+        made = MysqlInspector(self.session, asked.table, reader, asked.binlog, selection, *limits)
+        made.purges = self._purges
         self._tables.append(made)
-        return SourceTable(made, None, made)
-
-    def inspector(self, options: BinlogOptions) -> MysqlInspector:
-        return MysqlInspector(self.session)
+        return SourceTable(made, None, made, WORDS)
 
     def ping(self) -> None:
         self.session.rows("SELECT 1", (), PING_SECONDS)
@@ -57,6 +56,15 @@ class MysqlConnection:
 
 class NothingByHand:
     """Implements `slotkeeper.core.domain.remedy.ManualSql`; the server stores no position that SQL could move."""
+
+    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
+        name = endpoint.user.replace("'", "''")
+        to = f"'{name}'@'HOST'"
+        return [
+            f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {to}; -- HOST: see SELECT CURRENT_USER()",
+            *(f"GRANT SELECT ON {shown(table)} TO {to};" for table in tables),
+            f"GRANT PROCESS ON *.* TO {to}; -- MySQL only: a copy waits for open transactions",
+        ]
 
     def status(self, table: str) -> str:
         """Return SQL that shows the end of the binlog."""
@@ -76,6 +84,7 @@ class MysqlKind:
     traits = TRAITS
     words = WORDS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
+    probe = None
 
     def connect(self, login: Login, polls: bool = False) -> MysqlConnection:
         return MysqlConnection(login)

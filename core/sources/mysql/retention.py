@@ -110,7 +110,7 @@ _KINDS = {Action.INSERT: ("I",), Action.UPDATE: ("B", "U"), Action.DELETE: ("d",
 
 
 class MysqlTable(MysqlSource):
-    """A table with its history; implements `slotkeeper.core.ports.source.History`."""
+    """A table, and what its binlog retains."""
 
     def open_lanes(self) -> list[SlotStatus]:
         """Return a lane's start position: a later read of the table sees every change before this position."""
@@ -151,7 +151,7 @@ class MysqlTable(MysqlSource):
             break
         raise Refused(f"{text!r}: no retained binlog has a position with exactly these GTIDs")
 
-    def records(self, place: Position | None = None, shard: Shard | None = None) -> Mapping[str, FirstRecord]:
+    def records(self, place: Position | None = None) -> Mapping[str, FirstRecord]:
         """Return the position of the table's first event at or after `place`; by default, the start of the binlog."""
         newest = self.newest()
         if place is None:
@@ -188,7 +188,7 @@ class MysqlTable(MysqlSource):
             ends = isinstance(item, End) or (isinstance(item, Statement) and item.ends)
             yield item, item.position if ends and not isinstance(item, TableRows) else None
 
-    def at_time(self, at: str) -> dict[str, Position | None]:
+    def since(self, at: str, lowest: bool = True, shard: Shard | None = None) -> dict[str, Position | None]:
         moment, newest = datetime.fromisoformat(at).timestamp(), self.newest()
         facts, replica = self.session.facts, self.session.replica(f"{self.slot}\x1f{self.table}\x1fviewer")
         begin = self.session.asking(
@@ -196,10 +196,6 @@ class MysqlTable(MysqlSource):
         )
         found = self._first_event(begin, newest, moment)
         return {SHARD.name: found[0] if found else None}
-
-    def since(self, at: str) -> dict[str, Position | None]:
-        """Return the same as `at_time`, because there is only one stream."""
-        return self.at_time(at)
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
         counts: dict[str, int] = {}
@@ -226,9 +222,6 @@ class MysqlTable(MysqlSource):
 
         return count_within(ask)
 
-    def seconds(self) -> float:
-        return float(self.session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
-
-    def ttl(self) -> int | None:
-        """Return None, because the existing files show which changes are retained."""
-        return None
+    def clock(self) -> tuple[float, None]:
+        """Return the clock and no TTL, because the existing files show which changes are retained."""
+        return float(self.session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]), None

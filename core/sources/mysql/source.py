@@ -20,11 +20,11 @@ from slotkeeper.core.drivers.pipe import put, put_all
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk, OpenTransactions
-from slotkeeper.core.sources.mysql import chunks, faults, filters, side_effects, starts
+from slotkeeper.core.sources.mysql import chunks, faults, side_effects, starts
 from slotkeeper.core.sources.mysql.events import Action
 from slotkeeper.core.sources.mysql.faults import BinlogError
-from slotkeeper.core.sources.mysql.filters import Selection
-from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, OFFSET_BITS, WORDS, MysqlPosition, ours
+from slotkeeper.core.sources.mysql.filters import Accepts, Selection, compiled
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, OFFSET_BITS, MysqlPosition, ours
 from slotkeeper.core.sources.mysql.rows import Decoder, columns_of
 from slotkeeper.core.sources.mysql.session import MysqlSession, admit, newest
 from slotkeeper.core.sources.mysql.side_effects import Bystanders
@@ -62,8 +62,6 @@ _CURES = {
 class MysqlSource:
     """One table; implements `slotkeeper.core.ports.source.Source`."""
 
-    words = WORDS
-
     def __init__(
         self,
         session: MysqlSession,
@@ -84,7 +82,7 @@ class MysqlSource:
         self._room: int | None = None
         """Number of bytes that the running step can still read; None if there is no limit or no step."""
         self._seen: TableSeen | None = None
-        self._accepts: filters.Accepts | None = None
+        self._accepts: Accepts | None = None
         self._asked_of: tuple[Image, ...] = ()
         self._charsets: dict[int, str] = {}
         self._writers: dict[bytes, _Writer] = {}
@@ -106,15 +104,13 @@ class MysqlSource:
         if self.options.binlog:
             side_effects.admit(self.session, self.seen, self.selection.cascades_known)
 
-    def identify(self) -> TableIdentity:
+    def identify(self, filters: bool = False) -> TableIdentity:
+        """Return the table's identity; the row filter is always checked."""
         seen = self._seen = read_table(self.session, self.table)
-        self.selects(seen.identity)
+        self.selection.columns(seen.identity)
+        if self.selection.where and self._asked_of != seen.images:
+            self._accepts, self._asked_of = compiled(self.selection.where, seen.images), seen.images
         return seen.identity
-
-    def selects(self, identity: TableIdentity) -> None:
-        self.selection.columns(identity)
-        if self.selection.where and self._asked_of != self.seen.images:
-            self._accepts, self._asked_of = filters.compiled(self.selection.where, self.seen.images), self.seen.images
 
     @property
     def seen(self) -> TableSeen:
@@ -167,7 +163,7 @@ class MysqlSource:
         self._passed = self._scanner.here
         return False
 
-    def next_range(self, after: Position, status: SlotStatus, width: int) -> MysqlPosition:
+    def next_range(self, after: Position, status: SlotStatus, width: int, begins: bool = False) -> MysqlPosition:
         """Return the end of the `width`-th transaction after `after`, or of the transaction that fills the range.
 
         A range ends before a statement that may affect the table; raises Trouble if such a statement comes first. The
@@ -175,6 +171,8 @@ class MysqlSource:
         transaction.
         """
         low, high, known = ours(after), ours(status.latest), self._spool
+        if begins:
+            self._room = self._step_bytes
         if self._room is not None and self._room <= 0:
             return low
         fits = known is not None and same(known.after, low) and known.width == width and there(high, known.end)
@@ -185,9 +183,6 @@ class MysqlSource:
         if self._room is not None:
             self._room -= known.counted
         return known.end
-
-    def begin_step(self) -> None:
-        self._room = self._step_bytes
 
     def _enough(self, spool: Spool) -> bool:
         """Whether the range exceeds the step's remaining bytes and the step has rows of an earlier transaction."""
@@ -293,11 +288,10 @@ class MysqlSource:
             hint += "; the client that wrote this must use binlog_format = ROW"
         return Trouble(what, hint, where="source", name=TroubleName.SLOT_LOST)
 
-    def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
-        return up_to
-
-    def standing(self, after: Position, status: SlotStatus) -> Position:
-        """Return the newest position, with GTIDs if the stream was read up to this position."""
+    def reached(self, after: Position, up_to: Position | None, top: Top | None, status: SlotStatus) -> Position:
+        """Return the end of the range; without one, the newest position, with GTIDs if the stream was read up to it."""
+        if up_to is not None:
+            return up_to
         latest = ours(status.latest)
         passed, before = self._passed, ours(after)
         if passed is None or not same(passed, latest):
@@ -390,7 +384,7 @@ class _Writer:
         decoder: Decoder,
         seen: TableSeen,
         selection: Selection,
-        accepts: filters.Accepts | None,
+        accepts: Accepts | None,
         skips_before: bool,
     ) -> None:
         self._decoder, self._accepts, self._skips_before = decoder, accepts, skips_before

@@ -16,6 +16,7 @@ from typing import Any
 
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import AccessRefused, Refused, SlotkeeperError
+from slotkeeper.core.ports.source import OpenTransactions
 from slotkeeper.core.sources.mysql.events import FormatDescription, Parser, Rotate
 from slotkeeper.core.sources.mysql.faults import Damaged
 from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, Gtids, MariaState, MysqlPosition, parse_gtids
@@ -168,9 +169,7 @@ _STALE = (
 
 
 class MysqlOpen:
-    """Open transactions with changes, for which a start waits; implements
-    `slotkeeper.core.ports.source.OpenTransactions`.
-    """
+    """Open transactions with changes, for which a start waits."""
 
     def __init__(self, session: MysqlSession) -> None:
         self._session = session
@@ -191,16 +190,14 @@ class MysqlOpen:
             self._next = time.monotonic() + READ_EVERY
         return "" if self._were is not None and not self._were else self._left
 
-    def advice(self, job: str) -> str:
-        return "end them (SHOW ENGINE INNODB STATUS, KILL), or increase the job's `wait`"
 
-
-def open_now(session: MysqlSession) -> MysqlOpen | None:
+def open_now(session: MysqlSession) -> OpenTransactions | None:
     """Return the open writers; None for MariaDB. Raises AccessRefused with the GRANT if the login cannot see them."""
     if session.facts.is_mariadb:
         return None
     writers(session)
-    return MysqlOpen(session)
+    advice = "end them (SHOW ENGINE INNODB STATUS, KILL), or increase the job's `wait`"
+    return OpenTransactions(MysqlOpen(session).left, advice)
 
 
 def writers(session: MysqlSession) -> frozenset[str] | None:

@@ -2,116 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from datetime import datetime, timezone
-from typing import Any
+from datetime import datetime
 
 import pytest
 
 from slotkeeper.core.config import keys, values
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Level, Objection
-from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position, Positions
-from slotkeeper.core.domain.slot import FirstRecord, Shard, TableAnswer, TableIdentity
+from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
 from slotkeeper.core.domain.traits import Encoding
-from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
+from slotkeeper.core.ports.kinds import Doctor, SourceAsked, SourceKind
 from slotkeeper.core.ports.source import SlotsOfTables, SourceTable
 from slotkeeper.core.sources import registry
 from tests.support.sqlite_pair import traits
-from tests.support.sqlite_pair.binlog import POSITIONS, Origin, SourceTables, now_us
+from tests.support.sqlite_pair.binlog import KEPT_POSITIONS, POSITIONS, Origin, SourceTables
 from tests.support.sqlite_pair.source import (
-    SHARD,
     WORDS,
     KeptSource,
     SqliteSession,
     SqliteSource,
-    end_of,
-    events,
-    first_at,
-    first_record,
-    identity,
-    latest,
-    oldest,
 )
-
-
-def now() -> datetime:
-    return datetime.fromtimestamp(now_us() / 1_000_000, timezone.utc)
-
-
-class SqliteInspector:
-    """Implements `slotkeeper.core.ports.source.Inspector`."""
-
-    unread = consumed = may_drop = purge = None
-
-    def __init__(self, session: SqliteSession) -> None:
-        self.session = session
-
-    def read_table(self, table: str) -> TableAnswer:
-        try:
-            with self.session.reading() as connection:
-                identity(connection, table)
-        except Refused:
-            return TableAnswer(now(), None, None, None)
-        return TableAnswer(now(), Ttl(None), None, None)
-
-    def latest(self, table: str, shard: Shard | None = None) -> dict[str, Position | None]:
-        with self.session.reading() as connection:
-            return {SHARD.name: latest(connection)}
-
-    def identity(self, table: str) -> TableIdentity:
-        with self.session.reading() as connection:
-            return identity(connection, table)
-
-    def nodes(self, table: str) -> dict[str, int]:
-        return {SHARD.name: SHARD.node_id}
-
-    def records(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
-        with self.session.reading() as connection:
-            return {SHARD.name: first_record(connection, table, place)}
-
-    def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
-        with self.session.reading() as connection:
-            return first_at(connection, table, moment)
-
-    def rows(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        """Whole transactions."""
-        with self.session.reading() as connection:
-            found = list[ChangeRow]()
-            for row in self._rows(connection, identity, table, what, only):
-                if what.after and len(found) >= what.most and row.position != found[-1].position:
-                    return Searched(tuple(found), found[-1].position, False)
-                found.append(row)
-            first = 0 if what.after else max(0, len(found) - what.most)
-            while first and found[first - 1].position == found[first].position:
-                first -= 1
-            return Searched(tuple(found[first:]), what.up_to, first == 0)
-
-    def _rows(
-        self, connection: sqlite3.Connection, identity: TableIdentity, table: str, what: Range, only: Filter
-    ) -> Iterator[ChangeRow]:
-        names = [column.name for column in identity.columns]
-        after, up_to = what.after or oldest(connection), what.up_to or latest(connection)
-        for event in events(connection, table, after, up_to):
-            row = _change(connection, event)
-            values = dict(zip(names, row.values, strict=True))
-            if only.kinds and row.kind not in only.kinds:
-                continue
-            if all(values[name] == text for name, text in only.key.items()):
-                yield row
-
-
-def _change(connection: sqlite3.Connection, event: tuple[Any, ...]) -> ChangeRow:
-    file, offset, _, number, kind, image, time_us = event
-    return ChangeRow(replace(end_of(connection, file, offset), row=number), kind, time_us, tuple(json.loads(image)))
-
 
 NAME, KEEPS = "sqlite", "sqlite_keeps"
 """Without and with one position kept for the stream."""
@@ -120,13 +34,8 @@ NAME, KEEPS = "sqlite", "sqlite_keeps"
 class SqliteDoctor:
     """Implements `slotkeeper.core.ports.kinds.Doctor`."""
 
-    probe = None
-
     def __init__(self, session: SqliteSession) -> None:
         self.session = session
-
-    def grants(self, tables: Sequence[str]) -> list[str]:
-        return []
 
     def hidden(self, table: str) -> Sequence[Objection]:
         return ()
@@ -152,22 +61,18 @@ class SqliteConnection:
     """One session; implements `slotkeeper.core.ports.kinds.SourceSession`."""
 
     def __init__(self, login: Login, keeps: bool = False) -> None:
-        self.name = login.name
         self._keeps = keeps
         self.session = SqliteSession(login.endpoint.database)
-        self.doctor = SqliteDoctor(self.session)
+        self.doctor: Doctor = SqliteDoctor(self.session)
 
     def table(self, asked: TableAsked) -> SourceTable:
         channel = asked.channel
         narrowed = channel is not None and bool(channel.columns or channel.where)
         if self._keeps:
             kept = KeptSource(self.session, asked.table, asked.binlog, narrowed, asked.slot)
-            return SourceTable(kept, kept, kept)
+            return SourceTable(kept, kept, kept, WORDS)
         made = SqliteSource(self.session, asked.table, asked.binlog, narrowed)
-        return SourceTable(made, None, made)
-
-    def inspector(self, options: BinlogOptions) -> SqliteInspector:
-        return SqliteInspector(self.session)
+        return SourceTable(made, None, made, WORDS)
 
     def ping(self) -> None:
         """A file answers at once."""
@@ -182,6 +87,9 @@ class SqliteConnection:
 class NothingToType:
     """Implements `slotkeeper.core.domain.remedy.ManualSql`."""
 
+    def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
+        return []
+
     def status(self, table: str) -> str:
         return "-- there is no slot: nothing to type"
 
@@ -194,20 +102,25 @@ class NothingToType:
 class SqliteSourceKind:
     """Implements `slotkeeper.core.ports.kinds.SourceKind`."""
 
-    manual = NothingToType()
-    positions: Positions = POSITIONS
-    traits = traits.TRAITS
+    manual: ManualSql = NothingToType()
     words = WORDS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
+    probe = None
+
+    def __init__(self, keeps: bool = False) -> None:
+        self._keeps = keeps
+        self.positions: Positions = KEPT_POSITIONS if keeps else POSITIONS
+        self.traits = traits.KEEPS_TRAITS if keeps else traits.TRAITS
 
     def connect(self, login: Login, polls: bool = False) -> SqliteConnection:
-        return SqliteConnection(login)
+        return SqliteConnection(login, self._keeps)
 
     def tables(self, login: Login, limit_ms: int) -> SourceTables:
         return SourceTables(login.endpoint.database)
 
 
 KIND: SourceKind = SqliteSourceKind()
+KEEPS_KIND: SourceKind = SqliteSourceKind(keeps=True)
 
 
 def endpoint(origin: Origin) -> Endpoint:
@@ -216,8 +129,8 @@ def endpoint(origin: Origin) -> Endpoint:
 
 def register(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the kind into the registry, and its key into the configuration, for a test."""
-    monkeypatch.setitem(registry.KINDS, NAME, __name__)
-    monkeypatch.setitem(registry.KINDS, KEEPS, __name__.replace(".kind", ".keeping.kind"))
+    monkeypatch.setitem(registry.KINDS, NAME, (__name__, ""))
+    monkeypatch.setitem(registry.KINDS, KEEPS, (__name__, "KEEPS_"))
     monkeypatch.setitem(keys.SERVERS, traits.FILE, FILE)
 
 

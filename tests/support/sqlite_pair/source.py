@@ -12,15 +12,26 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any, BinaryIO
 
+from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount
-from slotkeeper.core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, SlotStatus, TableIdentity
+from slotkeeper.core.domain.slot import (
+    Column,
+    FirstRecord,
+    RegisteredPoint,
+    Shard,
+    SlotStatus,
+    TableAnswer,
+    TableIdentity,
+)
 from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.drivers.pipe import put, texts
 from slotkeeper.core.errors import Refused, TroubleName, Unreachable
@@ -163,9 +174,9 @@ def events(connection: sqlite3.Connection, table: str, after: Position, up_to: P
 
 
 class SqliteSource:
-    """One table; implements `slotkeeper.core.ports.source.Source` and `History`."""
+    """One table; implements `slotkeeper.core.ports.source.Source` and `Inspector`."""
 
-    words = WORDS
+    unread = consumed = may_drop = purge = None
 
     def __init__(self, session: SqliteSession, table: str, options: BinlogOptions, narrowed: bool = False) -> None:
         self.session = session
@@ -179,15 +190,12 @@ class SqliteSource:
         """A table that exists and has a key can be followed."""
         self.identify()
 
-    def identify(self) -> TableIdentity:
+    def identify(self, filters: bool = False) -> TableIdentity:
         with self.session.reading() as connection:
             found = identity(connection, self.table)
-        self.selects(found)
-        return found
-
-    def selects(self, identity: TableIdentity) -> None:
         if self._narrowed:
             raise Refused("a SQLite source gives whole tables", "leave columns and where out", where="source")
+        return found
 
     def nodes(self) -> list[Shard]:
         return [SHARD]
@@ -201,7 +209,7 @@ class SqliteSource:
         with self.session.reading() as connection:
             return next(events(connection, self.table, after, up_to), None) is not None
 
-    def next_range(self, after: Position, status: SlotStatus, width: int) -> SqlitePosition:
+    def next_range(self, after: Position, status: SlotStatus, width: int, begins: bool = False) -> SqlitePosition:
         """The end of the `width`th transaction after `after`, for any table."""
         low, high = ours(after), ours(status.latest)
         with self.session.reading() as connection:
@@ -228,11 +236,8 @@ class SqliteSource:
                 count += 1
         return count
 
-    def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
-        return up_to
-
-    def standing(self, after: Position, status: SlotStatus) -> Position:
-        return status.latest
+    def reached(self, after: Position, up_to: Position | None, top: Top | None, status: SlotStatus) -> Position:
+        return up_to or status.latest
 
     def open_now(self) -> None:
         """Return None, because SQLite has one writer at a time.
@@ -263,9 +268,6 @@ class SqliteSource:
                 count += 1
         return count
 
-    def close(self) -> None:
-        self.session.close()
-
     # -- how far back -------------------------------------------------------------------------------------------------
 
     def open_lanes(self) -> list[SlotStatus]:
@@ -274,16 +276,13 @@ class SqliteSource:
     def place(self, text: str) -> SqlitePosition:
         return POSITIONS.position(text)
 
-    def records(self, place: Position | None = None, shard: Shard | None = None) -> dict[str, FirstRecord]:
+    def records(self, place: Position | None = None) -> dict[str, FirstRecord]:
         with self.session.reading() as connection:
             return {SHARD.name: first_record(connection, self.table, place)}
 
-    def at_time(self, at: str) -> dict[str, Position | None]:
+    def since(self, at: str, lowest: bool = True, shard: Shard | None = None) -> dict[str, Position | None]:
         with self.session.reading() as connection:
             return {SHARD.name: first_at(connection, self.table, at)}
-
-    def since(self, at: str) -> dict[str, Position | None]:
-        return self.at_time(at)
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
         with self.session.reading() as connection:
@@ -297,11 +296,55 @@ class SqliteSource:
         with self.session.reading() as connection:
             return RowCount(connection.execute(f"SELECT count(*) FROM {quoted(self.table)}").fetchone()[0])
 
-    def seconds(self) -> float:
-        return now_us() / 1_000_000
+    def clock(self) -> tuple[float, None]:
+        return now_us() / 1_000_000, None
 
-    def ttl(self) -> int | None:
-        return None
+    def read(self) -> TableAnswer:
+        now = datetime.fromtimestamp(now_us() / 1_000_000, timezone.utc)
+        try:
+            self.describe()
+        except Refused:
+            return TableAnswer(now, None, None, None)
+        return TableAnswer(now, Ttl(None), None, None)
+
+    def latest(self, shard: Shard | None = None) -> dict[str, Position | None]:
+        with self.session.reading() as connection:
+            return {SHARD.name: latest(connection)}
+
+    def describe(self) -> TableIdentity:
+        with self.session.reading() as connection:
+            return identity(connection, self.table)
+
+    def rows(self, identity: TableIdentity, shard: Shard, what: Range, only: Filter) -> Searched:
+        """Whole transactions."""
+        with self.session.reading() as connection:
+            found = list[ChangeRow]()
+            for row in self._rows(connection, identity, what, only):
+                if what.after and len(found) >= what.most and row.position != found[-1].position:
+                    return Searched(tuple(found), found[-1].position, False)
+                found.append(row)
+            first = 0 if what.after else max(0, len(found) - what.most)
+            while first and found[first - 1].position == found[first].position:
+                first -= 1
+            return Searched(tuple(found[first:]), what.up_to, first == 0)
+
+    def _rows(
+        self, connection: sqlite3.Connection, identity: TableIdentity, what: Range, only: Filter
+    ) -> Iterator[ChangeRow]:
+        names = [column.name for column in identity.columns]
+        after, up_to = what.after or oldest(connection), what.up_to or latest(connection)
+        for event in events(connection, self.table, after, up_to):
+            row = change_of(connection, event)
+            values = dict(zip(names, row.values, strict=True))
+            if only.kinds and row.kind not in only.kinds:
+                continue
+            if all(values[name] == text for name, text in only.key.items()):
+                yield row
+
+
+def change_of(connection: sqlite3.Connection, event: tuple[Any, ...]) -> ChangeRow:
+    file, offset, _, number, kind, image, time_us = event
+    return ChangeRow(replace(end_of(connection, file, offset), row=number), kind, time_us, tuple(json.loads(image)))
 
 
 def first_record(connection: sqlite3.Connection, table: str, place: Position | None) -> FirstRecord:
@@ -366,9 +409,17 @@ class KeptSource(SqliteSource):
         asked.probe("after_confirm")
         return kept
 
-    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
+    def put(
+        self,
+        shard: Shard,
+        kept: Kept,
+        probe: Callable[[str], None],
+        first: SlotStatus | None = None,
+        lost: bool = False,
+    ) -> None:
         self._put(kept.furthest)
-        probe("after_first_confirm")
+        if first is None:
+            probe("after_first_confirm")
 
     def full_sync(self) -> str:
         with self.session.reading() as connection:
@@ -391,23 +442,8 @@ class KeptSource(SqliteSource):
     def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> OneKept:
         return OneKept(ours(place))
 
-    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        self._put(kept.furthest)
-
     def points(self) -> Sequence[RegisteredPoint] | None:
         return None
 
-    def registration_text(self, node: int, kept: Kept) -> list[str]:
-        return []
-
-    def record_ttl(self) -> int | None:
-        return None
-
-    def pinned(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def end_rivals(self) -> bool:
-        return True
-
-    def end_sessions(self, pattern: str) -> bool:
+    def end_sessions(self, pattern: str = "") -> bool:
         return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from slotkeeper.core.domain.traits import SinkTraits, SourceTraits
 
 FILE = "file"
@@ -13,6 +15,8 @@ TRAITS = SourceTraits(
     server_keys=FILE,
     no_probe=("a SQLite source has no probe", ""),
 )
+KEEPS_TRAITS = replace(TRAITS, keeps_positions=True, slot_unasked=False)
+"""The same for a server that keeps one position for the stream."""
 SQLITE_ADDS_UP = SinkTraits(one_transaction=False, repeats_change_nothing=False, server_keys=FILE)
 SQLITE_BY_KEY = SinkTraits(one_transaction=False, repeats_change_nothing=True, server_keys=FILE)
 SQLITE_TOKENS = SinkTraits(one_transaction=False, repeats_change_nothing=False, keeps_prepared=True, server_keys=FILE)

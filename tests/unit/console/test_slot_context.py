@@ -112,6 +112,9 @@ def test_where_nothing_is_registered_the_sql_only_looks_and_speaks_of_no_ttl() -
         def register(self, *place: object) -> str:
             return "-- nothing is registered there"
 
+        def grants(self, *server: object) -> list[str]:
+            return []
+
     view, _ = slot("s", 1, 5)
     said = slot_history.manual_sql_lines(Nothing(), "shop.orders", view, None)
     assert said == [slot_history.ONLY_READS, "  SHOW MASTER STATUS;", "  nothing is registered there"]

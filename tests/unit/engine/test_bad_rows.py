@@ -48,7 +48,7 @@ class Refusing:
 class Rows:
     """A source with one range."""
 
-    def next_range(self, after: DwsPosition, status: SlotStatus, width: int) -> DwsPosition:
+    def next_range(self, after: DwsPosition, status: SlotStatus, width: int, begins: bool = False) -> DwsPosition:
         return DwsPosition(9)
 
     def copy_changes(self, shard: Shard, after: DwsPosition, up_to: DwsPosition, out: BinaryIO) -> int:

@@ -17,7 +17,7 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.engine.driver.registration import Registration, register
 from slotkeeper.core.errors import Busy
-from slotkeeper.core.ports.source import Confirmation, SourceTable
+from slotkeeper.core.ports.source import NEUTRAL, Confirmation, SourceTable
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
 
 DN, RENAMED = Shard("dn_1", 1), Shard("dn_one", 1)
@@ -52,7 +52,7 @@ def wanted() -> Registration:
 def test_a_dn_under_another_name_is_said_and_not_a_broken_iteration() -> None:
     server = cast("Any", Server())
     with pytest.raises(Busy, match="dn_1 does not answer under its name"):
-        register(SourceTable(server, server, server), server, wanted(), SystemClock())
+        register(SourceTable(server, server, server, NEUTRAL, server.pinned), server, wanted(), SystemClock())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how long a machine was suspended")
@@ -70,4 +70,4 @@ def test_a_registration_whose_machine_was_suspended_behind_the_lock_sends_nothin
 
     server = cast("Any", Suspended(DN))
     with pytest.raises(Busy, match="too long after taking its lock"):
-        register(SourceTable(server, server, server), server, wanted(), SystemClock())
+        register(SourceTable(server, server, server, NEUTRAL, server.pinned), server, wanted(), SystemClock())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from datetime import datetime, timezone
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,9 +11,10 @@ import pytest
 
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard
 from slotkeeper.core.domain.spec import EVERY_DN, StartAt, StartKind
+from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.engine.driver import first_start, upkeep
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, Unreachable
-from slotkeeper.core.ports.source import SourceTable
+from slotkeeper.core.ports.source import SlotWords, SourceTable
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
 
 DN1, DN2 = Shard("dn_1", 1), Shard("dn_2", 2)
@@ -34,12 +34,11 @@ class Starter:
 
     def __init__(self, *points: RegisteredPoint, retains: bool = True, ttl: int | None = 60) -> None:
         self.listed: Any = points
-        self.words = SimpleNamespace(retains=retains, ttl="the TTL")
+        self.words = SlotWords(retains=retains, ttl="the TTL")
         self.held: dict[str, FirstRecord] = {one.name: FirstRecord(at(200), at(100)) for one in (DN1, DN2)}
         self.slots: list[Any] = [SimpleNamespace(shard=one) for one in (DN1, DN2)]
         self._ttl = ttl
         self.place = POSITIONS.place
-        self.pinned = nullcontext
 
     def points(self) -> Any:
         if isinstance(self.listed, Exception):
@@ -55,19 +54,14 @@ class Starter:
     def open_lanes(self) -> list[Any]:
         return self.slots
 
-    def seconds(self) -> float:
-        return NOW
+    def clock(self) -> tuple[float, Ttl]:
+        return NOW, Ttl(self._ttl, by_record=True)
 
-    def ttl(self) -> int | None:
-        return self._ttl
-
-    record_ttl = ttl
-
-    def at_time(self, text: str) -> None: ...
+    def since(self, text: str, lowest: bool) -> None: ...
 
 
 def table_of(starter: Starter) -> SourceTable:
-    return SourceTable(cast(Any, starter), cast(Any, starter), cast(Any, starter))
+    return SourceTable(cast(Any, starter), cast(Any, starter), cast(Any, starter), starter.words)
 
 
 def context(starter: Starter) -> Any:

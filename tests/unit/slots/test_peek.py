@@ -9,13 +9,15 @@ from typing import Any, cast
 
 import pytest
 
-from slotkeeper.core.domain.inspection import Ask, ChangeRow, Filter, Range, Searched
+from slotkeeper.core.domain.inspection import Ask, ChangeRow, Filter, Page, Range, Searched
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Column, FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity
 from slotkeeper.core.errors import Refused, Unreachable
+from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.services.binlog_rows import peek
 from slotkeeper.core.sources.dws.inspector import Window, Windows
 from slotkeeper.core.sources.dws.position import DwsPosition, ours, place
+from slotkeeper.core.sources.dws.words import WORDS
 
 IDENTITY = TableIdentity(1, (Column("id", "int"),), ("id",), "db1")
 
@@ -31,43 +33,44 @@ class Reader:
     windows: list[Window] = field(default_factory=list)
     unread = consumed = may_drop = purge = None
 
-    def identity(self, table: str) -> TableIdentity:
+    def describe(self) -> TableIdentity:
         return IDENTITY
 
-    def nodes(self, table: str) -> dict[str, int]:
-        return {"dn_1": -1, "dn_2": -2}
+    def nodes(self) -> list[Shard]:
+        return [Shard("dn_1", -1), Shard("dn_2", -2)]
 
-    def read_table(self, table: str) -> TableAnswer:
+    def read(self) -> TableAnswer:
         return TableAnswer(datetime.min, None, None, self.slots)
 
-    def latest(self, table: str, shard: Shard | None = None) -> dict[str, Position | None]:
-        return {name: DwsPosition(max(self.at, default=10), None) for name in self.nodes(table)}
+    def latest(self, shard: Shard | None = None) -> dict[str, Position | None]:
+        return {shard.name: DwsPosition(max(self.at, default=10), None) for shard in self.nodes()}
 
-    def first_at_or_after(self, table: str, shard: Shard, point: int) -> int | None:
+    def first_at_or_after(self, shard: Shard, point: int) -> int | None:
         here = self.at if shard.name == "dn_1" else ()
         return next((one for one in here if one >= point), None)
 
-    def records(self, table: str, at: Position | None) -> dict[str, FirstRecord]:
+    def records(self, at: Position | None) -> dict[str, FirstRecord]:
         if self.down:
             raise Unreachable("dn_2 does not answer")
         point = 0 if at is None else ours(at).point
-        shards = [Shard(name, node) for name, node in self.nodes(table).items()]
-        firsts = {shard: place(self.first_at_or_after(table, shard, point)) for shard in shards}
-        return {shard.name: FirstRecord(self.latest(table)[shard.name], first) for shard, first in firsts.items()}
+        firsts = {shard: place(self.first_at_or_after(shard, point)) for shard in self.nodes()}
+        return {shard.name: FirstRecord(self.latest()[shard.name], first) for shard, first in firsts.items()}
 
-    def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
-        return None
+    def rows(self, identity: TableIdentity, shard: Shard, what: Range, only: Filter) -> Searched:
+        return Windows(cast(Any, self), identity, shard, what, only).search()
 
-    def rows(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        return Windows(cast(Any, self), identity, table, shard, what, only).search()
-
-    def read(self, identity: TableIdentity, table: str, shard: Shard, what: Window, only: Filter) -> list[ChangeRow]:
+    def in_window(self, identity: TableIdentity, shard: Shard, what: Window, only: Filter) -> list[ChangeRow]:
         self.windows.append(what)
         if what.up_to - what.after.point > self.slow:
             raise Unreachable("statement timeout").after_limit()
         rows = [ChangeRow(DwsPosition(one, 2), "I", None, (str(one),)) for one in self.at]
         kept = [row for row in rows if what.after < row.position <= DwsPosition(what.up_to, None)]
         return kept[-what.most :] if what.newest else kept[: what.most]
+
+
+def look(reader: Reader, ask: Ask, now: Ticking) -> Page:
+    one = cast(Any, reader)
+    return peek(SourceTable(one, None, one, WORDS), "s", "t", ask, now)
 
 
 class Ticking:
@@ -82,7 +85,7 @@ class Ticking:
 
 
 def points(reader: Reader, ask: Ask, step: float = 0.0) -> list[int]:
-    return [ours(row.position).point for row in peek(reader, "s", "t", ask, Ticking(step)).rows]
+    return [ours(row.position).point for row in look(reader, ask, Ticking(step)).rows]
 
 
 def test_rows_far_apart_are_found_without_reading_what_lies_between() -> None:
@@ -99,16 +102,16 @@ def test_the_newest_rows_are_found_backwards_from_the_latest_point() -> None:
 
 def test_a_window_that_takes_too_long_is_tried_again_narrower() -> None:
     reader = Reader(range(1, 2_000), slow=100)
-    page = peek(reader, "s", "t", Ask("dn_1", DwsPosition(0), most=50), Ticking())
+    page = look(reader, Ask("dn_1", DwsPosition(0), most=50), Ticking())
     assert len(page.rows) == 50 and page.on == DwsPosition(50, 2) and not page.whole
     reader = Reader([7], slow=-1)
     with pytest.raises(Unreachable):
-        peek(reader, "s", "t", Ask("dn_1", DwsPosition(0)), Ticking())
+        look(reader, Ask("dn_1", DwsPosition(0)), Ticking())
 
 
 def test_a_look_ends_when_its_time_is_up_and_says_how_far_it_came() -> None:
     reader = Reader(range(1, 10**6, 100))
-    page = peek(reader, "s", "t", Ask("dn_1", DwsPosition(0), most=9_000), Ticking(3))
+    page = look(reader, Ask("dn_1", DwsPosition(0), most=9_000), Ticking(3))
     assert page.rows and not page.whole and page.searched is not None and page.searched < DwsPosition(10**6)
     assert page.notes == (f"stopped after 5 s: searched up to {page.searched.shown}",)
     assert page.on in (page.searched.from_here, page.rows[-1].position)
@@ -117,17 +120,17 @@ def test_a_look_ends_when_its_time_is_up_and_says_how_far_it_came() -> None:
 def test_an_unnamed_dn_is_the_one_with_the_oldest_row_that_is_unread() -> None:
     at = [RegisteredPoint("dn_1", "s", flag, place(5), None, None) for flag in (False, True)]
     at += [RegisteredPoint("dn_2", "s", flag, place(3), None, None) for flag in (False, True)]
-    assert peek(Reader([9], slots=at), "s", "t", Ask(slot="s"), Ticking()).shard == "dn_1"
-    assert peek(Reader([9], slots=at, down=True), "s", "t", Ask(slot="s"), Ticking()).shard == "dn_2"
+    assert look(Reader([9], slots=at), Ask(slot="s"), Ticking()).shard == "dn_1"
+    assert look(Reader([9], slots=at, down=True), Ask(slot="s"), Ticking()).shard == "dn_2"
 
 
 def test_a_range_without_a_row_is_searched_to_its_end() -> None:
-    page = peek(Reader([]), "s", "t", Ask("dn_1", DwsPosition(0), up_to=place(500)), Ticking())
+    page = look(Reader([]), Ask("dn_1", DwsPosition(0), up_to=place(500)), Ticking())
     assert (page.rows, page.whole, page.searched) == ((), True, place(500))
 
 
 def test_a_cluster_that_names_no_dn_is_refused() -> None:
     reader = Reader([])
-    reader.nodes = lambda table: {}  # type: ignore[method-assign]
+    reader.nodes = list  # type: ignore[method-assign]
     with pytest.raises(Refused, match="lists no DN"):
-        peek(reader, "s", "t", Ask(), Ticking())
+        look(reader, Ask(), Ticking())

@@ -20,7 +20,7 @@ def test_of_dns_apart_each_starts_at_its_own_record_and_at_most_at_its_newest_sa
     lanes = [
         SimpleNamespace(latest=newest[name], row=SimpleNamespace(key=SimpleNamespace(shard=name))) for name in "012"
     ]
-    ctx = SimpleNamespace(apart=True, table=SimpleNamespace(history=SimpleNamespace(since=lambda at: since)))
+    ctx = SimpleNamespace(apart=True, table=SimpleNamespace(inspector=SimpleNamespace(since=lambda at: since)))
     goal = Goal(TargetKind.TIME, at="2026-11-27T00:00:00Z")
     found = reset_plan._resolve(cast(ResetContext, ctx), goal, cast(SlotSeen, SimpleNamespace(lanes=lanes)))
     assert found == {"0": at["0"], "1": newest["1"], "2": newest["2"]}

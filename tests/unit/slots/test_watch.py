@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, cast
 
 from slotkeeper.core.domain.slot import RegisteredPoint, TableAnswer, UnreadRows
-from slotkeeper.core.domain.spec import BinlogOptions
+from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.slots.status import COUNT_SLOWEST, NO_TIME, OwnLane, StatusPoller
@@ -32,12 +34,12 @@ class Source:
     ttl: Ttl | None = TTL
     asked: list[tuple[float, str, str]] = field(default_factory=list)
     _known: bool = False
-    purge = None
 
-    def inspector(self, options: BinlogOptions) -> Source:
-        return self
+    def table(self, asked: TableAsked) -> Any:
+        read, unread = partial(self.read, asked.table), partial(self.unread, asked.table)
+        return SimpleNamespace(inspector=SimpleNamespace(read=read, unread=unread, purge=None))
 
-    def read_table(self, table: str) -> TableAnswer | None:
+    def read(self, table: str) -> TableAnswer | None:
         self.asked.append((self.at, "points", table))
         if not self.lists and not self._known:
             self._known = True

@@ -101,9 +101,13 @@ def test_the_boundary_keeps_the_sequence_that_was_applied_at_it() -> None:
 
 def test_a_lane_with_nothing_to_read_stands_at_the_newest_point_or_where_it_stood_there_already() -> None:
     here = DwsPosition(100, 4, 3, 90)
-    assert SOURCE.standing(here, status(120)) == DwsPosition(120)
-    assert SOURCE.standing(here, status(100)) == here
-    assert [SOURCE.standing(here, status(latest)).xmin for latest in (120, 100)] == [55, 55]
+
+    def standing(latest: int) -> DwsPosition:
+        return SOURCE.reached(here, None, None, status(latest))
+
+    assert standing(120) == DwsPosition(120)
+    assert standing(100) == here
+    assert [standing(latest).xmin for latest in (120, 100)] == [55, 55]
 
 
 @dataclass

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from slotkeeper.core.domain.source_waits import DDL, VACUUM_FULL, to_do
 from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.source import SourceWaits
 from slotkeeper.core.sources.dws.doctor import READ_SECONDS, DwsWaits
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.mysql import doctor as of_mysql
@@ -39,9 +40,9 @@ class Answers:
         return [], []
 
 
-def dws(answers: Mapping[str, list[tuple[Any, ...]]], table: str = LONG) -> DwsWaits:
+def dws(answers: Mapping[str, list[tuple[Any, ...]]], table: str = LONG) -> SourceWaits:
     session = cast("DwsSession", Answers({"consumed": [(False,)], **answers}))
-    return DwsWaits(session, "Etl-2", {table: {"s": "orders"}})
+    return SourceWaits(DwsWaits(session, "Etl-2", {table: {"s": "orders"}}).ask)
 
 
 def test_a_vacuum_is_reported_whose_client_writes_a_comment_first_and_whose_table_has_a_long_name() -> None:
@@ -55,7 +56,7 @@ def test_a_scale_out_at_many_tables_is_reported_for_all_by_answers_of_which_none
     tables = {f"ods.t{number}": {"s": "orders"} for number in range(9)}
     row = (7, "omm", "gs_redis", "active", 9.0, "INSERT INTO ods.x", 12, 9.0, "")
     answers = Answers({"consumed": [(False,)], "here": [row]})
-    reader = DwsWaits(cast("DwsSession", answers), "etl", tables)
+    reader = SourceWaits(DwsWaits(cast("DwsSession", answers), "etl", tables).ask)
     answers.step = READ_SECONDS / 5
     told = [len(reader.read(100.0 + number)) for number in range(9)]
     assert 0 < told[0] < 9 and told[-1] == 9 and told == sorted(told)
@@ -75,7 +76,7 @@ def test_the_ddl_is_reported_and_not_a_reader_after_it_whose_client_writes_a_com
     owners = [("ods.orders", 99, "etl", "slotkeeper/orders/3.ab/copy", "Sleep", 20, None)]
     answers = Answers({of_mysql._WAITING: waiting, of_mysql._BY_SCHEMA: owners})
     asked = {"ods.orders": {"s": "orders"}}
-    (one,) = of_mysql.MysqlWaits(cast("MysqlSession", answers), "etl", asked).read(100.0)
+    (one,) = SourceWaits(of_mysql.MysqlWaits(cast("MysqlSession", answers), "etl", asked).ask).read(100.0)
     assert (one.what, one.waiter.pid, one.behind) == (DDL, 4, 1)
     assert "`KILL 4`" in to_do(one) and "KILL 3" not in to_do(one)
 
@@ -86,10 +87,10 @@ def test_where_only_transactions_are_told_a_job_is_not_blamed_while_another_logi
     later, waiter = ("", 8, "bob", None, "Sleep", 3, None), ("", 4, "eve", None, "Query", 9, "ALTER TABLE orders")
     asked = {"ods.orders": {"s": "orders"}}
 
-    def reader(*owners: tuple[Any, ...]) -> of_mysql.MysqlWaits:
+    def reader(*owners: tuple[Any, ...]) -> SourceWaits:
         answers = Answers({of_mysql._WAITING: waiting, of_mysql._PROCESS: [(0,)], of_mysql._BY_TRANSACTION: [*owners]})
         answers.refuses = {of_mysql._BY_PLUGIN}
-        return of_mysql.MysqlWaits(cast("MysqlSession", answers), "etl", asked)
+        return SourceWaits(of_mysql.MysqlWaits(cast("MysqlSession", answers), "etl", asked).ask)
 
     alone = reader(ours, later, waiter)
     assert [one.sessions[0].pid for one in alone.read(100.0)] == [99] and not alone.hidden

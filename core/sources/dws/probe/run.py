@@ -14,6 +14,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.kinds import Probe, ProbeAsked
 from slotkeeper.core.sources.dws import eligibility
 from slotkeeper.core.sources.dws.probe import slots, tables
 from slotkeeper.core.sources.dws.probe.questions import switches
@@ -61,10 +62,7 @@ def ask_all(session: DwsSession, scratch: Scratch, progress: Callable[[str], Non
 
 
 class DwsProbe:
-    """The probe of DWS; implements `slotkeeper.core.ports.kinds.Probe`."""
-
-    asked = sum(len(names) for _, names, _ in GROUPS)
-    switches = staticmethod(switches)
+    """The probe of DWS."""
 
     def __init__(self, login: Login) -> None:
         self._login = login
@@ -97,21 +95,21 @@ class DwsProbe:
                 points=facts.settings.get("gtm_option", ""),
             )
 
-    def ask(
-        self,
-        plan: ProbePlan,
-        jobs: Sequence[JobSpec],
-        left: list[Left],
-        progress: Callable[[str], None],
-        ending: Callable[[], None],
-    ) -> list[Answer]:
-        scratch = Scratch(plan.schema, plan.table, plan.stand_in)
-        with _dropped(scratch, self._session, left, ending), closing(self._session()) as session:
-            answers = ask_all(session, scratch, progress)
-        return list(_for_jobs(jobs, answers))
+    def ask(self, asked: ProbeAsked) -> tuple[list[Answer], dict[str, bool | None]]:
+        scratch = Scratch(asked.plan.schema, asked.plan.table, asked.plan.stand_in)
+        with _dropped(scratch, self._session, asked.left, asked.ending), closing(self._session()) as session:
+            found = ask_all(session, scratch, asked.progress)
+        answers = list(_for_jobs(asked.jobs, found))
+        return answers, switches(answers)
 
     def _session(self) -> DwsSession:
         return DwsSession(self._login.endpoint, self._login.password, self._login.name)
+
+
+def probe(login: Login) -> Probe:
+    """Return the probe over sessions of a login."""
+    made = DwsProbe(login)
+    return Probe(sum(len(names) for _, names, _ in GROUPS), made.plan, made.ask)
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from slotkeeper.core.domain.position import NOTHING_KEPT
 from slotkeeper.core.domain.slot import SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SyncOptions, TableAsked
 from slotkeeper.core.errors import Unreachable
-from slotkeeper.core.ports.source import Bounded
 from slotkeeper.core.sources.mysql.kind import KIND
 from slotkeeper.core.sources.mysql.position import MysqlPosition
 from slotkeeper.core.sources.mysql.session import MysqlSession
@@ -52,15 +51,13 @@ class Transactions:
 def steps(sizes: list[int], least: int, most: int) -> list[list[int]]:
     """The ends of the ranges of each step, requested as a step does: until none is returned, or everything is read."""
     source = MysqlSource(cast(MysqlSession, None), "s.t", "slot", BinlogOptions(), None, least, most)
-    assert isinstance(source, Bounded)
     source._follower = Follower(lambda place: cast(Stream, Transactions(place, sizes)))
     latest, reached = at(10 + 10 * len(sizes)), at(10)
     status = SlotStatus(SHARD, NOTHING_KEPT, latest, "one")
     found: list[list[int]] = []
     while reached < latest:
-        source.begin_step()
         found.append([])
-        while reached < latest and (end := source.next_range(reached, status, WIDTH)) != reached:
+        while reached < latest and (end := source.next_range(reached, status, WIDTH, not found[-1])) != reached:
             found[-1].append((end.offset - 10) // 10)
             reached = end
     return found
@@ -121,7 +118,7 @@ def test_a_stream_may_be_silent_for_as_long_as_its_job_says(
     channel = ChannelSpec("s.t", "mart.t", cascades="allow")
     job = JobSpec("j", there, there, "slot", (channel,), source_kind="mysql", sync=sync)
     with closing(KIND.connect(Login(there, "", "test"))) as session:
-        for source in (session.table(TableAsked.of(job)).source, session.table(TableAsked.of(job)).history):
+        for source in (session.table(TableAsked.of(job)).source, session.table(TableAsked.of(job)).inspector):
             assert isinstance(source, MysqlSource)
             source._seen = TableSeen("s", "t", (), (), TableIdentity(0, (), (), "one"))
             assert list(source._stream(at(10), "reader").items(blocking=True)) == []

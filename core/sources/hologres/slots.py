@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from slotkeeper.core.domain.endpoint import Login
@@ -32,14 +32,12 @@ from slotkeeper.core.sources.hologres import catalog
 from slotkeeper.core.sources.hologres.catalog import number_of, parts
 from slotkeeper.core.sources.hologres.inspector import HoloInspector
 from slotkeeper.core.sources.hologres.position import HoloPosition, SlotKept, kept_of, ours
-from slotkeeper.core.sources.hologres.retention import HoloTable
 from slotkeeper.core.sources.hologres.session import HoloSession, classify
 from slotkeeper.core.sources.hologres.stream.records import StreamRecords, Streams
 from slotkeeper.core.sources.hologres.stream.shard import StreamAsked, command
-from slotkeeper.core.sources.hologres.words import SLOT_WORDS
 from slotkeeper.core.sqltext import dotted, literal, quoted
 
-SQL: Book = ("slotkeeper.core.sources.hologres.slot", "slots.sql")
+SQL: Book = ("slotkeeper.core.sources.hologres", "slots.sql")
 _NAME = re.compile(r"[a-z0-9_]{1,63}")
 _LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 _ABSENT, _OTHER_COLUMNS, _NO_RIGHT = "42P01", "42703", "42501"
@@ -236,10 +234,9 @@ class ConfirmLine:
 REFUSED_BACK = "this server cannot move a slot back; reset with --to snapshot instead"
 
 
-class SlotTable(HoloTable):
-    """A table with its slot and its history; implements `slotkeeper.core.ports.source.Slot` and `History`."""
+class SlotTable(HoloInspector):
+    """A table with its slot; implements `slotkeeper.core.ports.source.Slot`."""
 
-    words = SLOT_WORDS
     by_slot = True
     shown_as = ""
     cleared_for = 1
@@ -307,9 +304,23 @@ class SlotTable(HoloTable):
         asked.probe("after_confirm")
         return goal
 
-    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        """Confirm a lane's start position; raises Refused if a shard without a record has a slot with a position."""
+    def put(
+        self,
+        shard: Shard,
+        kept: Kept,
+        probe: Callable[[str], None],
+        first: SlotStatus | None = None,
+        lost: bool = False,
+    ) -> None:
+        """Confirm exactly this LSN, forward or back; raises Refused if the server does not accept the LSN.
+
+        For a new lane, also raises Refused if a shard without a record has a slot with a position.
+        """
         goal = kept_of(kept)
+        if first is not None:
+            self._restore(shard, goal, kept_of(first.kept))
+            probe("after_confirm")
+            return
         before = self._kept()(shard)
         if goal.lsn and goal != before:
             self._tell(shard, goal, lambda: None)
@@ -345,15 +356,8 @@ class SlotTable(HoloTable):
                 self._tell(status.shard, goal, lambda: None)
         return "the newest record of every shard"
 
-    def pinned(self) -> AbstractContextManager[None]:
-        """Hold the SQL session open; the session is lost if this process stalls for long."""
-        return self.session.pinned()
-
-    def end_rivals(self) -> bool:
+    def end_sessions(self, pattern: str = "") -> bool:
         """Return False, so that the caller waits for earlier sessions: a view of all sessions is not documented."""
-        return False
-
-    def end_sessions(self, pattern: str) -> bool:
         return False
 
     def clear(self) -> int:
@@ -374,33 +378,19 @@ class SlotTable(HoloTable):
     def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> SlotKept:
         return kept_of(before).at(place)
 
-    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        """Confirm exactly this LSN, forward or back; raises Refused if the server does not accept the LSN."""
-        goal = kept_of(kept)
-        if goal != first.kept and goal.lsn:
+    def _restore(self, shard: Shard, goal: SlotKept, before: SlotKept) -> None:
+        if goal != before and goal.lsn:
             try:
                 self._tell(shard, goal, lambda: None)
             except Busy as error:
-                if kept_of(first.kept).behind(goal):
+                if before.behind(goal):
                     raise
                 raise Refused(error.message, REFUSED_BACK, where="source") from error
-        probe("after_confirm")
 
-    def record_ttl(self) -> int | None:
-        """Return None, because each status shows whether a lane's records are retained."""
-        return None
-
-    def registration_text(self, node: int, kept: Kept) -> list[str]:
-        return [f"START_REPLICATION SLOT {self.slot} (parallel_index {node - 1}); flushed = {kept_of(kept).text}"]
-
-
-class SlotInspector(HoloInspector):
-    """Implements `slotkeeper.core.ports.source.Inspector` for a server that stores positions."""
-
-    def read_table(self, table: str) -> TableAnswer:
-        answer = super().read_table(table)
+    def read(self) -> TableAnswer:
+        answer = super().read()
         try:
-            return replace(answer, points=listed(self.session, table))
+            return replace(answer, points=listed(self.session, self.table))
         except SlotkeeperError as error:
             if not catalog.gone(error):
                 raise
