@@ -57,7 +57,7 @@ from tests.support.mirror import MakeMirror
 from tests.support.resetting import Resetting, StandinWorld
 from tests.support.sqlite_pair.source import WORDS
 
-SAID = ("it differs from the source until", "the target keeps older values")
+SAID = ("it differs from the source until", "RUNNING does not mean equal data")
 """A plan's words where the target will differ from the source although the state is RUNNING."""
 KINDS = ("earliest", "latest", "point", "point", "time", "snapshot", "undo", "undo", "undo")
 
