@@ -17,7 +17,7 @@ from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.sources.hologres.position import ours
 from slotkeeper.core.sources.hologres.slot import source as slot_source
 from slotkeeper.demo.hologres.faults import FOREIGN_LSN
-from tests.integration.test_hologres_reset import equal_again, spoil, stopped
+from tests.contract.test_hologres_reset import equal_again, spoil, stopped
 from tests.support.hologres import SLOT, TABLE, HoloPair
 from tests.support.polling import job, server
 from tests.support.waiting import until
