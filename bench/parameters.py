@@ -33,7 +33,7 @@ _EFFECTS = "tests/integration/test_binlog_parameters.py"
 _CHANNEL = "tests/integration/test_channels.py::"
 _RETRY = "tests/unit/test_retry.py"
 _FLUSH = "tests/unit/engine/test_flush.py::"
-_QUARANTINE = "tests/integration/test_quarantine.py::"
+_QUARANTINE = "tests/contract/test_quarantine.py::"
 _OF_TEST = {
     "tests/integration/test_tls.py": "sslmode sslrootcert sslcert sslkey sslpassword_file",
     "tests/integration/test_dws_sink.py::test_kind_dws_mirrors_without_what_dws_refuses": "kind",
@@ -44,7 +44,7 @@ _OF_TEST = {
     _CHANNEL + "test_create_target_makes_the_mapped_columns": "create_target",
     _CHANNEL + "test_where_is_asked_of_the_row_as_it_is": "where",
     f"{_EFFECTS}::test_a_changed_key_would_leave_its_old_row_behind": "keys_never_change",
-    "tests/integration/test_mysql_inventory.py"
+    "tests/contract/test_mysql_inventory.py"
     "::test_a_foreign_key_with_cascades_is_refused_by_name_unless_it_is_allowed": "cascades",
     _RETRY: "wait_initial wait_max wait_jitter give_up_after binlog_max_retry_times binlog_retry_interval",
     "tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor": (
@@ -74,7 +74,7 @@ _OF_TEST = {
     _QUARANTINE + "test_quarantine_limit_rolls_the_step_back_and_says_what_the_last_one_was": "quarantine_limit",
 }
 TESTED: Mapping[str, str] = {
-    **{name: f"tests/integration/test_sink_options.py::test_{name}" for name in SINK_OPTIONS},
+    **{name: f"tests/contract/test_sink_options.py::test_{name}" for name in SINK_OPTIONS},
     **{name: test for test, names in _OF_TEST.items() for name in names.split()},
 }
 """The test of each key's effect, by the key's name; `READING` tests how every key is parsed, and its limits."""

@@ -30,6 +30,7 @@ pytest_plugins = [
     "tests.support.hologres",
     "tests.support.promised",
     "tests.support.pooler",
+    "tests.support.virtual",
 ]
 
 settings.register_profile("slotkeeper", deadline=None, print_blob=True)  # a busy host must not fail a test

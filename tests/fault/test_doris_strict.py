@@ -14,8 +14,8 @@ from slotkeeper.core.sinks.doris import sink as loads
 from slotkeeper.demo.doris.faults import Call, Fault
 from slotkeeper.demo.doris.tables import STRING_LIMIT
 from slotkeeper.demo.doris.transactions import State
+from tests.contract.test_doris_quarantine import entries
 from tests.fault.test_doris_kills import Applied
-from tests.fault.test_doris_quarantine import entries
 from tests.support.pairs import TABLE, TARGET, DorisPair
 from tests.support.waiting import until
 

@@ -27,7 +27,7 @@ from slotkeeper.demo.doris.faults import Call, Fault
 from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.hologres.instance import Hologres
 from slotkeeper.demo.mariadb import HOST, MariaServer
-from tests.integration.test_doris_sink import BATCH, IDENTITY, job_of
+from tests.contract.test_doris_sink import BATCH, IDENTITY, job_of
 from tests.support import maria as marias
 
 USER = "answered"

@@ -22,7 +22,7 @@ from slotkeeper.core.sinks.doris.sink import DorisSink
 from slotkeeper.core.sources.mysql.session import MysqlSession
 from slotkeeper.demo.doris.faults import Call, Fault
 from slotkeeper.demo.doris.server import DorisStandin
-from tests.integration.test_doris_sink import BATCH
+from tests.contract.test_doris_sink import BATCH
 from tests.support import maria
 from tests.support.pairs import PASSWORD, TARGET, doris_endpoint
 from tests.support.tls_lines import Authority

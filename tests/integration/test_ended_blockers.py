@@ -26,7 +26,7 @@ from slotkeeper.core.sinks.postgres.check.viewer import PostgresLockWaits
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.demo.postgres import write_password
-from tests.integration.test_lock_waits import STATEMENT, TABLE, Place, now, place, run
+from tests.contract.test_lock_waits import STATEMENT, TABLE, Place, now, place, run
 from tests.support.polling import config, job
 from tests.support.printed import typed
 from tests.support.waiting import until

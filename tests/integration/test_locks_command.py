@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.test_lock_waits import STATEMENT, TABLE, Place, place
+from tests.contract.test_lock_waits import STATEMENT, TABLE, Place, place
 from tests.support.fake_server import Mode, fake_server
 from tests.support.polling import config, job, server
 from tests.support.printed import typed

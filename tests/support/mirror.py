@@ -20,6 +20,7 @@ from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
+from slotkeeper.core.domain.tries import Tries
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver.context import JobAudit, JobContext
 from slotkeeper.core.engine.driver.job import JobEnd
@@ -168,6 +169,7 @@ class Mirror:
         self.error: BaseException | None = None
         self.end: JobEnd | None = None
         self.clock: Clock = SystemClock()
+        self.waits: Callable[[float], None] = lambda seconds: time.sleep(min(seconds / HASTE, 0.2))
         self.keepalive = 5.0
         self.take_over = False
         self.recorded: dict[str, Position] = {}
@@ -175,6 +177,7 @@ class Mirror:
         self.until_caught_up = False
         self.audit: JobAudit | None = None
         self.consents: Consents | None = Shared()
+        self.tries: Tries | None = None
         self.capacity = 4
         self.make_runner: Callable[[], TaskRunner] = lambda: LocalRunner(self.capacity)
         self.runner: TaskRunner = LocalRunner(self.capacity)
@@ -191,6 +194,13 @@ class Mirror:
         self._thread.start()
         return self
 
+    def run_here(self, probe: Probe = nothing, driver_probe: Probe = nothing) -> None:
+        """Run the job in this thread until it ends, as `start` does in another."""
+        stream_task.probe = probe
+        self.wanted, self.error, self.end = WantedState.RUN, None, None
+        self.heard, self.runner = Heard(), self.make_runner()
+        self._run(driver_probe)
+
     def _run(self, driver_probe: Probe) -> None:
         sessions = WiredSessions(self.job, "run-1")
         wired = JobContext(
@@ -200,7 +210,7 @@ class Mirror:
             work=ENTRIES,
             narrator=self.heard,
             wanted=lambda: self.wanted,
-            pause=lambda seconds: time.sleep(min(seconds / HASTE, 0.2)),
+            pause=self.waits,
             probe=driver_probe,
             keepalive=self.keepalive,
             until_caught_up=self.until_caught_up,
@@ -210,6 +220,7 @@ class Mirror:
             audit=self.audit,
             consents=self.consents,
             recorded=self.recorded,
+            tries=self.tries,
         )
         try:
             self.end = run_job(wired)

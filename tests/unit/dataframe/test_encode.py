@@ -1,6 +1,6 @@
 """What is staged: CSV lines that a server reads back as the values that they were.
 
-That a server does, is shown with one in `tests/integration/test_query_sink.py`.
+That a server does, is shown with one in `tests/contract/test_query_sink.py`.
 """
 
 from __future__ import annotations

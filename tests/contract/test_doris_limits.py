@@ -22,7 +22,7 @@ from slotkeeper.demo.doris.faults import Call, Fault
 from slotkeeper.demo.doris.header import NotParsed, columns_of
 from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.doris.transactions import State
-from tests.integration.test_doris_sink import BATCH, IDENTITY, KEY, job_of, opened
+from tests.contract.test_doris_sink import BATCH, IDENTITY, KEY, job_of, opened
 from tests.support.pairs import doris_endpoint
 from tests.support.waiting import until
 

@@ -18,7 +18,7 @@ from slotkeeper.core.slots.status import read_table
 from slotkeeper.core.sources.hologres import slots as slot_source
 from slotkeeper.core.sources.hologres.position import ours
 from slotkeeper.demo.hologres.faults import FOREIGN_LSN
-from tests.integration.test_hologres_reset import equal_again, spoil, stopped
+from tests.contract.test_hologres_reset import equal_again, spoil, stopped
 from tests.support.hologres import SLOT, TABLE, HoloPair
 from tests.support.polling import job, server
 from tests.support.waiting import until

@@ -1,0 +1,448 @@
+"""`python -m bench.mutants --seed N core/engine core/sinks core/sources`: how many small faults the fast tests find.
+
+In a copy of the checkout, each fault is planted alone and the fast tests that execute the changed function run until
+one fails, the cheapest first; a fault outside of functions is given to the tests that execute any function of the file.
+The same seed over the same sources draws the same faults, as many from each folder. `--keep FOLDER` keeps the copies
+and the map from tests to functions, so that further seeds start at once; delete it after a change of the sources.
+
+Rules leave out what no test can notice: annotations, docstrings, texts for people, checks of types, `__repr__`,
+abstract members, decorators, and tuning values (a float, or a round number above 50). No fault is left out otherwise.
+
+mutmut and cosmic-ray were not tried: both would be further pinned dependencies of the checkout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from queue import Queue
+from types import FrameType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FAST = [f"tests/{name}" for name in ("architecture", "unit", "contract", "property", "net")]
+MAP, ONLY = "SLOTKEEPER_MUTANTS_MAP", "SLOTKEEPER_MUTANTS_ONLY"
+"""Variables for the plugin in the tests' processes: the folder of the map to write, the file of the tests to run."""
+LIMIT = 60
+"""Seconds of one test, and ten times as many of all tests of a fault; a fault that takes longer is found."""
+TEXT_FILES = ("messages.py", "words.py")
+SWAPPED: dict[type[ast.AST], tuple[str, str]] = {
+    ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"),
+    ast.Eq: ("==", "!="), ast.NotEq: ("!=", "=="), ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"),
+    ast.In: ("in", "not in"), ast.NotIn: ("not in", "in"), ast.And: ("and", "or"), ast.Or: ("or", "and"),
+    ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "+"), ast.FloorDiv: ("//", "*"),
+}  # fmt: skip
+SQL = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|WHERE|SET|FROM|ON CONFLICT|VALUES|ORDER BY|ALTER|CREATE|DROP)\b")
+SQL_SWAPPED = {" AND ": " OR ", " OR ": " AND ", " = ": " <> ", " < ": " <= ", " <= ": " < ", " > ": " >= "}
+EMPTY = {"tuple": "()", "list": "[]", "dict": "{}"}
+CHECKS = {"isinstance", "issubclass", "cast", "TypeVar", "NewType", "field", "super", "print", "getattr"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A replacement of some bytes of a file; `scope` is the (first line, last line) of the innermost function."""
+
+    path: str
+    start: int
+    end: int
+    text: str
+    line: int
+    scope: tuple[int, int] | None
+
+    def planted(self, source: bytes) -> bytes:
+        return source[: self.start] + self.text.encode() + source[self.end :]
+
+
+class Planter(ast.NodeVisitor):
+    """Collects the possible faults of a file, one list for each place."""
+
+    def __init__(self, path: str, source: bytes) -> None:
+        self.places: list[list[Fault]] = []
+        self._path, self._source = path, source
+        self._starts = [0]
+        for line in source.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+        self._scopes: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
+        self.visit(ast.parse(source))
+
+    def visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.ClassDef):
+            if not any(ast.unparse(base).split("[")[0] == "Protocol" for base in node.bases):
+                self._visit_all(node.body)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            marks = " ".join(map(ast.unparse, node.decorator_list))
+            if node.name not in ("__repr__", "__str__") and "abstract" not in marks and "overload" not in marks:
+                self._scopes.append(node)
+                self._visit_all([*node.args.defaults, *(one for one in node.args.kw_defaults if one), *node.body])
+                self._scopes.pop()
+        elif isinstance(node, ast.AnnAssign):
+            if node.value is not None:
+                self.visit(node.value)
+        elif isinstance(node, (ast.Assert, ast.JoinedStr)):
+            if isinstance(node, ast.JoinedStr) and SQL.search(ast.unparse(node)):
+                self._sql(node)
+        elif not _changes_nothing(node):
+            getattr(self, f"_{type(node).__name__.lower()}", lambda one: None)(node)
+            self.generic_visit(node)
+
+    def _visit_all(self, nodes: list[Any]) -> None:
+        for node in nodes:
+            self.visit(node)
+
+    def _at(self, node: Any) -> tuple[int, int]:
+        return (
+            self._starts[node.lineno - 1] + node.col_offset,
+            self._starts[node.end_lineno - 1] + node.end_col_offset,
+        )
+
+    def _add(self, node: Any, *changes: tuple[int, int, str]) -> None:
+        scope = self._scopes[-1] if self._scopes else None
+        lines = (scope.lineno, scope.end_lineno or 0) if scope else None
+        self.places.append([Fault(self._path, start, end, text, node.lineno, lines) for start, end, text in changes])
+
+    def _text(self, node: Any) -> str:
+        start, end = self._at(node)
+        return self._source[start:end].decode()
+
+    def _operator(self, node: Any, operator: ast.AST, left: ast.AST, right: ast.AST) -> None:
+        """Swap the operator between two operands."""
+        if type(operator) not in SWAPPED:
+            return
+        old, new = SWAPPED[type(operator)]
+        start, end = self._at(left)[1], self._at(right)[0]
+        between = self._source[start:end].decode()
+        if between.count(old) == 1 or re.search(rf"(?<!\w){re.escape(old)}(?!\w)", between):
+            self._add(node, (start, end, between.replace(old, new, 1)))
+
+    def _compare(self, node: ast.Compare) -> None:
+        for operator, left, right in zip(node.ops, [node.left, *node.comparators], node.comparators, strict=False):
+            self._operator(node, operator, left, right)
+
+    def _boolop(self, node: ast.BoolOp) -> None:
+        for left, right in zip(node.values, node.values[1:], strict=False):
+            self._operator(node, node.op, left, right)
+
+    def _binop(self, node: ast.BinOp) -> None:
+        texts = (ast.Constant, ast.JoinedStr, ast.List, ast.Tuple)
+        if not any(isinstance(one, texts) and not _is_number(one) for one in (node.left, node.right)):
+            self._operator(node, node.op, node.left, node.right)
+
+    def _unaryop(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.Not):
+            self._add(node, (*self._at(node), f"({self._text(node.operand)})"))
+
+    def _constant(self, node: ast.Constant) -> None:
+        value = node.value
+        if isinstance(value, bool):
+            self._add(node, (*self._at(node), str(not value)))
+        elif isinstance(value, int) and not (value > 50 and value % 10 == 0):
+            self._add(node, (*self._at(node), str(value + 1)), (*self._at(node), str(value - 1)))
+        elif isinstance(value, str) and SQL.search(value) and not self._text(node).startswith(("'''", '"""')):
+            self._sql(node)
+
+    def _sql(self, node: ast.AST) -> None:
+        text = self._text(node)
+        start, end = self._at(node)
+        changes = [(start, end, text.replace(old, new, 1)) for old, new in SQL_SWAPPED.items() if old in text]
+        if changes:
+            self._add(node, *changes)
+
+    def _call(self, node: ast.Call) -> None:
+        pairs = [
+            (one, two)
+            for one, two in zip(node.args, node.args[1:], strict=False)
+            if not any(isinstance(each, ast.Starred) for each in (one, two)) and self._text(one) != self._text(two)
+        ]
+        if pairs:
+            changes = list[tuple[int, int, str]]()
+            for one, two in pairs:
+                (start, middle), (other, end) = self._at(one), self._at(two)
+                between = self._source[middle:other].decode()
+                changes.append((start, end, self._text(two) + between + self._text(one)))
+            self._add(node, *changes)
+
+    def _expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, (ast.Call, ast.Await)):
+            self._add(node, (*self._at(node), "pass"))
+
+    def _assign(self, node: ast.Assign) -> None:
+        if any(isinstance(target, (ast.Attribute, ast.Subscript)) for target in node.targets):
+            self._add(node, (*self._at(node), "pass"))
+
+    def _augassign(self, node: ast.AugAssign) -> None:
+        self._add(node, (*self._at(node), "pass"))
+
+    _raise = _continue = _break = _augassign
+
+    def _return(self, node: ast.Return) -> None:
+        if node.value is None or not self._scopes:
+            return
+        wanted = self._scopes[-1].returns
+        name = ast.unparse(wanted) if wanted is not None else ""
+        start, end = self._at(node.value)
+        value = self._text(node.value)
+        if name == "bool":
+            self._add(node, (start, end, f"not ({value})"))
+        elif name in ("int", "float"):
+            self._add(node, (start, end, f"({value}) + 1"))
+        elif name.endswith("| None") and value != "None":
+            self._add(node, (start, end, "None"))
+        elif name.split("[")[0] in EMPTY and value not in EMPTY.values():
+            self._add(node, (start, end, EMPTY[name.split("[")[0]]))
+
+
+def _changes_nothing(node: ast.AST) -> bool:
+    """Whether a node is about types, or about an error that cannot occur."""
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func).split(".")[-1] in CHECKS
+    if isinstance(node, ast.If):
+        return ast.unparse(node.test) == "TYPE_CHECKING"
+    return isinstance(node, ast.keyword) and node.arg == "strict"
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float))
+
+
+def drawn(seed: int, count: int, folders: list[str]) -> list[Fault]:
+    """The faults of a seed: as many of each folder, each of another place, in the order of the files."""
+    faults = list[Fault]()
+    for number, folder in enumerate(folders):
+        places, sources = list[list[Fault]](), dict[str, bytes]()
+        for path in sorted(one for one in (ROOT / folder).rglob("*.py") if one.name not in TEXT_FILES):
+            name = str(path.relative_to(ROOT))
+            sources[name] = path.read_bytes()
+            places += Planter(name, sources[name]).places
+        chance = random.Random(f"{seed} {folder}")
+        chance.shuffle(places)
+        share, found = count // len(folders) + (number < count % len(folders)), list[Fault]()
+        while len(found) < share:  # the text of an expression over several lines may need its parentheses
+            valid = [fault for fault in places.pop() if _compiles(fault.planted(sources[fault.path]))]
+            found += [chance.choice(valid)] if valid else []
+        faults += found
+    return sorted(faults, key=lambda fault: (folders.index(_folder(fault, folders)), fault.path, fault.line))
+
+
+def _folder(fault: Fault, folders: list[str]) -> str:
+    return next(folder for folder in folders if Path(fault.path).is_relative_to(folder))
+
+
+def _compiles(source: bytes) -> bool:
+    try:
+        compile(source, "", "exec", dont_inherit=True)
+    except SyntaxError:
+        return False
+    return True
+
+
+# In the processes of the tests, where this file is a plugin of pytest.
+
+_executed: set[tuple[str, int]] = set()
+_took: dict[str, tuple[float, list[tuple[str, int]]]] = {}
+
+
+def _trace(frame: FrameType, event: str, argument: Any) -> None:
+    code = frame.f_code
+    if "/core/" in code.co_filename:
+        _executed.add((code.co_filename, code.co_firstlineno))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Note the functions of `core` that a test and its fixtures execute, and how long it takes."""
+    if MAP not in os.environ:
+        return (yield)
+    _executed.clear()
+    threading.settrace(_trace)
+    sys.settrace(_trace)
+    begun = time.process_time()
+    try:
+        return (yield)
+    finally:
+        sys.settrace(None)
+        threading.settrace(None)
+        _took[item.nodeid] = (time.process_time() - begun, sorted(_executed))
+
+
+def pytest_sessionfinish() -> None:
+    if MAP in os.environ:
+        (Path(os.environ[MAP]) / f"{os.getpid()}.json").write_text(json.dumps(_took))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of the list, in its order."""
+    if ONLY in os.environ:
+        order = {name: number for number, name in enumerate(Path(os.environ[ONLY]).read_text().splitlines())}
+        items[:] = sorted((one for one in items if one.nodeid in order), key=lambda one: order[one.nodeid])
+
+
+class Copies:
+    """Copies of the checkout, one for each process, and the map of the tests."""
+
+    def __init__(self, folder: Path, processes: int) -> None:
+        self.folder = folder
+        self.free: Queue[Path] = Queue()
+        for number in range(processes):
+            copy = folder / f"copy{number}"
+            if not copy.exists():
+                away = shutil.ignore_patterns(".git", ".venv", ".cache", ".r*_cache", ".hypothesis", "*.egg-info")
+                shutil.copytree(ROOT, copy, symlinks=True, ignore=away)
+            self.free.put(copy)
+        self.tests: dict[str, tuple[float, set[tuple[str, int]]]] = {}
+        kept = folder / "map.json"
+        if not kept.exists():
+            kept.write_text(json.dumps(self._mapped(processes)))
+        for name, (took, functions) in json.loads(kept.read_text()).items():
+            self.tests[name] = took, {(path, line) for path, line in functions}
+
+    def run(self, copy: Path, arguments: list[str], **variables: str) -> tuple[int, str]:
+        """Run pytest; return its code, 1 for one that does not end, and what it wrote."""
+        environ = {**os.environ, "PYTHONPATH": str(copy), "SLOTKEEPER_TEST_SEED": "1", **variables}
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "bench.mutants", "-m", "fast"]
+        command += ["--basetemp", str(self.folder / f"{copy.name}-files"), "--timeout", str(LIMIT), *arguments]
+        program = subprocess.Popen(
+            command, cwd=copy, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            said = program.communicate(timeout=20 * LIMIT if MAP in variables else 10 * LIMIT)[0]
+        except subprocess.TimeoutExpired:
+            os.killpg(program.pid, signal.SIGKILL)
+            program.communicate()
+            return 1, "it did not end"
+        return program.returncode, said
+
+    def _mapped(self, processes: int) -> dict[str, Any]:
+        """Run all fast tests and note what each executes."""
+        copy, into = self.free.queue[0], self.folder / "map"
+        into.mkdir()
+        _, said = self.run(copy, ["-n", str(processes), "--dist", "loadfile", *FAST], **{MAP: str(into)})
+        failed = {line.split()[1] for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))}
+        if failed:
+            print(f"left out, because they fail without a fault: {', '.join(sorted(failed))}")
+        found = dict[str, Any]()
+        for part in into.glob("*.json"):
+            for name, (took, functions) in json.loads(part.read_text()).items():
+                here = [(_inside(path), line) for path, line in functions]
+                if name not in failed and not name.startswith("tests/architecture"):
+                    found[name] = took, sorted({one for one in here if one[0]})
+        return found
+
+    def tests_of(self, fault: Fault) -> list[str]:
+        """The tests that execute the fault's function (or any of the file, outside of functions), cheapest first."""
+        found = list[tuple[float, str]]()
+        for name, (took, functions) in self.tests.items():
+            lines = [line for path, line in functions if path == fault.path]
+            if any(fault.scope is None or _within(line, fault.scope) for line in lines):
+                found.append((took, name))
+        return [name for _, name in sorted(found)]
+
+    def finds(self, fault: Fault, types: bool = False) -> tuple[str, int, float]:
+        """The first test that fails, or mypy on request ("" for none), the number of tests, and CPU seconds."""
+        tests = self.tests_of(fault)
+        copy = self.free.get()
+        path = copy / fault.path
+        source = path.read_bytes()
+        only = self.folder / f"{copy.name}-only"
+        only.write_text("\n".join(tests))
+        by, before = "", resource.getrusage(resource.RUSAGE_CHILDREN)
+        try:
+            _write(path, fault.planted(source))
+            if tests:
+                files = sorted({name.split("::")[0] for name in tests})
+                code, said = self.run(copy, ["-x", *files], **{ONLY: str(only)})
+                first = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
+                by = (first[0][:160] if first else said[-160:]) if code in (1, 2, 3) else ""
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            if types and not by:
+                command = [sys.executable, "-m", "mypy", "-p", "slotkeeper"]
+                checked = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+                by = checked.stdout.splitlines()[0][:160] if checked.returncode else ""
+        finally:
+            _write(path, source)
+            self.free.put(copy)
+        return by, len(tests), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _inside(path: str) -> str:
+    """`core/engine/driver/loop.py`, of whatever copy, link or checkout."""
+    return path[path.rindex("/core/") + 1 :]
+
+
+def _within(line: int, scope: tuple[int, int]) -> bool:
+    """Whether code of this first line, that of a decorator if there is one, is the function or in it."""
+    return scope[0] - 4 <= line <= scope[1]
+
+
+def _write(path: Path, source: bytes) -> None:
+    """Write a file whose compiled form of the same second and size must not be taken for it."""
+    path.write_bytes(source)
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        compiled.unlink()
+
+
+def difference(fault: Fault) -> Iterator[str]:
+    source = (ROOT / fault.path).read_bytes()
+    before, after = source.decode().splitlines(), fault.planted(source).decode().splitlines()
+    for line in list(difflib.unified_diff(before, after, lineterm="", n=0))[3:]:
+        yield f"    {line}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.mutants", description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="*", default=["core/engine", "core/sinks", "core/sources"])
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--count", type=int, default=30)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--types", action="store_true", help="ask mypy about those that all tests pass")
+    given = parser.parse_args()
+    folder = given.keep or Path(tempfile.mkdtemp(prefix="mutants-"))
+    folder.mkdir(exist_ok=True)
+    try:
+        faults = drawn(given.seed, given.count, given.folders)
+        copies = Copies(folder, given.processes)
+        found, by_types = dict.fromkeys(given.folders, 0), 0
+        begun = resource.getrusage(resource.RUSAGE_CHILDREN)
+        with ThreadPoolExecutor(given.processes) as pool:
+            for fault, (by, tests, cpu) in zip(
+                faults, pool.map(partial(copies.finds, types=given.types), faults), strict=True
+            ):
+                found[_folder(fault, given.folders)] += bool(by)
+                by_types += bool(by) and ": error: " in by
+                print(
+                    f"{'found' if by else 'SURVIVED':8} {fault.path}:{fault.line}  {tests} tests, {cpu:.0f} CPU s  {by}"
+                )
+                print("\n".join(difference(fault)), flush=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        print(", ".join(f"{name}: {number}" for name, number in found.items()))
+        cpu = after.ru_utime + after.ru_stime - begun.ru_utime - begun.ru_stime
+        of_types = f", {by_types} of them by mypy" if given.types else ""
+        print(f"seed {given.seed}: {sum(found.values())} of {len(faults)} found{of_types}, {cpu:.0f} CPU s")
+    finally:
+        if given.keep is None:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
