@@ -14,7 +14,7 @@ import pytest
 
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.progress import LaneState
-from slotkeeper.core.engine.runners import LocalRunner
+from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.verify.compare import compare, open_pair
 from tests.contract.pairs import (

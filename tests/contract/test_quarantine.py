@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -18,7 +17,7 @@ from slotkeeper.core.sinks.postgres.check.eligibility import TargetColumn, Targe
 from slotkeeper.core.sinks.postgres.write import row_isolation
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 from slotkeeper.demo.postgres import Server
-from tests.support.quarantined import QUARANTINING, Target, line
+from tests.support.quarantined import QUARANTINING, Target
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "held_rows"
@@ -118,7 +117,7 @@ def test_every_kind_of_bad_row_is_held_with_its_context_and_the_others_applied(z
 def test_on_bad_row_decides_whether_one_bad_row_ends_it_all(zoo: Target) -> None:
     sink = zoo.sink(SinkOptions(on_bad_row="stop"))
     with pytest.raises(RowRefused, match=r'value "\.\.\." is out of range for type integer'):
-        sink.stage(io.BytesIO(line((1, 1, "I", *zoo_row(1, "n")))))
+        zoo.step(sink, [(1, 1, "I", *zoo_row(1, "n"))])
     assert (zoo.rows("id"), zoo.quarantined()) == ([], [])
     assert zoo.step(zoo.sink(SinkOptions(on_bad_row="quarantine")), [(1, 1, "I", *zoo_row(1, "n"))])
     assert (zoo.rows("id"), len(zoo.quarantined())) == ([], 1)

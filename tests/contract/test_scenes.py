@@ -144,7 +144,7 @@ def test_a_lost_answer_to_a_registration_waits_until_the_call_can_take_no_effect
     make_pair: MakePair, world: World, monkeypatch: pytest.MonkeyPatch, certain: bool
 ) -> None:
     """At once if the session of the call is known to have ended."""
-    monkeypatch.setattr(KeptSource, "end_rivals", lambda _: certain)
+    monkeypatch.setattr(KeptSource, "end_sessions", lambda *_: certain)
     pair = make_pair(TABLE, source_kind=KEEPS)
     lost = list[float]()
 

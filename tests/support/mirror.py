@@ -196,7 +196,7 @@ class Mirror:
 
     def run_here(self, probe: Probe = nothing, driver_probe: Probe = nothing) -> None:
         """Run the job in this thread until it ends, as `start` does in another."""
-        stream_task.probe = probe
+        entries.probe = probe
         self.wanted, self.error, self.end = WantedState.RUN, None, None
         self.heard, self.runner = Heard(), self.make_runner()
         self._run(driver_probe)

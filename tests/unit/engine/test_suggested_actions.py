@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
-from slotkeeper.core.engine.driver.explain import act_of
+from slotkeeper.core.engine.driver.failure import act_of
 from slotkeeper.core.errors import AccessRefused, Refused
 
 HERE = Endpoint("mart", "localhost", 5432, "mart", "loader", password=SecretRef("env", "PW"))
