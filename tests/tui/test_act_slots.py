@@ -16,7 +16,7 @@ from textual.widgets import Input
 from slotkeeper.console.actions.record import Stage
 from slotkeeper.console.actions.runner import Order
 from slotkeeper.console.tui.app import ConsoleApp
-from slotkeeper.console.tui.screens.actions.base import LETTERS
+from slotkeeper.console.tui.screens.actions.base import LETTERS, NOT_HERE
 from slotkeeper.console.tui.screens.actions.confirm import JobConfirm
 from slotkeeper.console.tui.screens.actions.preview import SlotConfirm, SlotPlan
 from slotkeeper.console.tui.screens.actions.progress import SlotProgress
@@ -245,7 +245,10 @@ async def test_letters_act_on_the_plan_and_are_text_in_the_fields_that_come_afte
     assert value(made.app, "name") == "vnyq3" and len(runs.orders) == 1
     await press(pilot, "escape")
     assert isinstance(made.app.screen, SlotPlan) and len(runs.orders) == 1, "back at the same plan"
-    await press(pilot, "enter", "enter", "enter")
+    await press(pilot, "enter")
+    assert value(made.app, "name") == "", "each confirmation is typed again"
+    await typed(pilot, "vnyq3")
+    await press(pilot, "enter", "enter")
     assert value(made.app, "name") == "vnyq3" and not runs.done
     assert "`vnyq3` is not `order_slot`" in screen(made.app)
 
@@ -329,7 +332,7 @@ async def test_a_reset_that_was_rolled_back_offers_no_key_to_undo_it(
 
 
 @driven(lambda folder: made_with(folder, planned(skipping(7))))
-async def test_what_was_typed_outlives_another_plan_but_for_its_number_and_nothing_lands_nowhere(
+async def test_a_typed_reason_outlives_another_plan_its_confirmations_do_not_and_nothing_lands_nowhere(
     made: Filled, runs: Planted, pilot: Pilot[int]
 ) -> None:
     await arm(pilot, made.app)
@@ -343,8 +346,44 @@ async def test_what_was_typed_outlives_another_plan_but_for_its_number_and_nothi
     await typed(pilot, "7")
     await press(pilot, "escape", "n")
     await to_fields(pilot, made.app)
-    assert (value(made.app, "reason"), value(made.app, "name"), value(made.app, "rows")) == ("INC-2304", SLOT, "")
+    assert (value(made.app, "reason"), value(made.app, "name"), value(made.app, "rows")) == ("INC-2304", "", "")
     assert len(runs.orders) == 2 and not runs.done
+
+
+@driven(lambda folder: made_with(folder, planned(in_history())))
+async def test_the_command_that_a_read_only_confirmation_names_can_be_typed_on_each_of_its_screens(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await opened(pilot, made.app, "r", "enter")
+    await until(pilot, made.app, "plan 7f3a")
+    await press(pilot, "colon", *"ro", "escape", "enter")
+    assert "read-only: `:rw REASON` allows changes for ten minutes (in a field: ctrl+p)" in screen(made.app)
+    await typed(pilot, "INC-7")
+    await press(pilot, "enter")
+    await typed(pilot, SLOT)
+    await press(pilot, "enter", "q")
+    assert NOT_HERE in screen(made.app), "the button has the focus"
+    await press(pilot, "enter", "colon", *"rw")
+    await typed(pilot, " INC-8")
+    await press(pilot, "enter")
+    assert made.app.armed and (value(made.app, "reason"), value(made.app, "name")) == ("INC-7", SLOT)
+    await press(pilot, "enter")
+    assert len(runs.done) == 1 and "--reason=INC-7" in runs.done[0].words
+
+
+@pytest.mark.parametrize("keys", [("ctrl+p",), ("escape", "colon")], ids=["from a field", "from the plan"])
+@driven(lambda folder: made_with(folder, planned(in_history())))
+async def test_arming_before_the_reason_was_typed_fills_it_in(
+    made: Filled, runs: Planted, pilot: Pilot[int], keys: tuple[str, ...]
+) -> None:
+    await opened(pilot, made.app, "r", "enter")
+    await to_fields(pilot, made.app)
+    await press(pilot, *keys, *"rw")
+    await typed(pilot, " INC-8")
+    await press(pilot, "enter")
+    if "escape" in keys:
+        await press(pilot, "enter")
+    assert made.app.armed and value(made.app, "reason") == "INC-8" and "read-only: " not in screen(made.app)
 
 
 FAILS = [

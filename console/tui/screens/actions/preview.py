@@ -37,7 +37,6 @@ from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.tui.boxes import Box, between, lower, upper
 from slotkeeper.console.tui.screens.actions.base import (
     LETTERS,
-    READ_ONLY,
     ActScreen,
     Fields,
     FieldsScreen,
@@ -413,7 +412,7 @@ class SlotConfirm(OfSlot, FieldsScreen):
     """The confirmations for executing a plan; Esc returns to the plan."""
 
     DEFAULT_CSS = "SlotConfirm Fields { height: 1fr; }"
-    keys_shown: ClassVar[tuple[str, ...]] = ("pane", "back")
+    keys_shown: ClassVar[tuple[str, ...]] = ("pane", "back", "palette")
     TYPING: ClassVar[dict[str, str]] = {
         "pane": "next field",
         "pane-before": "previous field",
@@ -470,7 +469,7 @@ class SlotConfirm(OfSlot, FieldsScreen):
 
     def crumb(self) -> str:
         if self.console.armed is None:
-            return READ_ONLY
+            return self.read_only
         return self._why_not() or "all fields are complete: press Enter on the button"
 
     def action_back(self) -> None:
@@ -482,8 +481,8 @@ class SlotConfirm(OfSlot, FieldsScreen):
         return self.query_one(Fields).typed
 
     def _kept(self) -> dict[Part, str]:
-        """Return the typed text that is also valid for another plan: everything except the number of rows."""
-        return {part: text for part, text in self._in_fields().items() if part is not Part.ROWS}
+        """Return the typed text that is also valid for another plan: the reason; each confirmation is typed again."""
+        return {part: text for part, text in self._in_fields().items() if part is Part.REASON and text}
 
     def _why_not(self) -> str:
         wants, typed = self.plan.wants, self._in_fields()
