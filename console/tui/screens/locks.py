@@ -82,6 +82,8 @@ class LocksScreen(AskingScreen):
         super().__init__()
         self._seen: list[ServerWaits] | None = None
         self._begun_at: Instant | None = None
+        self._chosen: object = None
+        """The key of the selected wait, which stays the same when the job's session retries with another pid."""
 
     # Reading
 
@@ -101,6 +103,7 @@ class LocksScreen(AskingScreen):
         )
 
     def taken(self, found: object) -> None:
+        self._note_chosen()
         self._seen = cast("list[ServerWaits]", found)
 
     def tick(self) -> None:
@@ -124,6 +127,21 @@ class LocksScreen(AskingScreen):
 
     def rows(self) -> list[Row]:
         return lock_rows(self.seen(), self.console.now)
+
+    def draw(self) -> None:
+        super().draw()
+        if self.table.cursor_key is None:
+            self.table.move_to(next(filter(self._is_chosen, self.table.keys()), ""))
+        self._note_chosen()
+
+    def _is_chosen(self, key: str) -> bool:
+        wait = self.wait(key)
+        return wait is not None and wait.key == self._chosen
+
+    def _note_chosen(self) -> None:
+        wait = self.wait(self.table.cursor_key)
+        if wait is not None:
+            self._chosen = wait.key
 
     def about(self) -> str:
         return "querying the servers" if self._seen is None and self.asked_at is not None else ""
