@@ -268,7 +268,7 @@ async def test_tab_goes_from_the_plan_through_the_fields_to_the_button_that_they
     await press(pilot, "shift+tab", "shift+tab", "shift+tab", "enter")
     assert isinstance(made.app.screen, SlotPlan) and not runs.done, "the button leads back to the plan"
     await press(pilot, "escape")
-    assert on_screen(made.app, SlotsScreen) and "cancelled" in screen(made.app)
+    assert on_screen(made.app, SlotsScreen) and "reset not executed: its plan was closed" in screen(made.app)
 
 
 @driven(lambda folder: made_with(folder, planned(in_history())))
@@ -312,6 +312,16 @@ async def test_the_key_that_the_result_names_plans_the_way_back(made: Filled, ru
     await press(pilot, "u")
     await until(pilot, made.app, "plan 7f3a9c0d1e2f valid")
     assert runs.orders[-1].words[1:] == ("slots", "undo", "--json", "B7") and not runs.orders[-1].listed
+    await press(pilot, "escape")
+    await until(pilot, made.app, "g  start the job now", "undo not executed: its plan was closed")
+    await press(pilot, "u")
+    await to_fields(pilot, made.app)
+    await typed(pilot, SLOT)
+    await press(pilot, "enter", "enter")
+    runs.end(list(runs.actions)[-1], 0, {**done, "reset": None, "outcome": "done", "sentence": "undone"})
+    await until(pilot, made.app, "done: undone")
+    await press(pilot, "escape")
+    assert on_screen(made.app, SlotsScreen), "the result of the reset is no longer true"
 
 
 @driven(lambda folder: made_with(folder, planned(in_history())))

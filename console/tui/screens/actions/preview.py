@@ -405,7 +405,7 @@ class SlotPlan(OfSlot):
 
     def action_back(self) -> None:
         super().action_back()
-        self.console.say("cancelled")
+        self.console.say(f"{self.doing.verb.value} not executed: its plan was closed")
 
 
 class SlotConfirm(OfSlot, FieldsScreen):
