@@ -275,13 +275,16 @@ class Shell(PatchedApp):
         if self._keys:
             self.call_later(self._release)
 
-    def drop_keys(self, unless: str = "") -> int:
-        """Discard the queued keystrokes, unless the first one is `unless`. Return the number discarded."""
-        number = 0 if self._keys and self._keys[0][0].key == unless else len(self._keys)
-        if not number:
-            return 0
+    def drop_keys(self) -> int:
+        """Discard the queued keystrokes, and return their number."""
+        number = len(self._keys)
         self._keys.clear()
         return number
+
+    def skip_key(self, key: str) -> None:
+        """Discard the first queued keystroke if it is this one."""
+        if self._keys and self._keys[0][0].key == key:
+            self._keys.popleft()
 
     async def _release(self) -> None:
         while self._keys and self._waits_for is None:

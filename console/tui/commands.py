@@ -290,7 +290,6 @@ for _slot_verb in SlotVerb:
 
 
 _MOST = 8
-NO_COMMAND = "no command matches; Esc closes"
 NO_COMPLETION = "no completion; Enter runs the command as typed"
 
 
@@ -375,7 +374,7 @@ class PaletteScreen(ModalScreen[str]):
                 plain(f" :{safe(typed, 200):<16}", ascii_only), style="reverse" if place == self._chosen else "", end=""
             )
             lines.append(words.append(f"  {does}", style_of(theme, "dim")))
-        none = NO_COMMAND if wrong(self.query_one(Input).value) else NO_COMPLETION
+        none = "no command matches; Esc closes" if wrong(self.query_one(Input).value) else NO_COMPLETION
         said = said or ("" if lines else none)
         lines += [Text(plain(f" {safe(said, 300)}", ascii_only), style=style_of(theme, "warn"), end="")] if said else []
         text = Text("\n", no_wrap=True, overflow="crop", end="").join(lines)

@@ -750,9 +750,6 @@ async def test_a_snapshot_that_would_shrink_its_target_asks_for_the_number(
 ) -> None:
     await arm(pilot, made.app, REASON)
     await opened(pilot, made.app, "r", "s")
-    shown = await until(pilot, made.app, "not possible now: target accepts copy; o: replace or merge the old rows")
-    assert "o old rows" in shown, shown
-    await press(pilot, "o")
     shown = flowing(await until(pilot, made.app, "order_slot to snapshot (replace)"))
     for text in (
         "Effect the target would shrink by 130707 rows: source 174, target 130881",
@@ -775,14 +772,29 @@ async def test_a_key_goes_through_what_a_snapshot_does_with_the_targets_rows(
     made: Filled, runs: Planted, pilot: Pilot[int]
 ) -> None:
     await opened(pilot, made.app, "r", "s")
-    await until(pilot, made.app, "RESET SLOT order_slot to snapshot ")
-    for title in ("snapshot (replace)", "snapshot (merge)"):
-        await press(pilot, "o")
-        await until(pilot, made.app, title)
+    await until(pilot, made.app, "snapshot (replace)", "nothing has changed yet; o: merge instead; Enter continues")
+    await press(pilot, "o")
+    await until(pilot, made.app, "snapshot (merge)", "nothing has changed yet; o: replace instead; Enter continues")
     await press(pilot, "enter")
     assert "130707" not in screen(made.app), "merged, no row goes"
     await press(pilot, "escape", "o")
-    await until(pilot, made.app, "FAIL     target accepts copy", "RESET SLOT order_slot to snapshot ")
+    await until(pilot, made.app, "snapshot (replace)")
+    assert len(runs.orders) == 4, "only the first plan asks whether the target has rows"
+
+
+@driven(lambda folder: made_with(folder, of_snapshots))
+async def test_where_a_copy_cannot_replace_rows_it_is_planned_to_merge_into_them(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    loaded = made.app.services.loaded
+    assert loaded is not None
+    options = replace(loaded.jobs["orders_rt"].sink_options, write_mode="update")
+    made.app.services.loaded = replace(
+        loaded, jobs={**loaded.jobs, "orders_rt": replace(loaded.jobs["orders_rt"], sink_options=options)}
+    )
+    await opened(pilot, made.app, "r", "s")
+    await until(pilot, made.app, "snapshot (merge)")
+    assert all("--on-existing=replace" not in order.words for order in runs.orders)
 
 
 @driven(lambda folder: made_with(folder, planned(in_history())))

@@ -67,16 +67,8 @@ class LocksScreen(AskingScreen):
     panel_height = 8
     usual_order = "longest first"
     keys_shown: ClassVar[tuple[str, ...]] = (
-        "help",
-        "back",
-        "open",
-        "end-session",
-        "filter",
-        "sort",
-        "refresh",
-        "copy",
-        "pane",
-    )
+        "help", "back", "open", "end-session", "filter", "sort", "refresh", "copy", "pane",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,17 +123,15 @@ class LocksScreen(AskingScreen):
     def draw(self) -> None:
         super().draw()
         if self.table.cursor_key is None:
-            self.table.move_to(next(filter(self._is_chosen, self.table.keys()), ""))
+            self.table.move_to(next((row.key for row in self.every_row if self._key(row.key) == self._chosen), ""))
         self._note_chosen()
 
-    def _is_chosen(self, key: str) -> bool:
-        wait = self.wait(key)
-        return wait is not None and wait.key == self._chosen
-
     def _note_chosen(self) -> None:
-        wait = self.wait(self.table.cursor_key)
-        if wait is not None:
-            self._chosen = wait.key
+        self._chosen = self._key(self.table.cursor_key) or self._chosen
+
+    def _key(self, key: str | None) -> object:
+        wait = self.wait(key)
+        return wait and wait.key
 
     def about(self) -> str:
         return "querying the servers" if self._seen is None and self.asked_at is not None else ""

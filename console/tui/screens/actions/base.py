@@ -267,11 +267,13 @@ class Fields(Vertical):
         self._given = typed
 
     def compose(self) -> ComposeResult:
+        armed = cast("Host", self.app).armed
+        given = {**({Part.REASON: armed.reason} if armed else {}), **self._given}
         yield Line("act-above")
         with Vertical(id="act-inner"):
             for want in self._wants:
                 said = Static(f"{want.part.value:<{_LABEL}}", classes="act-label", markup=False)
-                yield Horizontal(said, Typing(want, self._given.get(want.part, "")))
+                yield Horizontal(said, Typing(want, given.get(want.part, "")))
                 if want.answer:
                     yield Line(f"act-asks-{want.part.name.lower()}")
             yield Horizontal(Press(f"{self._back}  Esc", "act-cancel"), Press(self._does, "act-apply"))

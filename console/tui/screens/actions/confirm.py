@@ -75,11 +75,9 @@ class Confirm(FieldsScreen):
     # Drawing
 
     def body(self) -> Iterator[Widget]:
-        armed = self.console.armed
         yield Line("act-title")
         yield Sheet()
-        given = {Part.REASON: armed.reason} if armed else {}
-        yield Fields(self.wants, self._does if self.wants else f"{self._does}  y", given)
+        yield Fields(self.wants, self._does if self.wants else f"{self._does}  y", {})
 
     def first(self) -> Widget:
         return self.to_type() or self.query_one("#act-cancel")
