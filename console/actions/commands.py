@@ -192,10 +192,6 @@ class Target:
         return tuple(found)
 
 
-ON_EXISTING = ("", "replace", "merge")
-"""The values of `--on-existing` that a snapshot accepts, in the order in which one key cycles through them."""
-
-
 @dataclass(frozen=True, slots=True)
 class Doing:
     """A slot command: its verb and slot, the destination of a reset, and the backup of an undo."""

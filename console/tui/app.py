@@ -130,9 +130,13 @@ class Navigation(Shell):
         if verb:
             menu.call_after_refresh(choose)
 
-    def plan_again(self, doing: Doing, typed: Mapping[Part, str] | None = None) -> None:
-        """Replace the current screen with a new plan for the current state; `typed` fills its fields."""
-        self.switch_screen(lazily("slotkeeper.console.tui.screens.actions.preview", "SlotPlan", doing, typed)())
+    def plan_again(self, doing: Doing, typed: Mapping[Part, str] | None = None, over: bool = False) -> None:
+        """Show a new plan for the current state instead of the current screen, or over it; `typed` fills its fields."""
+        plan = lazily("slotkeeper.console.tui.screens.actions.preview", "SlotPlan", doing, typed)()
+        if over:
+            self.push_screen(plan)
+        else:
+            self.switch_screen(plan)
 
     # Keys
 

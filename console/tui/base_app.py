@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual._compositor import ChopsUpdate, LayoutUpdate
@@ -40,6 +40,9 @@ from slotkeeper.console.tui.widgets.line import Panel
 from slotkeeper.console.tui.widgets.live_table import LiveTable
 from slotkeeper.console.tui.write_mode import Arming, Instant
 from slotkeeper.core.domain.text import safe
+
+if TYPE_CHECKING:
+    from slotkeeper.core.domain.audit import AuditLine
 
 _SWITCH_SECONDS = 0.005
 _LOAD_EVERY = 0.3
@@ -161,6 +164,7 @@ class Shell(PatchedApp):
         self.defect: Exception | None = None
         self.touched = Instant(services.clock.utc(), services.clock.monotonic())
         self._arming: Arming | None = None
+        self._armed_line: AuditLine | None = None
         self._question: Callable[[], object] | None = None
         self._forgetting: Timer | None = None
         self.mouse_on = False
@@ -271,13 +275,16 @@ class Shell(PatchedApp):
         if self._keys:
             self.call_later(self._release)
 
-    def drop_keys(self, unless: str = "") -> int:
-        """Discard the queued keystrokes, unless the first one is `unless`. Return the number discarded."""
-        number = 0 if self._keys and self._keys[0][0].key == unless else len(self._keys)
-        if not number:
-            return 0
+    def drop_keys(self) -> int:
+        """Discard the queued keystrokes, and return their number."""
+        number = len(self._keys)
         self._keys.clear()
         return number
+
+    def skip_key(self, key: str) -> None:
+        """Discard the first queued keystroke if it is this one."""
+        if self._keys and self._keys[0][0].key == key:
+            self._keys.popleft()
 
     async def _release(self) -> None:
         while self._keys and self._waits_for is None:
@@ -332,26 +339,29 @@ class Shell(PatchedApp):
         if refused:
             self.say(refused, Level.WARNING)
             return
+        if self._arming is not None:
+            self._note_armed(None, "armed again")
         self._arming = write_mode.armed(reason, self.instant())
-        self._note_armed(self._arming)
-        self.say("armed for ten minutes; `:ro` or five minutes without a key end it", Level.WARNING)
+        fault = self._note_armed(self._arming)
+        self.say(f"armed for ten minutes{fault or '; `:ro` or five minutes without a key end it'}", Level.WARNING)
         self.redrawn()
 
     def disarm(self) -> None:
         """Return to read-only."""
         self._arming = None
-        self._note_armed(None)
-        self.say("read-only again")
+        self.say(f"read-only again{self._note_armed(None, 'read-only again, requested')}")
         self.redrawn()
 
-    def _note_armed(self, arming: Arming | None) -> None:
-        """Record the arming for other consoles that use this state folder."""
+    def _note_armed(self, arming: Arming | None, why: str = "") -> str:
+        """Record the arming, or the reason for its end; return the error to show if it cannot be audited."""
         from slotkeeper.core.launch import armed  # modules that read files are loaded when needed
 
+        folder, line = self.services.folder, self._armed_line
         if arming is None:
-            armed.forget(self.services.folder)
+            self._armed_line, fault = None, armed.forget(folder, line, why)
         else:
-            armed.note(self.services.folder, arming.reason, arming.since.utc + write_mode.LASTS)
+            self._armed_line, fault = armed.note(folder, arming.reason, arming.since.utc + write_mode.LASTS)
+        return fault
 
     def check_write_mode(self) -> bool:
         """Return whether the countdown is shown. When it has ended, show a message."""
@@ -361,8 +371,7 @@ class Shell(PatchedApp):
         why = one.ended(self.instant(), self.touched)
         if why:
             self._arming = None
-            self._note_armed(None)
-            self.say(why, Level.WARNING)
+            self.say(f"{why}{self._note_armed(None, why)}", Level.WARNING)
             self.redrawn()
         return not why
 
@@ -414,7 +423,9 @@ class Shell(PatchedApp):
         return True
 
     def exit(self, result: int | None = None, return_code: int = 0, message: object = None) -> None:
-        """Disable the mouse first, because Textual does not reset all mouse modes."""
+        """End an arming. Disable the mouse first, because Textual does not reset all mouse modes."""
+        if self._arming is not None:
+            self._note_armed(None, "the console was closed")
         if self.mouse_on:
             self.turn_mouse(False)
         super().exit(result, return_code)

@@ -115,12 +115,17 @@ def add(command: Command) -> None:
 
 
 def completions(app: Host, typed: str) -> list[tuple[str, str]]:
-    """Return the completions of the typed text, each with its help text, best match first."""
+    """Return the completions of the typed text, each with its help text, best match first.
+
+    A free text, such as a reason, is its own completion, with the help text of its command.
+    """
     name, space, rest = typed.lstrip(": ").partition(" ")
     if not space:
         return [(one.name + (" " if one.argument else ""), one.help) for one in COMMANDS.values() if _fits(one, name)]
-    command = COMMANDS.get(name)
+    command = _meant(name)
     values = list(command.values(app)) if command else []
+    if command is not None and command.argument and not values:
+        return [(f"{command.name} {rest}", f"{command.argument}: {command.help}")]
     rest = rest.strip().casefold()
     found = sorted(
         (one for one in values if rest in one.casefold()), key=lambda one: not one.casefold().startswith(rest)
@@ -285,6 +290,7 @@ for _slot_verb in SlotVerb:
 
 
 _MOST = 8
+NO_COMPLETION = "no completion; Enter runs the command as typed"
 
 
 class PaletteScreen(ModalScreen[str]):
@@ -368,7 +374,8 @@ class PaletteScreen(ModalScreen[str]):
                 plain(f" :{safe(typed, 200):<16}", ascii_only), style="reverse" if place == self._chosen else "", end=""
             )
             lines.append(words.append(f"  {does}", style_of(theme, "dim")))
-        said = said or ("" if lines else "no command matches; Esc closes")
+        none = "no command matches; Esc closes" if wrong(self.query_one(Input).value) else NO_COMPLETION
+        said = said or ("" if lines else none)
         lines += [Text(plain(f" {safe(said, 300)}", ascii_only), style=style_of(theme, "warn"), end="")] if said else []
         text = Text("\n", no_wrap=True, overflow="crop", end="").join(lines)
         self.query_one("#offered", Line).say(text, layout=True)

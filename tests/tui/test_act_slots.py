@@ -16,7 +16,7 @@ from textual.widgets import Input
 from slotkeeper.console.actions.record import Stage
 from slotkeeper.console.actions.runner import Order
 from slotkeeper.console.tui.app import ConsoleApp
-from slotkeeper.console.tui.screens.actions.base import LETTERS
+from slotkeeper.console.tui.screens.actions.base import LETTERS, NOT_HERE
 from slotkeeper.console.tui.screens.actions.confirm import JobConfirm
 from slotkeeper.console.tui.screens.actions.preview import SlotConfirm, SlotPlan
 from slotkeeper.console.tui.screens.actions.progress import SlotProgress
@@ -245,7 +245,10 @@ async def test_letters_act_on_the_plan_and_are_text_in_the_fields_that_come_afte
     assert value(made.app, "name") == "vnyq3" and len(runs.orders) == 1
     await press(pilot, "escape")
     assert isinstance(made.app.screen, SlotPlan) and len(runs.orders) == 1, "back at the same plan"
-    await press(pilot, "enter", "enter", "enter")
+    await press(pilot, "enter")
+    assert value(made.app, "name") == "", "each confirmation is typed again"
+    await typed(pilot, "vnyq3")
+    await press(pilot, "enter", "enter")
     assert value(made.app, "name") == "vnyq3" and not runs.done
     assert "`vnyq3` is not `order_slot`" in screen(made.app)
 
@@ -265,7 +268,7 @@ async def test_tab_goes_from_the_plan_through_the_fields_to_the_button_that_they
     await press(pilot, "shift+tab", "shift+tab", "shift+tab", "enter")
     assert isinstance(made.app.screen, SlotPlan) and not runs.done, "the button leads back to the plan"
     await press(pilot, "escape")
-    assert on_screen(made.app, SlotsScreen) and "cancelled" in screen(made.app)
+    assert on_screen(made.app, SlotsScreen) and "reset not executed: its plan was closed" in screen(made.app)
 
 
 @driven(lambda folder: made_with(folder, planned(in_history())))
@@ -309,6 +312,16 @@ async def test_the_key_that_the_result_names_plans_the_way_back(made: Filled, ru
     await press(pilot, "u")
     await until(pilot, made.app, "plan 7f3a9c0d1e2f valid")
     assert runs.orders[-1].words[1:] == ("slots", "undo", "--json", "B7") and not runs.orders[-1].listed
+    await press(pilot, "escape")
+    await until(pilot, made.app, "g  start the job now", "undo not executed: its plan was closed")
+    await press(pilot, "u")
+    await to_fields(pilot, made.app)
+    await typed(pilot, SLOT)
+    await press(pilot, "enter", "enter")
+    runs.end(list(runs.actions)[-1], 0, {**done, "reset": None, "outcome": "done", "sentence": "undone"})
+    await until(pilot, made.app, "done: undone")
+    await press(pilot, "escape")
+    assert on_screen(made.app, SlotsScreen), "the result of the reset is no longer true"
 
 
 @driven(lambda folder: made_with(folder, planned(in_history())))
@@ -329,7 +342,7 @@ async def test_a_reset_that_was_rolled_back_offers_no_key_to_undo_it(
 
 
 @driven(lambda folder: made_with(folder, planned(skipping(7))))
-async def test_what_was_typed_outlives_another_plan_but_for_its_number_and_nothing_lands_nowhere(
+async def test_a_typed_reason_outlives_another_plan_its_confirmations_do_not_and_nothing_lands_nowhere(
     made: Filled, runs: Planted, pilot: Pilot[int]
 ) -> None:
     await arm(pilot, made.app)
@@ -343,8 +356,44 @@ async def test_what_was_typed_outlives_another_plan_but_for_its_number_and_nothi
     await typed(pilot, "7")
     await press(pilot, "escape", "n")
     await to_fields(pilot, made.app)
-    assert (value(made.app, "reason"), value(made.app, "name"), value(made.app, "rows")) == ("INC-2304", SLOT, "")
+    assert (value(made.app, "reason"), value(made.app, "name"), value(made.app, "rows")) == ("INC-2304", "", "")
     assert len(runs.orders) == 2 and not runs.done
+
+
+@driven(lambda folder: made_with(folder, planned(in_history())))
+async def test_the_command_that_a_read_only_confirmation_names_can_be_typed_on_each_of_its_screens(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await opened(pilot, made.app, "r", "enter")
+    await until(pilot, made.app, "plan 7f3a")
+    await press(pilot, "colon", *"ro", "escape", "enter")
+    assert "read-only: `:rw REASON` allows changes for ten minutes (in a field: ctrl+p)" in screen(made.app)
+    await typed(pilot, "INC-7")
+    await press(pilot, "enter")
+    await typed(pilot, SLOT)
+    await press(pilot, "enter", "q")
+    assert NOT_HERE in screen(made.app), "the button has the focus"
+    await press(pilot, "enter", "colon", *"rw")
+    await typed(pilot, " INC-8")
+    await press(pilot, "enter")
+    assert made.app.armed and (value(made.app, "reason"), value(made.app, "name")) == ("INC-7", SLOT)
+    await press(pilot, "enter")
+    assert len(runs.done) == 1 and "--reason=INC-7" in runs.done[0].words
+
+
+@pytest.mark.parametrize("keys", [("ctrl+p",), ("escape", "colon")], ids=["from a field", "from the plan"])
+@driven(lambda folder: made_with(folder, planned(in_history())))
+async def test_arming_before_the_reason_was_typed_fills_it_in(
+    made: Filled, runs: Planted, pilot: Pilot[int], keys: tuple[str, ...]
+) -> None:
+    await opened(pilot, made.app, "r", "enter")
+    await to_fields(pilot, made.app)
+    await press(pilot, *keys, *"rw")
+    await typed(pilot, " INC-8")
+    await press(pilot, "enter")
+    if "escape" in keys:
+        await press(pilot, "enter")
+    assert made.app.armed and value(made.app, "reason") == "INC-8" and "read-only: " not in screen(made.app)
 
 
 FAILS = [
@@ -701,9 +750,6 @@ async def test_a_snapshot_that_would_shrink_its_target_asks_for_the_number(
 ) -> None:
     await arm(pilot, made.app, REASON)
     await opened(pilot, made.app, "r", "s")
-    shown = await until(pilot, made.app, "not possible now: target accepts copy; o: replace or merge the old rows")
-    assert "o old rows" in shown, shown
-    await press(pilot, "o")
     shown = flowing(await until(pilot, made.app, "order_slot to snapshot (replace)"))
     for text in (
         "Effect the target would shrink by 130707 rows: source 174, target 130881",
@@ -726,14 +772,29 @@ async def test_a_key_goes_through_what_a_snapshot_does_with_the_targets_rows(
     made: Filled, runs: Planted, pilot: Pilot[int]
 ) -> None:
     await opened(pilot, made.app, "r", "s")
-    await until(pilot, made.app, "RESET SLOT order_slot to snapshot ")
-    for title in ("snapshot (replace)", "snapshot (merge)"):
-        await press(pilot, "o")
-        await until(pilot, made.app, title)
+    await until(pilot, made.app, "snapshot (replace)", "nothing has changed yet; o: merge instead; Enter continues")
+    await press(pilot, "o")
+    await until(pilot, made.app, "snapshot (merge)", "nothing has changed yet; o: replace instead; Enter continues")
     await press(pilot, "enter")
     assert "130707" not in screen(made.app), "merged, no row goes"
     await press(pilot, "escape", "o")
-    await until(pilot, made.app, "FAIL     target accepts copy", "RESET SLOT order_slot to snapshot ")
+    await until(pilot, made.app, "snapshot (replace)")
+    assert len(runs.orders) == 4, "only the first plan asks whether the target has rows"
+
+
+@driven(lambda folder: made_with(folder, of_snapshots))
+async def test_where_a_copy_cannot_replace_rows_it_is_planned_to_merge_into_them(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    loaded = made.app.services.loaded
+    assert loaded is not None
+    options = replace(loaded.jobs["orders_rt"].sink_options, write_mode="update")
+    made.app.services.loaded = replace(
+        loaded, jobs={**loaded.jobs, "orders_rt": replace(loaded.jobs["orders_rt"], sink_options=options)}
+    )
+    await opened(pilot, made.app, "r", "s")
+    await until(pilot, made.app, "snapshot (merge)")
+    assert all("--on-existing=replace" not in order.words for order in runs.orders)
 
 
 @driven(lambda folder: made_with(folder, planned(in_history())))

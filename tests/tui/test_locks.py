@@ -31,7 +31,7 @@ from tests.tui.filled import (
     press,
     screen,
 )
-from tests.tui.planted import arm, plant, typed, until
+from tests.tui.planted import arm, plant, typed, until, until_asked
 from tests.tui.test_goldens import like_its_golden
 
 AT = NOW.timestamp()
@@ -218,6 +218,30 @@ async def test_a_session_in_front_is_ended_by_its_typed_pid_and_a_reason_and_by_
     assert words[3:6] == [f"--began={moment(BEGAN)}", "--sink=mart", "--reason=INC-2304"]
     runs.end(list(runs.actions)[-1], 3, None, "slotkeeper: pid 4711 does not block a job's session\n  `look`\n")
     await until(pilot, made.app, "refused: pid 4711 does not block a job's session")
+
+
+@driven(locked)
+async def test_the_cursor_stays_on_its_blocker_when_the_sessions_that_wait_for_it_retry_with_other_pids(
+    made: Filled, planted: PlantedLocks, pilot: Pilot[int]
+) -> None:
+    await press(pilot, "1", "L")
+    await until(pilot, made.app, "4711")
+    shown = on_screen(made.app, LocksScreen)
+    for first, key, blocker in ((600, "G", HIDDEN), (700, "g", EVE)):
+        await press(pilot, key)
+        retried = tuple(replace(one, pid=first + place) for place, one in enumerate(WAITS))
+        for answer in ((), retried[:1], retried):  # between two attempts, no session or only another one waits
+            planted.answers = [replace(TOLD, waits=answer)]
+            shown.renewed()
+            await until_asked(pilot, lambda: shown.asked_at is None)
+            await pilot.pause()
+        wait = shown.wait(shown.table.cursor_key)
+        assert isinstance(wait, LockWait) and wait.root == blocker
+    planted.answers = [replace(TOLD, waits=WAITS[2:])]
+    shown.renewed()
+    await until_asked(pilot, lambda: shown.asked_at is None)
+    await pilot.pause()
+    assert shown.table.cursor_key is None, "an action on the blocker that has ended hits no other"
 
 
 DDL = SourceWait(

@@ -14,6 +14,7 @@ from slotkeeper.console.tui.keymap import bindings_of
 from slotkeeper.console.tui.screens.help import HelpScreen
 from slotkeeper.console.tui.screens.table import TableScreen
 from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, on_screen, press, screen
+from tests.tui.planted import typed as keys
 from tests.tui.test_shell_keys import place, typed
 
 
@@ -103,6 +104,26 @@ async def test_what_is_wrong_with_an_argument_is_said_where_one_is(
 ) -> None:
     await typed(pilot, text)
     assert said in place(made)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rw INC-1 slot lost", " :rw INC-1 slot lost  REASON: allow changes for ten minutes"),
+        ("at -15m", " :at -15m           TIME: show a past time"),
+        ("pause orders_rt invoice_rt", "no completion; Enter runs the command as typed"),
+        ("xyzzy 1", "no command matches; Esc closes"),
+    ],
+)
+@driven()
+async def test_a_command_with_a_free_text_is_shown_with_its_meaning_while_it_is_typed(
+    made: Filled, pilot: Pilot[int], text: str, said: str
+) -> None:
+    await press(pilot, "colon")
+    await keys(pilot, text)
+    shown = screen(made.app)
+    assert said in shown
+    assert ("no command matches" in shown) is (text == "xyzzy 1")
 
 
 def test_a_part_of_a_name_is_enough_where_only_one_command_begins_so(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.base_app import MESSAGE_SECONDS
 from slotkeeper.console.tui.screens.base import Frame
 from slotkeeper.console.tui.write_mode import FORBIDDEN
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.folder import StateFolder
 from tests.tui.filled import Filled, console, drive, driven, press, screen
 from tests.tui.planted import plant
 
@@ -119,6 +121,50 @@ async def test_a_short_reason_does_not_arm_and_ro_disarms(made: Filled, pilot: P
     await typed(pilot, "rw INC-2304")
     await typed(pilot, "ro")
     assert made.app.armed is None and " read-only " in first_row(made) and "read-only again" in place(made)
+
+
+def audited(made: Filled) -> list[tuple[str, str]]:
+    """The audit's lines about the console, oldest first: the phase, and the reason or the outcome."""
+    lines = Audit(StateFolder.open(made.app.services.folder)).read().lines
+    return [(one.phase.value, one.outcome or one.reason) for one in reversed(lines) if one.action == "console arm"]
+
+
+def test_the_audit_has_each_arming_with_its_reason_and_how_it_ended(tmp_path: Path) -> None:
+    made = console(tmp_path)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await typed(pilot, "rw x")
+        await typed(pilot, "ro")
+        assert audited(made) == []
+        for text in ("rw INC-1", "rw INC-2", "ro", "rw INC-3"):
+            await typed(pilot, text)
+        await later(made, pilot, minutes=5)
+        await typed(pilot, "rw INC-4")
+        await press(pilot, "q", "y")
+
+    drive(made, do)
+    assert audited(made) == [
+        ("intent", "INC-1"),
+        ("outcome", "armed again"),
+        ("intent", "INC-2"),
+        ("outcome", "read-only again, requested"),
+        ("intent", "INC-3"),
+        ("outcome", "read-only again: no key pressed for five minutes"),
+        ("intent", "INC-4"),
+        ("outcome", "the console was closed"),
+    ]
+    assert not Audit(StateFolder.open(made.app.services.folder)).chain().broken
+
+
+@driven()
+async def test_an_audit_that_cannot_be_written_is_reported_when_the_console_is_armed(
+    made: Filled, pilot: Pilot[int]
+) -> None:
+    file = Audit(StateFolder.open(made.app.services.folder)).file
+    file.unlink()
+    file.mkdir()
+    await typed(pilot, "rw INC-1")
+    assert reason(made) == "INC-1" and "armed for ten minutes; not audited: " in place(made)
 
 
 def test_a_console_that_is_read_only_cannot_be_armed(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from slotkeeper.console.tui.commands import COMMANDS
 from slotkeeper.console.tui.output import Sparing
 from slotkeeper.console.tui.widgets.line import Line
 from tests.support.terminal import _PLACE, _TOKEN, plain
-from tests.tui.filled import LARGE, Filled, console, drive, driven, press
+from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, press
 
 WIDTH = 12
 Cells = dict[tuple[int, int], tuple[str, frozenset[str]]]
@@ -182,18 +182,24 @@ async def test_a_frame_renders_no_widget_that_it_does_not_change(
     assert set(rendered) == {"identity", made.app.screen.id}
 
 
-def test_what_was_sent_adds_up_to_what_is_shown(tmp_path: Path, sent: list[str]) -> None:
+LISTS = "j j z k 2 j j enter j h escape l escape 3 j z 4 5 6 7 1 slash i n escape question_mark escape"
+PAGES = "question_mark pagedown pagedown down pageup pagedown l o escape 2 enter l pagedown pageup escape L escape 3 a"
+
+
+@pytest.mark.parametrize(("keys", "size"), [(LISTS, LARGE), (PAGES, SMALL)], ids=["lists", "pages"])
+def test_what_was_sent_adds_up_to_what_is_shown(
+    keys: str, size: tuple[int, int], tmp_path: Path, sent: list[str]
+) -> None:
     made, terminal = console(tmp_path), Cells()
 
     async def do(pilot: Pilot[int]) -> None:
-        keys = "j j z k 2 j j enter j h escape l escape 3 j z 4 5 6 7 1 slash i n escape question_mark escape"
         for key in keys.split():
             await press(pilot, key)
             _drawn(terminal, "".join(sent))
             sent.clear()
             assert terminal == _whole(made.app), key
 
-    drive(made, do, LARGE)
+    drive(made, do, size)
 
 
 @given(st.text(max_size=40))

@@ -129,12 +129,7 @@ class Frame(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "back", "back", id="back", key_display="Esc", tooltip="close, clear or leave"),
         Binding(
-            "tab",
-            "pane(1)",
-            "pane",
-            id="pane",
-            key_display="Tab",
-            tooltip="go to the next pane that has hidden lines",
+            "tab", "pane(1)", "pane", id="pane", key_display="Tab", tooltip="go to the next pane that has hidden lines"
         ),
         Binding("shift+tab", "pane(-1)", "previous pane", id="pane-before", key_display="Shift+Tab"),
         Binding("left_square_bracket", "sibling(-1)", "previous", id="previous", key_display="["),

@@ -67,21 +67,15 @@ class LocksScreen(AskingScreen):
     panel_height = 8
     usual_order = "longest first"
     keys_shown: ClassVar[tuple[str, ...]] = (
-        "help",
-        "back",
-        "open",
-        "end-session",
-        "filter",
-        "sort",
-        "refresh",
-        "copy",
-        "pane",
-    )
+        "help", "back", "open", "end-session", "filter", "sort", "refresh", "copy", "pane",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
         self._seen: list[ServerWaits] | None = None
         self._begun_at: Instant | None = None
+        self._chosen: object = None
+        """The key of the selected wait, which stays the same when the job's session retries with another pid."""
 
     # Reading
 
@@ -101,6 +95,7 @@ class LocksScreen(AskingScreen):
         )
 
     def taken(self, found: object) -> None:
+        self._note_chosen()
         self._seen = cast("list[ServerWaits]", found)
 
     def tick(self) -> None:
@@ -124,6 +119,19 @@ class LocksScreen(AskingScreen):
 
     def rows(self) -> list[Row]:
         return lock_rows(self.seen(), self.console.now)
+
+    def draw(self) -> None:
+        super().draw()
+        if self.table.cursor_key is None:
+            self.table.move_to(next((row.key for row in self.every_row if self._key(row.key) == self._chosen), ""))
+        self._note_chosen()
+
+    def _note_chosen(self) -> None:
+        self._chosen = self._key(self.table.cursor_key) or self._chosen
+
+    def _key(self, key: str | None) -> object:
+        wait = self.wait(key)
+        return wait and wait.key
 
     def about(self) -> str:
         return "querying the servers" if self._seen is None and self.asked_at is not None else ""

@@ -38,8 +38,8 @@ class Drawn(Widget, inherit_bindings=False):
     def put(self, strips: list[Strip]) -> None:
         """Replace the lines, and redraw the cells that differ."""
         before, self._strips = self._strips, strips
-        room, gutter = self.size, self.gutter
-        regions = [one.translate((gutter.left, gutter.top)) for one in differing(before, strips, room)]
+        room = self.size
+        regions = differing(before, strips, room)  # of the content: Textual adds the padding
         if regions or not room:
             self.refresh(*regions)
 

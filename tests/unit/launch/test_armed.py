@@ -29,9 +29,10 @@ def noted_by(folder: StateFolder, pid: int, name: str = "armed-1", **more: Any) 
 
 def test_a_console_never_names_itself(tmp_path: Path) -> None:
     folder = StateFolder.open(tmp_path / "state")
-    armed.note(folder.path, "INC-1", NOW + timedelta(minutes=10))
+    line, fault = armed.note(folder.path, "INC-1", NOW + timedelta(minutes=10))
+    assert fault == ""
     assert armed.others(folder, NOW) == ()
-    armed.forget(folder.path)
+    armed.forget(folder.path, line, "over")
     assert not ResetFiles(folder).names("console")
 
 

@@ -28,6 +28,7 @@ from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.boxes import Box, lower, upper
 from slotkeeper.console.tui.screens.base import Frame, Line
 from slotkeeper.console.tui.widgets.line import Panel
+from slotkeeper.console.tui.write_mode import Arming
 from slotkeeper.console.views.fitting import wrapped
 from slotkeeper.console.views.rows import plain
 from slotkeeper.core.domain.text import safe
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 CANCELLED = "cancelled"
 ALL_SEEN = "all lines are visible"
 READ_ONLY = "read-only: `:rw REASON` allows changes for ten minutes"
+PAST = "actions are not available in history; `:history` leaves it"
 
 
 class Sheet(Panel, inherit_bindings=False):
@@ -82,6 +84,9 @@ class ActScreen(Frame, ModalScreen[None]):
     ActScreen #act-head, ActScreen #act-tail, ActScreen #act-title { width: 100%; height: auto; }
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("colon,ctrl+p", "app.palette", "command", id="palette", key_display=":", tooltip="in a field: ctrl+p"),
+    ]
     subject = False
 
     def body(self) -> Iterator[Widget]:
@@ -123,10 +128,15 @@ class ActScreen(Frame, ModalScreen[None]):
 
     def may_change(self) -> bool:
         """Return whether this console is armed; show a message if it is not."""
-        if self.console.armed is None:
-            self.console.say(READ_ONLY, Level.WARNING)
-            return False
-        return True
+        why = PAST if self.console.in_history else self.read_only if self.console.armed is None else ""
+        if why:
+            self.console.say(why, Level.WARNING)
+        return not why
+
+    @property
+    def read_only(self) -> str:
+        """How to arm a read-only console from this screen."""
+        return READ_ONLY + (" (in a field: ctrl+p)" if self.query(Typing) else "")
 
     def copied(self, words: Sequence[str]) -> None:
         """Copy a command; it includes the configuration if that is not the default."""
@@ -167,6 +177,7 @@ class ActScreen(Frame, ModalScreen[None]):
 
 STEPS = ("Plan", "Confirm", "Result")
 LETTERS = "letter keys act on the plan; Enter goes to the fields"
+NOT_HERE = "letter keys have no effect on a button; Tab goes to the fields"
 NO_PASTE = "type the text: pasted text is not accepted"
 TYPED_AHEAD = "Enter was pressed before the plan was shown: press it again"
 _LABEL = 9
@@ -176,7 +187,7 @@ class Press(Static, can_focus=True):
     """A button of one row; Enter presses it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "press", "press", id="act-press", show=False)]
-    KEYS_IN_TURN = ("enter", "escape", "tab", "shift+tab")
+    KEYS_IN_TURN = ("enter", "escape", "tab", "shift+tab", "colon", "ctrl+p")
 
     class Pressed(Message):
         """The button was pressed; `ahead` means by a key that was typed before the screen had shown its content."""
@@ -196,7 +207,7 @@ class Press(Static, can_focus=True):
 class Typing(Input):
     """A field for one confirmation."""
 
-    KEYS_IN_TURN = ("enter", "escape", "tab", "shift+tab")
+    KEYS_IN_TURN = ("enter", "escape", "tab", "shift+tab", "ctrl+p")
     """Keys that the app processes completely before it sends the next key to the widget that then has the focus."""
 
     class Refused(Message):
@@ -256,11 +267,13 @@ class Fields(Vertical):
         self._given = typed
 
     def compose(self) -> ComposeResult:
+        armed = cast("Host", self.app).armed
+        given = {**({Part.REASON: armed.reason} if armed else {}), **self._given}
         yield Line("act-above")
         with Vertical(id="act-inner"):
             for want in self._wants:
                 said = Static(f"{want.part.value:<{_LABEL}}", classes="act-label", markup=False)
-                yield Horizontal(said, Typing(want, self._given.get(want.part, "")))
+                yield Horizontal(said, Typing(want, given.get(want.part, "")))
                 if want.answer:
                     yield Line(f"act-asks-{want.part.name.lower()}")
             yield Horizontal(Press(f"{self._back}  Esc", "act-cancel"), Press(self._does, "act-apply"))
@@ -290,6 +303,8 @@ class FieldsScreen(ActScreen):
         "act-lines-down": "",
     }
     """The keys to show while a field has the focus, with their labels."""
+    _arming: Arming | None = None
+    """The arming whose reason the screen has already offered."""
 
     def keys_now(self) -> Mapping[str, str]:
         return self.TYPING if isinstance(self.focused, Typing) else super().keys_now()
@@ -311,6 +326,11 @@ class FieldsScreen(ActScreen):
 
         Returns the number of rows.
         """
+        if (armed := self.console.armed) is not self._arming:
+            self._arming = armed
+            for field in self.query(Typing):
+                if armed and field.want.part is Part.REASON and not field.value:
+                    field.insert_text_at_cursor(armed.reason)
         has_frame = self.framed and bool(wants)
         taken = len(wants) + 1 + 2 * has_frame
         inner, width, below = self.query_one("#act-inner"), self.app.size.width, " " * _LABEL
@@ -348,7 +368,7 @@ class FieldsScreen(ActScreen):
     def on_key(self, event: events.Key) -> None:
         """Report a letter that has no effect here, because the user may be typing a name."""
         if event.is_printable and self.query(Typing) and not isinstance(self.focused, Typing):
-            self.console.say(LETTERS, Level.WARNING)
+            self.console.say(NOT_HERE, Level.WARNING)
 
     def on_typing_refused(self) -> None:
         self.console.say(NO_PASTE, Level.WARNING)

@@ -75,15 +75,9 @@ class Confirm(FieldsScreen):
     # Drawing
 
     def body(self) -> Iterator[Widget]:
-        armed = self.console.armed
         yield Line("act-title")
         yield Sheet()
-        given = {Part.REASON: armed.reason} if armed else {}
-        yield Fields(self.wants, self._does if self.wants else f"{self._does}  y", given)
-
-    def on_mount(self) -> None:
-        super().on_mount()
-        self.enable()
+        yield Fields(self.wants, self._does if self.wants else f"{self._does}  y", {})
 
     def first(self) -> Widget:
         return self.to_type() or self.query_one("#act-cancel")
@@ -93,6 +87,7 @@ class Confirm(FieldsScreen):
         self.headline(f"{self.verb.upper()} {self._what}   {safe(where, 30)}")
         self.draw_fields(self.wants)
         self.sheet.fill("confirm", self.wrapped([*self.lines(), (Level.REST, self.APART)]))
+        self.enable()
 
     def crumb(self) -> str:
         if self.wants:

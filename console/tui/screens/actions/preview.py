@@ -19,9 +19,9 @@ from textual.widget import Widget
 
 from slotkeeper.console.actions import preview
 from slotkeeper.console.actions.commands import (
-    ON_EXISTING,
     Doing,
     Part,
+    Target,
     Typed,
     missing,
     slot_words,
@@ -35,15 +35,7 @@ from slotkeeper.console.actions.runner import Order
 from slotkeeper.console.actions.verbs import JobVerb, SlotVerb, why_not
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.tui.boxes import Box, between, lower, upper
-from slotkeeper.console.tui.screens.actions.base import (
-    LETTERS,
-    READ_ONLY,
-    ActScreen,
-    Fields,
-    FieldsScreen,
-    Press,
-    Sheet,
-)
+from slotkeeper.console.tui.screens.actions.base import LETTERS, ActScreen, Fields, FieldsScreen, Press, Sheet
 from slotkeeper.console.tui.screens.actions.confirm import JobConfirm
 from slotkeeper.console.tui.screens.actions.progress import POLL_SECONDS, SlotProgress
 from slotkeeper.console.tui.widgets.line import Line
@@ -115,7 +107,7 @@ class SlotPlan(OfSlot):
         Binding("n", "again", "plan again", id="act-again"),
         Binding("s", "stop", "stop its job", id="act-stop-first"),
         Binding(
-            "o", "existing", "old rows", id="act-existing", tooltip="for a snapshot: replace, merge, or as configured"
+            "o", "existing", "old rows", id="act-existing", tooltip="for a snapshot: replace them, or merge into them"
         ),
         Binding("y", "copy", "copy command", id="act-copy"),
     ]
@@ -212,15 +204,27 @@ class SlotPlan(OfSlot):
         self.redraw()
 
     def _show(self, plan: Preview) -> None:
+        if plan.takes_no_copy and self.doing.target is not None:
+            self.console.skip_key("o")  # typed ahead for the way that is now planned anyway
+            self._treat_rows(self.doing.target)
+            self._ask()
+            return
         self.plan = plan
         if plan.failed:
-            self._refuse_keys("o" if plan.takes_no_copy else "")
+            self._refuse_keys()
         self.redraw()
         self.console.release_keys()
 
-    def _refuse_keys(self, unless: str = "") -> None:
-        """Discard keys typed ahead for an executable plan, unless the first one is `unless`, which changes the plan."""
-        number = self.console.drop_keys(unless)
+    def _treat_rows(self, target: Target) -> None:
+        """Plan to replace the target's rows, or to merge into them if they are planned to be replaced or cannot be."""
+        loaded = self.console.services.loaded
+        job = loaded.jobs.get(self.doing.place.job) if loaded is not None else None
+        merges = target.value == "replace" or (job is not None and job.sink_options.updates_only)
+        self.doing = replace(self.doing, target=replace(target, value="merge" if merges else "replace"))
+
+    def _refuse_keys(self) -> None:
+        """Discard keys typed ahead for an executable plan."""
+        number = self.console.drop_keys()
         if number:
             self.console.say(f"{many(number, 'key')} typed ahead discarded: there is nothing to confirm", Level.WARNING)
 
@@ -332,7 +336,9 @@ class SlotPlan(OfSlot):
     def crumb(self) -> str:
         if self.plan is None:
             return f"{self.doing.verb.value} > nothing has changed yet"
-        return self._why_not() or "nothing has changed yet; Enter continues to the confirmation"
+        other = {"replace": "o: merge instead; ", "merge": "o: replace instead; "}
+        way = other.get(self.doing.target.value, "") if self.doing.target is not None else ""
+        return self._why_not() or f"nothing has changed yet; {way}Enter continues to the confirmation"
 
     # Keys
 
@@ -363,11 +369,9 @@ class SlotPlan(OfSlot):
             self.app.switch_screen(SlotPlan(self.doing, self._typed))
 
     def action_existing(self) -> None:
-        if self.doing.target is None or self.awaits:
-            return
-        place = ON_EXISTING.index(self.doing.target.value) + 1
-        target = replace(self.doing.target, value=ON_EXISTING[place % len(ON_EXISTING)])
-        self.app.switch_screen(SlotPlan(replace(self.doing, target=target), self._typed))
+        if self.doing.target is not None and not self.awaits:
+            self._treat_rows(self.doing.target)
+            self.app.switch_screen(SlotPlan(self.doing, self._typed))
 
     def action_stop(self) -> None:
         """Stop the job that uses the slot; then plan again."""
@@ -400,20 +404,19 @@ class SlotPlan(OfSlot):
         if plan is None:
             return "no plan: n plans again" if self.fault else "planning"
         if plan.failed:
-            how = "; o: replace or merge the old rows" if plan.takes_no_copy else ""
-            return f"not possible now: {', '.join(one.name for one in plan.failed)}{how}"
+            return f"not possible now: {', '.join(one.name for one in plan.failed)}"
         return "the plan has expired: n plans again" if plan.expired(self.console.now_real()) else ""
 
     def action_back(self) -> None:
         super().action_back()
-        self.console.say("cancelled")
+        self.console.say(f"{self.doing.verb.value} not executed: its plan was closed")
 
 
 class SlotConfirm(OfSlot, FieldsScreen):
     """The confirmations for executing a plan; Esc returns to the plan."""
 
     DEFAULT_CSS = "SlotConfirm Fields { height: 1fr; }"
-    keys_shown: ClassVar[tuple[str, ...]] = ("pane", "back")
+    keys_shown: ClassVar[tuple[str, ...]] = ("pane", "back", "palette")
     TYPING: ClassVar[dict[str, str]] = {
         "pane": "next field",
         "pane-before": "previous field",
@@ -428,14 +431,13 @@ class SlotConfirm(OfSlot, FieldsScreen):
         self._typed = dict(typed)
 
     def body(self) -> Iterator[Widget]:
-        armed, plan = self.console.armed, self.plan
-        given = ({Part.REASON: armed.reason} if armed else {}) | self._typed
+        plan = self.plan
         does = f"{self.doing.verb.value.capitalize()} on {many(len(plan.lanes), 'lane') if plan.lanes else 'all lanes'}"
         yield Line("act-title")
         yield Line("act-head")
         yield Sheet()
         yield Line("act-tail")
-        yield Fields(plan.wants, does, given, "Back to the plan")
+        yield Fields(plan.wants, does, self._typed, "Back to the plan")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -470,7 +472,7 @@ class SlotConfirm(OfSlot, FieldsScreen):
 
     def crumb(self) -> str:
         if self.console.armed is None:
-            return READ_ONLY
+            return self.read_only
         return self._why_not() or "all fields are complete: press Enter on the button"
 
     def action_back(self) -> None:
@@ -482,8 +484,8 @@ class SlotConfirm(OfSlot, FieldsScreen):
         return self.query_one(Fields).typed
 
     def _kept(self) -> dict[Part, str]:
-        """Return the typed text that is also valid for another plan: everything except the number of rows."""
-        return {part: text for part, text in self._in_fields().items() if part is not Part.ROWS}
+        """Return the typed text that is also valid for another plan: the reason; each confirmation is typed again."""
+        return {part: text for part, text in self._in_fields().items() if part is Part.REASON and text}
 
     def _why_not(self) -> str:
         wants, typed = self.plan.wants, self._in_fields()

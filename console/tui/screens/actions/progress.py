@@ -211,6 +211,14 @@ class SlotProgress(Cancelled):
         following = [(Level.FINE, labelled("Next", start))] if self.doing.place.job else []
         return [ended, *following, (Level.FINE, labelled("Undo", undo)), *lanes]
 
+    def on_screen_resume(self) -> None:
+        """Close an outdated result: a later action on this slot, such as the undo, has its own."""
+        super().on_screen_resume()
+        key = next((one.record.key for one in self.actions), "")
+        latest = next((one.record.id for one in self.runs.recent() if one.record.key == key), "")
+        if latest and latest not in self.ids:
+            self.close_screen()
+
     def _start(self) -> tuple[str, ...]:
         """Return the command that starts the job, or only its table if the job is running."""
         job, table = self.doing.place.job, self.doing.place.table
@@ -248,9 +256,8 @@ class SlotProgress(Cancelled):
         return alone or job is None or job.state is None or not (job.state.is_open or job.alive)
 
     def action_undo(self) -> None:
-        self.console.plan_again(
-            replace(self.doing, verb=SlotVerb.UNDO, backup=self._reset, target=None, ending=False), self._typed
-        )
+        undo = replace(self.doing, verb=SlotVerb.UNDO, backup=self._reset, target=None, ending=False)
+        self.console.plan_again(undo, self._typed, over=True)
 
     def action_again(self) -> None:
         self.console.plan_again(self.doing, self._typed)
