@@ -191,6 +191,11 @@ def way_back(said: Said) -> str:
     return str(found["reset"]) if found.get("reset") and found.get("outcome") == DONE else ""
 
 
+def no_undo(said: Said) -> str:
+    """Return why a completed reset cannot be undone; "" if nothing known prevents it."""
+    return safe((parsed(said.out) or {}).get("no_undo", ""), 300)
+
+
 def starts_alone(said: Said) -> bool:
     """Return whether the reset was for one table of a running job, which starts the table again automatically."""
     return bool((parsed(said.out) or {}).get("start"))

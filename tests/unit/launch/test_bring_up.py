@@ -15,7 +15,7 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.errors import Busy, Refused
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience
-from slotkeeper.core.launch.view import Starting
+from slotkeeper.core.launch.view import Starting, observe
 from slotkeeper.core.state.sqlite import Store
 
 BEYOND = 1_100
@@ -58,7 +58,7 @@ def test_a_start_with_processes_that_is_pending_after_the_wait_is_still_starting
 ) -> None:
     with Store.open(tmp_path / "state") as store:
         store.register_job("orders", str(tmp_path / "c.toml"))
-        pending = replace(control.observe(store, "orders"), state=JobState.PENDING, reason="x", supervisor_alive=lives)
+        pending = replace(observe(store, "orders"), state=JobState.PENDING, reason="x", supervisor_alive=lives)
         monkeypatch.setattr(control, "observe", lambda *_: pending)
         with pytest.raises(Busy) as late:
             control._seen(store, "orders", Patience(1e-9), control.has_begun, "start")

@@ -6,6 +6,7 @@ Each action has a letter, and a reason if it is currently not available. The let
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import ClassVar
 
 from rich.text import Text
@@ -14,7 +15,14 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from slotkeeper.console.actions.commands import Doing, Place, Target, job_words, slot_words
-from slotkeeper.console.actions.menu import Entry, entry_actions, job_entries, reset_targets, slot_entries
+from slotkeeper.console.actions.menu import (
+    Entry,
+    entry_actions,
+    job_entries,
+    no_undo_of,
+    reset_targets,
+    slot_entries,
+)
 from slotkeeper.console.actions.runner import Order
 from slotkeeper.console.actions.verbs import EntryVerb, JobVerb, SlotVerb
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
@@ -30,7 +38,8 @@ from slotkeeper.console.views.slots import SlotFacts
 from slotkeeper.core.domain.consent import Consent
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.state.files import StoredConsents
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.state.files import ResetFiles, StoredConsents
 from slotkeeper.core.state.folder import StateFolder
 
 _ASKS = {
@@ -268,7 +277,16 @@ class SlotMenu(Menu):
 
     def entries(self) -> Sequence[Entry]:
         holder = self.console.shown.job(self.facts.slot.job) if self.facts.slot.job else None
-        return slot_entries(self.facts, holder, self.console.shown.local.open_resets)
+        return slot_entries(self.facts, holder, self.console.shown.local.open_resets, self._no_undo)
+
+    @cached_property
+    def _no_undo(self) -> str:
+        """Why the last reset from this host cannot be undone; "" if nothing known prevents it."""
+        files = ResetFiles(StateFolder.looked_at(self.console.services.folder))
+        try:
+            return no_undo_of(files, self.place.table, self.place.slot)
+        except SlotkeeperError:  # a damaged file: the plan of the undo reports it
+            return ""
 
     def named(self) -> str:
         holder = f"job {safe(self.facts.slot.job, 40)}" if self.facts.slot.job else "external"
