@@ -36,6 +36,8 @@ def test_a_comparison_is_shown_with_its_age() -> None:
     assert in_a_phrase(EQUAL, NOW) == "verified equal 2h05m ago"
     void = Verified.void("a", NOW - timedelta(minutes=3), "r1")
     assert in_a_phrase(void, NOW) == "not verified since the reset 3m00s ago"
+    (row,) = job_rows([replace(JOB, verified=void)], NOW, True)
+    assert (row.cells["verified"], row.order["verified"]) == ("-", None)
     assert trust([replace(JOB, verified=void)], NOW)[1] == "all targets current; no valid comparison"
     assert in_a_phrase(DIFFERENT, NOW) == "DIFFERENT: 3 keys, 12m00s ago"
     assert in_a_phrase(replace(EQUAL, verdict="unsettled", unsettled=4), NOW).startswith("not settled: 4 keys")
