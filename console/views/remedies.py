@@ -50,7 +50,7 @@ class Remedy:
     """The code of a server's rejection: SK- and four digits."""
 
 
-_SNAPSHOT = Option(
+SNAPSHOT = Option(
     "`slotkeeper slots reset TABLE SLOT --to snapshot`, with --on-existing replace or merge if the target has rows",
     Loss.TIME,
 )
@@ -66,7 +66,7 @@ _DISCARD = Option("`slotkeeper errors discard JOB ID`: the target lacks the row 
 
 
 def _trouble(name: TroubleName, means: str, *first: Option) -> Remedy:
-    return Remedy(f"{name.value}: {SAFE[name]}", means, (*first, _VERIFY, _SNAPSHOT))
+    return Remedy(f"{name.value}: {SAFE[name]}", means, (*first, _VERIFY, SNAPSHOT))
 
 
 _TROUBLES = {
@@ -160,7 +160,7 @@ _MASKED = Remedy(
 _COPY_LOST = Remedy(
     "a copy cannot continue",
     "the target, its shadow table or the record of the copy is missing, so all rows must be copied again",
-    (_SNAPSHOT,),
+    (SNAPSHOT,),
 )
 _TAKEN = Remedy(
     "the target belongs to another job",
@@ -291,7 +291,7 @@ def ranked(options: tuple[Option, ...]) -> tuple[Option, ...]:
 def with_act(do: str, known: tuple[Option, ...]) -> tuple[Option, ...]:
     """Return the fault's own action with its loss, then the known options, except a shorter form of its reset.
 
-    >>> [one.loses for one in with_act("`slots reset t s --to snapshot --on-existing replace`", (_SNAPSHOT,))]
+    >>> [one.loses for one in with_act("`slots reset t s --to snapshot --on-existing replace`", (SNAPSHOT,))]
     [<Loss.TIME: 1>]
     """
     snapshot = "--to snapshot"

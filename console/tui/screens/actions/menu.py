@@ -243,11 +243,14 @@ class JobMenu(Menu):
         """Open the confirmation. Draining and comparing change nothing and start immediately."""
         verb = JobVerb(entry.what)
         if verb.does.means:
-            asked: list[Consent] = []
+            known: list[Consent] = []
+            now = self.console.now_real().timestamp()
             if verb.does.copies and any(job.state is JobState.AWAITS_COPY for job in self.jobs()):
-                now, folder = self.console.now_real().timestamp(), StateFolder.looked_at(self.console.services.folder)
-                asked = [one for one in StoredConsents(folder, self.names[0]).known() if not one.valid(now)]
-            self.app.switch_screen(JobConfirm(verb, self.names, asked))
+                folder = StateFolder.looked_at(self.console.services.folder)
+                known = [one for name in self.names for one in StoredConsents(folder, name).known()]
+            asked = [one for one in known if not one.valid(now)]
+            given = [one for one in known if one.valid(now)]
+            self.app.switch_screen(JobConfirm(verb, self.names, asked, given))
             return
         words = job_words(self.origin, verb, self.names[0])
         id = self.set_going(Order(words, f"{verb.value} job {self.names[0]}", self.names[0]))
