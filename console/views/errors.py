@@ -27,7 +27,7 @@ ERROR_COLUMNS = (
     Column("state", "STATE", 9),
     Column("signature", "SIGNATURE", 0),
 )
-_DN = re.compile(r"(?:[A-Z ]+: )?([\w.-]{1,63}): ")
+_DN = re.compile(r"(?:[A-Z ]+: )?([\w.-]{1,63})(?: and [\d,]+ other lanes?)?: ")
 _WHERE = re.compile(
     r"(?P<lane>[\w.-]{1,63}: )?(?P<end>(?:sink|source) \S{1,80} \([^()]{1,200}\))(?:: | )(?P<said>.+)", re.DOTALL
 )
@@ -165,7 +165,7 @@ def summary(rows: Iterable[Row]) -> str:
 def dn_of(message: str) -> str:
     """Return the DN that a message refers to; "-" if there is none.
 
-    >>> dn_of("dn_6017: connection refused"), dn_of("SLOT LOST: dn_1: gone"), dn_of("driver ended: x")
+    >>> dn_of("dn_6017: connection refused"), dn_of("SLOT LOST: dn_1 and 3 other lanes: gone"), dn_of("driver ended: x")
     ('dn_6017', 'dn_1', '-')
     """
     found = _DN.match(message)
