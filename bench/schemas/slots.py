@@ -470,6 +470,7 @@ _RESULT = thing(
         "outcome": word("the result", DONE, ROLLED_BACK),
         "sentence": text("a description of the result"),
         "lanes": by_name("the observed state by DN", text("a description")),
+        "no_undo": text("why a completed reset cannot be undone; empty: nothing known prevents it"),
         "start": maybe(text("the command that starts the table while its job runs"), "the job is not running"),
     },
 )

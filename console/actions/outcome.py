@@ -16,6 +16,7 @@ from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.detail import catching_up, labelled, long_work
 from slotkeeper.console.views.how_far import is_progress, newest, steps
 from slotkeeper.console.views.lanes import copy_of
+from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.reset import DONE, ResetStep
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
@@ -45,8 +46,15 @@ def verdict(action: Action, said: Said, now: datetime) -> tuple[Level, str]:
     if code == 0:
         return Level.FINE, observed(found) or "done"
     why = complaint(said.err)[0] or observed(found)
+    if still_starting(found):
+        return Level.BUSY, why
     word = _EXITS.get(code, "killed" if code < 0 else "failed")
     return (Level.WARNING if code == REFUSED else Level.CRITICAL), f"{word}: {why}" if why else word
+
+
+def still_starting(found: Mapping[str, Any] | None) -> bool:
+    """Return whether a failed command reported a job that is still starting: its start was accepted and continues."""
+    return found is not None and found.get("state") == JobState.PENDING.value
 
 
 def observed(found: Mapping[str, Any] | None) -> str:
@@ -124,7 +132,12 @@ def job_lines(
     if action.record.code == CANCELLED:
         return [(Level.WARNING, f"{name}: cancelled after {took(action, now):.1f} s; nothing was changed")]
     state = safe(found["state"], 20) if found and found.get("state") else ""
-    if action.record.code == 0:
+    if verb.does.copies and action.record.code and still_starting(found):
+        begun = f"{name}: the start was accepted and continues; {state} when the command ended"
+        lines = [(Level.BUSY, f"{begun} {_ended(action, now)}")]
+        if shown in (state, "?"):
+            lines += [(Level.BUSY, complaint(said.err)[0]), *_next(action, said)]
+    elif action.record.code == 0:
         seen = state or observed(found) or shown
         result = seen if verb is JobVerb.DRAIN and seen == wanted else f"requested {wanted}, observed {seen}"
         lines = [(Level.FINE, f"{name}: {result} {_ended(action, now)}")]
@@ -176,6 +189,11 @@ def way_back(said: Said) -> str:
     """Return the backup of a completed reset, which an undo needs; "" for any other action."""
     found = parsed(said.out) or {}
     return str(found["reset"]) if found.get("reset") and found.get("outcome") == DONE else ""
+
+
+def no_undo(said: Said) -> str:
+    """Return why a completed reset cannot be undone; "" if nothing known prevents it."""
+    return safe((parsed(said.out) or {}).get("no_undo", ""), 300)
 
 
 def starts_alone(said: Said) -> bool:

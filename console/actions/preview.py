@@ -221,6 +221,8 @@ def _move(move: Move) -> LaneLine:
     if count.oldest_us:
         oldest = f"{datetime.fromtimestamp(count.oldest_us / 1_000_000, timezone.utc):%m-%d %H:%M:%SZ}"
     before, to = (position.text if position else "" for position in (move.before, move.to.position))
+    if before and move.seen.lost:
+        before = "slot lost"  # the job's last position is in no binlog, so nothing starts there
     return LaneLine(
         safe(move.seen.row.key.shard, 40), before or "awaits copy", to or "copied again", number, oldest, move.skips
     )

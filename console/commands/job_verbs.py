@@ -33,7 +33,7 @@ from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.seen import gather
 from slotkeeper.core.launch.tables import Ask, TablePatience, ask, refuse_one_position, refuse_one_table, try_now
-from slotkeeper.core.launch.view import observe
+from slotkeeper.core.launch.view import Starting, observe
 from slotkeeper.core.redaction import masked
 from slotkeeper.core.sources import registry
 from slotkeeper.core.state import steering
@@ -77,6 +77,10 @@ def _noted(store: Store, line: AuditLine, act: Callable[[], _Seen], state_of: Ca
     _write(audit, line)
     try:
         seen = act()
+    except Starting as error:
+        state = error.view.state.value
+        _write(audit, outcome(line, f"{state}: the start continues", {"state": state}))
+        raise
     except BaseException as error:
         _write(audit, outcome(line, f"failed: {safe(error, 300) or type(error).__name__}", {}))
         raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import sys
-from collections.abc import Container
+from collections.abc import Callable, Container
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from slotkeeper.core.domain.ttl import in_words
 from slotkeeper.core.errors import Busy, ConfigError, Refused
 from slotkeeper.core.judgement.facts import LIMITS, Limits
 from slotkeeper.core.launch.log import last_lines
-from slotkeeper.core.launch.view import observe, observe_all
+from slotkeeper.core.launch.view import Starting, observe, observe_all
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.observed import last
 from slotkeeper.core.state.sqlite import Store
@@ -210,9 +210,19 @@ def start(
         job_verbs.tell_taken_out(store, spec)
         _warn_of_its_end(store, job)
         act = partial(control.start, store, job, config, take_over=take_over, patience=patience)
-        view = job_verbs.noted(store, "jobs start", job, reason, act)
+        view = _begun(store, "jobs start", job, reason, act, as_json)
         job_verbs.tell_apart(store, spec)
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
+
+
+def _begun(store: Store, what: str, job: str, reason: str, act: Callable[[], JobStatus], as_json: bool) -> JobStatus:
+    """Start a job, audited; a job that is still starting is printed, and Starting is raised."""
+    try:
+        return job_verbs.noted(store, what, job, reason, act)
+    except Starting as error:
+        if as_json:
+            output.as_json(_brief(error.view))
+        raise
 
 
 def _warn_of_its_end(store: Store, job: str) -> None:
@@ -244,9 +254,8 @@ def restart(
         store.register_job(job, config)
         job_verbs.tell_taken_out(store, spec)
         _warn_of_its_end(store, job)
-        view = job_verbs.noted(
-            store, "jobs restart", job, reason, partial(control.restart, store, job, config, patience=patience)
-        )
+        act = partial(control.restart, store, job, config, patience=patience)
+        view = _begun(store, "jobs restart", job, reason, act, as_json)
         job_verbs.tell_apart(store, spec)
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
 

@@ -36,6 +36,7 @@ from slotkeeper.core.domain.reset import (
     backup_of,
     plan_values,
 )
+from slotkeeper.core.domain.reset_checks import no_undo
 from slotkeeper.core.domain.reset_files import BACKUPS
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
@@ -416,6 +417,8 @@ def to_type(plan: ResetPlan) -> dict[str, str | None]:
 
 def undo_of(plan: ResetPlan) -> str:
     """Describe what an undo restores, and how long it is possible."""
+    if why := no_undo(plan):
+        return f"not possible: {why}"
     return UNDO_COPY if plan.rows else UNDO_BACK if any(move.back for move in plan.moves) else UNDO
 
 
@@ -462,7 +465,8 @@ def print_result(result: Result, ascii_only: bool) -> None:
     for shard, seen in sorted(result.lanes.items()):
         output.paragraph(shard, seen, ascii_only)
     if result.outcome == DONE:
-        output.paragraph("Undo", f"restores positions, not rows: `slotkeeper slots undo {result.reset}`", ascii_only)
+        undo = f"restores positions, not rows: `slotkeeper slots undo {result.reset}`"
+        output.paragraph("Undo", f"not possible: {result.no_undo}" if result.no_undo else undo, ascii_only)
 
 
 def print_history(found: list[ResetEntry], ascii_only: bool) -> None:

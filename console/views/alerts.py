@@ -14,7 +14,16 @@ from slotkeeper.console.monitor.snapshot import JobFacts, Level, MonitorState, T
 from slotkeeper.console.views.detail import labelled, listed
 from slotkeeper.console.views.errors import open_count
 from slotkeeper.console.views.quarantine import number_of, quarantine_of
-from slotkeeper.console.views.remedies import QUARANTINED_ROWS, Loss, Option, named, ranked, remedy_for, with_act
+from slotkeeper.console.views.remedies import (
+    QUARANTINED_ROWS,
+    SNAPSHOT,
+    Loss,
+    Option,
+    named,
+    ranked,
+    remedy_for,
+    with_act,
+)
 from slotkeeper.console.views.rows import NARROW, TYPED, WIDE, Column, Row, age, clock, rank
 from slotkeeper.console.views.slots import all_slots
 from slotkeeper.core.domain.fault import Ack, Fault, ack_in, is_quiet
@@ -192,7 +201,7 @@ def _known(one: Fault, job: JobFacts | None) -> tuple[Option, ...]:
     if one.rule == "slot_ttl":
         return _TTL
     if one.rule == "slot_absent":
-        return (Option("`slotkeeper slots reset TABLE SLOT --to snapshot`", Loss.TIME),)
+        return (SNAPSHOT,)
     if one.rule in ("job_failed", "table_failed"):
         trouble = job.trouble if job is not None and one.rule == "job_failed" else ""
         known = remedy_for(trouble or one.name, one.cause)

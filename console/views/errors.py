@@ -9,7 +9,7 @@ from enum import Enum
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
 from slotkeeper.console.views.detail import labelled, listed
-from slotkeeper.console.views.remedies import named, numbered, remedy_for, with_act
+from slotkeeper.console.views.remedies import named, numbered, recovered, remedy_for, with_act
 from slotkeeper.console.views.rows import FAULTS, NARROW, TYPED, WIDE, Column, Row, age, clock, count, rank
 from slotkeeper.core.domain.fault import Ack, is_quiet
 from slotkeeper.core.domain.job import JobState
@@ -27,7 +27,7 @@ ERROR_COLUMNS = (
     Column("state", "STATE", 9),
     Column("signature", "SIGNATURE", 0),
 )
-_DN = re.compile(r"(?:[A-Z ]+: )?([\w.-]{1,63}): ")
+_DN = re.compile(r"(?:[A-Z ]+: )?([\w.-]{1,63})(?: and [\d,]+ other lanes?)?: ")
 _WHERE = re.compile(
     r"(?P<lane>[\w.-]{1,63}: )?(?P<end>(?:sink|source) \S{1,80} \([^()]{1,200}\))(?:: | )(?P<said>.+)", re.DOTALL
 )
@@ -129,6 +129,8 @@ def level_of(state: Standing) -> Level:
 def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tuple[Level, str]]:
     """Return the message, its impact on the job, and the known options, least loss first."""
     known = remedy_for(one.code, one.message)
+    if job is not None and standing(one, job, True, now) is Standing.RECOVERED:
+        known = recovered(known)
     first, last = clock(one.first_at), clock(one.last_at)
     when = f"at {last}" if one.first_at == one.last_at else f"from {first} to {last}"
     place = ", ".join(part for part in (one.side, one.code and f"code {safe(one.code, 40)}") if part)
@@ -146,7 +148,7 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
     ended = job is not None and job.trouble and one.message.startswith(job.trouble)
     do = next((each.do for each in job.faults if each.rule == "job_failed"), "") if job is not None and ended else ""
     options = with_act(safe(do, TYPED), known.options)
-    return said + listed("Action", numbered(options, one.job, table, slot))
+    return said + (listed("Action", numbered(options, one.job, table, slot)) if options else [])
 
 
 def summary(rows: Iterable[Row]) -> str:
@@ -163,7 +165,7 @@ def summary(rows: Iterable[Row]) -> str:
 def dn_of(message: str) -> str:
     """Return the DN that a message refers to; "-" if there is none.
 
-    >>> dn_of("dn_6017: connection refused"), dn_of("SLOT LOST: dn_1: gone"), dn_of("driver ended: x")
+    >>> dn_of("dn_6017: connection refused"), dn_of("SLOT LOST: dn_1 and 3 other lanes: gone"), dn_of("driver ended: x")
     ('dn_6017', 'dn_1', '-')
     """
     found = _DN.match(message)

@@ -16,7 +16,7 @@ from slotkeeper.console.views.jobs import what_is_wrong
 from slotkeeper.console.views.quarantine import JobQuarantine
 from slotkeeper.console.views.rows import FAULTS, Row, both_ends, count
 from slotkeeper.console.views.signs import since, span
-from slotkeeper.console.views.slots import SlotFacts, keeps_nothing, remaining, slot_level
+from slotkeeper.console.views.slots import SlotFacts, keeps_nothing, no_position, remaining, slot_level
 from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.text import many, safe
@@ -59,6 +59,8 @@ def of_slot(one: SlotFacts, now: datetime, local: Local) -> tuple[Level, str]:
         return Level.CRITICAL, f"{name} is LOST: its unread changes are no longer in any binlog"
     if slot_history.open_reset_of(local, one.seen.table, one.slot.name) is not None:
         return Level.CRITICAL, f"{name} has an unfinished reset"
+    if empty := no_position(one, jobs):
+        return Level.WARNING, f"{name}: {empty}"
     level = slot_level(one, now)
     if one.slot.exists is False:
         return level, f"{name} does not exist"

@@ -156,7 +156,7 @@ def _job_order(job: JobFacts, now: datetime) -> dict[str, float | None]:
         "spark": sum(known) if known else None,
         "dns": in_sync(job),
         "sync": in_sync(job),
-        "verified": None if job.verified is None else (now - job.verified.at).total_seconds(),
+        "verified": None if (at := _verified_at(job)) is None else (now - at).total_seconds(),
         "events": report.changes if report else None,
         "lanes": len(report.lanes) if report else None,
         "report": None if job.reported_at is None else (now - job.reported_at).total_seconds(),
@@ -222,7 +222,7 @@ def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]
         "dot": _dot(job, ascii_only),
         "state": job.state_text,
         "dns": dn_signs(job, ascii_only),
-        "verified": since(job.verified.at if job.verified else None, now, ascii_only),
+        "verified": since(_verified_at(job), now, ascii_only),
         "wanted": safe(job.wanted or "-", 10),
         "alive": "-" if job.state is None else yes(job.alive),
         "behind": count(None if job.last_known else job.behind) if job.state else "-",
@@ -234,6 +234,11 @@ def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]
         "wrong": "" if job.level is Level.FINE else safe(job.wrong, 200),
         **own,
     }
+
+
+def _verified_at(job: JobFacts) -> datetime | None:
+    """Return when the job's last valid comparison ended; None if a later reset or copy made it invalid."""
+    return job.verified.at if job.verified and not job.verified.is_void else None
 
 
 def _dot(job: JobFacts, ascii_only: bool) -> str:

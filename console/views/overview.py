@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
+from slotkeeper.console.views.detail import labelled
 from slotkeeper.console.views.rows import age, both_ends, fit
 from slotkeeper.core.domain.job import JobState, event_text
 from slotkeeper.core.domain.text import safe
@@ -14,6 +15,20 @@ from slotkeeper.core.domain.text import safe
 LATELY = timedelta(minutes=10)
 _RUN = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24}\b")
 """A run's ID and its first part, by which people tell runs apart."""
+
+
+NO_JOB = [
+    (Level.REST, labelled("Status", "No job is configured, and none was started on this host.")),
+    (Level.FINE, labelled("Action", "1 `slotkeeper init` asks for source and sink, and starts a first job")),
+    (Level.FINE, labelled("", "2 `slotkeeper demo` shows everything on this host, without a warehouse")),
+]
+
+
+def without_jobs(local: Local) -> list[tuple[Level, str]]:
+    """Return why no job is shown: the state store is not read yet, cannot be read, or contains none."""
+    if local.fault:
+        return [(Level.UNKNOWN, labelled("Status", "The jobs are unknown: the state store cannot be read."))]
+    return NO_JOB if local.at is not None else [(Level.REST, labelled("Status", "Reading the state store ..."))]
 
 
 def at_work(local: Local, now: datetime) -> list[tuple[Level, str]]:

@@ -50,7 +50,10 @@ class Remedy:
     """The code of a server's rejection: SK- and four digits."""
 
 
-_SNAPSHOT = Option("`slotkeeper slots reset TABLE SLOT --to snapshot`", Loss.TIME)
+SNAPSHOT = Option(
+    "`slotkeeper slots reset TABLE SLOT --to snapshot`, with --on-existing replace or merge if the target has rows",
+    Loss.TIME,
+)
 _VERIFY = Option("`slotkeeper verify JOB` names the keys that differ")
 _DOCTOR = Option("`slotkeeper doctor` checks servers, logins and privileges")
 _START = Option("fix it, then `slotkeeper jobs start JOB`: it resumes from the sink's progress rows")
@@ -63,7 +66,7 @@ _DISCARD = Option("`slotkeeper errors discard JOB ID`: the target lacks the row 
 
 
 def _trouble(name: TroubleName, means: str, *first: Option) -> Remedy:
-    return Remedy(f"{name.value}: {SAFE[name]}", means, (*first, _VERIFY, _SNAPSHOT))
+    return Remedy(f"{name.value}: {SAFE[name]}", means, (*first, _VERIFY, SNAPSHOT))
 
 
 _TROUBLES = {
@@ -157,12 +160,7 @@ _MASKED = Remedy(
 _COPY_LOST = Remedy(
     "a copy cannot continue",
     "the target, its shadow table or the record of the copy is missing, so all rows must be copied again",
-    (
-        Option(
-            "`slotkeeper slots reset TABLE SLOT --to snapshot`, with --on-existing replace if the target has rows",
-            Loss.TIME,
-        ),
-    ),
+    (SNAPSHOT,),
 )
 _TAKEN = Remedy(
     "the target belongs to another job",
@@ -216,6 +214,19 @@ _STRANGERS_TARGET = Remedy(
     "a session that belongs to no job took it; no option bypasses this lock, because no fence protects the target",
     (Option("ask its user or an administrator to end it: the message names it"), _START),
 )
+_OVER = "no action needed: the job has recovered"
+
+
+def recovered(known: Remedy) -> Remedy:
+    """Return the remedy for an error from which its job has recovered: a named problem no longer requires its action.
+
+    >>> recovered(remedy_for("", "SLOT LOST: dn_1: gone"))
+    Remedy(title='SLOT LOST', means='no action needed: the job has recovered', options=(), code='')
+    """
+    name = next((name.value for name, remedy in _TROUBLES.items() if remedy is known), "")
+    return Remedy(name, _OVER, ()) if name else known
+
+
 UNKNOWN_KIND = Remedy(
     "unknown kind of error",
     "only the message is known",
@@ -280,7 +291,7 @@ def ranked(options: tuple[Option, ...]) -> tuple[Option, ...]:
 def with_act(do: str, known: tuple[Option, ...]) -> tuple[Option, ...]:
     """Return the fault's own action with its loss, then the known options, except a shorter form of its reset.
 
-    >>> [one.loses for one in with_act("`slots reset t s --to snapshot --on-existing replace`", (_SNAPSHOT,))]
+    >>> [one.loses for one in with_act("`slots reset t s --to snapshot --on-existing replace`", (SNAPSHOT,))]
     [<Loss.TIME: 1>]
     """
     snapshot = "--to snapshot"

@@ -31,6 +31,7 @@ from slotkeeper.console.views.rows import (
     yes,
 )
 from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import Severity, TimeLeft, in_words, severity_of
 
@@ -111,21 +112,41 @@ def slot_rows(
     """Return the slots as rows, worst first, then the next to expire; an unfinished reset is critical."""
     keyed, jobs = [], slot_history.jobs_of(local)
     for one in all_slots(tables):
-        lost = slot_history.is_lost(one.seen.table, one.slot, jobs)
-        level, left = slot_level(one, now), None if lost else remaining(one.retained.left, one.seen.at, now)
+        lost, empty = slot_history.is_lost(one.seen.table, one.slot, jobs), no_position(one, jobs)
+        level, left = slot_level(one, now), None if empty else remaining(one.retained.left, one.seen.at, now)
         if lost or slot_history.open_reset_of(local, one.seen.table, one.slot.name):
             level = Level.CRITICAL
+        elif empty:
+            level = Level.WARNING
         order = {"left": left, "bar": left, "deadline": left, "unread": _number(one.slot.unread)}
         order["age"] = _seconds(seen_at(one.seen), now)
-        cells = _cells(one, level, jobs, now, ascii_only) | (_LOST if lost else {})
+        cells = _cells(one, level, jobs, now, ascii_only)
+        if empty:
+            cells |= {**_EMPTY, **(_LOST if lost else {}), "lost": empty}
+            order["unread"] = None
         row = Row(one.key, level, cells, order)
         keyed.append((rank(level), -1.0 if lost else UNKNOWN_LAST if left is None else left, one.key, row))
     return [row for *_, row in sorted(keyed, key=lambda item: item[:3])]
 
 
 _LOST_SAID = "LOST: its unread changes are no longer in any binlog; its job shows the action"
-_LOST = {"left": "LOST", "bar": "", "deadline": "-", "lost": _LOST_SAID}
-"""The cells of a lost slot, which has no time left."""
+_EMPTY = {"left": "-", "bar": "", "deadline": "-", "unread": "-", "oldest": "-"}
+"""The cells of a slot without a position: it has no time left, and no change is unread behind a position."""
+_LOST = {"left": "LOST"}
+_NO_POINT = "0"
+
+
+def no_position(one: SlotFacts, jobs: Mapping[str, JobFacts]) -> str:
+    """Return what it means that a slot holds no position: it is lost, or a copy will confirm it; "" otherwise."""
+    if slot_history.is_lost(one.seen.table, one.slot, jobs):
+        return _LOST_SAID
+    job = jobs.get(one.slot.job or "")
+    points = [each.point.shown if each.point else UNKNOWN for each in one.retained.shards]
+    if job is None or job.state is not JobState.AWAITS_COPY or by_age(one, False) or _NO_POINT not in points:
+        return ""
+    part = one.seen.retained.words.part if one.seen.retained else part_of(())
+    where = f"{points.count(_NO_POINT)} of {len(points)} {part}s"
+    return f"no confirmed position on {where}: it retains nothing there until job {safe(job.name, 60)} starts its copy"
 
 
 def seen_at(seen: TableSeen) -> datetime | None:
@@ -163,22 +184,24 @@ UNKNOWN_LAST = float("inf")
 
 def shard_rows(one: SlotFacts, now: datetime, ascii_only: bool = True, local: Local = NOT_READ) -> list[Row]:
     """Return a row for each DN of a slot, the next to expire first; a lost DN has no time left."""
-    lost = slot_history.is_lost(one.seen.table, one.slot, slot_history.jobs_of(local))
+    jobs = slot_history.jobs_of(local)
+    lost, empty = slot_history.is_lost(one.seen.table, one.slot, jobs), bool(no_position(one, jobs))
     listed = {each.shard: each for each in one.slot.shards}
     kept = {each.shard: each for each in one.retained.shards}
     keyed = []
     for name in sorted({*listed, *kept}):
         retained = kept.get(name)
-        left = remaining(retained.left if retained and not lost else None, one.seen.at, now)
-        level = Level.CRITICAL if lost else Level.FINE if keeps_nothing(one) else _level(left, _ttl(one))
+        left = remaining(retained.left if retained and not empty else None, one.seen.at, now)
+        level = Level.FINE if keeps_nothing(one) else _level(left, _ttl(one))
+        level = Level.CRITICAL if lost else Level.WARNING if empty else level
         cells = _shard_cells(name, listed.get(name), retained, one, now)
         ago = _seconds(
             retained.registered_at if retained else None, one.seen.retained.now if one.seen.retained else None
         )
-        unread = listed[name].unread if name in listed else None
+        unread = listed[name].unread if name in listed and not empty else None
         order = {"left": left, "bar": left, "deadline": left, "unread": _number(unread), "registered": ago}
         cells |= {"mark": level.value, "bar": ttl_bar(left, _ttl(one), ascii_only)}
-        cells |= {key: _LOST[key] for key in ("left", "deadline")} if lost else {}
+        cells |= (_EMPTY | (_LOST if lost else {})) if empty else {}
         keyed.append((rank(level), UNKNOWN_LAST if left is None else left, name, Row(name, level, cells, order)))
     return [row for *_, row in sorted(keyed, key=lambda item: item[:3])]
 
@@ -316,11 +339,12 @@ def slot_lines(
     if one.seen.fault:
         said.append((Level.UNKNOWN, f"not seen since {age(one.seen.at, now)}: {safe(one.seen.fault, 200)}"))
     jobs = slot_history.jobs_of(local)
-    lost = slot_history.is_lost(table, slot, jobs)
-    said += [(Level.CRITICAL, _LOST_SAID) if lost else _consequence(one, now), slot_history.holder_line(slot, jobs)]
+    lost, empty = slot_history.is_lost(table, slot, jobs), no_position(one, jobs)
+    means = (Level.CRITICAL if lost else Level.WARNING, empty) if empty else _consequence(one, now)
+    said += [means, slot_history.holder_line(slot, jobs)]
     if local.at is not None:
         said.append((Level.FINE, slot_history.last_line(local.audit, table, slot.name, now)))
-    if lost:
+    if empty:
         return said  # its figures are meaningless, and the SQL would register nothing
     said += _retained(one)
     if one.seen.at is not None and one.seen.counted_at is None:
@@ -399,8 +423,8 @@ def ttl_line(one: SlotFacts, now: datetime, ascii_only: bool = True, local: Loca
         return "TTL -" if purge is None else purge.age_text
     if ttl is None or ttl.seconds is None:
         return f"TTL {UNKNOWN}"
-    lost = slot_history.is_lost(one.seen.table, one.slot, slot_history.jobs_of(local))
-    left = None if lost else remaining(one.retained.left, one.seen.at, now)
+    empty = no_position(one, slot_history.jobs_of(local))
+    left = None if empty else remaining(one.retained.left, one.seen.at, now)
     some = f"   {ttl_bar(left, ttl.seconds, ascii_only)} {left / ttl.seconds:.0%} left" if left is not None else ""
     return f"TTL {in_words(ttl.seconds)}{' (default)' if ttl.default else ''}{some}"
 
@@ -423,14 +447,18 @@ def soonest(tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ)
     keyed = [
         (left, one.key, one)
         for one in slots
-        if one not in lost and (left := remaining(one.retained.left, one.seen.at, now)) is not None
+        if not no_position(one, jobs) and (left := remaining(one.retained.left, one.seen.at, now)) is not None
     ]
-    unknown = len(slots) - len(keyed) - len(lost)
+    empty = sum(bool(no_position(one, jobs)) for one in slots) - len(lost)
+    unknown = len(slots) - len(keyed) - len(lost) - empty
     more = f"; {unknown} of {len(slots)} unknown" if unknown else ""
+    more = f"; {empty} without a position{more}" if empty else more
     more = f"; {len(lost)} LOST{more}" if lost else more
     if lost and not keyed:
         name = both_ends(safe(f"{lost[0].seen.table}/{lost[0].slot.name}"), 40)
         return Level.CRITICAL, f"slots {len(slots)}: {name} is LOST{f' and {len(lost) - 1} more' if lost[1:] else ''}"
+    if empty and not keyed:
+        return Level.WARNING, f"slots {len(slots)}: {empty} without a position: a copy is awaited"
     if not keyed and all(map(keeps_nothing, slots)):
         return Level.FINE, f"slots {len(slots)}: none expires, their sources retain nothing for them"
     if not keyed:
@@ -447,6 +475,8 @@ def slot_risk(one: SlotFacts, now: datetime, local: Local = NOT_READ) -> tuple[L
     """Return the next risk to a job's slot and when it occurs; for a lost slot, report the loss."""
     if slot_history.is_lost(one.seen.table, one.slot, slot_history.jobs_of(local)):
         return Level.CRITICAL, f"slot {both_ends(safe(one.slot.name), 40)}: {_LOST_SAID} -> [3] Slots"
+    if empty := no_position(one, slot_history.jobs_of(local)):
+        return Level.WARNING, f"slot {both_ends(safe(one.slot.name), 40)}: {empty} -> [3] Slots"
     level, said = _consequence(one, now)
     left = remaining(one.retained.left, one.seen.at, now)
     still = "" if left is None else f" ({in_words(left)} left)"

@@ -264,6 +264,12 @@ class JobReport:
     sink_here: bool | None = None
     """Whether the sink is on the driver's host, according to its address."""
 
+    @property
+    def locked_lanes(self) -> frozenset[str]:
+        """The names of the lanes whose target one of the job's sessions waits to lock."""
+        locked = {wait.thing for wait in self.lock_waits}
+        return frozenset(lane.name for lane in self.lanes if lane.target in locked)
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:

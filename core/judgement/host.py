@@ -36,6 +36,12 @@ GOT, WAITED = 0.5, 0.25
 
 A step that waits for a server needs little CPU time, so a shortage of CPU time does not make it late.
 """
+WANTED = 1 / 3
+"""Minimum number of threads that wanted a CPU, judged by the CPU time that they got on a loaded host.
+
+A thread that always wants a CPU gets about one of `load` parts of the CPUs. The many short waits of a driver that only
+waits for a lock add up, too, but it uses far less than one such part.
+"""
 WAITED_BY_LIMIT = 0.5
 """Minimum number of waiting threads for a step that a time limit ended.
 
@@ -46,6 +52,8 @@ BUSIEST = 0.7
 """Share of step time above which the source or the sink is the bottleneck."""
 _BY_TIME = re.compile(r"(?:did|does) not (?:end|answer)|no answer|time-?out|timed out|within [\d.]+ s\b", re.IGNORECASE)
 """Matches errors of work that a time limit ended, in a server's wording or Slotkeeper's own."""
+_OF_LOCKS = re.compile(r"\block\b", re.IGNORECASE)
+"""Matches errors of a server's own limit for lock waits."""
 _OF_SERVERS = ("source_fails", "dn_fails", "sink_fails", "driver_retries")
 _SIDES = {"read": (Party.SOURCE, "source"), "write": (Party.SINK, "sink")}
 _FIX = {
@@ -73,7 +81,9 @@ def by_host(faults: Iterable[Fault], seen: JobSeen, facts: Facts) -> Iterator[Fa
         if _may_be_by_host(one)
     }
     cause = next((one for one in pressed.values() if one), "")
-    late = any(lag is not None and lag >= BEHIND_SECONDS for lag in (*seen.lags.values(), *seen.least_lags.values()))
+    lags = [*seen.lags.items(), *seen.least_lags.items()]
+    locked = seen.view.report.locked_lanes if seen.view.report else frozenset()  # a lock explains a lag, too
+    late = any(lag is not None and lag >= BEHIND_SECONDS for name, lag in lags if name not in locked)
     if late and not pressed and not any(one.rule in _OF_SERVERS for one in found):  # a rejection explains a lag
         cause = pressure(host.short, host)
     for one in found:
@@ -94,8 +104,9 @@ def by_host(faults: Iterable[Fault], seen: JobSeen, facts: Facts) -> Iterator[Fa
 
 
 def _may_be_by_host(fault: Fault) -> bool:
-    """Whether a shortage on this host can cause this fault; it never causes a server's rejection."""
-    return fault.rule in ("lag", "driver_silent") or (fault.rule in _OF_SERVERS and bool(_BY_TIME.search(fault.cause)))
+    """Whether a shortage on this host can cause this fault; it never causes a server's rejection or a lock wait."""
+    by_time = bool(_BY_TIME.search(fault.cause)) and not _OF_LOCKS.search(fault.cause)
+    return fault.rule in ("lag", "driver_silent") or (fault.rule in _OF_SERVERS and by_time)
 
 
 def window(fault: Fault, seen: JobSeen, facts: Facts) -> HostShare | None:
@@ -131,7 +142,9 @@ def pressure(share: HostShare | None, host: HostReport, waited: float = WAITED) 
     by_load = None if host.load is None or not host.cpus else host.load / host.cpus >= LOADED
     contended = by_load if share.cpu_stalled is None else share.cpu_stalled >= CONTENDED
     throttled = share.throttled is not None and share.throttled >= THROTTLED
-    if share.got is not None:
+    if share.got is not None and share.ran is not None:
+        if by_load and host.load and host.cpus and not throttled and share.ran * host.load / host.cpus < WANTED:
+            return ""
         starved = share.got <= GOT and (share.waited or 0.0) >= waited
     else:  # if the job's ready time is unknown, both pressure and load must show contention
         starved = bool(by_load) or throttled

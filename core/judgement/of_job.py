@@ -201,12 +201,10 @@ def _conditions(view: JobStatus) -> list[tuple[str, ...]]:
     """Return the lanes whose lag a lock or a condition explains; a step that exceeded a time limit explains no lag."""
     if view.report is None:
         return []
-    locked = {wait.thing for wait in view.report.lock_waits}
-    behind_locks = tuple(lane.name for lane in view.report.lanes if lane.target in locked)
     every = tuple(lane.name for lane in view.report.lanes)
     # a condition of a server that does not answer names no lanes: all lanes wait for it
     return [
-        behind_locks,
+        tuple(view.report.locked_lanes),
         *(
             one.lanes or (every if one.party in _SERVERS else ())
             for one in view.report.conditions

@@ -29,7 +29,7 @@ from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch.launch import FOREGROUND, START_LOCK, SUPERVISOR_LOCK, TAKE_OVER, Launch, spawn_supervisor
 from slotkeeper.core.launch.log import last_lines
-from slotkeeper.core.launch.view import Waiting, observe, observe_all, settled, waits
+from slotkeeper.core.launch.view import Starting, Waiting, observe, observe_all, settled, waits
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.files import StoredConsents, marks
 from slotkeeper.core.state.sqlite import Store
@@ -73,11 +73,12 @@ def start(
 ) -> JobStatus:
     """Start a job and wait until it runs or its state shows why it does not run.
 
-    Raises Refused, naming the process, if the job is running, and Busy if nothing has started in time. A start whose
-    copy continues after that time does not fail, because a copy can take hours. The start lock is held until the
-    supervisor is running, so that the second of two simultaneous starts detects the first. `take_over` is passed to the
-    driver, and also allows the start of a job that is recorded on another host. With `again`, the job is started only
-    if its desired state is already run and its end was not recorded; otherwise Unwanted is raised.
+    Raises Refused, naming the process, if the job is running, Starting if the job is still PENDING after the time to
+    wait, and Busy if no process was seen. A start whose copy continues after that time does not fail, because a copy
+    can take hours. The start lock is held until the supervisor is running, so that the second of two simultaneous
+    starts detects the first. `take_over` is passed to the driver, and also allows the start of a job that is recorded
+    on another host. With `again`, the job is started only if its desired state is already run and its end was not
+    recorded; otherwise Unwanted is raised.
     """
     with store.folder.locked(job, START_LOCK, _LOCK_SECONDS):
         run = _begin(store, job, config, launch, take_over, again)
@@ -90,10 +91,9 @@ def start(
             raise
     try:
         return _seen(store, job, patience, has_begun, "start")
-    except Busy:
-        view = observe(store, job)
-        if view.reported and view.lives and view.state in _COPYING:
-            return view
+    except Starting as error:
+        if error.view.reported and error.view.state in _COPYING:
+            return error.view
         raise
 
 
@@ -302,8 +302,11 @@ def _seen(store: Store, job: str, patience: Patience | None, reached: Reached, w
         # only a start that neither copies yet nor waits for a server gets more time
         on_its_way = view.lives and view.state is JobState.PENDING and not waits(view)
         if time.monotonic() > deadline and (why or waiting is None or not on_its_way):
+            after = why or f"after {patience.seconds:g} s"
+            if what == "start" and view.lives:
+                raise Starting(view, after)
             raise Busy(
-                f"job {job}: {what} was requested, but {why or f'after {patience.seconds:g} s'} it is"
+                f"job {job}: {what} was requested, but {after} it is"
                 f" {view.state.value}{': ' + view.reason if view.reason else ''}",
                 f"the request remains; `slotkeeper jobs show {job}` shows when it takes effect",
             )

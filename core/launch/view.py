@@ -17,7 +17,8 @@ from slotkeeper.core.domain.elapsed import STALLED_SECONDS, Progress, Signs, ela
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.remedy import resume
 from slotkeeper.core.domain.report import Identity, JobStatus
-from slotkeeper.core.errors import Refused
+from slotkeeper.core.domain.text import typed
+from slotkeeper.core.errors import Busy, Refused
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.state.rows import RunRow
 from slotkeeper.core.state.sqlite import Store
@@ -28,6 +29,18 @@ STARTING_SECONDS = 60.0
 LAST_MOMENTS = 20.0
 """Seconds that the processes of an ended run may need to exit, because Spark ends after the job has recorded its end.
 Seconds that the processes of an ended run may need to exit, because Spark ends after the job has recorded its end."""
+
+
+class Starting(Busy):
+    """A start that was accepted, but has not ended within the time to wait; `view` is the job as seen last."""
+
+    def __init__(self, view: JobStatus, after: str) -> None:
+        reason = f": {view.reason}" if view.reason else ""
+        super().__init__(
+            f"job {view.name} is still starting: {after} it is {view.state.value}{reason}",
+            f"the start continues; `slotkeeper jobs show {typed(view.name)}` shows when the job runs",
+        )
+        self.view = view
 
 
 def observe(store: Store, job: str) -> JobStatus:

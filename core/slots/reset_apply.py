@@ -38,7 +38,7 @@ from slotkeeper.core.domain.reset import (
     plan_from,
     plan_text,
 )
-from slotkeeper.core.domain.reset_checks import time_check, what_moved
+from slotkeeper.core.domain.reset_checks import no_undo, time_check, what_moved
 from slotkeeper.core.domain.reset_files import BACKUPS, MARKS, PLANS
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.text import typed
@@ -188,12 +188,16 @@ def back_up(ctx: ResetContext, plan: ResetPlan, identity: TableIdentity, reason:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a reset ended: `outcome` is DONE or ROLLED_BACK, `lanes` is the observed state per DN."""
+    """How a reset ended: `outcome` is DONE or ROLLED_BACK, `lanes` is the observed state per DN.
+
+    `no_undo` is the reason why a completed reset cannot be undone; "" if nothing known prevents it.
+    """
 
     reset: str
     outcome: str
     sentence: str
     lanes: Mapping[str, str] = field(default_factory=dict)
+    no_undo: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +325,7 @@ def finish(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int) ->
             ctx.resets.step(entry.id, WRITTEN, str(error))
             raise _still_open(entry, error) from error
         return go_back(ctx, entry, plan, epoch, error)
-    return end(ctx, entry, Result(entry.id, DONE, f"reset to {entry.target}", seen))
+    return end(ctx, entry, Result(entry.id, DONE, f"reset to {entry.target}", seen, no_undo(plan)))
 
 
 def go_back(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, error: SlotkeeperError) -> Result:

@@ -117,8 +117,7 @@ def test_a_job_that_has_not_started_in_time_is_not_a_success_and_continues(
         assert main(["init", *options, *pair.words, "--table", TABLE, "--start"]) == 1
         said = capsys.readouterr()
         assert (
-            "not started yet: job orders: start was requested" in said.err
-            and "open the console: slotkeeper" in said.out
+            "not started yet: job orders is still starting" in said.err and "open the console: slotkeeper" in said.out
         )
         assert main(["jobs", "show", "orders", *options]) == 0
     finally:

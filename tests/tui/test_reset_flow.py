@@ -117,7 +117,11 @@ def test_a_start_within_a_day_of_the_reset_asks_for_a_key_alone(tmp_path: Path) 
         await arm(pilot, made.app, "INC-1")
         await press(pilot, "r")
         retained(made.app, "orders_rt")
-        await press(pilot, "a", "g", "y")
+        await press(pilot, "a", "g")
+        shown = screen(made.app)
+        assert "replaces 175,700 rows of mart.orders" in shown and "copies the whole table again" in shown
+        assert "resumes from the sink's progress rows" not in shown
+        await press(pilot, "y")
         assert "--confirm=orders_rt" not in runs.done[0].words
 
     drive(made, do)
@@ -140,6 +144,25 @@ def test_a_result_offers_neither_start_nor_undo_once_somebody_has_started_the_jo
         assert "Undo" not in shown and " g start" not in shown
         await press(pilot, "g", "u")
         assert len(runs.done) == 1 and isinstance(made.app.screen, SlotProgress)
+
+    drive(made, do)
+
+
+def test_a_result_whose_undo_cannot_pass_its_checks_offers_none(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(in_history()))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await opened(pilot, made.app, "r", "e")
+        await to_fields(pilot, made.app)
+        await typed(pilot, SLOT)
+        await press(pilot, "enter", "enter")
+        why = "the slot was lost on 4 of 4 lanes: no binlog holds the old positions"
+        runs.end(list(runs.actions)[-1], 0, {**DONE, "no_undo": why})
+        shown = await until(pilot, made.app, "Undo     not possible: the slot was lost on 4 of 4 lanes")
+        assert "u undo" not in shown
+        await press(pilot, "u")
+        assert isinstance(made.app.screen, SlotProgress)
 
     drive(made, do)
 

@@ -51,7 +51,7 @@ from slotkeeper.console.views.lanes import (
     work,
 )
 from slotkeeper.console.views.lanes import figures as figures_of
-from slotkeeper.console.views.overview import at_work, trust
+from slotkeeper.console.views.overview import at_work, trust, without_jobs
 from slotkeeper.console.views.queries import dn_rows
 from slotkeeper.console.views.queries import lines as query_lines
 from slotkeeper.console.views.queries import strip as query_strip
@@ -73,11 +73,6 @@ PROBLEM_CELLS = 24
 """The minimum number of cells in which a problem is recognizable."""
 LANES_BESIDE = 12
 _ASIDE = ("dn", "dot", "doing", "bar", "lag", "rate", "behind", "eta")
-NO_JOB = [
-    (Level.REST, labelled("Status", "No job is configured, and none was started on this host.")),
-    (Level.FINE, labelled("Action", "1 `slotkeeper init` asks for source and sink, and starts a first job")),
-    (Level.FINE, labelled("", "2 `slotkeeper demo` shows everything on this host, without a warehouse")),
-]
 _LOG_LINES = 12
 """The maximum number of log lines; the rest of a tall terminal is used for graphs, and `l` shows the whole log."""
 LOCKS = Binding("L", "locks", "locks", id="locks", tooltip="waiting sessions and their blockers")
@@ -169,7 +164,7 @@ class _OfJobs(_LeadsToLocks):
         """Return a job's problem and its safe action."""
         job = self.console.shown.job(key) if key else None
         if job is None and not self.console.shown.local.jobs:
-            return NO_JOB
+            return without_jobs(self.console.shown.local)
         if job is None:
             return [(Level.REST, "no row is selected")]
         if job.queries:

@@ -18,7 +18,16 @@ from slotkeeper.core.domain.lane import Activity, Lane, due, names_by_table
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.domain.watch import ahead_of_row, explain_miss, judge, no_point, purged, stands_free, trouble
+from slotkeeper.core.domain.watch import (
+    ahead_of_row,
+    explain_miss,
+    judge,
+    no_point,
+    of_several,
+    purged,
+    stands_free,
+    trouble,
+)
 from slotkeeper.core.engine.driver.context import StreamPlan
 from slotkeeper.core.engine.driver.registration import LaneOwner, Proven, Settled, TargetWatch, register_at
 from slotkeeper.core.engine.driver.threads import SerialExecutor
@@ -144,22 +153,23 @@ class IdleLanes:
         now = self._clock.monotonic()
         for asked, seen in pairs:
             if self._loop.lanes.get(asked.name) is asked:
-                self._apply_poll(asked, seen, now)
+                self._apply_poll(asked, seen, now, pairs)
         if table not in self._schedule:  # the result of the poll made the table fail
             return
         found = any(lane.activity is Activity.DUE for lane in self._loop.lanes_of(table))
         options = self._plan.job.binlog
         self._schedule.paced(table, found, now, options.binlog_sleep_time, options.binlog_max_sleep_time)
 
-    def _apply_poll(self, lane: Lane, seen: Seen, now: float) -> None:
+    def _apply_poll(self, lane: Lane, seen: Seen, now: float, pairs: list[tuple[Lane, Seen]]) -> None:
         if seen.error is not None:
             self._loop.fail_lane(lane, seen.error)
             return
         status = seen.status
         assert status is not None
-        found = judge(status, lane.expected) or purged(status, lane.position)
+        found = _lost_or_moved(lane, seen)
         if found:
-            self._loop.fail_table(lane.key.source_table, found)
+            every = [_lost_or_moved(*each) for each in pairs]
+            self._loop.fail_table(lane.key.source_table, of_several(found, every))
             return
         self._plan.record_ttls.see(lane.key.source_table, lane.shard.name, status.latest, now)
         if status.latest < lane.position:
@@ -263,6 +273,12 @@ def see_one(source: Source, lane: Lane, asks: bool = True) -> Seen:
         return _ask_changes(source, lane, status, asks)
     except SlotkeeperError as error:
         return Seen(lane.shard, error=error)
+
+
+def _lost_or_moved(lane: Lane, seen: Seen) -> Trouble | None:
+    if seen.status is None:
+        return None
+    return judge(seen.status, lane.expected) or purged(seen.status, lane.position)
 
 
 def _ask_changes(source: Source, lane: Lane, status: SlotStatus, asks: bool) -> Seen:

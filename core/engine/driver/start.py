@@ -24,6 +24,7 @@ from slotkeeper.core.domain.start import (
     left_unread,
     node_change,
     owes_copy,
+    with_others,
 )
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import Turn, no_point
@@ -356,7 +357,11 @@ def _decision(ctx: JobContext, row: ProgressRow | None, status: SlotStatus, othe
 
 
 def _refuse_first(refused: list[StartDecision], names: tuple[TroubleName, ...]) -> None:
-    refuse(next((one for one in refused if one.trouble in names), None))
+    first = next((one for one in refused if one.trouble in names), None)
+    if first is not None and first.trouble is TroubleName.SLOT_LOST:
+        others = sum(one.trouble is TroubleName.SLOT_LOST for one in refused) - 1
+        first = replace(first, sentence=with_others(first.sentence, others))
+    refuse(first)
 
 
 def _refuse_unanswered(ctx: JobContext, statuses: list[SlotStatus], rows: list[ProgressRow], fingerprint: str) -> None:

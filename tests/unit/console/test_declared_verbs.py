@@ -7,7 +7,7 @@ from typer.main import get_command
 
 from slotkeeper.console.actions.commands import Origin, job_words
 from slotkeeper.console.actions.menu import job_entries
-from slotkeeper.console.actions.verbs import NEVER_STARTED, JobVerb, SlotVerb, why_not
+from slotkeeper.console.actions.verbs import NEVER_STARTED, JobVerb, SlotVerb, effect, why_not
 from slotkeeper.console.commands import jobs, slots
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.tui.commands import COMMANDS
@@ -48,3 +48,11 @@ def test_the_menu_has_each_verb_under_its_own_letter() -> None:
 @pytest.mark.parametrize("verb", [verb for verb in JobVerb if verb not in (JobVerb.START, JobVerb.VERIFY)])
 def test_a_job_that_was_never_started_can_only_be_started(verb: JobVerb) -> None:
     assert why_not(verb, JobFacts("orders", Level.REST, None), ["orders"]) == NEVER_STARTED
+
+
+def test_a_start_before_a_replacing_copy_does_not_say_that_it_resumes() -> None:
+    awaits = JobFacts("orders", Level.WARNING, JobState.AWAITS_COPY, alive=False)
+    for verb in (JobVerb.START, JobVerb.RESTART):
+        assert effect(verb, awaits).startswith("copies the whole table again")
+        assert effect(verb, RUNNING) == verb.does.means
+    assert effect(JobVerb.CANCEL, awaits) == JobVerb.CANCEL.does.means

@@ -212,6 +212,20 @@ def test_a_printed_statement_names_its_account_also_where_only_the_error_is_know
     assert says in act.do and '""' not in act.do
 
 
+def test_an_error_from_which_the_job_has_recovered_orders_no_snapshot() -> None:
+    job = JobFacts("a", Level.FINE, JobState.RUNNING, changed_at=NOW + timedelta(minutes=1))
+    lines = [text for _, text in error_lines(error("a", "1", message="SLOT LOST: dn_1: gone"), job, NOW)]
+    assert lines[-1] == "Means    SLOT LOST: no action needed: the job has recovered"
+    assert not any("Do not resume" in text or "slots reset" in text for text in lines)
+
+
+def test_a_printed_snapshot_says_what_a_target_with_rows_requires() -> None:
+    job = JobFacts("a", Level.CRITICAL, JobState.FAILED)
+    lines = [text for _, text in error_lines(error("a", "1", message="SLOT LOST: dn_1: gone"), job, NOW)]
+    (reset,) = [text for text in lines if "--to snapshot" in text]
+    assert "--on-existing replace or merge if the target has rows" in reset
+
+
 def test_what_ended_a_job_has_the_judgements_act_also_among_the_errors() -> None:
     act = "`slotkeeper slots reset ods.t s --to snapshot --on-existing replace` plans a new copy"
     fault = Fault("job_failed", Party.SLOT, "SLOT LOST", Severity.CRITICAL, "dn_1: gone", "", act, job="a")

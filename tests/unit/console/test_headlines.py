@@ -10,10 +10,11 @@ import pytest
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local, TableSeen
 from slotkeeper.console.views import headlines
 from slotkeeper.console.views.errors import error_rows, message_first
-from slotkeeper.console.views.slots import all_slots, slot_rows
+from slotkeeper.console.views.slots import all_slots, shard_rows, slot_lines, slot_risk, slot_rows, soonest, ttl_line
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.services.slot_commands import Polled
+from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.state.rows import ErrorRow
 from tests.tui.filled import NOW, planted, polled, slot
 
@@ -37,6 +38,32 @@ def test_the_slot_in_most_danger_is_named_with_what_is_lost_and_when() -> None:
     assert "orders_slot" in found.words and "unless confirmed" in found.words and "changes unread" in found.words
     assert headlines.of_slots([], None, False, NOW, Local(NOW), APART).words == headlines.NOT_ASKED
     assert headlines.of_slots([], None, True, NOW, Local(NOW), APART).words == headlines.NO_SLOT
+
+
+def test_a_slot_without_a_position_is_not_at_ease_and_has_neither_time_left_nor_unread_rows() -> None:
+    none = {"live": DwsPosition(0, None), "durable": DwsPosition(0, None)}
+    awaits = JobFacts("orders_rt", Level.WARNING, JobState.AWAITS_COPY, alive=False)
+    lost = replace(FAILED, trouble="SLOT LOST", wrong="SLOT LOST: dn_1: gone")
+    empty = slot("orders_slot", 0.1, 66_700, "orders_rt", **none)
+    for job, level, left, words in (
+        (
+            awaits,
+            Level.WARNING,
+            "-",
+            "no confirmed position on 2 of 2 DNs: it retains nothing there until job",
+        ),
+        (lost, Level.CRITICAL, "LOST", "its unread changes are no longer in any binlog"),
+    ):
+        local, (one,) = Local(NOW, (job,)), all_slots([seen(polled("ods.orders", empty))])
+        (row,) = slot_rows([one.seen], NOW, local)
+        assert (row.level, row.cells["left"], row.cells["unread"], row.cells["oldest"]) == (level, left, "-", "-")
+        found = headlines.of_slots([row], one, True, NOW, local, APART)
+        assert found.level is level and words in found.words
+        assert {each.cells["unread"] for each in shard_rows(one, NOW, local=local)} == {"-"}
+        said = " ".join(text for _, text in slot_lines(one, NOW, local)) + ttl_line(one, NOW, local=local)
+        assert "lost" not in said.replace("slots reset", "") or level is Level.CRITICAL
+        assert "% left" not in said and "oldest reader" not in said
+        assert soonest([one.seen], NOW, local)[0] is level and slot_risk(one, NOW, local)[0] is level
 
 
 def test_an_error_comes_with_its_message_and_without_one_the_last_day_is_said_to_be_clear() -> None:

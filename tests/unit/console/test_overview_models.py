@@ -10,10 +10,10 @@ import pytest
 
 from slotkeeper.console.monitor.health import facts
 from slotkeeper.console.monitor.rates import Busy
-from slotkeeper.console.monitor.snapshot import JobFacts, LanePace, Level, Local
+from slotkeeper.console.monitor.snapshot import NOT_READ, JobFacts, LanePace, Level, Local
 from slotkeeper.console.monitor.store_reader import complete
 from slotkeeper.console.views.jobs import acts, in_sync, job_rows
-from slotkeeper.console.views.overview import at_work, trust
+from slotkeeper.console.views.overview import at_work, trust, without_jobs
 from slotkeeper.console.views.verdict import verdict
 from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
@@ -32,10 +32,18 @@ EQUAL = Verified("a", NOW - timedelta(hours=2, minutes=5), "equal", 0, 0, 0, 9, 
 DIFFERENT = replace(EQUAL, verdict="different", differences=3, at=NOW - timedelta(minutes=12))
 
 
+def test_no_job_is_said_to_be_absent_before_the_store_was_read() -> None:
+    assert without_jobs(NOT_READ) == [(Level.REST, "Status   Reading the state store ...")]
+    assert "unknown" in without_jobs(Local(NOW, fault="disk"))[0][1]
+    assert without_jobs(Local(NOW))[0][1] == "Status   No job is configured, and none was started on this host."
+
+
 def test_a_comparison_is_shown_with_its_age() -> None:
     assert in_a_phrase(EQUAL, NOW) == "verified equal 2h05m ago"
     void = Verified.void("a", NOW - timedelta(minutes=3), "r1")
     assert in_a_phrase(void, NOW) == "not verified since the reset 3m00s ago"
+    (row,) = job_rows([replace(JOB, verified=void)], NOW, True)
+    assert (row.cells["verified"], row.order["verified"]) == ("-", None)
     assert trust([replace(JOB, verified=void)], NOW)[1] == "all targets current; no valid comparison"
     assert in_a_phrase(DIFFERENT, NOW) == "DIFFERENT: 3 keys, 12m00s ago"
     assert in_a_phrase(replace(EQUAL, verdict="unsettled", unsettled=4), NOW).startswith("not settled: 4 keys")

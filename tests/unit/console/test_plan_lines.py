@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import pytest
 
 from slotkeeper.console.actions.menu import LOST, NO_POSITION, reset_targets
+from slotkeeper.console.actions.outcome import no_undo
 from slotkeeper.console.actions.preview import CHECKS, MEANS, NOT_POSSIBLE, SQL, Preview, preview_from
-from slotkeeper.console.commands.reset import print_plan
+from slotkeeper.console.actions.record import Said
+from slotkeeper.console.commands.reset import print_plan, print_result
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.reset import ResetPlan, plan_of
-from slotkeeper.core.sources.dws.position import POSITIONS
+from slotkeeper.core.domain.reset import DONE, ResetPlan, TargetKind, plan_of
+from slotkeeper.core.domain.reset_checks import emptied
+from slotkeeper.core.slots.reset_apply import Result
+from slotkeeper.core.sources.dws.position import POSITIONS, SyncPoints
 from tests.tui.planted import lane_move, reset_plan, snapshot_plan
 
 FAILS = [
@@ -68,6 +73,25 @@ def test_what_can_be_done_is_said_as_effect_impact_and_undo() -> None:
     assert (means.name, checks.name, sql.name) == (MEANS, CHECKS, SQL)
     assert means.lines[0] == (Level.FINE, "Effect", "7 changes on 1 lane are applied again; none is skipped")
     assert [label for _, label, _ in means.lines] == ["Effect", "Impact", "Undo"]
+
+
+def test_a_plan_for_a_lost_slot_starts_nowhere_and_promises_no_undo() -> None:
+    move = lane_move("dn_1", 10_079, 10_079)
+    lost = replace(
+        move, seen=replace(move.seen, kept=SyncPoints(0, 0), retained=None), to=emptied(move.to, SyncPoints(0, 0))
+    )
+    plan = shown(reset_plan(lost, kind=TargetKind.SNAPSHOT))
+    assert plan.lanes[0].cells == ("dn_1", "slot lost", "copied again", "-", "-")
+    assert plan.undo == "not possible: the slot was lost on 1 of 1 lane: no binlog holds the old positions"
+
+
+@pytest.mark.parametrize("why", ["", "the slot was lost on 1 of 1 lane"])
+def test_the_result_of_a_reset_offers_only_an_undo_that_is_possible(
+    why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_result(Result("b1", DONE, "reset to snapshot", {}, why), True)
+    assert ("slotkeeper slots undo b1" in capsys.readouterr().out) is not bool(why)
+    assert no_undo(Said(json.dumps({"no_undo": why}), "")) == why
 
 
 def test_what_is_lost_or_replaced_is_a_warning_and_says_what_is_safer() -> None:

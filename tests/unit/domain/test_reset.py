@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -26,6 +27,7 @@ from slotkeeper.core.domain.reset import (
 from slotkeeper.core.domain.reset_checks import (
     emptied,
     moved_rows,
+    no_undo,
     nodes_check,
     restored,
     retained_check,
@@ -38,6 +40,7 @@ from slotkeeper.core.domain.reset_checks import (
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.start import is_first
 from slotkeeper.core.errors import Refused
+from slotkeeper.core.slots.reset_plan import _notes
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, place
 
 ROW = ProgressRow(
@@ -143,6 +146,42 @@ def moved(position: DwsPosition | None, seen: LaneSeen = SEEN) -> Move:
 )
 def test_what_is_retained(kind: str, move: Move, ok: bool | None) -> None:
     assert retained_check(goal(kind), [move]).ok is ok
+
+
+def test_a_snapshot_does_not_say_that_an_old_position_is_retained() -> None:
+    lost = replace(SEEN, kept=SyncPoints(0, 0), retained=None)
+    check = retained_check(goal("snapshot"), [moved(None, lost)])
+    assert (check.ok, check.sentence) == (True, "not needed: the copy reads no old position")
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        (SEEN, ""),
+        (replace(SEEN, kept=SyncPoints(0, 0), retained=place(90)), ""),
+        (
+            replace(SEEN, kept=SyncPoints(0, 0), retained=None),
+            "the slot was lost on 1 of 2 lanes: no binlog holds the old positions",
+        ),
+        (replace(SEEN, row=replace(ROW, fingerprint="db1:3:x")), "the table has changed"),
+        (replace(SEEN, row=emptied(ROW, BLANK), kept=SyncPoints(0, 0), retained=None), ""),
+    ],
+)
+def test_an_undo_is_not_promised_where_its_checks_fail(seen: LaneSeen, why: str) -> None:
+    moves = (Move(seen, emptied(seen.row, BLANK)), Move(OTHER, emptied(OTHER.row, BLANK)))
+    plan = replace(plan_of(moves[0]), goal=goal("snapshot"), fingerprint=ROW.fingerprint, moves=moves)
+    assert no_undo(plan) == why
+
+
+def test_a_lost_slot_keeps_no_points_until_the_next_start() -> None:
+    lost = Move(replace(SEEN, kept=SyncPoints(0, 0)), emptied(ROW, BLANK))
+    for move, keeps in ((moved(None), True), (lost, False)):
+        notes = _notes(cast(Any, None), goal("snapshot"), [move], {})
+        assert notes == [
+            "the next start registers and copies the whole table; the slot keeps its points until then"
+            if keeps
+            else "the next start registers the lost slot again and copies the whole table"
+        ]
 
 
 def test_a_time_within_the_ttl_is_retained() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.start import SAFE
-from slotkeeper.core.domain.watch import Expected, ahead_of_row, exactly, judge, purged
+from slotkeeper.core.domain.watch import Expected, ahead_of_row, exactly, judge, of_several, purged
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
 
@@ -35,6 +35,13 @@ def test_a_missing_point_is_a_lost_slot_and_ddl_is_its_cause(
     assert found.name is TroubleName.SLOT_LOST
     assert found.hint == SAFE[TroubleName.SLOT_LOST]
     assert ("cause: the table was changed" in found.message) == (fingerprint == "other")
+
+
+def test_a_slot_that_several_lanes_have_lost_is_told_with_their_number() -> None:
+    lost, moved = judge(status(0, 0), expecting(7, 7)), judge(status(8, 8), expecting(7, 7))
+    assert lost is not None and moved is not None
+    assert of_several(lost, [lost, None, lost, moved]).message.startswith("dn_1 and 1 other lane: the slot holds 0/0")
+    assert of_several(lost, [lost, None]) is lost and of_several(moved, [lost, lost, moved]) is moved
 
 
 def test_a_point_of_0_is_a_lost_slot_even_where_0_was_expected() -> None:

@@ -11,9 +11,11 @@ import pytest
 
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard
 from slotkeeper.core.domain.spec import EVERY_DN, StartAt, StartKind
+from slotkeeper.core.domain.start import StartAction, StartDecision
 from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.engine.driver import first_start, upkeep
-from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, Unreachable
+from slotkeeper.core.engine.driver.start import _refuse_first
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
 from slotkeeper.core.ports.source import SlotWords, SourceTable
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
 
@@ -206,3 +208,12 @@ def test_a_dn_that_answers_only_direct_calls_has_not_gone() -> None:
     assert upkeep.changed_nodes(source, [DN1, DN2]) == "" and asked
     assert upkeep.changed_nodes(source, [DN2, Shard("dn_3", 3)]) == "dn_1, dn_3"
     assert upkeep.changed_nodes(source, []) == "dn_1"
+
+
+def test_a_start_names_the_number_of_lanes_that_have_lost_the_slot() -> None:
+    lost = StartDecision(StartAction.REFUSE, TroubleName.SLOT_LOST, "dn_1: the slot holds 0/0")
+    moved = StartDecision(StartAction.REFUSE, TroubleName.SLOT_MOVED, "dn_2: the slot is ahead")
+    with pytest.raises(Trouble, match=r"^SLOT LOST: dn_1 and 2 other lanes: the slot holds 0/0$"):
+        _refuse_first([moved, lost, lost, lost], (TroubleName.SLOT_LOST,))
+    with pytest.raises(Trouble, match=r"^SLOT MOVED: dn_2: the slot is ahead$"):
+        _refuse_first([moved, moved], tuple(TroubleName))

@@ -10,6 +10,7 @@ import pytest
 from slotkeeper.core.domain.fault import RULES, Fault, Party, Severity
 from slotkeeper.core.domain.host import HostReport, HostShare
 from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobStatus
 from slotkeeper.core.judgement.facts import Facts, JobSeen
 from slotkeeper.core.judgement.host import FRESH, GOT, pressure
@@ -169,6 +170,28 @@ def test_a_job_that_waits_for_a_silent_server_is_not_starved_by_what_its_few_thr
     idle = replace(STARVED, driver_cpu=0.04, ran=0.06, waited=0.15)
     found = lag(replace(LOADED, short=idle, long=idle))
     assert [one.rule for one in found] == ["lag"]
+
+
+def test_a_driver_that_only_waits_for_a_lock_did_not_want_a_cpu() -> None:
+    idle = replace(STARVED, driver_cpu=0.01, ran=0.03, waited=0.35)
+    host = replace(LOADED, load=12.2, short=idle, long=idle)
+    assert idle.got is not None and idle.got < GOT
+    assert pressure(idle, host) == "", "a thread that wants a CPU all the time gets a sixth of one here"
+    assert [one.rule for one in lag(host)] == ["lag"], "also after the lock has gone"
+    assert pressure(replace(idle, ran=0.2, waited=1.9), host) != ""
+
+
+def test_a_host_is_not_named_for_lanes_that_wait_for_a_lock() -> None:
+    view = lagging()
+    assert view.report is not None
+    waits = (LockWait(5, "slotkeeper/orders/1", "mart.orders", "ShareLock", ago(20).timestamp()),)
+    locked = replace(view.report.lanes[0], target="mart.orders")
+    for lanes, rules in (((locked,), ["lock_waits"]), ((locked, replace(locked, shard="dn_2", target="m.o")), None)):
+        report = replace(view.report, lock_waits=waits, lanes=lanes)
+        lags = {lane.name: 12.0 for lane in lanes}
+        found = [one.rule for one in told(replace(view, report=report), lags=lags, host=LOADED)]
+        assert found == rules or (rules is None and "host_starved" in found)
+    assert [one.rule for one in limited(LOADED, "sink", "canceling statement due to lock timeout")] == ["sink_fails"]
 
 
 def test_a_server_that_gave_no_answer_in_time_is_named_where_waiting_for_a_cpu_took_less_than_half_of_it() -> None:

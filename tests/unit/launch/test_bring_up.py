@@ -6,13 +6,16 @@ import fcntl
 import os
 import resource
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.errors import Refused
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.errors import Busy, Refused
 from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience
+from slotkeeper.core.launch.view import Starting, observe
 from slotkeeper.core.state.sqlite import Store
 
 BEYOND = 1_100
@@ -47,3 +50,17 @@ def test_the_exit_of_a_supervisor_is_seen_beyond_1024_descriptors(
         store.register_job("orders", str(tmp_path / "c.toml"))
         with pytest.raises(Refused, match="the supervisor of job orders has exited"):
             control._bring_up_supervisor(store, "orders", "c.toml", "r", Patience())
+
+
+@pytest.mark.parametrize(("lives", "raised"), [(True, Starting), (False, Busy)])
+def test_a_start_with_processes_that_is_pending_after_the_wait_is_still_starting(
+    lives: bool, raised: type[Busy], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(tmp_path / "state") as store:
+        store.register_job("orders", str(tmp_path / "c.toml"))
+        pending = replace(observe(store, "orders"), state=JobState.PENDING, reason="x", supervisor_alive=lives)
+        monkeypatch.setattr(control, "observe", lambda *_: pending)
+        with pytest.raises(Busy) as late:
+            control._seen(store, "orders", Patience(1e-9), control.has_begun, "start")
+    assert type(late.value) is raised
+    assert not lives or late.value.message == "job orders is still starting: after 1e-09 s it is PENDING: x"

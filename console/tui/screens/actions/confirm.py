@@ -26,7 +26,7 @@ from slotkeeper.console.actions.commands import (
 )
 from slotkeeper.console.actions.menu import entries_in_words
 from slotkeeper.console.actions.runner import Order
-from slotkeeper.console.actions.verbs import EntryVerb, JobVerb
+from slotkeeper.console.actions.verbs import EntryVerb, JobVerb, effect
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.actions.base import Fields, FieldsScreen, Sheet
 from slotkeeper.console.tui.screens.actions.progress import EntryProgress, JobProgress
@@ -142,7 +142,13 @@ class JobConfirm(Confirm):
     whose copy would replace rows (`unconsented`).
     """
 
-    def __init__(self, verb: JobVerb, names: Sequence[str], unconsented: Sequence[Consent] = ()) -> None:
+    def __init__(
+        self,
+        verb: JobVerb,
+        names: Sequence[str],
+        unconsented: Sequence[Consent] = (),
+        consented: Sequence[Consent] = (),
+    ) -> None:
         what = f"JOB {safe(names[0], 60)}" if len(names) == 1 else f"{len(names)} JOBS"
         does = f"{verb.does.name.capitalize()} {len(names)} job{'s' if len(names) > 1 else ''}"
         asked = [one for one in unconsented if verb.does.copies and len(names) == 1]
@@ -150,7 +156,8 @@ class JobConfirm(Confirm):
         super().__init__(wants, verb.does.name, what, does)
         self._verb = verb
         self.names = tuple(names)
-        self._unconsented = tuple(asked)
+        self._copies = (*asked, *consented)
+        """The copies that replace rows."""
 
     def lines(self) -> Lines:
         for name in self.names:
@@ -160,10 +167,12 @@ class JobConfirm(Confirm):
             if job is not None and len(self.names) == 1:
                 yield Level.FINE, f"problem {what_is_wrong(job)}"
                 yield Level.FINE, f"action  {what_is_safe(job)}"
-        for one in self._unconsented:
+        for one in self._copies:
             yield Level.WARNING, f"copies  {safe(one.table, 80)}: replaces {safe(one.replaces, 120)}"
             yield Level.FINE, "readers see the old rows until the copy is complete"
-        yield Level.FINE, f"effect  {self._verb.does.means}"
+        jobs = [self.console.shown.job(name) for name in self.names]
+        for words in dict.fromkeys(effect(self._verb, job) for job in jobs):
+            yield Level.FINE, f"effect  {words}"
         if self._verb in (JobVerb.PAUSE, JobVerb.RESUME):
             yield Level.REST, FREEZES
         if self._verb is JobVerb.RESTART and self.console.services.loaded:

@@ -6,6 +6,7 @@ Each action has a letter, and a reason if it is currently not available. The let
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import ClassVar
 
 from rich.text import Text
@@ -14,7 +15,14 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from slotkeeper.console.actions.commands import Doing, Place, Target, job_words, slot_words
-from slotkeeper.console.actions.menu import Entry, entry_actions, job_entries, reset_targets, slot_entries
+from slotkeeper.console.actions.menu import (
+    Entry,
+    entry_actions,
+    job_entries,
+    no_undo_of,
+    reset_targets,
+    slot_entries,
+)
 from slotkeeper.console.actions.runner import Order
 from slotkeeper.console.actions.verbs import EntryVerb, JobVerb, SlotVerb
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
@@ -30,7 +38,8 @@ from slotkeeper.console.views.slots import SlotFacts
 from slotkeeper.core.domain.consent import Consent
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.state.files import StoredConsents
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.state.files import ResetFiles, StoredConsents
 from slotkeeper.core.state.folder import StateFolder
 
 _ASKS = {
@@ -234,11 +243,14 @@ class JobMenu(Menu):
         """Open the confirmation. Draining and comparing change nothing and start immediately."""
         verb = JobVerb(entry.what)
         if verb.does.means:
-            asked: list[Consent] = []
+            known: list[Consent] = []
+            now = self.console.now_real().timestamp()
             if verb.does.copies and any(job.state is JobState.AWAITS_COPY for job in self.jobs()):
-                now, folder = self.console.now_real().timestamp(), StateFolder.looked_at(self.console.services.folder)
-                asked = [one for one in StoredConsents(folder, self.names[0]).known() if not one.valid(now)]
-            self.app.switch_screen(JobConfirm(verb, self.names, asked))
+                folder = StateFolder.looked_at(self.console.services.folder)
+                known = [one for name in self.names for one in StoredConsents(folder, name).known()]
+            asked = [one for one in known if not one.valid(now)]
+            given = [one for one in known if one.valid(now)]
+            self.app.switch_screen(JobConfirm(verb, self.names, asked, given))
             return
         words = job_words(self.origin, verb, self.names[0])
         id = self.set_going(Order(words, f"{verb.value} job {self.names[0]}", self.names[0]))
@@ -268,7 +280,16 @@ class SlotMenu(Menu):
 
     def entries(self) -> Sequence[Entry]:
         holder = self.console.shown.job(self.facts.slot.job) if self.facts.slot.job else None
-        return slot_entries(self.facts, holder, self.console.shown.local.open_resets)
+        return slot_entries(self.facts, holder, self.console.shown.local.open_resets, self._no_undo)
+
+    @cached_property
+    def _no_undo(self) -> str:
+        """Why the last reset from this host cannot be undone; "" if nothing known prevents it."""
+        files = ResetFiles(StateFolder.looked_at(self.console.services.folder))
+        try:
+            return no_undo_of(files, self.place.table, self.place.slot)
+        except SlotkeeperError:  # a damaged file: the plan of the undo reports it
+            return ""
 
     def named(self) -> str:
         holder = f"job {safe(self.facts.slot.job, 40)}" if self.facts.slot.job else "external"

@@ -208,6 +208,7 @@ class SlotProgress(Cancelled):
         copies = self._plan.copies if self._plan else ""
         start = f"g  start the copy now: {copies}" if copies else "g  start the job now"
         undo = f"u  {self._plan.undo}" if self._plan else "u"
+        undo = f"not possible: {why}" if (why := self._no_undo) else undo
         following = [(Level.FINE, labelled("Next", start))] if self.doing.place.job else []
         return [ended, *following, (Level.FINE, labelled("Undo", undo)), *lanes]
 
@@ -239,6 +240,8 @@ class SlotProgress(Cancelled):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "again":
             return self.over and self.doing.verb is not SlotVerb.PREFLIGHT
+        if action == "undo" and self._no_undo:
+            return False
         if action in ("undo", "start", "copy"):
             return bool(self._reset) and self._rests and (action == "undo" or bool(self.doing.place.job))
         return super().check_action(action, parameters)
@@ -247,6 +250,10 @@ class SlotProgress(Cancelled):
     def _reset(self) -> str:
         """The backup of the completed reset; "" if there is none to undo."""
         return outcome.way_back(self.runs.said(self.ids[0])) if self.over else ""
+
+    @property
+    def _no_undo(self) -> str:
+        return outcome.no_undo(self.runs.said(self.ids[0]))
 
     @property
     def _rests(self) -> bool:
