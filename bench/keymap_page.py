@@ -13,6 +13,7 @@ from slotkeeper.console.tui.app import ConsoleApp
 from slotkeeper.console.tui.commands import COMMANDS
 from slotkeeper.console.tui.keymap import keys_of, own
 from slotkeeper.console.tui.own import every_screen
+from slotkeeper.console.tui.screens.actions.base import ActScreen
 from slotkeeper.console.tui.screens.alerts import AckTable
 from slotkeeper.console.tui.screens.base import Frame
 from slotkeeper.console.tui.screens.table import TableScreen
@@ -25,7 +26,7 @@ EXCEPTIONS = {
 }
 MENUS = "slotkeeper.console.tui.screens.actions."
 """In a menu of actions, and in the confirmation of an action, letters select an option and have no other meaning."""
-BASES = (Frame, TableScreen)
+BASES = (Frame, TableScreen, ActScreen)
 _FIRST = (*BASES, AckTable)
 """The base classes of other screens."""
 
