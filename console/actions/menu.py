@@ -11,11 +11,9 @@ from slotkeeper.console.views.quarantine import Choice
 from slotkeeper.console.views.slots import SlotFacts
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.query_report import WHERE_TO_ACT
-from slotkeeper.core.domain.reset import OpenReset, backup_of, plan_from
-from slotkeeper.core.domain.reset_files import BACKUPS, PLANS
+from slotkeeper.core.domain.reset import OpenReset
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import TroubleName
-from slotkeeper.core.state.files import ResetFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,21 +99,6 @@ def slot_entries(
     if open_:
         found.insert(0, Entry("e", "end", f"end reset {safe(open_.id, 40)}: finish it or roll it back", resets))
     return found
-
-
-def no_undo_of(files: ResetFiles, table: str, slot: str) -> str:
-    """Return why a slot's newest reset from this host cannot be undone; "" if unknown or if nothing prevents it.
-
-    Raises Refused if a plan or a backup is damaged.
-    """
-    from slotkeeper.core.domain.reset_checks import no_undo  # not needed for the first frame
-    from slotkeeper.core.sources import registry
-
-    texts = (files.load(BACKUPS, name) for name in files.names(BACKUPS))
-    backups = [backup_of(text, registry.positions) for text in texts if text]
-    of_slot = sorted((one for one in backups if (one.table, one.slot) == (table, slot)), key=lambda one: one.when)
-    plan = files.load(PLANS, of_slot[-1].plan) if of_slot else None
-    return no_undo(plan_from(plan, registry.positions(of_slot[-1].dialect))) if plan else ""
 
 
 _TARGETS = (

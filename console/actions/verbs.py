@@ -208,15 +208,6 @@ class JobVerb(Enum):
         return verb
 
 
-COPIES_AGAIN = "copies the whole table again, then applies the changes committed since the copy started"
-
-
-def effect(verb: JobVerb, job: JobFacts | None) -> str:
-    """Return what a verb does to a job in its current state: a start of a job that awaits its copy resumes nothing."""
-    awaits = job is not None and job.state is JobState.AWAITS_COPY
-    return COPIES_AGAIN if verb.does.copies and awaits else verb.does.means
-
-
 def why_not(verb: JobVerb, job: JobFacts, configured: Collection[str]) -> str:
     """Return the reason why a verb is currently not available for a job; "" if it is available."""
     from slotkeeper.console.views.queries import refusal  # the shell declares its commands without the views

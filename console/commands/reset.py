@@ -36,7 +36,6 @@ from slotkeeper.core.domain.reset import (
     backup_of,
     plan_values,
 )
-from slotkeeper.core.domain.reset_checks import no_undo
 from slotkeeper.core.domain.reset_files import BACKUPS
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
@@ -417,7 +416,7 @@ def to_type(plan: ResetPlan) -> dict[str, str | None]:
 
 def undo_of(plan: ResetPlan) -> str:
     """Describe what an undo restores, and how long it is possible."""
-    if why := no_undo(plan):
+    if why := reset_apply.no_undo(plan):
         return f"not possible: {why}"
     return UNDO_COPY if plan.rows else UNDO_BACK if any(move.back for move in plan.moves) else UNDO
 

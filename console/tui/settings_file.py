@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 
-from slotkeeper.console.views.settings import MOST, Settings, plain_of, put, raw_from, settings_from, text_of
+from slotkeeper.console.cli.settings import MOST, Settings, plain_of, put, raw_from, settings_from, text_of
 from slotkeeper.core import ownership
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import SlotkeeperError

@@ -24,7 +24,6 @@ from slotkeeper.core.domain.reset import (
 )
 from slotkeeper.core.domain.row_counts import CopyRows, Fate
 from slotkeeper.core.domain.slot import Shard
-from slotkeeper.core.domain.text import many
 
 
 def wanted(goal: Goal, seen: LaneSeen, read: Callable[[str], Position], resolved: Position | None = None) -> Position:
@@ -154,17 +153,6 @@ def _retained(goal: Goal, move: Move, kept_by_time: bool | None) -> str:
     if goal.kind is TargetKind.TIME:
         return "" if kept_by_time else f"?{place}: changes before {kept} may have been purged"
     return f"{place}: {new.shown} is before {kept}, the oldest retained change; use earliest or a snapshot"
-
-
-def no_undo(plan: ResetPlan) -> str:
-    """Return why an undo of a plan cannot pass its checks, whenever it is tried; "" if nothing known prevents it."""
-    undo = Goal(TargetKind.BACKUP)
-    if table_check(undo, plan.fingerprint, {move.seen.row.fingerprint for move in plan.moves}, "").ok is False:
-        return "the table has changed"
-    gone = [move for move in plan.moves if _retained(undo, replace(move, to=move.seen.row), None)]
-    if gone:
-        return f"the slot was lost on {len(gone)} of {many(len(plan.moves), 'lane')}: no binlog holds the old positions"
-    return ""
 
 
 def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard], part: str = "DN") -> Check:

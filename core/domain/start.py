@@ -14,7 +14,6 @@ from enum import Enum
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.domain.text import many
 from slotkeeper.core.errors import TroubleName
 
 READINGS = "either the sink was restored to an older copy, or another session moved the slot"
@@ -189,16 +188,6 @@ def _slot_trouble(row: ProgressRow, status: SlotStatus) -> StartDecision | None:
 
 LAPSED = "; it expired, or another session cleared it"
 """The possible causes of a lost slot if its table has not changed; no server records which of them it was."""
-
-
-def with_others(sentence: str, others: int) -> str:
-    """Return a sentence about one lane's shard, also with the number of other lanes that have the same problem.
-
-    >>> with_others("dn_1: the slot holds 0/0", 3), with_others("dn_1: the slot holds 0/0", 0)
-    ('dn_1 and 3 other lanes: the slot holds 0/0', 'dn_1: the slot holds 0/0')
-    """
-    name, _, said = sentence.partition(": ")
-    return f"{name} and {many(others, 'other lane')}: {said}" if others else sentence
 
 
 def cause(then: str, now: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.progress import STREAMING, LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.domain.start import LAPSED, SAFE, cause, with_others
+from slotkeeper.core.domain.start import LAPSED, SAFE, cause
 from slotkeeper.core.errors import Busy, Defect, SlotkeeperError, Superseded, Trouble, TroubleName
 
 
@@ -82,14 +82,6 @@ def purged(status: SlotStatus, row: Position) -> Trouble | None:
         return None
     sentence = f"{status.shard.name}: the job's position is {row.text}, but the binlog starts at {status.oldest.shown}"
     return trouble(TroubleName.SLOT_LOST, sentence)
-
-
-def of_several(found: Trouble, every: Iterable[Trouble | None]) -> Trouble:
-    """Return the failure of one lane; a lost slot with the number of other lanes in `every` that have lost it, too."""
-    others = sum(one is not None and one.name is TroubleName.SLOT_LOST for one in every) - 1
-    if found.name is not TroubleName.SLOT_LOST or others < 1:
-        return found
-    return trouble(found.name, with_others(found.message, others))
 
 
 def no_point(shards: Iterable[Shard], then: str, now: str) -> Trouble:

@@ -13,7 +13,8 @@ from functools import partial
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain.reset import Check, ResetStep
+from slotkeeper.core.domain.reset import Check, ResetStep, backup_of, plan_from
+from slotkeeper.core.domain.reset_files import BACKUPS, PLANS
 from slotkeeper.core.domain.spec import JobSpec, TableAsked
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.domain.traits import refuse_shared
@@ -21,6 +22,7 @@ from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.services.audit import CopiedAudit, Tell
 from slotkeeper.core.services.audit import silent as silent_tell
 from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.slots.reset_apply import no_undo
 from slotkeeper.core.slots.reset_plan import Probe, ResetContext, silent, unseen
 from slotkeeper.core.sources import registry
 from slotkeeper.core.state import observed
@@ -123,3 +125,15 @@ def reset_context(
             probe=probe,
             progress=progress,
         )
+
+
+def no_undo_of(files: ResetFiles, table: str, slot: str) -> str:
+    """Return why a slot's newest reset from this host cannot be undone; "" if unknown or if nothing prevents it.
+
+    Raises Refused if a plan or a backup is damaged.
+    """
+    texts = (files.load(BACKUPS, name) for name in files.names(BACKUPS))
+    backups = [backup_of(text, registry.positions) for text in texts if text]
+    of_slot = sorted((one for one in backups if (one.table, one.slot) == (table, slot)), key=lambda one: one.when)
+    plan = files.load(PLANS, of_slot[-1].plan) if of_slot else None
+    return no_undo(plan_from(plan, registry.positions(of_slot[-1].dialect))) if plan else ""

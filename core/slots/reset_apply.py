@@ -27,6 +27,7 @@ from slotkeeper.core.domain.reset import (
     WRITTEN,
     Backup,
     Check,
+    Goal,
     Move,
     OpenReset,
     ResetEntry,
@@ -34,14 +35,15 @@ from slotkeeper.core.domain.reset import (
     ResetStep,
     SavedLane,
     Swap,
+    TargetKind,
     backup_text,
     plan_from,
     plan_text,
 )
-from slotkeeper.core.domain.reset_checks import no_undo, time_check, what_moved
+from slotkeeper.core.domain.reset_checks import retained_check, table_check, time_check, what_moved
 from slotkeeper.core.domain.reset_files import BACKUPS, MARKS, PLANS
 from slotkeeper.core.domain.slot import TableIdentity
-from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.text import many, typed
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
@@ -208,6 +210,18 @@ class ResetOrder:
     reason: str
     confirm: str
     rows: int | None = None
+
+
+def no_undo(plan: ResetPlan) -> str:
+    """Return why an undo of a plan cannot pass its checks, whenever it is tried; "" if nothing known prevents it."""
+    undo = Goal(TargetKind.BACKUP)
+    if table_check(undo, plan.fingerprint, {move.seen.row.fingerprint for move in plan.moves}, "").ok is False:
+        return "the table has changed"
+    back = [replace(move, to=move.seen.row) for move in plan.moves]
+    gone = [move for move in back if retained_check(undo, [move]).ok is False]
+    if gone:
+        return f"the slot was lost on {len(gone)} of {many(len(plan.moves), 'lane')}: no binlog holds the old positions"
+    return ""
 
 
 def execute(ctx: ResetContext, order: ResetOrder) -> Result:

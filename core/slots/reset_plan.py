@@ -475,13 +475,8 @@ def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Places) -
                 "if the server refuses to move the position back, nothing changes; reset to a snapshot instead"
             )
     if goal.kind is TargetKind.SNAPSHOT and any(move.seen.kept.marks for move in moves):
-        lost = any(move.seen.lost for move in moves)
-        points = (
-            "the next start registers the lost slot again and copies the whole table"
-            if lost
-            else ("the next start registers and copies the whole table; the slot keeps its points until then")
-        )
-        found.append(points)
+        keeps = "" if any(move.seen.lost for move in moves) else "; the slot keeps its points until then"
+        found.append(f"the next start registers and copies the whole table{keeps}")
     elif goal.kind is TargetKind.SNAPSHOT:
         found.append("the next start copies the whole table")
     if goal.kind is TargetKind.BACKUP:

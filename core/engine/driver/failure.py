@@ -23,7 +23,9 @@ from slotkeeper.core.domain.remedy import NOTHING, OR
 from slotkeeper.core.domain.report import GIVEN_UP, Condition, merged, server_of
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.domain.start import StartDecision
+from slotkeeper.core.domain.text import many
 from slotkeeper.core.domain.tries import History, TryAnswer
+from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.errors import (
     ErrorKind,
@@ -167,6 +169,24 @@ def _blamed(lane: Lane, several: bool, names: Mapping[str, str]) -> tuple[Party,
         return Party.DN, lane.shard.name, cause
     party = {"source": Party.SOURCE, "sink": Party.SINK}.get(side, Party.PROCESS)
     return party, called or names.get(side, "Spark" if side == "spark" else "this job's driver"), cause
+
+
+def with_others(sentence: str, others: int) -> str:
+    """Return a sentence about one lane's shard, also with the number of other lanes that have the same problem.
+
+    >>> with_others("dn_1: the slot holds 0/0", 3), with_others("dn_1: the slot holds 0/0", 0)
+    ('dn_1 and 3 other lanes: the slot holds 0/0', 'dn_1: the slot holds 0/0')
+    """
+    name, _, said = sentence.partition(": ")
+    return f"{name} and {many(others, 'other lane')}: {said}" if others else sentence
+
+
+def of_several(found: Trouble, every: Iterable[Trouble | None]) -> Trouble:
+    """Return the failure of one lane; a lost slot with the number of other lanes in `every` that have lost it, too."""
+    others = sum(one is not None and one.name is TroubleName.SLOT_LOST for one in every) - 1
+    if found.name is not TroubleName.SLOT_LOST or others < 1:
+        return found
+    return trouble(found.name, with_others(found.message, others))
 
 
 def refuse(decision: StartDecision | None) -> None:

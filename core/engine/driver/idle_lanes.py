@@ -23,12 +23,12 @@ from slotkeeper.core.domain.watch import (
     explain_miss,
     judge,
     no_point,
-    of_several,
     purged,
     stands_free,
     trouble,
 )
 from slotkeeper.core.engine.driver.context import StreamPlan
+from slotkeeper.core.engine.driver.failure import of_several
 from slotkeeper.core.engine.driver.registration import LaneOwner, Proven, Settled, TargetWatch, register_at
 from slotkeeper.core.engine.driver.threads import SerialExecutor
 from slotkeeper.core.engine.worker.step import Probe

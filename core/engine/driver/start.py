@@ -24,13 +24,12 @@ from slotkeeper.core.domain.start import (
     left_unread,
     node_change,
     owes_copy,
-    with_others,
 )
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import Turn, no_point
 from slotkeeper.core.engine.driver import first_start, lease
 from slotkeeper.core.engine.driver.context import JobContext, about, pause, wait_for_open_transactions
-from slotkeeper.core.engine.driver.failure import refuse
+from slotkeeper.core.engine.driver.failure import refuse, with_others
 from slotkeeper.core.engine.driver.first_start import EVERYWHERE, channel_hash, create_slot, first_rows
 from slotkeeper.core.engine.driver.registration import KeepAlive, Kept
 from slotkeeper.core.engine.driver.reshape import refuse_outdated

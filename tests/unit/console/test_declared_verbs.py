@@ -7,10 +7,11 @@ from typer.main import get_command
 
 from slotkeeper.console.actions.commands import Origin, job_words
 from slotkeeper.console.actions.menu import job_entries
-from slotkeeper.console.actions.verbs import NEVER_STARTED, JobVerb, SlotVerb, effect, why_not
+from slotkeeper.console.actions.verbs import NEVER_STARTED, JobVerb, SlotVerb, why_not
 from slotkeeper.console.commands import jobs, slots
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.tui.commands import COMMANDS
+from slotkeeper.console.tui.screens.actions.confirm import effect
 from slotkeeper.core.domain.job import JobState
 
 RUNNING = JobFacts("orders", Level.FINE, JobState.RUNNING, alive=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from slotkeeper.console.cli.settings import MOST, Settings, raw_from, settings_from, text_of
 from slotkeeper.console.tui.settings_file import SettingsFile
 from slotkeeper.console.views.fitting import Chosen
 from slotkeeper.console.views.rows import Order
-from slotkeeper.console.views.settings import MOST, Settings, raw_from, settings_from, text_of
 
 WHOLE = {
     "theme": "light",

@@ -9,7 +9,8 @@ import pytest
 
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.start import SAFE
-from slotkeeper.core.domain.watch import Expected, ahead_of_row, exactly, judge, of_several, purged
+from slotkeeper.core.domain.watch import Expected, ahead_of_row, exactly, judge, purged
+from slotkeeper.core.engine.driver.failure import of_several
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
 

@@ -26,14 +26,15 @@ from slotkeeper.console.actions.commands import (
 )
 from slotkeeper.console.actions.menu import entries_in_words
 from slotkeeper.console.actions.runner import Order
-from slotkeeper.console.actions.verbs import EntryVerb, JobVerb, effect
-from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.actions.verbs import EntryVerb, JobVerb
+from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.tui.screens.actions.base import Fields, FieldsScreen, Sheet
 from slotkeeper.console.tui.screens.actions.progress import EntryProgress, JobProgress
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.widgets.line import Line
 from slotkeeper.console.views.jobs import what_is_safe, what_is_wrong
 from slotkeeper.core.domain.consent import Consent
+from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import few, safe
 
 FREEZES = "keys    p pauses or resumes a job; f freezes the screen (formerly p)"
@@ -133,6 +134,15 @@ class Confirm(FieldsScreen):
             self.action_do()
         else:
             self.console.say("press y to confirm; Enter has no effect", Level.WARNING)
+
+
+COPIES_AGAIN = "copies the whole table again, then applies the changes committed since the copy started"
+
+
+def effect(verb: JobVerb, job: JobFacts | None) -> str:
+    """Return what a verb does to a job in its current state: a start of a job that awaits its copy resumes nothing."""
+    awaits = job is not None and job.state is JobState.AWAITS_COPY
+    return COPIES_AGAIN if verb.does.copies and awaits else verb.does.means
 
 
 class JobConfirm(Confirm):

@@ -19,7 +19,6 @@ from slotkeeper.console.actions.menu import (
     Entry,
     entry_actions,
     job_entries,
-    no_undo_of,
     reset_targets,
     slot_entries,
 )
@@ -285,6 +284,8 @@ class SlotMenu(Menu):
     @cached_property
     def _no_undo(self) -> str:
         """Why the last reset from this host cannot be undone; "" if nothing known prevents it."""
+        from slotkeeper.core.services.reset import no_undo_of  # not needed for the first frame
+
         files = ResetFiles(StateFolder.looked_at(self.console.services.folder))
         try:
             return no_undo_of(files, self.place.table, self.place.slot)
