@@ -62,7 +62,7 @@ def _ttl(seen: SlotSeen, now: datetime, state: JobState | None) -> Iterator[Faul
     part = CRITICAL_BELOW if severity is Severity.CRITICAL else WARN_BELOW
     unread = "unread changes" if seen.unread is None else many(seen.unread, "unread change")
     where = f" on {safe(seen.shard, 40)}" if seen.shard else ""
-    reads = "" if seen.job else "no job here reads it; "
+    reads = "" if seen.job else "it belongs to no job here; "
     ends = f"expired{where}" if left == 0 else f"{in_words(left)} of its TTL of {in_words(seen.ttl)} left{where}"
     lost = f"expires at {seen.expires_at:%H:%M:%S}Z unless confirmed; its {unread} would be lost"
     if left == 0:
@@ -80,7 +80,9 @@ def _renew(seen: SlotSeen, state: JobState | None) -> str:
     job = typed(seen.job)
     if not seen.job:
         drop = f"`slotkeeper slots drop {typed(seen.table, seen.slot)} --source {typed(seen.source)}`"
-        consumer = f"Ask the owners of {safe(seen.table, 80)} which program reads this slot, and start that program"
+        consumer = (
+            f"Ask the owners of {safe(seen.table, 80)} which program is this slot's consumer, and start that program"
+        )
         return f"{consumer}{OR}if no consumer needs the slot, {drop} prints the command that drops it"
     if state is JobState.PAUSED:
         return f"`slotkeeper jobs resume {job}`: the next confirmation renews the TTL"

@@ -9,6 +9,7 @@ import pytest
 
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.sinks.postgres import session as sink_session
+from slotkeeper.core.sinks.postgres.write import small_step
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror, orders, written
 from tests.support.proxy import Line, Proxy, proxy
@@ -53,13 +54,18 @@ def said(mirror: Mirror) -> str:
         pytest.param(b"COMMIT", Line.HALF_OPEN, id="a COMMIT that is never answered"),
     ],
 )
+@pytest.mark.parametrize("small", [True, False], ids=["small", "general"])
 def test_a_step_whose_sink_goes_silent_loses_and_doubles_nothing(
-    mirror: Mirror, line: Proxy, words: bytes, becomes: Line, seed: int
+    mirror: Mirror, line: Proxy, words: bytes, becomes: Line, small: bool, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of a small step, the statement that applies it is the first that carries its events."""
+    carries, words = (b"EXECUTE", words.replace(b"FROM STDIN", b"EXECUTE")) if small else (b"FROM STDIN", words)
+    if not small:
+        monkeypatch.setattr(small_step, "MOST_BYTES", -1)
     staged, hit = [False], [False]
 
     def on_sent(data: bytes) -> None:
-        staged[0] = staged[0] or b"FROM STDIN" in data
+        staged[0] = staged[0] or carries in data
         if staged[0] and not hit[0] and words in data:
             hit[0] = True
             line.set(becomes)

@@ -112,7 +112,7 @@ def way(server: Server, table: str, columns: tuple[str, ...], options: SinkOptio
         [ProgressRow(lane, 1, table, DwsPosition(0), 0, 0, LaneState.RUNNING, None, None, "channel", "print", None)]
     )
     target = seen(session, TargetTable(table, columns, ("id",), forms=("",)))
-    assert small_step.fits(target, options)
+    assert small_step.form_of(target, options) is not None
     if not small:
         options = replace(options, copy_write_batch_size=1)
     return Way(PostgresSink(session, POSITIONS, target, options), lane, store.raise_epoch())
@@ -198,4 +198,5 @@ def test_a_small_step_leaves_no_staging_table_behind(database: Server) -> None:
 )  # fmt: skip
 def test_what_no_step_can_apply_is_left_to_the_general_step(line: bytes) -> None:
     table = TargetTable("s.t", ("id", "v"), ("id",), types=("integer", "text"))
-    assert small_step.read(line, table, SinkOptions()) is None
+    form = small_step.form_of(table, SinkOptions())
+    assert form is not None and small_step.read(line, form) is None

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Dialect, Session
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
@@ -126,7 +127,7 @@ def test_a_chunk_whose_session_was_lost_before_its_commit_stays_planned(
 @pytest.mark.parametrize("isolating", [False, True], ids=["plain", "isolating"])
 def test_a_step_whose_session_was_lost_after_staging_is_not_taken(target: Target, lose: Loss, isolating: bool) -> None:
     target.run("TRUNCATE t")
-    sink = target.sink(QUARANTINING)
+    sink = target.sink(replace(QUARANTINING, copy_write_batch_size=1))
     stage = sink.stage_isolating if isolating else sink.stage
     assert stage(io.BytesIO(line((1, 1, "I", 1, "one")))) == 1
     lose(sink.session)
@@ -136,6 +137,22 @@ def test_a_step_whose_session_was_lost_after_staging_is_not_taken(target: Target
     row = target.store.read_row(target.lane)
     assert row is not None and row.position == target.position
     assert not target.step(sink, [(1, 1, "I", 1, "one")])
+    assert target.rows() == [(1, "one")]
+
+
+def test_a_small_step_whose_session_was_lost_before_its_commit_takes_effect_once(target: Target, lose: Loss) -> None:
+    target.run("TRUNCATE t")
+    sink, new = target.sink(SinkOptions()), DwsPosition(target.position.point + 1)
+    assert sink.stage(io.BytesIO(line((1, 1, "I", 1, "one")))) == 1
+    lose(sink.session)
+    try:
+        assert sink.commit(target.lane, target.epoch, target.position, new, 1)
+        target.position = new
+    except Unreachable:  # the session did not know of its end
+        sink.abandon()
+        assert not target.step(sink, [(1, 1, "I", 1, "one")])
+    row = target.store.read_row(target.lane)
+    assert row is not None and row.position == new
     assert target.rows() == [(1, "one")]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import BinaryIO
 
 from slotkeeper.core.domain.position import Position, Positions
@@ -80,7 +81,8 @@ class PostgresSink:
         self._lanes: dict[LaneKey, optimistic.Lane] = {}
         self._routed: Routed | None = None
         """The separated inserts of the open step, if any."""
-        self._fits_small, self._typed_in = small_step.fits(target, options), 0
+        self._small_form, self._typed_in = small_step.form_of(target, options), 0
+        self._row_type = target.row_type
         self._small: SmallStep | None = None
         """The open step, if it is small: nothing of it is at the server before its commit."""
         self._passed, self._repeats = False, False
@@ -98,8 +100,8 @@ class PostgresSink:
         self._isolating = False
         self._forget()
         begin = reader.read(routing.BLOCK)
-        if self._fits_small and not self._quarantines:
-            self._small = small_step.read(begin, self.target, self.options)
+        if self._small_form is not None and not self._quarantines:
+            self._small = small_step.read(begin, self._small_form)
             if self._small is not None:
                 return self._small.rows
         return self._stage(begin, reader)
@@ -191,8 +193,7 @@ class PostgresSink:
                 if not self._fenced(cursor, fence):
                     return False
                 if step.rows:
-                    name, prepare = self.target.row_type, small_step.prepare(self.target, self.options)
-                    self._run_kept(cursor, name, prepare, pg.sql.Literal(step.array))
+                    self._run_kept(cursor, self._row_type, self._small_statement, pg.sql.Literal(step.array))
                 self._end(cursor)
             except pg.DriverError as error:
                 if pg.failure(error)[0][:2] not in small_step.REJECTED:
@@ -367,7 +368,7 @@ class PostgresSink:
                 with self.session.transaction() as cursor:
                     cursor.execute(small_step.create_type(self.target))
             except Refused:
-                self._fits_small = False
+                self._small_form = None
                 return False
             self._typed_in = self.session.generation
         return True
@@ -385,10 +386,18 @@ class PostgresSink:
             return
         for n, statement in enumerate(plan.statements):
             name = f"{self.target.staging}_{size}_{n}"
-            self._run_kept(cursor, name, pg.sql.SQL("PREPARE {} AS {}").format(pg.sql.Identifier(name), statement))
+            prepare = partial(pg.sql.SQL("PREPARE {} AS {}").format, pg.sql.Identifier(name), statement)
+            self._run_kept(cursor, name, prepare)
+
+    def _small_statement(self) -> pg.sql.Composable:
+        return small_step.prepare(self.target, self.options)
 
     def _run_kept(
-        self, cursor: pg.Cursor, name: str, prepare: pg.sql.Composable, value: pg.sql.Composable | None = None
+        self,
+        cursor: pg.Cursor,
+        name: str,
+        prepare: Callable[[], pg.sql.Composable],
+        value: pg.sql.Composable | None = None,
     ) -> None:
         """Execute a statement that is prepared under a name, with `value` for its parameter, if any."""
         used = self._kept.get(name, 0)
@@ -396,7 +405,7 @@ class PostgresSink:
         if used and used % compose.RARELY == 0:
             cursor.execute(pg.sql.SQL("DEALLOCATE {}").format(pg.sql.Identifier(name)))
         if used % compose.RARELY == 0:
-            cursor.execute(prepare)
+            cursor.execute(prepare())
         given = pg.sql.SQL("({})").format(value) if value is not None else pg.sql.SQL("")
         cursor.execute(pg.sql.SQL("EXECUTE {}{}").format(pg.sql.Identifier(name), given))
 

@@ -28,14 +28,26 @@ REJECTED = ("22", "23", "42")
 """SQLSTATE classes after which the general step takes the same events: it finds the row, and names the error."""
 
 
-def fits(table: TargetTable, options: SinkOptions) -> bool:
-    """Return whether small steps of a target can do without a staging table; decided once per target."""
-    return (
-        not table.dialect.plain
-        and len(table.types) == len(table.columns)
-        and not compose.needs_net(table, options)
-        and options.write_mode in ("auto", "update_auto", "upsert", "update")
-    )
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of a target's small steps: the fields of a line, those of the key, and the limit of lines, exclusive."""
+
+    fields: int
+    keys: tuple[int, ...]
+    below: int
+
+
+def form_of(table: TargetTable, options: SinkOptions) -> Form | None:
+    """Return the form of a target's small steps; None if all its steps need a staging table."""
+    if (
+        table.dialect.plain
+        or len(table.types) != len(table.columns)
+        or compose.needs_net(table, options)
+        or options.write_mode not in ("auto", "update_auto", "upsert", "update")
+    ):
+        return None
+    keys = tuple(place + 2 for place in table.places)
+    return Form(len(table.columns) + 3, keys, min(MOST_LINES, options.copy_write_batch_size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +67,16 @@ class SmallStep:
         return max(self.tops, default=None), self.tops.get(up_to)
 
 
-def read(lines: bytes, table: TargetTable, options: SinkOptions) -> SmallStep | None:
+def read(lines: bytes, form: Form) -> SmallStep | None:
     r"""Return the step of these lines of COPY text; None if the general step has to take them.
 
     These are: too many bytes or lines, text that is not UTF-8, an event that no step can apply, or a malformed line.
 
-    >>> read(b"7\t1\tI\t5\ta\\tb\n", TargetTable("s.t", ("id", "body"), ("id",)), SinkOptions()).array
+    >>> read(b"7\t1\tI\t5\ta\\tb\n", Form(5, (3,), 10)).array
     '{"(\\"7\\",\\"1\\",\\"I\\",\\"5\\",\\"a\tb\\")"}'
     """
     number = lines.count(b"\n")
-    if len(lines) > MOST_BYTES or number >= min(routing.LEAST, MOST_LINES, options.copy_write_batch_size):
+    if len(lines) > MOST_BYTES or number >= min(routing.LEAST, form.below):
         return None
     try:
         *texts, rest = lines.decode("utf-8").split("\n")
@@ -72,13 +84,11 @@ def read(lines: bytes, table: TargetTable, options: SinkOptions) -> SmallStep | 
         return None
     if rest:
         return None
-    width = len(table.columns) + 3
     tops: dict[int, int] = {}
     rows = []
-    keys = [place + 2 for place in table.places]
     for text in texts:
         fields = text.split("\t")
-        if len(fields) != width or fields[2] not in KINDS or any(fields[place] == "\\N" for place in keys):
+        if len(fields) != form.fields or fields[2] not in KINDS or any(fields[place] == "\\N" for place in form.keys):
             return None
         try:
             point, sequence = int(fields[0]), int(fields[1])
