@@ -18,11 +18,11 @@ MOST_LINES = {
     "core/engine": 6_700,
     "core/judgement": 1_800,
     "core/launch": 3_050,
-    "core/ports": 2_000,
+    "core/ports": 1_900,
     "core/services": 2_000,
     "core/sinks": 12_100,
     "core/slots": 2_400,
-    "core/sources": 16_600,
+    "core/sources": 15_800,
     "core/spark": 2_300,
     "core/state": 2_800,
     "core/verify": 400,
@@ -32,7 +32,7 @@ MOST_LINES = {
     "console/cli": 1_400,
     "console/commands": 5_500,
     "console/monitor": 2_100,
-    "console/tui": 9_500,
+    "console/tui": 9_600,  # the command line on plans and confirmations, and the way back from an undo
     "console/views": 5_500,
 }
 """A tenth above the size of each package when its ceiling was set. A capability that needs more raises its ceiling
