@@ -80,7 +80,7 @@ SINGLES: Mapping[str, Culprit] = {
     "slot-expired": Culprit(("job_failed",), (Party.SLOT,), Severity.CRITICAL, _COPY, seen=Seen.AT_SOURCE, ends=True),
     "dead-slot": Culprit(
         ("slot_ttl",), (Party.SLOT,), Severity.CRITICAL,
-        r"start it; or .*`slotkeeper slots drop ods\.orders retired", Holds.THREATENS,
+        r"start that program; or .*`slotkeeper slots drop ods\.orders retired", Holds.THREATENS,
     ),
     "ddl-reset": Culprit(
         ("job_failed",), (Party.SLOT, Party.TABLE), Severity.CRITICAL, r"slotkeeper slots reset ods\.orders orders_rt",
@@ -93,7 +93,7 @@ SINGLES: Mapping[str, Culprit] = {
     ),
     "lag-grows": Culprit(  # a step that outlasts its limit is the sink's own fault, before it is one that delays
         ("lag", "sink_fails"), (Party.DN, Party.SINK), Severity.WARNING,
-        r"(?i)fix the cause there|find what has become slow",
+        r"(?i)fix the cause there|find what (has become slow|slows the (sink|source))",
         Holds.DELAYS, 4, seen=Seen.AT_SINK, late=30.0, code="SK-2105 SK-1406",
     ),
     "second-job": Culprit(
