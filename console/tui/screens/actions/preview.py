@@ -412,6 +412,10 @@ class SlotPlan(OfSlot):
         self.console.say(f"{self.doing.verb.value} not executed: its plan was closed")
 
 
+UNDO_KEEPS = tuple(part for part in Part if part is not Part.ROWS)
+"""What an undo from the result takes over: the same slot, but another number of rows."""
+
+
 class SlotConfirm(OfSlot, FieldsScreen):
     """The confirmations for executing a plan; Esc returns to the plan."""
 
@@ -478,14 +482,14 @@ class SlotConfirm(OfSlot, FieldsScreen):
     def action_back(self) -> None:
         """Return to the plan as it was displayed."""
         if self.is_current:
-            self.app.switch_screen(SlotPlan(self.doing, self._kept(), self.plan))
+            self.app.switch_screen(SlotPlan(self.doing, self._entered(Part.REASON), self.plan))
 
     def _in_fields(self) -> dict[Part, str]:
         return self.query_one(Fields).typed
 
-    def _kept(self) -> dict[Part, str]:
-        """Return the typed text that is also valid for another plan: the reason; each confirmation is typed again."""
-        return {part: text for part, text in self._in_fields().items() if part is Part.REASON and text}
+    def _entered(self, *parts: Part) -> dict[Part, str]:
+        """Return what was typed for these parts: going back keeps the reason, and each confirmation is typed again."""
+        return {part: text for part, text in self._in_fields().items() if part in parts and text}
 
     def _why_not(self) -> str:
         wants, typed = self.plan.wants, self._in_fields()
@@ -509,4 +513,4 @@ class SlotConfirm(OfSlot, FieldsScreen):
             verb = "end reset of" if self.doing.ending else self.doing.verb.value
             id = self.set_going(Order(words, f"{verb} slot {self.doing.place.text}", self.key))
             if id is not None:
-                self.app.switch_screen(SlotProgress(self.doing, id, self._kept(), self.plan))
+                self.app.switch_screen(SlotProgress(self.doing, id, self._entered(*UNDO_KEEPS), self.plan))
