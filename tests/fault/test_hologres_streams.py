@@ -215,7 +215,7 @@ def test_a_shard_whose_stream_hangs_does_not_keep_the_others_back(stream_pair: H
 def test_a_session_that_reads_no_more_gives_its_walsenders_back_to_others(
     stream_pair: HoloPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(HoloConnection, "idle_seconds", 0.3)
+    monkeypatch.setattr(HoloConnection, "idle_seconds", 2.0)
     faults = stream_pair.hologres.faults
     faults.senders = 4
     with closing(stream_pair.connection()) as idle:

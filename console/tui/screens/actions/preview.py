@@ -119,6 +119,7 @@ class SlotPlan(OfSlot):
         super().__init__()
         self.doing = doing
         self._typed = dict(typed or {})
+        self._replans = False
         self.plan = plan
         self.fault = ""
         self._asked = ""
@@ -205,10 +206,12 @@ class SlotPlan(OfSlot):
 
     def _show(self, plan: Preview) -> None:
         if plan.takes_no_copy and self.doing.target is not None:
-            self.console.skip_key("o")  # typed ahead for the way that is now planned anyway
             self._treat_rows(self.doing.target)
+            self._replans = True
             self._ask()
             return
+        if self._replans:
+            self.console.skip_key("o")  # typed ahead for the way that is planned by now anyway
         self.plan = plan
         if plan.failed:
             self._refuse_keys()
