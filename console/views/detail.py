@@ -208,8 +208,8 @@ def impact(job: JobFacts) -> str:
     if job.state is JobState.PAUSED or not job.current or not lanes:
         return judged
     part = part_in(job)
-    locked = {wait.thing for wait in job.report.lock_waits} if job.report else set()
-    waiting = [lane for lane in lanes if lane.retry or lane.error or lane.target in locked or is_stopped(lane)]
+    locked = job.report.locked_lanes if job.report else ()
+    waiting = [lane for lane in lanes if lane.retry or lane.error or lane.name in locked or is_stopped(lane)]
     if judged and not waiting:
         return judged
     if not waiting:

@@ -187,9 +187,9 @@ def dn_signs(job: JobFacts, ascii_only: bool) -> str:
     if job.state is None or not job.state.has_process or report is None or not report.lanes:
         return sign(COPIES, ascii_only) if copied(job) is not None else sign(NONE, ascii_only)
     lanes = sorted(report.lanes, key=lambda lane: lane.name)
-    locked = {wait.thing for wait in report.lock_waits}
+    locked = report.locked_lanes
     levels = [
-        Level.WARNING if level is not Level.CRITICAL and (lane.target in locked or lag_role(lag)) else level
+        Level.WARNING if level is not Level.CRITICAL and (lane.name in locked or lag_role(lag)) else level
         for lane, level, lag in zip(lanes, map(lane_level, lanes), lags_of(job), strict=True)
     ]
     shown = "".join(dn_sign(level, ascii_only)[0] for level in levels)
