@@ -12,6 +12,7 @@ import pytest
 from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pipe import copy_line
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.ports.driver import Runner
@@ -190,6 +191,19 @@ def test_a_small_step_leaves_no_staging_table_behind(database: Server) -> None:
     with one.sink.session.transaction() as cursor:
         cursor.execute("SELECT relname FROM pg_class WHERE relnamespace = pg_my_temp_schema() AND relkind = 'r'")
         assert cursor.fetchall() == []
+
+
+def test_where_the_server_refuses_the_row_type_every_step_is_general(
+    database: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database.connect(DATABASE) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA IF NOT EXISTS m; CREATE TABLE m.typeless (id integer PRIMARY KEY, v text)")
+    refused = pg.sql.SQL("CREATE TYPE pg_temp.slotkeeper_row AS (a m.no_such_type)")
+    monkeypatch.setattr(small_step, "create_type", lambda table: refused)
+    one = way(database, "m.typeless", ("id", "v"), SinkOptions(), small=True)
+    for number in range(2):
+        assert one.step(copy_line((str(number + 1), "1", "I", str(number), "v"))) == ""
+    assert (one.sink.taken.general, one.sink.taken.small) == (2, 0)
 
 
 @pytest.mark.parametrize(

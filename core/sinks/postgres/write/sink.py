@@ -108,6 +108,7 @@ class PostgresSink:
 
     def _stage(self, begin: bytes, reader: BinaryIO) -> int:
         """Fill the staging table in a new transaction with a step of which `begin` was already read."""
+        self._small = None
         self._prepare()
         with self._open(begins=True) as cursor:
             if not self._optimistic or self._quarantines:
