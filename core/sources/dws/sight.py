@@ -8,7 +8,7 @@ complete, every DN's xmin has to exceed the counter as well. The check never gue
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Protocol
 
 from slotkeeper.core.domain.locks import Sight
@@ -47,6 +47,11 @@ def open_transactions(session: DwsSession, across: bool) -> list[Waiter]:
         found.setdefault((pid, start), Waiter(pid, start, user or "?", name or ""))
     prepared = _rows_of(session, "prepared") or []
     return [*found.values(), *(Waiter(0, safe(gid, 80), owner, safe(base, 80)) for gid, owner, base in prepared)]
+
+
+def shown_in_full(session: DwsSession, pids: Set[int]) -> set[int]:
+    """Return those of these sessions of this coordinator that the list of sessions now shows in full."""
+    return {pid for (pid,) in session.rows("shown_in_full", {"pids": sorted(pids)}, of=_SQL)}
 
 
 def snapshot_xmin(session: DwsSession) -> int:
@@ -97,6 +102,9 @@ class Seeing(Protocol):
     def open_transactions(self, across: bool = False) -> list[Waiter]:
         """Return other sessions inside a transaction, and prepared transactions; with `across`, of all coordinators."""
 
+    def shown_in_full(self, pids: Set[int]) -> set[int]:
+        """Return those of these sessions that the list of sessions now shows in full."""
+
     def snapshot_xmin(self) -> int:
         """Return the lowest transaction number that is still open in the source's own snapshot."""
 
@@ -114,8 +122,12 @@ class DwsOpenTransactions:
         self._source = source
         self._counter, self._sight = source.transaction_id(), source.sight()
         self._waiting: Sequence[Waiter] = source.open_transactions(self._sight.across)
-        hidden = any(one.hidden for one in self._waiting)
-        self._lacks = self._sight.lacks or ("other sessions are hidden" if hidden else "")
+        self._once = {one.pid for one in self._waiting if one.hidden}
+        self._hidden: set[int] = set()
+
+    @property
+    def _lacks(self) -> str:
+        return self._sight.lacks or ("other sessions are hidden" if self._hidden else "")
 
     @property
     def advice(self) -> str:
@@ -127,12 +139,23 @@ class DwsOpenTransactions:
     def left(self) -> str:
         now = self._source.open_transactions(self._sight.across)
         now_open = {(one.pid, one.started) for one in now}
+        self._note_hidden(now)
         self._waiting = [one for one in self._waiting if one.started and (one.pid, one.started) in now_open]
         if not self._waiting:
             return self._retained(now)
         named = ", ".join(waiter.text for waiter in self._waiting[:5])
         more = f" and {len(self._waiting) - 5} more" if len(self._waiting) > 5 else ""
         return f"waiting for transactions that were open when recording started: {named}{more}"
+
+    def _note_hidden(self, now: Sequence[Waiter]) -> None:
+        """Count a session as hidden if two queries did not show it in full, and none does later.
+
+        A session that is opened or closed during a query can have locks and no entry in the list.
+        """
+        self._once &= {one.pid for one in now if one.hidden}
+        self._hidden |= self._once
+        if self._hidden:
+            self._hidden -= self._source.shown_in_full(self._hidden)
 
     def _retained(self, now: Sequence[Waiter]) -> str:
         """Return why unlisted transactions may still be open; "" if all have ended.

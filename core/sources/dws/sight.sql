@@ -24,7 +24,8 @@ WHERE n.nspname = 'pg_catalog' AND c.relname = 'pgxc_stat_activity' AND has_tabl
 -- Return every other session of this coordinator that is inside a transaction. Each transaction locks its own virtual
 -- id, so locks reveal sessions that the activity list hides. A session without a transaction number (it has only read
 -- so far) holds back no xmin, but can write later under a snapshot that is older than the slot. Sessions that are not
--- listed at all can belong to another database.
+-- listed at all can belong to another database, or be opened or closed during this query, which reads the two views
+-- one after the other.
 SELECT a.pid, coalesce(extract(epoch FROM a.xact_start)::text, l.virtualtransaction) AS started,
        a.usename, a.application_name, coalesce(a.query, '<insufficient privilege>') = '<insufficient privilege>' AS hidden
 FROM pg_stat_activity a
@@ -37,6 +38,11 @@ SELECT l.pid, l.virtualtransaction, NULL, NULL, true
 FROM pg_locks l
 WHERE l.locktype = 'virtualxid' AND l.virtualxid = l.virtualtransaction AND l.pid <> pg_backend_pid()
   AND NOT EXISTS (SELECT 1 FROM pg_stat_activity a WHERE a.pid = l.pid)
+
+-- name: shown_in_full
+-- Return those of the sessions that this login sees in full.
+SELECT a.pid FROM pg_stat_activity a
+WHERE a.pid = ANY(%(pids)s) AND coalesce(a.query, '<insufficient privilege>') <> '<insufficient privilege>'
 
 -- name: open_across
 -- Return the rows of `open_here` for all coordinators, if the login can read the list. Two coordinators can use the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, BinaryIO, Protocol
@@ -300,6 +300,9 @@ class DwsSource:
 
     def open_transactions(self, across: bool = False) -> list[Waiter]:
         return sight.open_transactions(self.session, across)
+
+    def shown_in_full(self, pids: Set[int]) -> set[int]:
+        return sight.shown_in_full(self.session, pids)
 
     def snapshot_xmin(self) -> int:
         return sight.snapshot_xmin(self.session)

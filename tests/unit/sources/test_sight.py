@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Set
 from typing import Any, cast
 
 import pytest
 
 from slotkeeper.core.domain.locks import Sight
+from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import AccessRefused
+from slotkeeper.core.ports.source import Waiter
 from slotkeeper.core.sources.dws import sight
+from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
 from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.sight import DwsOpenTransactions
 from slotkeeper.core.sqltext import statements
 
 PLAIN = (["rolname", "rolsuper"], [("etl", False)])
@@ -54,3 +58,49 @@ class Told:
 )
 def test_what_is_seen_is_what_is_proven(told: dict[str, Any], seen: Sight) -> None:
     assert sight.read(cast("DwsSession", Told(told))) == seen
+
+
+class Crowd:
+    """A source whose list of sessions is what a test says, at each query; its slots hold back every DN's xmin."""
+
+    def __init__(self, *lists: list[Waiter], later: Collection[int] = ()) -> None:
+        self._lists, self._later = list(lists), set(later)
+
+    def sight(self) -> Sight:
+        return Sight(1, True, True)
+
+    def open_transactions(self, across: bool = False) -> list[Waiter]:
+        return self._lists.pop(0) if len(self._lists) > 1 else self._lists[0]
+
+    def shown_in_full(self, pids: Set[int]) -> set[int]:
+        return self._later & pids
+
+    def snapshot_xmin(self) -> int:
+        return 101
+
+    def transaction_id(self) -> int:
+        return 100
+
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
+        return [SlotStatus(Shard("dn_1", 1), SyncPoints(1, 1, 50), DwsPosition(2, None, 50))]
+
+
+def hidden(pid: int, started: str = "3/7") -> Waiter:
+    return Waiter(pid, started, "of another login", "", hidden=True)
+
+
+@pytest.mark.parametrize(
+    ("lists", "later", "why"),
+    [
+        ([[hidden(7)], []], (), ""),  # opened or closed during the first query
+        ([[hidden(7)], [hidden(7, "3/8")], []], (7,), ""),  # still being opened; later in the list
+        ([[hidden(7)], [hidden(7, "3/8")], []], (), "other sessions are hidden"),
+    ],
+    ids=["seen once", "listed later", "never listed"],
+)
+def test_a_session_is_hidden_if_two_queries_do_not_list_it(
+    lists: list[list[Waiter]], later: tuple[int, ...], why: str
+) -> None:
+    opened = DwsOpenTransactions(Crowd(*lists, later=later))
+    opened.left()
+    assert opened.left().startswith(why) and bool(opened.left()) == bool(why)
