@@ -8,9 +8,10 @@ increased linearly; if no status reported a latest position at or before P, the 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import TypeVar
 
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.position import Kept, Position
@@ -19,6 +20,8 @@ from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.tries import NO_HISTORY, History
 from slotkeeper.core.domain.watch import Expected, trouble
 from slotkeeper.core.errors import Trouble, TroubleName
+
+Item = TypeVar("Item")
 
 
 class Activity(Enum):
@@ -170,6 +173,27 @@ def names_by_table(lanes: Mapping[str, Lane]) -> dict[str, tuple[str, ...]]:
     return {table: tuple(names) for table, names in found.items()}
 
 
+def distribute(items: Sequence[Item], piles: int, table: Callable[[Item], str]) -> list[list[Item]]:
+    """Distribute items to piles in turn; a pile's items of one table follow each other.
+
+    With at least two tables per pile, a table's items are in one pile, so that its lanes share queries and the prepared
+    state of a session.
+
+    >>> distribute(["a1", "b1", "a2", "b2"], 1, lambda item: item[0])
+    [['a1', 'a2', 'b1', 'b2']]
+    >>> distribute(["a1", "b1", "a2", "b2"], 2, lambda item: item[0])
+    [['a1', 'b1'], ['a2', 'b2']]
+    """
+    tables: dict[str, list[Item]] = {}
+    for item in items:
+        tables.setdefault(table(item), []).append(item)
+    distributed: list[list[Item]] = [[] for _ in range(piles)]
+    units = list(tables.values()) if len(tables) >= 2 * piles else [[item] for own in tables.values() for item in own]
+    for place, unit in enumerate(units):
+        distributed[place % piles].extend(unit)
+    return distributed
+
+
 MOST_DOUBLINGS = 6
 """Maximum number of doublings of an overrun task's time limit; session timeouts end a hanging task within the resulting
 limit."""
@@ -214,11 +238,11 @@ def assign(
     for lane in [lane for lane in waiting if lane.alone][: min(free, suspects)]:
         assigned.append(([lane], True))
     sound = [lane for lane in waiting if not lane.alone]
-    piles: list[list[Lane]] = [[] for _ in range(min(free - len(assigned), len(sound)))]
     share = max(FEWEST, min(most, -(-len(sound) // max(1, capacity))))
-    for place, lane in enumerate(sound[: share * len(piles)]):
-        piles[place % len(piles)].append(lane)
-    assigned.extend((pile, False) for pile in piles)
+    piles = min(free - len(assigned), len(sound))
+    if piles > 0:
+        distributed = distribute(sound[: share * piles], piles, lambda lane: lane.key.source_table)
+        assigned.extend((pile, False) for pile in distributed if pile)
     return [
         Assignment(first + n, tuple(lane.name for lane in pile), now + seconds, alone, assigned=now)
         for n, (pile, alone) in enumerate(assigned)

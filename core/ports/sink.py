@@ -16,7 +16,7 @@ All calls block; they raise only errors of `slotkeeper.core.errors`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import BinaryIO, Protocol, runtime_checkable
@@ -54,6 +54,10 @@ class StepSink(Protocol):
     """The encoding of a batch that the sink reads; `slotkeeper.core.drivers.pipe` converts another encoding once."""
     names_rows: bool
     """Whether an isolating step of a job without quarantine raises RowRefused with the row's key."""
+
+    @property
+    def sweeps(self) -> Sweeps | None:
+        """The part that commits steps of several lanes together; None if each step needs its own transaction."""
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """Return the lane's committed progress row."""
@@ -97,6 +101,52 @@ class StepSink(Protocol):
 
     def close(self) -> None:
         """End the session; safe to call twice."""
+
+
+class Buffered(Protocol):
+    """The rows of a step that are staged in memory only."""
+
+    def top(self, up_to: Position) -> Top:
+        """Return the highest pairs of the rows, like `StepSink.top`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BufferedStep:
+    """A buffered step of a lane: the values of `StepSink.commit`, and the rows."""
+
+    key: LaneKey
+    epoch: int
+    after: Position
+    new: Position
+    rows: int
+    buffered: Buffered
+
+
+class Sweeps(Protocol):
+    """Commits small steps of several lanes in one transaction, a fence each (ADR 85).
+
+    The sinks of the lanes share one session, and any of them can commit for all.
+    """
+
+    def read_rows(self, keys: Sequence[LaneKey]) -> Mapping[LaneKey, ProgressRow] | None:
+        """Return the committed progress rows of lanes of one slot; None if each has to be read by its own sink."""
+
+    def detach(self) -> Buffered | None:
+        """Take the rows of the last `stage` out of the sink, which can then stage another step.
+
+        Return None if the step has to be committed alone; it then stays staged.
+        """
+
+    def put_back(self, buffered: Buffered) -> None:
+        """Stage buffered rows again, for `StepSink.commit`; until it succeeds, no step of the target is buffered."""
+
+    def sweep(self, steps: Sequence[BufferedStep]) -> Set[LaneKey] | None:
+        """Update the fenced rows, apply the net effects, COMMIT. Return the lanes whose fence matched.
+
+        Nothing is written for the other lanes, whose row is at another position or locked by another session. None: the
+        server rejected a row, or a lock of a target was not free soon enough; then nothing is written at all. After an
+        error, the outcome is unknown.
+        """
 
 
 class BatchWriter(Protocol):

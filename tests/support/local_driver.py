@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
 from slotkeeper.core.spark import job
 
 LEAST, FILE = "SLOTKEEPER_TEST_LEAST_INSERTS", "SLOTKEEPER_TEST_STEPS_FILE"
-_LETTERS = "ogms"
+TASKS = "SLOTKEEPER_TEST_TASKS"
+_LETTERS = "ogmsw"
 """As `Taken` names its counts; a missed or a small step is a general one, too."""
 
 
@@ -39,18 +40,23 @@ def obey(environ: Mapping[str, str]) -> None:
 
 def _count(file: Path) -> None:
     written = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    commit = PostgresSink.commit
 
-    def counted(sink: PostgresSink, *arguments: Any) -> bool:
-        before = astuple(sink.taken)
-        done = commit(sink, *arguments)
-        after = astuple(sink.taken)
-        letters = "".join(letter * (now - then) for letter, now, then in zip(_LETTERS, after, before, strict=True))
-        if letters:
-            os.write(written, letters.encode())
-        return done
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def run(sink: PostgresSink, *arguments: Any) -> Any:
+            before = astuple(sink.taken)
+            done = call(sink, *arguments)
+            after = astuple(sink.taken)
+            letters = "".join(letter * (now - then) for letter, now, then in zip(_LETTERS, after, before, strict=True))
+            if letters:
+                os.write(written, letters.encode())
+            return done
 
-    PostgresSink.commit = counted  # type: ignore[method-assign, assignment]
+        return run
+
+    commit, count = counted(PostgresSink.commit), counted(PostgresSink.count_small)
+    alone = PostgresSink.count_small
+    PostgresSink.commit = commit  # type: ignore[method-assign]
+    PostgresSink.count_small = lambda sink, step, swept=True: (count if swept else alone)(sink, step, swept)  # type: ignore[assignment, method-assign]
 
 
 def counts(file: Path) -> Taken:
@@ -75,7 +81,7 @@ class Local(LocalRunner):
 
 def main() -> int:
     vars(start)["LEASE_WAIT"] = LEASE_WAIT
-    vars(job)["open_runner"] = lambda *_: Local(4)
+    vars(job)["open_runner"] = lambda *_: Local(int(os.environ.get(TASKS, "4")))
     obey(os.environ)
     return job.main()
 

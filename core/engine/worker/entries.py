@@ -12,20 +12,19 @@ import resource
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.progress import STREAMING, LaneKey, ProgressRow
-from slotkeeper.core.domain.slot import SlotStatus
+from slotkeeper.core.domain.lane import distribute
+from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.domain.watch import explain_miss, trouble
 from slotkeeper.core.drivers.pipe import copy_through
-from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, LaneOutcome, LaneTask, StreamOutcome, StreamTask
-from slotkeeper.core.engine.worker.step import Probe, Stepper, StepPlan, hides, may_isolate, nothing
-from slotkeeper.core.errors import ErrorKind, ErrorValues, RowRefused, SlotkeeperError, TroubleName
+from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask
+from slotkeeper.core.engine.worker.step import Probe, hides, may_isolate, nothing
+from slotkeeper.core.engine.worker.sweep import Opened, Sweep, Turn
+from slotkeeper.core.errors import ErrorKind, ErrorValues, RowRefused, SlotkeeperError
 from slotkeeper.core.ports.sink import StepSink
 from slotkeeper.core.ports.source import Chunk, Source
 
@@ -36,11 +35,6 @@ QUESTIONS = 12
 these queries are one round."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.04
 """Seconds between two polls of quiet lanes."""
-
-
-def lane_key(spec: StreamTask, task: LaneTask) -> LaneKey:
-    """Return the key of a lane's progress row."""
-    return LaneKey(spec.job.source.name, task.table, spec.job.slot, task.shard.name)
 
 
 class Pair(Protocol):
@@ -151,10 +145,6 @@ def _connect(lent: Lent, task: StreamTask) -> None:
             raise
 
 
-Opened = Callable[[str], tuple[Source, StepSink]]
-"""Returns the source and the sink of a source table's channel, over one pair of sessions."""
-
-
 def stream_lanes(spec: StreamTask, pairs: Sequence[Opened], clock: Clock, probe: Probe = nothing) -> StreamOutcome:
     """Process the task's lanes in turn, as many at once as there are pairs of sessions; return an outcome per lane.
 
@@ -162,16 +152,19 @@ def stream_lanes(spec: StreamTask, pairs: Sequence[Opened], clock: Clock, probe:
     """
     began = clock.monotonic()
     pairs = pairs[: max(1, len(spec.lanes))]
-    turns = [_Turn(spec, task, pairs[n % len(pairs)], clock, probe) for n, task in enumerate(spec.lanes)]
+    distributed = [
+        [Turn(spec, task, opened, clock, probe) for task in lanes]
+        for opened, lanes in zip(pairs, distribute(spec.lanes, len(pairs), lambda lane: lane.table), strict=True)
+    ]
     idle = _IdleWait(clock, len(pairs))
-    shares = [_Share(n, turns[n :: len(pairs)], began, began + spec.seconds, idle, clock) for n in range(len(pairs))]
+    shares = [_Share(n, turns, began, began + spec.seconds, idle, clock) for n, turns in enumerate(distributed)]
     threads = [threading.Thread(target=share.run, name="slotkeeper-lanes", daemon=True) for share in shares[1:]]
     for thread in threads:
         thread.start()
     shares[0].run()
     for thread in threads:
         thread.join()
-    outcomes = tuple(turn.outcome for turn in turns)
+    outcomes = tuple(turn.outcome for turns in distributed for turn in turns)
     return StreamOutcome(outcomes, peak_kib(), all(one.idle for one in shares), clock.monotonic() - began)
 
 
@@ -179,7 +172,7 @@ class _Share:
     """The lanes that take turns using one pair of sessions; `idle`: the share ended because no lane had new changes."""
 
     def __init__(
-        self, number: int, turns: list[_Turn], began: float, deadline: float, idle: _IdleWait, clock: Clock
+        self, number: int, turns: list[Turn], began: float, deadline: float, idle: _IdleWait, clock: Clock
     ) -> None:
         self.idle = False
         self._number, self._turns, self._began, self._deadline = number, turns, began, deadline
@@ -188,16 +181,11 @@ class _Share:
     def run(self) -> None:
         """Run rounds until the deadline, or until all lanes are quiet; the first lane always gets at least one turn."""
         live = list(self._turns)
+        sweep = Sweep(self._clock, self._began, self._deadline)
         while live:
-            worked = False
-            for turn in list(live):
-                now = self._clock.monotonic()
-                if now >= self._deadline and turn is not self._turns[0]:
-                    return
-                turn.take(now - self._began)
-                worked = worked or turn.worked
-                if turn.failed:
-                    live.remove(turn)
+            sweep.round(live)
+            worked = any(turn.worked for turn in live)
+            live = [turn for turn in live if not turn.failed]
             if self._clock.monotonic() >= self._deadline:
                 return
             quiet = all(turn.quiet for turn in live)
@@ -249,86 +237,6 @@ class _IdleWait:
 def peak_kib() -> int:
     """Return the peak resident memory of this process, in KiB on Linux."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-@dataclass
-class _Turn:
-    """A lane within a task."""
-
-    spec: StreamTask
-    task: LaneTask
-    opened: Opened
-    clock: Clock
-    probe: Probe
-    quiet: bool = False
-    worked: bool = False
-    failed: bool = False
-
-    def __post_init__(self) -> None:
-        self.outcome = LaneOutcome(self.task.table, self.task.shard)
-        self._key = lane_key(self.spec, self.task)
-        self._after: Position | None = None
-
-    def take(self, waited: float = 0.0) -> None:
-        """Take one step, `waited` seconds after the task's start; a failure ends the lane's part of the task."""
-        if self.outcome.waited is None:
-            self.outcome = replace(self.outcome, waited=waited)
-        try:
-            self._take()
-        except Exception as error:
-            # a task never raises, because Spark would report pages of Java text, and in a cluster rerun the task
-            self.failed = True
-            self.outcome = replace(self.outcome, error=ErrorValues.of(error))
-
-    def _take(self) -> None:
-        if self._after is None:
-            self._source, self._sink = self.opened(self.task.table)
-            plan = StepPlan(self._key, self.spec.epoch, self.task.expected, self.task.width, self.spec.job.sink_options)
-            self._stepper = Stepper(self._source, self._sink, plan, self.clock, self.probe)
-            self._after, row = self._begin()
-            self.outcome = replace(self.outcome, position=self._after, changes=row.changes, repeats=row.repeats)
-        step = self._stepper.take(self._read_status, self._after)
-        self._after = step.position
-        self.quiet, self.worked = step.quiet, step.rows > 0
-        done = self.outcome
-        self.outcome = replace(
-            done,
-            position=step.position,
-            steps=done.steps + (step.rows > 0 or not step.quiet),
-            rows=done.rows + step.rows,
-            changes=done.changes + step.rows,
-            latest=step.status.latest,
-            read_seconds=done.read_seconds + step.read_seconds,
-            write_seconds=done.write_seconds + step.write_seconds,
-        )
-
-    def _begin(self) -> tuple[Position, ProgressRow]:
-        """Return the position to read from, and its row: always the row's position, never a position from the driver.
-
-        A decided range is finished before a new range is planned.
-        """
-        position, row = self._row()
-        if row.decided is not None:
-            self._stepper.finish(self._read_status, row)
-            position, row = self._row()
-        return position, row
-
-    def _row(self) -> tuple[Position, ProgressRow]:
-        row = self._sink.read_row(self._key)
-        if row is None or row.epoch != self.spec.epoch or row.position is None or row.state not in STREAMING:
-            reason = explain_miss(row, self.spec.epoch)
-            if isinstance(reason, Position):
-                raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {self._key.shard} has no position")
-            raise reason
-        return row.position, row
-
-    def _read_status(self) -> SlotStatus:
-        statuses = self._source.read_status(self.task.shard)
-        found = next((status for status in statuses if status.shard == self.task.shard), None)
-        if found is None:
-            name = self.task.shard.name
-            raise trouble(TroubleName.TOPOLOGY_CHANGED, f"the source no longer lists {name} for this table")
-        return found
 
 
 def run_copy(open_pair: OpenPair, task: CopyTask) -> CopyOutcome:

@@ -6,8 +6,8 @@ This module does not retry, wait or register.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import BinaryIO
+from dataclasses import dataclass, replace
+from typing import BinaryIO, TypeVar
 
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.position import Position
@@ -17,9 +17,10 @@ from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.domain.watch import Expected, ahead_of_row, explain_miss, judge, purged
 from slotkeeper.core.drivers.pipe import copy_through
 from slotkeeper.core.errors import RowRefused, SlotkeeperError, Trouble
-from slotkeeper.core.ports.sink import StepSink
+from slotkeeper.core.ports.sink import Buffered, BufferedStep, StepSink
 from slotkeeper.core.ports.source import Source
 
+Found = TypeVar("Found")
 Probe = Callable[[str], None]
 """Called at named points of a step; does nothing in production, and stops or disturbs the step in tests."""
 
@@ -51,20 +52,91 @@ class Step:
     write_seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class ReadRange:
+    """A range that was read and staged but not checked again; `newest` is the first status's `latest`."""
+
+    after: Position
+    up_to: Position
+    rows: int
+    newest: Position
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BufferedRange:
+    """A range whose rows are buffered in memory."""
+
+    range: ReadRange
+    lines: Buffered
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A buffered step that only needs its commit, and its result if the commit succeeds."""
+
+    step: BufferedStep
+    result: Step
+
+
 class Stepper:
-    """Runs the steps of one lane with a worker's source and sink; retains the last status for the next step."""
+    """Runs the steps of one lane with a worker's source and sink; retains the last status for the next step.
+
+    A step runs as a whole (`take`), or in parts if its sink can commit the steps of several lanes together: `read`,
+    `recheck`, and either the commit of a sweep or `commit_alone`. A part that raises an error of
+    `slotkeeper.core.errors` has committed nothing.
+    """
 
     def __init__(self, source: Source, sink: StepSink, plan: StepPlan, clock: Clock, probe: Probe) -> None:
         self._source, self._sink, self._plan, self._clock = source, sink, plan, clock
         self._probe = probe
-        self._status: SlotStatus | None = None
+        self.status: SlotStatus | None = None
+        """The status for the next step; None if it has to be read."""
 
     def take(self, read_now: Callable[[], SlotStatus], after: Position) -> Step:
-        """Run one step from `after`; if it raises an error of `slotkeeper.core.errors`, nothing is committed."""
+        """Run one step from `after`."""
+        return self._guarded(lambda: self._take(read_now, after), read_now, after)
+
+    def read(self, read_now: Callable[[], SlotStatus], after: Position) -> Step | BufferedRange:
+        """Run a step until its rows are buffered in memory; run it as a whole if the sink does not buffer them."""
+
+        def run() -> Step | BufferedRange:
+            found = self._read(read_now, after, isolating=False)
+            if isinstance(found, Step):
+                return found
+            lines = self._sink.sweeps.detach() if self._sink.sweeps else None
+            return BufferedRange(found, lines) if lines else self._complete(found, read_now)
+
+        return self._guarded(run, read_now, after)
+
+    def recheck(self, buffered: BufferedRange, second: SlotStatus) -> Step | Ready:
+        """Check the status that was read after the range."""
+        read, self.status = buffered.range, None
+        self._checked(second, read.after)
+        self._probe("after_recheck")
+        self.status = second
+        if read.rows == 0 and read.up_to >= read.newest:
+            return Step(read.after, 0, True, second, read_seconds=read.seconds)
+        new = self._source.reached(read.after, read.up_to, buffered.lines.top(read.up_to), second)
+        step = BufferedStep(self._plan.key, self._plan.epoch, read.after, new, read.rows, buffered.lines)
+        return Ready(step, Step(new, read.rows, not new < second.latest, second, read.seconds))
+
+    def commit_alone(self, ready: Ready, read_now: Callable[[], SlotStatus]) -> Step:
+        """Commit a buffered step that no sweep committed, in its own transaction."""
+
+        def run() -> Step:
+            assert self._sink.sweeps is not None
+            self._sink.sweeps.put_back(ready.step.buffered)
+            return self._committed(ready.result, ready.step.after, ready.step.rows)
+
+        return self._guarded(run, read_now, ready.step.after)
+
+    def _guarded(self, run: Callable[[], Found], read_now: Callable[[], SlotStatus], after: Position) -> Found | Step:
+        """Run a part of a step; if the sink rejects a row that can be isolated, run the step again and isolate it."""
         try:
-            return self._take(read_now, after)
+            return run()
         except BaseException as error:
-            self._status = None
+            self.status = None
             self._sink.abandon()
             if not may_isolate(error, self._plan.options, self._sink):
                 raise
@@ -73,7 +145,7 @@ class Stepper:
         try:
             return self._take(read_now, after, isolating=True)
         except BaseException as error:
-            self._status = None
+            self.status = None
             self._sink.abandon()
             if hides(error, self._plan.options):
                 raise refused from error
@@ -103,8 +175,12 @@ class Stepper:
         self._probe("after_finish")
 
     def _take(self, read_now: Callable[[], SlotStatus], after: Position, isolating: bool = False) -> Step:
-        first = self._checked(self._status or read_now(), after)
-        self._status = None
+        found = self._read(read_now, after, isolating)
+        return found if isinstance(found, Step) else self._complete(found, read_now)
+
+    def _read(self, read_now: Callable[[], SlotStatus], after: Position, isolating: bool) -> Step | ReadRange:
+        first = self._checked(self.status or read_now(), after)
+        self.status = None
         self._probe("after_status")
         if first.latest < after:
             return Step(after, 0, True, first)
@@ -115,21 +191,30 @@ class Stepper:
             if error.where == "source":
                 self._checked(read_now(), after)  # if DDL is the cause, this raises a more specific Trouble
             raise
-        read = self._clock.monotonic()
+        seconds = self._clock.monotonic() - began
         self._probe("after_read")
-        second = self._checked(read_now(), after)
+        return ReadRange(after, up_to, rows, first.latest, seconds)
+
+    def _complete(self, read: ReadRange, read_now: Callable[[], SlotStatus]) -> Step:
+        second = self._checked(read_now(), read.after)
         self._probe("after_recheck")
-        self._status = second
-        if rows == 0 and up_to >= first.latest:
+        self.status = second
+        if read.rows == 0 and read.up_to >= read.newest:
             self._sink.abandon()
             # on a busy cluster, other sessions move `latest` between queries: do not query again at once
-            return Step(after, 0, True, second, read_seconds=read - began)
-        new = self._source.reached(after, up_to, self._sink.top(up_to), second)
-        reached = self._commit(after, new, rows)
+            return Step(read.after, 0, True, second, read_seconds=read.seconds)
+        new = self._source.reached(read.after, read.up_to, self._sink.top(read.up_to), second)
+        return self._committed(
+            Step(new, read.rows, not new < second.latest, second, read.seconds), read.after, read.rows
+        )
+
+    def _committed(self, step: Step, after: Position, rows: int) -> Step:
+        began = self._clock.monotonic()
+        reached = self._commit(after, step.position, rows)
         self._probe("after_commit")
-        written = self._clock.monotonic()
-        done = rows if reached == new else 0
-        return Step(reached, done, not reached < second.latest, second, read - began, written - read)
+        if reached != step.position:
+            step = replace(step, position=reached, rows=0, quiet=not reached < step.status.latest)
+        return replace(step, write_seconds=self._clock.monotonic() - began)
 
     def _checked(self, status: SlotStatus, after: Position) -> SlotStatus:
         trouble = judge(status, self._plan.expected) or ahead_of_row(status, after) or purged(status, after)

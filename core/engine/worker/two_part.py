@@ -88,6 +88,7 @@ class StagedSink:
 
     encoding = Encoding.ROWS
     names_rows = False
+    sweeps = None
     withdraws = False
     """Whether a planned range can be withdrawn, which frees the row at the same position."""
 

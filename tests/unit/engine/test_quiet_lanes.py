@@ -31,7 +31,9 @@ class Lanes:
     """A source and a sink of many lanes, each of which has one range to read."""
 
     encoding = Encoding.COPY_TEXT
+    sweeps = None
     reads: Counter[str] = field(default_factory=Counter)
+    shards: tuple[Shard, ...] = ()
     empty: bool = False
     busy: bool = False
     asked: int = 0
@@ -42,9 +44,9 @@ class Lanes:
         return cast(Source, self), cast(StepSink, self)
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        assert shard is not None
         self.asked += self.busy
-        return [SlotStatus(shard, KEPT, replace(END, point=END.point + self.asked), "one")]
+        latest = replace(END, point=END.point + self.asked)
+        return [SlotStatus(one, KEPT, latest, "one") for one in ([shard] if shard else self.shards)]
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
         self.reads[shard.name] += 1
@@ -70,8 +72,8 @@ class Lanes:
 
 def looks(lanes: int, empty: bool = False, busy: bool = False) -> Counter[str]:
     """How often each lane was read in one task without a time limit; if `busy`, other sessions commit meanwhile."""
-    server = Lanes(empty=empty, busy=busy)
-    tasks = [LaneTask("ods.t", Shard(f"dn_{n}", n), exactly(KEPT, "one"), 1_000) for n in range(lanes)]
+    server = Lanes(empty=empty, busy=busy, shards=tuple(Shard(f"dn_{n}", n) for n in range(lanes)))
+    tasks = [LaneTask("ods.t", shard, exactly(KEPT, "one"), 1_000) for shard in server.shards]
     spec = StreamTask(JOB, 1, tuple(tasks), 60.0)
     outcome = entries.stream_lanes(spec, [server.opened], SystemClock())
     assert outcome.idle

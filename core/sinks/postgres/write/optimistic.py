@@ -126,13 +126,15 @@ class Lane:
 class Taken:
     """The number of a sink's steps with changes, by the path that they took.
 
-    A missed step also counts as general, as does a small step, which has the general statement (`small_step.py`).
+    A missed step also counts as general, as does a small step, which has the general statement (`small_step.py`);
+    `swept` counts the small steps that a sweep committed.
     """
 
     optimistic: int = 0
     general: int = 0
     missed: int = 0
     small: int = 0
+    swept: int = 0
 
 
 def apply(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, routed: Routed, writer: int) -> bool:

@@ -9,10 +9,10 @@ effect, COMMIT. This way, no lock that other sessions need is held while the ste
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
@@ -23,12 +23,12 @@ from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Defect, Refused, Unreachable
-from slotkeeper.core.ports.sink import Top
+from slotkeeper.core.ports.sink import Buffered, BufferedStep, Top
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.progress.store import key_of, row_of
 from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
-from slotkeeper.core.sinks.postgres.write import optimistic, routing, small_step, text_staging
+from slotkeeper.core.sinks.postgres.write import optimistic, routing, small_step, sweep, text_staging
 from slotkeeper.core.sinks.postgres.write import statements as compose
 from slotkeeper.core.sinks.postgres.write.routing import Routed
 from slotkeeper.core.sinks.postgres.write.row_isolation import Into, Quarantine, RowIsolation, move
@@ -42,7 +42,7 @@ _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapsho
 
 
 class PostgresSink:
-    """Implements `slotkeeper.core.ports.sink.StepSink` for one target; not shared between threads.
+    """Implements `slotkeeper.core.ports.sink.StepSink` and `Sweeps` for one target; not shared between threads.
 
     `copying` is the destination of chunks: "direct" (the empty target), "shadow" (a separate table) or "merge" (the
     target through staging). `read_timeout` is full_sync_binlog_read_timeout (ms), which also limits a chunk's
@@ -85,9 +85,16 @@ class PostgresSink:
         self._row_type = target.row_type
         self._small: SmallStep | None = None
         """The open step, if it is small: nothing of it is at the server before its commit."""
+        self._alone = False
+        """Whether the target's last step was put back by a sweep and not committed since."""
         self._passed, self._repeats = False, False
         """Reasons not to try the open step: its lane pauses after a miss, or a repeated key would cause a miss."""
         self.taken = optimistic.Taken()
+
+    @property
+    def sweeps(self) -> PostgresSink | None:
+        """This sink, if it can hold small steps."""
+        return self if self._small_form is not None else None
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         with self.session.transaction() as cursor:
@@ -181,20 +188,51 @@ class PostgresSink:
         self.taken.general += bool(rows)
         return True
 
+    def read_rows(self, keys: Sequence[LaneKey]) -> Mapping[LaneKey, ProgressRow] | None:
+        return None if self.options.quarantines else sweep.read_rows(self.session, self._positions, keys)
+
+    def detach(self) -> Buffered | None:
+        if self._small is None or self._alone:
+            return None
+        buffered, self._small = sweep.BufferedSmall(self, self._small), None
+        return buffered
+
+    def put_back(self, buffered: Buffered) -> None:
+        self._forget()
+        self._small, self._alone = cast("sweep.BufferedSmall", buffered).step, True
+
+    def sweep(self, steps: Sequence[BufferedStep]) -> Set[LaneKey] | None:
+        buffered = {step.key: cast("sweep.BufferedSmall", step.buffered) for step in steps}
+        if not all(owner.prepare_small() for owner in {one.owner for one in buffered.values()}):
+            return None
+        with self._open(begins=True) as cursor:
+            try:
+                passed = sweep.take_fences(self.session, cursor, steps)
+                matched = [buffered[key] for key in buffered if key in passed]
+                sweep.apply(cursor, [(one.owner, one.step) for one in matched])
+                self._end(cursor)
+            except pg.DriverError as error:
+                if not sweep.is_rejection(error):
+                    raise
+                self.abandon()
+                return None
+        for one in matched:
+            one.owner.count_small(one.step)
+        return passed
+
     def _commit_small(self, step: SmallStep, fence: dict[str, object]) -> bool | None:
         """Apply a small step under its fence; return None if the server rejected it: the events are then staged.
 
         The recheck against the source has already covered the events, so staging them now does not invalidate it.
         """
-        if not self._prepare_small():
+        if not self.prepare_small():
             self._stage(step.lines, io.BytesIO())
             return None
         with self._open(begins=True) as cursor:
             try:
                 if not self._fenced(cursor, fence):
                     return False
-                if step.rows:
-                    self._run_kept(cursor, self._row_type, self._small_statement, pg.sql.Literal(step.array))
+                sweep.apply(cursor, [(self, step)])
                 self._end(cursor)
             except pg.DriverError as error:
                 if pg.failure(error)[0][:2] not in small_step.REJECTED:
@@ -202,8 +240,7 @@ class PostgresSink:
                 self.abandon()
             else:
                 self._small = None
-                self.taken.general += bool(step.rows)
-                self.taken.small += bool(step.rows)
+                self.count_small(step, swept=False)
                 return True
         self._stage(step.lines, io.BytesIO())
         return None
@@ -248,7 +285,7 @@ class PostgresSink:
 
     def _end(self, cursor: pg.Cursor) -> None:
         cursor.connection.commit()
-        self._begun = None
+        self._begun, self._alone = None, False
 
     def _take_effect(self, cursor: pg.Cursor, key: LaneKey, new: Position, rows: int) -> None:
         if rows and self._isolating:
@@ -358,7 +395,7 @@ class PostgresSink:
                     cursor.execute(statement)
             self._prepared_in = self.session.generation
 
-    def _prepare_small(self) -> bool:
+    def prepare_small(self) -> bool:
         """Create the row type of small steps once per connection; return False if the server refuses it.
 
         A login that may use a column can lack a privilege on the column's type or on the schema of the type.
@@ -388,27 +425,28 @@ class PostgresSink:
         for n, statement in enumerate(plan.statements):
             name = f"{self.target.staging}_{size}_{n}"
             prepare = partial(pg.sql.SQL("PREPARE {} AS {}").format, pg.sql.Identifier(name), statement)
-            self._run_kept(cursor, name, prepare)
+            self._keep(cursor, name, prepare)
+            cursor.execute(pg.sql.SQL("EXECUTE {}").format(pg.sql.Identifier(name)))
 
-    def _small_statement(self) -> pg.sql.Composable:
-        return small_step.prepare(self.target, self.options)
+    def execute_small(self, cursor: pg.Cursor, step: SmallStep) -> pg.sql.Composable:
+        self._keep(cursor, self._row_type, lambda: small_step.prepare(self.target, self.options))
+        return pg.sql.SQL("EXECUTE {}({})").format(pg.sql.Identifier(self._row_type), pg.sql.Literal(step.array))
 
-    def _run_kept(
-        self,
-        cursor: pg.Cursor,
-        name: str,
-        prepare: Callable[[], pg.sql.Composable],
-        value: pg.sql.Composable | None = None,
-    ) -> None:
-        """Execute a statement that is prepared under a name, with `value` for its parameter, if any."""
+    def count_small(self, step: SmallStep, swept: bool = True) -> None:
+        self.taken.general += bool(step.rows)
+        self.taken.small += bool(step.rows)
+        self.taken.swept += bool(step.rows and swept)
+
+    def _keep(self, cursor: pg.Cursor, name: str, prepare: Callable[[], pg.sql.Composable]) -> None:
+        """Prepare a statement under a name for one execution, unless it is still prepared."""
         used = self._kept.get(name, 0)
-        self._kept[name] = used + 1
         if used and used % compose.RARELY == 0:
+            self._kept[name] = 0
             cursor.execute(pg.sql.SQL("DEALLOCATE {}").format(pg.sql.Identifier(name)))
-        if used % compose.RARELY == 0:
+            used = 0
+        if not used:
             cursor.execute(prepare())
-        given = pg.sql.SQL("({})").format(value) if value is not None else pg.sql.SQL("")
-        cursor.execute(pg.sql.SQL("EXECUTE {}{}").format(pg.sql.Identifier(name), given))
+        self._kept[name] = used + 1
 
     @contextmanager
     def _open(self, begins: bool = False) -> Iterator[pg.Cursor]:
