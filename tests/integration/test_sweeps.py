@@ -28,6 +28,7 @@ from slotkeeper.core.sinks.postgres.write import sweep
 from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
+from slotkeeper.core.sqltext import statements
 from slotkeeper.demo.postgres import Server
 from tests.support.standin import drop_database, new_database
 from tests.support.waiting import until
@@ -187,6 +188,36 @@ def test_a_row_that_a_registration_has_locked_is_left_out_without_a_wait(make: M
         ask(watch, "ROLLBACK")
     assert lanes.alone(steps[a])
     assert values(watch, "m.a", "m.b") == [["new", "new"]] * 2
+
+
+def test_a_row_that_changes_after_the_snapshot_is_compared_as_it_is_when_it_is_locked(
+    make: Make, watch: pg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL, "Transaction Isolation", "Read Committed": the condition is evaluated again for the updated row."""
+    lanes = make("m.a", "m.b")
+    a, *_ = lanes.at
+    book = dict(statements(*sweep.SWEEPS))
+    waits = "w(source_table, shard, epoch, after, new, rows), pg_advisory_xact_lock(85)"
+    slow = book["fences"].replace("w(source_table, shard, epoch, after, new, rows)", waits)
+    assert slow != book["fences"]
+    monkeypatch.setattr("slotkeeper.core.drivers.session.statements", lambda *of: {**statements(*of), "fences": slow})
+    steps = lanes.buffered(lambda lane: "new")
+    ask(watch, "SELECT pg_advisory_lock(85)")
+    found: list[frozenset[LaneKey] | None] = []
+    sweeping = threading.Thread(target=lambda: found.append(lanes.sweep(steps)), daemon=True)
+    sweeping.start()
+    until(
+        lambda: ask(watch, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"),
+        20,
+        "the sweep to wait",
+    )
+    here = f"WHERE source_table = 'm.a' AND shard = '{a.shard}'"
+    ask(watch, f"UPDATE slotkeeper_progress SET position = '{DwsPosition(7).text}' {here}")
+    ask(watch, "SELECT pg_advisory_unlock(85)")
+    sweeping.join(60)
+    assert found == [frozenset(lanes.at) - {a}]
+    assert ask(watch, f"SELECT position FROM slotkeeper_progress {here}") == [(DwsPosition(7).text,)]
+    assert values(watch, "m.a", "m.b") == [["new"], ["new", "new"]]
 
 
 @pytest.mark.parametrize("value", ["no", "toolong"])
