@@ -24,7 +24,7 @@ from slotkeeper.core.ports.sink import BufferedStep
 from slotkeeper.core.sinks.postgres.check.target import seen
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sinks.postgres.session import SinkSession
-from slotkeeper.core.sinks.postgres.write import sweep
+from slotkeeper.core.sinks.postgres.write import small_step
 from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition
@@ -196,7 +196,7 @@ def test_a_row_that_changes_after_the_snapshot_is_compared_as_it_is_when_it_is_l
     """PostgreSQL, "Transaction Isolation", "Read Committed": the condition is evaluated again for the updated row."""
     lanes = make("m.a", "m.b")
     a, *_ = lanes.at
-    book = dict(statements(*sweep.SWEEPS))
+    book = dict(statements(*small_step.SWEEPS))
     waits = "w(source_table, shard, epoch, after, new, rows), pg_advisory_xact_lock(85)"
     slow = book["fences"].replace("w(source_table, shard, epoch, after, new, rows)", waits)
     assert slow != book["fences"]
@@ -275,7 +275,7 @@ def test_a_session_killed_at_any_point_leaves_all_steps_or_none(
     def kill() -> None:
         ask(watch, f"SELECT pg_terminate_backend({pid}, 10000)")
 
-    fences, effects, commit = sweep.take_fences, sweep.apply, pg.Connection.commit
+    fences, effects, commit = small_step.take_fences, small_step.apply, pg.Connection.commit
 
     def killed(call: Callable[..., Any], before: bool) -> Callable[..., Any]:
         def run(*given: Any) -> Any:
@@ -289,9 +289,9 @@ def test_a_session_killed_at_any_point_leaves_all_steps_or_none(
         return run
 
     if point == "fences":
-        monkeypatch.setattr(sweep, "take_fences", killed(fences, before=True))
+        monkeypatch.setattr(small_step, "take_fences", killed(fences, before=True))
     elif point != "committed":
-        monkeypatch.setattr(sweep, "apply", killed(effects, before=point == "effects"))
+        monkeypatch.setattr(small_step, "apply", killed(effects, before=point == "effects"))
     else:
 
         def lost(connection: pg.Connection) -> None:

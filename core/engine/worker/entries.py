@@ -22,8 +22,7 @@ from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.drivers.pipe import copy_through
 from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask
-from slotkeeper.core.engine.worker.step import Probe, hides, may_isolate, nothing
-from slotkeeper.core.engine.worker.sweep import Opened, Sweep, Turn
+from slotkeeper.core.engine.worker.step import Opened, Probe, Sweep, Turn, hides, may_isolate, nothing
 from slotkeeper.core.errors import ErrorKind, ErrorValues, RowRefused, SlotkeeperError
 from slotkeeper.core.ports.sink import StepSink
 from slotkeeper.core.ports.source import Chunk, Source

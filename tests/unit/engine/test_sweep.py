@@ -17,8 +17,8 @@ from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.engine.tasks import LaneTask, StreamOutcome, StreamTask
-from slotkeeper.core.engine.worker import entries, sweep
-from slotkeeper.core.engine.worker.sweep import Sweep, Turn
+from slotkeeper.core.engine.worker import entries, step
+from slotkeeper.core.engine.worker.step import Sweep, Turn
 from slotkeeper.core.errors import RowRefused, SlotkeeperError, TroubleName, Unreachable
 from slotkeeper.core.ports.sink import Buffered, BufferedStep, StepSink, Top
 from slotkeeper.core.ports.source import Source
@@ -130,16 +130,16 @@ class Table:
         return True
 
     def sweep(self, steps: Sequence[BufferedStep]) -> set[LaneKey] | None:
-        places = [(step.key.source_table, step.key.shard) for step in steps]
+        places = [(one.key.source_table, one.key.shard) for one in steps]
         if self.server.lost:
             raise Unreachable("the answer was lost", where="sink")
         if self.server.bad in places:
             return None
-        passed = [step for step in steps if (step.key.source_table, step.key.shard) not in self.server.missed]
-        self.server.committed.append([(step.key.source_table, step.key.shard) for step in passed])
-        for step in passed:
-            self.server.positions[step.key.source_table, step.key.shard] = ours(step.new)
-        return {step.key for step in passed}
+        passed = [one for one in steps if (one.key.source_table, one.key.shard) not in self.server.missed]
+        self.server.committed.append([(one.key.source_table, one.key.shard) for one in passed])
+        for one in passed:
+            self.server.positions[one.key.source_table, one.key.shard] = ours(one.new)
+        return {one.key for one in passed}
 
     def abandon(self) -> None: ...
 
@@ -217,7 +217,7 @@ def test_a_lost_answer_ends_all_lanes_of_the_sweep_and_nothing_is_committed_from
     assert server.committed == [] and not [one for one in server.log if one.startswith("alone")]
 
 
-@pytest.mark.parametrize(("slow", "together"), [(0.0, [12]), (sweep.BUFFERED_SECONDS / 3, [4, 4, 4])])
+@pytest.mark.parametrize(("slow", "together"), [(0.0, [12]), (step.BUFFERED_SECONDS / 3, [4, 4, 4])])
 def test_steps_do_not_wait_long_for_the_reads_of_others(slow: float, together: list[int]) -> None:
     server = Server(slow=slow)
     rounds(server, 3)
@@ -227,7 +227,7 @@ def test_steps_do_not_wait_long_for_the_reads_of_others(slow: float, together: l
 def test_no_transaction_has_many_more_steps_than_the_limit() -> None:
     server = Server()
     rounds(server, 20)
-    assert [len(one) for one in server.committed] == [sweep.MOST_LANES, sweep.MOST_LANES, 80 - 2 * sweep.MOST_LANES]
+    assert [len(one) for one in server.committed] == [step.MOST_LANES, step.MOST_LANES, 80 - 2 * step.MOST_LANES]
 
 
 def test_after_the_deadline_only_the_first_lane_has_a_turn() -> None:

@@ -28,11 +28,11 @@ from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.progress.store import key_of, row_of
 from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
-from slotkeeper.core.sinks.postgres.write import optimistic, routing, small_step, sweep, text_staging
+from slotkeeper.core.sinks.postgres.write import optimistic, routing, small_step, text_staging
 from slotkeeper.core.sinks.postgres.write import statements as compose
 from slotkeeper.core.sinks.postgres.write.routing import Routed
 from slotkeeper.core.sinks.postgres.write.row_isolation import Into, Quarantine, RowIsolation, move
-from slotkeeper.core.sinks.postgres.write.small_step import SmallStep
+from slotkeeper.core.sinks.postgres.write.small_step import BufferedSmall, SmallStep
 from slotkeeper.core.sinks.postgres.write.statements import Plan, TargetTable
 from slotkeeper.core.sinks.postgres.write.text_staging import Readable
 
@@ -145,7 +145,7 @@ class PostgresSink:
     def top(self, up_to: Position) -> Top:
         """Return the highest staged point and sequence; raises Defect if a staged event cannot be applied by a step."""
         if self._small is not None:
-            return Top(*self._small.top(up_to.pair[0]))
+            return self._small.top(up_to.pair[0])
         with self._open() as cursor:
             staged = self._staged_top(cursor, up_to.pair[0])
         routed = self._routed
@@ -189,30 +189,30 @@ class PostgresSink:
         return True
 
     def read_rows(self, keys: Sequence[LaneKey]) -> Mapping[LaneKey, ProgressRow] | None:
-        return None if self.options.quarantines else sweep.read_rows(self.session, self._positions, keys)
+        return None if self.options.quarantines else small_step.read_rows(self.session, self._positions, keys)
 
     def detach(self) -> Buffered | None:
         if self._small is None or self._alone:
             return None
-        buffered, self._small = sweep.BufferedSmall(self, self._small), None
+        buffered, self._small = BufferedSmall(self, self._small), None
         return buffered
 
     def put_back(self, buffered: Buffered) -> None:
         self._forget()
-        self._small, self._alone = cast("sweep.BufferedSmall", buffered).step, True
+        self._small, self._alone = cast("BufferedSmall", buffered).step, True
 
     def sweep(self, steps: Sequence[BufferedStep]) -> Set[LaneKey] | None:
-        buffered = {step.key: cast("sweep.BufferedSmall", step.buffered) for step in steps}
+        buffered = {step.key: cast("BufferedSmall", step.buffered) for step in steps}
         if not all(owner.prepare_small() for owner in {one.owner for one in buffered.values()}):
             return None
         with self._open(begins=True) as cursor:
             try:
-                passed = sweep.take_fences(self.session, cursor, steps)
+                passed = small_step.take_fences(self.session, cursor, steps)
                 matched = [buffered[key] for key in buffered if key in passed]
-                sweep.apply(cursor, [(one.owner, one.step) for one in matched])
+                small_step.apply(cursor, [(one.owner, one.step) for one in matched])
                 self._end(cursor)
             except pg.DriverError as error:
-                if not sweep.is_rejection(error):
+                if not small_step.is_rejection(error):
                     raise
                 self.abandon()
                 return None
@@ -232,7 +232,7 @@ class PostgresSink:
             try:
                 if not self._fenced(cursor, fence):
                     return False
-                sweep.apply(cursor, [(self, step)])
+                small_step.apply(cursor, [(self, step)])
                 self._end(cursor)
             except pg.DriverError as error:
                 if pg.failure(error)[0][:2] not in small_step.REJECTED:
