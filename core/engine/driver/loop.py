@@ -42,6 +42,8 @@ MOST_SLACK = 20.0
 CANCEL_AFTER = 10.0
 """Seconds between a task's overrun and its cancellation, which ends the worker; longer with each attempt."""
 STOP_WITHIN = 5.0
+LANE_SECONDS, EVENT_SECONDS = 0.0006, 0.00006
+"""The minimum seconds between two turns per lane, without an event and with one: a turn goes over all lanes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class Loop:
         self._released: dict[str, _Released] = {}
         """Tables that have left the loop but have not been passed to `release_table` yet."""
         self._next_task = 1
+        self._turn_at = 0.0
         self._registrars: dict[tuple[str, str], tuple[SourceTable, LaneFence]] = {}
         self._slack = OVERRUN
         self._most = len(lanes)
@@ -182,7 +185,7 @@ class Loop:
             return False
 
     def _run_turn(self) -> None:
-        now = self._clock.monotonic()
+        now = self._turn_at = self._clock.monotonic()
         self._upkeep.keep_lease(now)
         self._answer_requests(now)
         self._wake_lanes(now)
@@ -198,7 +201,7 @@ class Loop:
         self._upkeep.read_rows(now)
         self._upkeep.count_quarantined(now)
         self._tick(self)
-        self._handle_events(0.2 if self._tasks else 0.1)
+        self._handle_events(max(0.2 if self._tasks else 0.1, len(self.lanes) * LANE_SECONDS))
 
     def _answer_requests(self, now: float) -> None:
         """Bring forward retries and polls at users' request."""
@@ -213,8 +216,9 @@ class Loop:
     def _handle_events(self, seconds: float) -> None:
         try:
             self._events.get(timeout=seconds)()
+            until = self._turn_at + len(self.lanes) * EVENT_SECONDS
             while True:
-                self._events.get_nowait()()
+                self._events.get(timeout=max(0.0, until - self._clock.monotonic()))()
         except queue.Empty:
             pass
         if self._failure is not None:

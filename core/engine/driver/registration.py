@@ -7,6 +7,7 @@ or altered can then be replayed (ADR 63). Steps never wait for the check; only r
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -220,6 +221,9 @@ EVERY = 1.0
 SHARE = 10
 """After two consecutive slow checks, checks use at most a tenth of the time. A single slow check can be a brief stall.
 A check that waited for a lock does not count, because it causes no load and must not delay reports on other targets."""
+ROUNDS, FEW = 10, 10
+"""A check includes a tenth of the idle targets, and at least ten, in turn: a check of 200 targets costs as much as the
+changes of a busy table. No registration waits for an idle target."""
 SAID_AFTER = 3.0
 """Seconds of failed checks before they are reported: RUNNING by itself would hide that no position is confirmed."""
 SILENT_AFTER = 8.0
@@ -227,7 +231,7 @@ SILENT_AFTER = 8.0
 
 
 class TargetWatch:
-    """Checks the targets of streaming lanes once per second; if a target has changed, its table fails.
+    """Checks the targets of streaming lanes once per second, idle ones in turn; a changed target fails its table.
 
     `find_proven` returns the position up to which a lane can register. `loop.py` calls `check` in every turn;
     `slotkeeper.core.domain.target_seen` decides whether a check succeeds.
@@ -246,6 +250,10 @@ class TargetWatch:
         self._retrying = plan.retrying
         self._failing_since: float | None = None
         self._said = False
+        self._errors: set[str] = set()
+        """Tables whose last check returned an error."""
+        self._turn = ""
+        """The last idle table that was checked in turn."""
         self.waiting: set[str] = set()
         """Names of lanes whose registration waits for the next check."""
         self.failing = False
@@ -298,7 +306,7 @@ class TargetWatch:
         reader, self._last = self._targets.reader, at_once
         if reader is None or self._asked is not None or (now < self._next and not at_once):
             return
-        tables = {lane.key.source_table for lane in self._loop.lanes.values()} & self._records.keys()
+        tables = self._due(at_once)
         if not tables:
             return
         stood: dict[str, Position] = {name: lane.position for name, lane in self._loop.lanes.items()}
@@ -315,6 +323,19 @@ class TargetWatch:
             self._loop.post(self._answered, stood, found)
 
         self._executor.submit("targets", ask)
+
+    def _due(self, all_of_them: bool) -> set[str]:
+        """Return the tables to check: those that lanes work on or wait for, those that failed, and some idle ones."""
+        lanes = self._loop.lanes
+        tables = {lane.key.source_table for lane in lanes.values()} & self._records.keys()
+        busy = {lane.key.source_table for lane in lanes.values() if lane.activity is not Activity.IDLE}
+        busy |= {lanes[name].key.source_table for name in self.waiting if name in lanes} | self._errors
+        idle = sorted(tables - busy)
+        most = len(idle) if all_of_them else max(FEW, -(-len(idle) // ROUNDS))
+        begin = bisect_right(idle, self._turn)
+        taken = [*idle[begin:], *idle[:begin]][:most]
+        self._turn = taken[-1] if taken else self._turn
+        return tables & busy | set(taken)
 
     def _judged(
         self, reader: TargetReader, watched: Sequence[Watched], records: Mapping[str, TargetSeen | None]
@@ -354,7 +375,8 @@ class TargetWatch:
         waited = any(isinstance(one, Busy) for one in found.values())
         least, self._took = min(took, self._took), took
         self._next = now + max(EVERY if waited or took > EVERY else EVERY - took, 0.0 if waited else SHARE * least)
-        self.failing = any(isinstance(one, SlotkeeperError) for one in found.values())
+        self._errors = {table for table, one in found.items() if isinstance(one, SlotkeeperError)}
+        self.failing = bool(self._errors)
         for table, seen in found.items():
             if isinstance(seen, TargetSeen):
                 before = self._records[table]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import resource
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
@@ -50,7 +50,7 @@ OpenPair = Callable[[JobSpec, int, str], Pair]
 """Opens a pair for a job and its epoch; the last argument names its store session, "" for any name."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Lent:
     """A pair for one task; `channels` are the channels opened over the pair, by source table and copy method."""
 
@@ -64,6 +64,10 @@ class Lent:
         if channel is None:
             channel = self.channels[table, copying] = self.pair.opened(self.job.of(table), copying)
         return channel
+
+    def opened_of(self, tables: Collection[str]) -> int:
+        """Return the number of these tables whose channel is open over the pair."""
+        return sum(table in tables for table, _ in self.channels)
 
     def rest(self, session: str) -> None:
         """Prepare for the next task: roll back an open transaction, and end a sink session after long use.
@@ -83,17 +87,22 @@ _lock = threading.Lock()
 
 
 @contextmanager
-def lend(open_pair: OpenPair, job: JobSpec, epoch: int, group: str = "", session: str = "") -> Iterator[Lent]:
+def lend(
+    open_pair: OpenPair, job: JobSpec, epoch: int, group: str = "", session: str = "", tables: Collection[str] = ()
+) -> Iterator[Lent]:
     """Yield a pair of this worker, and retain it for the next task unless the block raises.
 
-    `session` is the name of the pair's store session. Pairs of the same `group` from other epochs are closed.
+    `session` is the name of the pair's store session. Pairs of the same `group` from other epochs are closed. A pair
+    over which most of `tables` are open is preferred.
     """
     key = (job.source, job.sink, job.name, job.slot, group, epoch)
     with _lock:
         others = [one for one in _kept if one[:5] == key[:5] and one[5] != epoch]
         old = [lent for one in others for lent in _kept.pop(one)]
         waiting = _kept.setdefault(key, [])
-        lent = waiting.pop() if waiting else None
+        lent = max(waiting, key=lambda one: one.opened_of(tables), default=None)
+        if lent is not None:
+            waiting.remove(lent)
     for one in old:
         one.pair.close()
     if lent is None:
@@ -121,9 +130,9 @@ def close_kept(job: JobSpec) -> None:
 def run_stream(open_pair: OpenPair, task: StreamTask) -> StreamOutcome:
     """Run a task on a worker, with up to `parallel` pairs of sessions for its lanes."""
     with ExitStack() as stack:
-        count = min(task.parallel, len(task.lanes))
         pair = (open_pair, task.job, task.epoch, task.group, task.session)
-        lent = [stack.enter_context(lend(*pair)) for _ in range(count)]
+        shares = distribute(task.lanes, min(task.parallel, len(task.lanes)), lambda lane: lane.table)
+        lent = [stack.enter_context(lend(*pair, {lane.table for lane in lanes})) for lanes in shares]
         for one in lent:
             _connect(one, task)
         return stream_lanes(task, [one.opened for one in lent], SystemClock(), probe)

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from slotkeeper.core.engine.driver.registration import EVERY, SHARE, TargetWatch
+from slotkeeper.core.domain.lane import Activity
+from slotkeeper.core.engine.driver.registration import EVERY, FEW, ROUNDS, SHARE, TargetWatch
 from slotkeeper.core.errors import Busy, SlotkeeperError, Unreachable
 
 TABLE = "ods.orders"
@@ -27,7 +28,7 @@ class Watched:
             self.now += self.takes
             return {TABLE: self.error} if self.error is not None else {}
 
-        lane = SimpleNamespace(name="dn_1", position=0, key=SimpleNamespace(source_table=TABLE))
+        lane = SimpleNamespace(name="dn_1", position=0, key=SimpleNamespace(source_table=TABLE), activity=Activity.IDLE)
         watched = SimpleNamespace(
             job=SimpleNamespace(channel=SimpleNamespace(source_table=TABLE)), columns=(), record=None
         )
@@ -96,3 +97,76 @@ def test_a_check_that_is_not_answered_for_eight_seconds_is_reported_until_one_pa
     assert len(watched.said) == 1 and "no answer for 8 s" in watched.said[0]
     watched.works.pop()()
     assert watched.said[-1] == ""
+
+
+class Many:
+    """A watch of many tables, with the tables of each check; the tables in `fails` return an error."""
+
+    def __init__(self, count: int) -> None:
+        self.now, self.checks, self.fails = 100.0, list[set[str]](), set[str]()
+        self.tables = [f"ods.t{n:03}" for n in range(count)]
+
+        def read(asked: list[Any]) -> dict[str, SlotkeeperError]:
+            found = {one.job.channel.source_table for one in asked}
+            self.checks.append(found)
+            return {table: Unreachable("silent") for table in found & self.fails}
+
+        self.lanes = {
+            table: SimpleNamespace(
+                name=table, position=0, key=SimpleNamespace(source_table=table), activity=Activity.IDLE
+            )
+            for table in self.tables
+        }
+        watched = {
+            table: SimpleNamespace(
+                job=SimpleNamespace(channel=SimpleNamespace(source_table=table)), columns=(), record=None
+            )
+            for table in self.tables
+        }
+        loop = SimpleNamespace(lanes=self.lanes, post=lambda work, *given: work(*given))
+        targets = SimpleNamespace(reader=SimpleNamespace(read=read), tables=watched)
+        plan = SimpleNamespace(targets=targets, epoch=1, retrying=lambda text, by: None)
+        executor = SimpleNamespace(submit=lambda line, work: work())
+        clock = SimpleNamespace(monotonic=lambda: self.now)
+        self.watch = TargetWatch(*cast(Any, (loop, plan, executor, clock, None)))
+
+    def check(self, times: int = 1) -> list[set[str]]:
+        for _ in range(times):
+            self.now += EVERY
+            self.watch.check(self.now)
+        return self.checks[-times:]
+
+
+def test_idle_targets_are_checked_in_turn_and_all_of_them_within_ten_checks() -> None:
+    many = Many(200)
+    checks = many.check(ROUNDS)
+    assert {len(one) for one in checks} == {200 // ROUNDS}
+    assert set[str]().union(*checks) == set(many.tables)
+
+
+def test_a_target_that_lanes_write_or_wait_for_is_in_every_check() -> None:
+    many = Many(200)
+    many.lanes["ods.t007"].activity = Activity.APPLYING
+    many.watch.waiting.add("ods.t150")
+    assert all("ods.t007" in one and len(one) <= 200 // ROUNDS + 2 for one in many.check(5))
+    assert "ods.t150" in many.checks[0]
+
+
+def test_a_target_whose_check_failed_is_in_the_next_check() -> None:
+    many = Many(200)
+    many.fails = {"ods.t003"}
+    assert "ods.t003" in many.check()[0] & many.check()[0] and many.watch.failing
+    many.fails = set()
+    many.check()
+    assert not many.watch.failing and "ods.t003" not in many.check()[0]
+
+
+@pytest.mark.parametrize("count", [1, FEW])
+def test_few_targets_are_checked_together(count: int) -> None:
+    assert Many(count).check(3) == [{f"ods.t{n:03}" for n in range(count)}] * 3
+
+
+def test_the_last_check_of_a_loop_includes_every_target() -> None:
+    many = Many(200)
+    many.watch.check(many.now, at_once=True)
+    assert many.checks == [set(many.tables)]
