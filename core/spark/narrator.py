@@ -29,8 +29,9 @@ from slotkeeper.core.state import observed
 from slotkeeper.core.state.sqlite import StateError, Store
 
 _PENDING = JobState.PENDING.value
-EVERY = 1.0
-"""Seconds between reports."""
+EVERY, LONGEST, SHARE = 1.0, 3.0, 50
+"""Seconds between reports, at most, and the factor by which they exceed the time that a report takes: with hundreds of
+lanes, a report takes long. A console shows data of six seconds as old."""
 CLOCK_SET = 2.0
 """Seconds by which the offset between wall clock and monotonic clock has to change to show that the clock was set."""
 
@@ -71,7 +72,7 @@ class StoreNarrator:
         """The condition for which the start or a copy is being retried; None if neither is."""
         self._of_lanes: tuple[Condition, ...] = ()
         self._apart = clock.utc().timestamp() - clock.monotonic()
-        self._reported_at = 0.0
+        self._reported_at, self._every = 0.0, EVERY
         self._taken_in_at = clock.monotonic()
         self._errors: dict[str, str] = {}
         self._lanes: tuple[dict[str, Lane], int, int] | None = None
@@ -102,12 +103,13 @@ class StoreNarrator:
             if lane.error or name in self._errors:
                 self._record_error(name, lane.error, lane.side)
         self._lanes = (lanes, epoch, registrations)
-        if now - self._reported_at >= EVERY:
+        if now - self._reported_at >= self._every:
             self._take_in()
             with self._lock:
                 troubled = self._of_lanes[0].said if self._of_lanes else ""
                 self._report = replace(self._report, reason=troubled or said_of(self._report.tables))
             self._tell()
+            self._every = min(LONGEST, max(EVERY, SHARE * (self._clock.monotonic() - now)))
 
     def _take_in(self) -> None:
         """Convert the last reported lanes for the report. This is done only when a report is due; otherwise, a job with
@@ -243,7 +245,7 @@ class StoreNarrator:
         self._errors[place] = text
 
     def _tell(self, now: bool = False) -> None:
-        if not now and self._clock.monotonic() - self._reported_at < EVERY:
+        if not now and self._clock.monotonic() - self._reported_at < self._every:
             return
         self._reported_at = self._clock.monotonic()
         try:

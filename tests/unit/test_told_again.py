@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from slotkeeper.console.views.rows import STALE_SECONDS
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.job import JobEvent, TableReport
 from slotkeeper.core.domain.lane import FRESH_SECONDS, Lane
@@ -17,7 +18,7 @@ from slotkeeper.core.domain.report import JobReport
 from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
 from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.sources.dws.position import DwsPosition
-from slotkeeper.core.spark.narrator import StoreNarrator
+from slotkeeper.core.spark.narrator import LONGEST, StoreNarrator
 from slotkeeper.core.state.observed import last, record
 from slotkeeper.core.state.sqlite import Store
 from tests.tui.filled import StillClock
@@ -137,3 +138,23 @@ def test_a_tables_copy_ends_what_was_found_equal_of_its_job(told: Told) -> None:
     assert last(told.store)[job.name] == equal
     narrator.table(TableReport("ods.b", "m.b", "SNAPSHOT"))
     assert last(told.store)[job.name].by_whom == "copy of m.b"
+
+
+def test_reports_that_take_long_are_written_less_often_but_never_older_than_a_console_takes_for_current(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[float] = []
+    put, takes = told.store.put_report, 0.0
+
+    def slow(report: JobReport) -> bool:
+        written.append(told.clock.monotonic())
+        told.clock.at += timedelta(seconds=takes)
+        return put(report)
+
+    monkeypatch.setattr(told.store, "put_report", slow)
+    for takes, pause in ((0.0, 1.0), (0.05, 2.5), (9.0, 3.0), (0.0, 1.0)):
+        for _ in range(60):
+            told.clock.at += timedelta(seconds=0.125)
+            told.narrator.lanes({"dn_1": LANE}, LaneState.RUNNING, 1, 0)
+        assert max(pause, takes) <= written[-1] - written[-2] <= max(pause, takes) + 0.25
+    assert LONGEST < STALE_SECONDS
