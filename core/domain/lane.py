@@ -65,8 +65,9 @@ class Lane:
     its deadline; `polled_at` is when the source last reported `latest`; `poll_by` is the latest time at which the table
     is polled next; `side` is the side that caused `error`, and `code` the SQLSTATE of the error, if any; `silent_since`
     is when its DN stopped responding during a task or a registration, and `silent` is the reason; `spent` contains the
-    seconds of its work; `waited` is the longest time from becoming due to the first step of a task; `state` is the
-    state of the lane's channel; `label` is the lane's name in a job with several channels.
+    seconds of its work; `waited` is the longest time from becoming due to the first step of a task; `trickles` is set
+    if its last task applied few rows per second; `state` is the state of the lane's channel; `label` is the lane's
+    name in a job with several channels.
     """
 
     key: LaneKey
@@ -100,6 +101,7 @@ class Lane:
     poll_by: float | None = None
     spent: Spent = NOTHING_SPENT
     waited: float = 0.0
+    trickles: bool = False
     state: LaneState = LaneState.RUNNING
     label: str = ""
 
@@ -215,6 +217,12 @@ FEWEST = 16
 """Number of lanes up to which a task is filled even if its share is smaller, as if it were the only task."""
 
 
+TRICKLE = 500.0
+"""Rows per second of a lane up to which it shares a task and its sessions with others instead of having its own."""
+GATHER = 0.1
+"""Maximum seconds for which such lanes wait for others that are being registered, to get a common task."""
+
+
 def assign(
     lanes: Iterable[Lane],
     running: Iterable[Assignment],
@@ -229,8 +237,10 @@ def assign(
     The number of tasks does not exceed the capacity. A lane that failed or overran gets a separate task, and such tasks
     leave at least one task slot to other lanes. An overrun task counts until it has ended. A task gets at most its
     share of the lanes and at most `most` lanes, because lanes that it cannot process in time would miss the next task.
+    If all due lanes trickle, they get as few tasks as possible, which end together with the others of this kind.
     """
-    waiting = sorted((lane for lane in lanes if lane.activity is Activity.DUE), key=lambda lane: lane.since)
+    known = {lane.name: lane for lane in lanes}
+    waiting = sorted((lane for lane in known.values() if lane.activity is Activity.DUE), key=lambda lane: lane.since)
     busy = list(running)
     free = max(0, capacity - len(busy))
     suspects = max(0, max(1, capacity - 1) - sum(task.alone or task.overrun for task in busy))
@@ -240,6 +250,12 @@ def assign(
     sound = [lane for lane in waiting if not lane.alone]
     share = max(FEWEST, min(most, -(-len(sound) // max(1, capacity))))
     piles = min(free - len(assigned), len(sound))
+    if sound and all(lane.trickles for lane in sound):
+        late = now - sound[0].since >= GATHER
+        others = any(lane.trickles and lane.activity is Activity.REGISTERING for lane in known.values())
+        piles = min(piles, -(-len(sound) // FEWEST)) if late or not others else 0
+        ends = (task.deadline for task in busy if all(known[name].trickles for name in task.lanes if name in known))
+        seconds = min(seconds, max(seconds / 3, min(ends, default=now + seconds) - now))
     if piles > 0:
         distributed = distribute(sound[: share * piles], piles, lambda lane: lane.key.source_table)
         assigned.extend((pile, False) for pile in distributed if pile)

@@ -18,7 +18,7 @@ from typing import Any
 from slotkeeper.core import errors, retry
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.job import WantedState
-from slotkeeper.core.domain.lane import Activity, Assignment, Lane, assign, due, names_by_table, times
+from slotkeeper.core.domain.lane import TRICKLE, Activity, Assignment, Lane, assign, due, names_by_table, times
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.report import GIVEN_UP
 from slotkeeper.core.domain.slot import Shard
@@ -327,18 +327,18 @@ class Loop:
                 lane = replace(self.lanes[name], activity=Activity.APPLYING, task=task.number)
                 self.lanes[name] = lane
                 tasks.append(LaneTask(lane.key.source_table, lane.shard, lane.expected, lane.width))
-            parallel = self._shares[task.number] = self._parallel()
+            parallel = self._shares[task.number] = self._parallel(task)
             named = self.plan.group, task.session(self.plan.task_prefix)
             spec = StreamTask(self.plan.job, self.plan.epoch, tuple(tasks), task.deadline - now, parallel, *named)
             future = self._runner.submit(self._stream, spec, task.group)
             future.add_done_callback(partial(self.post, self._task_ended, task.number))
 
-    def _parallel(self) -> int:
-        """Return the number of source sessions for the next task from the pool that all tasks share.
+    def _parallel(self, task: Assignment) -> int:
+        """Return the number of source sessions for a task from the pool that all tasks share.
 
         DWS: `binlog_parallel_num` applies only if there are fewer parallel tasks than DNs.
         """
-        if len(self.lanes) <= self._runner.capacity:
+        if len(self.lanes) <= self._runner.capacity or all(self.lanes[name].trickles for name in task.lanes):
             return 1
         options, capacity = self.plan.job.binlog, max(1, self._runner.capacity - len(self._shares))
         left = options.connection_pool_size - sum(self._shares.values())
@@ -395,7 +395,9 @@ class Loop:
                 lane = replace(lane, cancelled=max(0, lane.cancelled - 1))
             waited = task.assigned - lane.since + on_its_way + found.waited
             has_more = bool(found.rows) and not outcome.idle and not many_lanes
-            self._lane_ended(replace(lane, has_more=has_more, waited=max(lane.waited, waited)), found, many_lanes)
+            trickles = found.rows <= TRICKLE * outcome.seconds
+            lane = replace(lane, has_more=has_more, waited=max(lane.waited, waited), trickles=trickles)
+            self._lane_ended(lane, found, many_lanes)
 
     def _blame_sink(self, names: Iterable[str], at_work: bool) -> None:
         """Record the sink as the cause of these lanes' cancelled steps if it was executing a statement for them.

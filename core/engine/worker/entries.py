@@ -32,8 +32,11 @@ LINGER = 0.3
 QUESTIONS = 12
 """Maximum number of sequential queries of one pair for quiet lanes: after that, a new task is cheaper. With many lanes,
 these queries are one round."""
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.04
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.04
 """Seconds between two polls of quiet lanes."""
+PACE = 0.025
+"""Minimum seconds between two rounds' starts if a round applied all that there was: a step of a few rows costs as much
+as one of hundreds."""
 
 
 class Pair(Protocol):
@@ -191,6 +194,7 @@ class _Share:
         live = list(self._turns)
         sweep = Sweep(self._clock, self._began, self._deadline)
         while live:
+            began = self._clock.monotonic()
             sweep.round(live)
             worked = any(turn.worked for turn in live)
             live = [turn for turn in live if not turn.failed]
@@ -201,7 +205,8 @@ class _Share:
             if self._quiet.note(self._number, quiet, asked):
                 self.idle = bool(live) and quiet and not worked
                 return
-            self._quiet.wait(self._number, quiet and asked > 0)
+            pace = PACE - (self._clock.monotonic() - began) if quiet and worked else 0.0
+            self._quiet.wait(self._number, quiet and asked > 0, pace)
         self._quiet.note(self._number, True, QUESTIONS)
 
 
@@ -235,10 +240,10 @@ class _IdleWait:
                 self._over = True
             return self._over
 
-    def wait(self, share: int, nothing_new: bool) -> None:
-        """Wait before a share's next round, longer each time, if its last round found no changes; else do not wait."""
-        if nothing_new:
-            self._never.wait(self._pauses[share])
+    def wait(self, share: int, nothing_new: bool, pace: float = 0.0) -> None:
+        """Wait before a share's next round: longer each time if its last round found no changes, else for `pace`."""
+        if nothing_new or pace > 0:
+            self._never.wait(self._pauses[share] if nothing_new else pace)
         self._pauses[share] = min(self._pauses[share] * 2, LONGEST_PAUSE) if nothing_new else SHORTEST_PAUSE
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotkeeper.core.domain.lane import FEWEST, Activity, Assignment, Lane, assign, due
+from slotkeeper.core.domain.lane import FEWEST, GATHER, Activity, Assignment, Lane, assign, due
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.watch import exactly
@@ -81,6 +81,43 @@ def test_nothing_is_dealt_where_no_seat_is_free() -> None:
 def test_numbers_go_up_and_deadlines_follow_the_clock() -> None:
     found = assign([lane("a"), lane("b")], [], 2, 7, 10.0, 3.0)
     assert [(one.number, one.deadline, one.group) for one in found] == [(7, 13.0, "task-7"), (8, 13.0, "task-8")]
+
+
+def trickling(*names: str, **more: object) -> list[Lane]:
+    return [replace(lane(name, 10.0), trickles=True, **more) for name in names]  # type: ignore[arg-type]
+
+
+def test_lanes_with_few_rows_share_a_task_and_with_many_lanes_a_few() -> None:
+    assert assigned(trickling("a", "b", "c", "d"), [], 4) == [(("a", "b", "c", "d"), False)]
+    crowd = trickling(*(f"a{n:02}" for n in range(FEWEST + 1)))
+    assert len(assigned(crowd, [], 4)) == 2
+    assert len(assigned([*trickling("a", "b", "c"), lane("busy", 10.0)], [], 4)) == 4
+
+
+def test_lanes_with_few_rows_wait_shortly_for_those_that_are_being_registered() -> None:
+    others = trickling("b", activity=Activity.REGISTERING)
+    early, late = trickling("a"), trickling("a", since=10.0 - 2 * GATHER)
+    assert assigned([*early, *others], [], 4) == []
+    assert assigned([*late, *others], [], 4) == assigned(early, [], 4) == [(("a",), False)]
+
+
+def test_tasks_of_lanes_with_few_rows_end_together() -> None:
+    running = trickling("x", activity=Activity.APPLYING)
+    busy = [Assignment(1, ("x",), 11.5, False)]
+    (only,) = assign([*trickling("a"), *running], busy, 4, 2, 10.0, 3.0)
+    assert only.deadline == 11.5
+    (only,) = assign([*trickling("a"), *running], [replace(busy[0], deadline=10.2)], 4, 2, 10.0, 3.0)
+    assert only.deadline == 11.0, "a task lasts a third of its time at least"
+
+
+def test_a_tables_lanes_are_in_one_task_if_there_are_two_tables_for_each() -> None:
+    lanes = [
+        replace(lane(f"t{table}_{n}"), key=LaneKey("dws1", f"ods.t{table}", "s", f"dn_{n}"), label=f"t{table}_{n}")
+        for n in range(2)
+        for table in range(4)
+    ]
+    tasks = [set(names) for names, _ in assigned(lanes, [], 2)]
+    assert tasks == [{"t0_0", "t0_1", "t2_0", "t2_1"}, {"t1_0", "t1_1", "t3_0", "t3_1"}]
 
 
 @given(
