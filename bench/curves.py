@@ -74,11 +74,15 @@ def shapes(most: int) -> Iterator[Shape]:
 
 @dataclass
 class Point:
-    """The cost of one shape: microseconds of CPU per change by party, and seconds."""
+    """The cost of one shape: microseconds of CPU per change by party, seconds, and statements by server.
+
+    `statements`: statements of the job per step of a lane, from its start until it has stopped.
+    """
 
     shape: Shape
     cpu_us: dict[str, float]
     seconds: float
+    statements: dict[str, float]
 
     @property
     def all_us(self) -> float:
@@ -89,7 +93,9 @@ class Point:
         """Return the point's line of the table."""
         cpu = "".join(f"{self.cpu_us[party]:>9.2f}" for party in report.PARTIES)
         rate = self.shape.changes / self.seconds
-        return f"{self.shape.curve:<18}{self.shape.at:<26}{cpu}{self.all_us:>9.2f}{self.seconds:>9.2f}{rate:>12,.0f}"
+        asked = "".join(f"{count:>8.1f}" for count in self.statements.values())
+        shape = f"{self.shape.curve:<18}{self.shape.at:<26}"
+        return f"{shape}{cpu}{self.all_us:>9.2f}{self.seconds:>9.2f}{rate:>12,.0f}{asked}"
 
 
 class Curves:
@@ -100,6 +106,8 @@ class Curves:
         with ThreadPoolExecutor(2) as pool:
             starting = [pool.submit(postgres.start, self.folder / name, name, SETTINGS) for name in ("source", "sink")]
             self.source, self.sink = (one.result() for one in starting)
+        for server in (self.source, self.sink):
+            run(server, "postgres", "CREATE EXTENSION pg_stat_statements")
         self.warehouse = Warehouse.install(self.source, database="first")
         self._number = 0
 
@@ -117,12 +125,18 @@ class Curves:
             run(self.sink, name, "VACUUM ANALYZE")
             for server in (self.source, self.sink):
                 run(server, "postgres", "CHECKPOINT")
+                run(server, "postgres", "SELECT pg_stat_statements_reset()")
             before = profile.cpu(self.source, self.sink)
             seconds = job.catch_up(events)
             spent = profile.of_ours(profile.spent(before, profile.cpu(self.source, self.sink)))
             self._compare(name, tables)
             cpu = {party: round(one / shape.changes * 1e6, 3) for party, one in spent.items()}
-            return Point(shape, cpu, round(seconds, 3))
+            steps = max(shape.dns * shape.channels, sum(lane.steps for lane in job.recorder.lanes))
+            asked = {
+                side: round(profile.statements(server, name) / steps, 2)
+                for side, server in (("source", self.source), ("sink", self.sink))
+            }
+            return Point(shape, cpu, round(seconds, 3), asked)
 
     @contextmanager
     def _databases(self, dns: int) -> Iterator[str]:
@@ -223,7 +237,8 @@ def main() -> int:
     finally:
         curves.close()
     cpu = "".join(f"{party:>9}" for party in (*report.PARTIES, "all"))
-    print(f"{'curve':<18}{'at':<26}{cpu}{'seconds':>9}{'changes/s':>12}   (CPU us per change)")
+    head = f"{'curve':<18}{'at':<26}{cpu}{'seconds':>9}{'changes/s':>12}{'source':>8}{'sink':>8}"
+    print(f"{head}   (CPU us per change; statements per step of a lane)")
     print("\n".join([*(point.line() for point in points), *flatness(points)]))
     values: dict[str, Any] = {"options": vars(options), "machine": before, "points": [asdict(one) for one in points]}
     print(f"written: {report.write(json.loads(json.dumps(values)), 'curves-')}")

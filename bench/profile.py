@@ -94,6 +94,17 @@ def forget_statements(rig: Rig) -> None:
         run(server, "postgres", "SELECT pg_stat_statements_reset()")
 
 
+def statements(server: Server, database: str) -> int:
+    """Return the number of statements in a database since the last reset, without this benchmark's own poll."""
+    ((calls,),) = run(
+        server,
+        "postgres",
+        "SELECT sum(s.calls) FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid"
+        f" WHERE d.datname = '{database}' AND s.query <> 'SELECT sum(changes) FROM slotkeeper_progress'",
+    )
+    return int(calls or 0)
+
+
 def top_statements(server: Server, database: str) -> list[dict[str, Any]]:
     """Return the statements with the longest total time, with their share of all statements' time in that database."""
     found = run(server, "postgres", _TOP.format(database))
