@@ -63,10 +63,10 @@ def show(
     if as_json:
         settings = {
             setting.key: {"value": setting.value, "origin": setting.origin.layer, "place": setting.origin.place}
-            for setting in loaded.settings
+            for setting in loaded.settings()
         }
         output.as_json({"path": loaded.path, "settings": settings})
-    for setting in () if as_json else loaded.settings:
+    for setting in () if as_json else loaded.settings():
         came = f"  # {setting.origin.text}" if origin else ""
         value = "(not set)" if setting.value is None else output.json_text(setting.value)
         output.line(f"{setting.key} = {value}{came}", shared.ascii_only)

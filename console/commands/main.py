@@ -25,7 +25,7 @@ import typer.main
 from slotkeeper.console.cli import context, diagnostics, output
 from slotkeeper.console.cli.context import FLAGS, UNJUDGED, VALUED, Invocation, judges, no_colour
 from slotkeeper.console.tui import startup
-from slotkeeper.core.config.load import default_state_dir, find, load_usable
+from slotkeeper.core.config.load import default_state_dir, find, load_state_dir
 from slotkeeper.core.config.model import NoConfig
 from slotkeeper.core.domain.reset_files import MARKS
 from slotkeeper.core.domain.text import typed
@@ -305,7 +305,7 @@ def _folder(args: Sequence[str]) -> Path | None:
         return Path(given)
     config = context.option(args, "--config")
     try:
-        return load_usable(Path(config) if config else None, dict(os.environ)).state_dir
+        return load_state_dir(Path(config) if config else None, dict(os.environ))
     except NoConfig:
         return default_state_dir(os.environ)
     except (SlotkeeperError, OSError):
