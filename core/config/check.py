@@ -6,7 +6,6 @@ may be a secret.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path as FilePath
@@ -197,6 +196,8 @@ def unknown_key(
         return reading.error(here, f"{shown} in {place} is rejected: set secrets only by reference", hint)
     if spelled != name and spelled in known:
         return reading.error(here, f"unknown key {shown} in {place}; write it as {spelled}")
+    import difflib  # most configurations contain no unknown key
+
     near = difflib.get_close_matches(spelled, known, n=1, cutoff=0.6)
     if near:
         return reading.error(here, f"unknown key {shown} in {place}; did you mean {near[0]}?")

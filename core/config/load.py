@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
-import platformdirs
 import tomli
 
 from slotkeeper.core import ownership
@@ -47,12 +47,12 @@ WEAKER = (
 
 def default_path(env: Mapping[str, str]) -> Path:
     """Return the default path of the configuration file."""
-    return _folder(env, "XDG_CONFIG_HOME", platformdirs.user_config_path) / "config.toml"
+    return _folder(env, "XDG_CONFIG_HOME", "user_config_path") / "config.toml"
 
 
 def default_state_dir(env: Mapping[str, str]) -> Path:
     """Return the state folder that is used if the file does not set one."""
-    return _folder(env, "XDG_STATE_HOME", platformdirs.user_state_path)
+    return _folder(env, "XDG_STATE_HOME", "user_state_path")
 
 
 def find(path: Path | None, env: Mapping[str, str]) -> Path:
@@ -165,12 +165,14 @@ def _with_own_secrets(
     return kept, gone
 
 
-def _folder(env: Mapping[str, str], variable: str, fallback: Callable[..., Path]) -> Path:
+def _folder(env: Mapping[str, str], variable: str, fallback: Literal["user_config_path", "user_state_path"]) -> Path:
     """Return the XDG folder if the variable is an absolute path, as the standard requires; otherwise the default."""
     base = env.get(variable, "")
     if base.startswith("/"):
         return Path(base, "slotkeeper")
-    return fallback("slotkeeper", appauthor=False)
+    import platformdirs
+
+    return Path(getattr(platformdirs, fallback)("slotkeeper", appauthor=False))
 
 
 def text_of(file: Path) -> str:
