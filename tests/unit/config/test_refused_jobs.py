@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.console.__main__ import main
-from slotkeeper.console.monitor.store_reader import complete
+from slotkeeper.console.monitor.health import complete
 from slotkeeper.console.views.jobs import what_is_safe
 from slotkeeper.core.config.load import load, load_usable
 from slotkeeper.core.errors import ConfigError
