@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench import console_commands as commands
 from bench import console_measure as measure
 from bench import console_report as report
 from bench.__main__ import say
@@ -40,6 +41,7 @@ class Rounds:
     moves: list[tuple[Keys, Keys]] = field(default_factory=list)
     many: list[Used] = field(default_factory=list)
     ends: list[dict[str, float]] = field(default_factory=list)
+    commands: commands.Commands = field(default_factory=commands.Commands)
 
     def round(self, folder: Path, number: int, seconds: float, keys: int) -> None:
         """Measure one round: alternating starts, keys and idle time of both programs, many rows, and exits."""
@@ -60,6 +62,7 @@ class Rounds:
             self.seen.append(measure.measure(writer.config, first, seconds, keys))
             say(f"round {number + 1}: idle {self.seen[-1].idle.percent:.1f} %, {self.seen[-1].idle.rate:,.0f} B/s")
             self.ends.append(measure.ends(writer.config, first))
+            self.commands.round(writer.config, folder / f"large-{number}")
         with Writer.start(folder / f"many-{number}", 1, MANY) as writer:
             self.many.append(measure.many_rows(writer.config, max(6.0, seconds / 2)))
             say(f"round {number + 1}: {MANY:,} rows {self.many[-1].percent:.1f} %")
@@ -96,6 +99,7 @@ def bars(rounds: Rounds) -> list[Bar]:
             "%",
             "job detail",
         ),
+        *commands.bars(rounds.commands),
         *(Bar(f"exited after {how}", max(one[how] for one in rounds.ends), most, "s", "most") for how, most in _ENDS),
     ]
 
@@ -150,6 +154,7 @@ def _raw(rounds: Rounds) -> dict[str, Any]:
         "empty_move_ms": [round(one * 1000, 2) for _, floor in rounds.moves for one in floor.seconds],
         "empty_switch_ms": [round(one * 1000, 2) for floor in rounds.floors for one in floor.switches.seconds],
         "ends_s": rounds.ends,
+        "commands_cpu_s": rounds.commands.values(),
     }
 
 

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -47,11 +48,13 @@ _JOB = """
 [jobs.{job}]
 source = "dws1"
 sink = "mart"
-[[jobs.{job}.channels]]
-from = "ods.{job}"
-into = "mart.{job}"
 [jobs.{job}.binlog]
 binlog = true
+"""
+_CHANNEL = """
+[[jobs.{job}.channels]]
+from = "ods.{job}{table}"
+into = "mart.{job}{table}"
 """
 
 
@@ -72,12 +75,11 @@ class Writer:
     process: subprocess.Popen[str]
 
     @classmethod
-    def start(cls, folder: Path, jobs: int, dns: int, every: float = 2.0) -> Writer:
-        """Start a writer in an empty folder and wait for its first write."""
+    def start(cls, folder: Path, jobs: int, dns: int, every: float = 2.0, tables: int = 1) -> Writer:
+        """Start a writer in an empty folder and wait for its first write; `tables` is the number for each job."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         config = folder / "slotkeeper.toml"
-        text = _HEAD.format(state=folder / "state") + "".join(_JOB.format(job=job) for job in names(jobs))
-        config.write_text(text, encoding="utf-8")
+        config.write_text(_HEAD.format(state=folder / "state") + "".join(_jobs(jobs, tables)), encoding="utf-8")
         command = [sys.executable, "-m", "bench.console_fill", str(folder), "--jobs", str(jobs), "--dns", str(dns)]
         process = subprocess.Popen(
             [*command, "--every", str(every)],
@@ -103,6 +105,13 @@ class Writer:
         self.process.wait()
         if self.process.stdout is not None:
             self.process.stdout.close()
+
+
+def _jobs(jobs: int, tables: int) -> Iterator[str]:
+    for job in names(jobs):
+        yield _JOB.format(job=job)
+        for number in range(tables):
+            yield _CHANNEL.format(job=job, table=f"_{number:03}" if number else "")
 
 
 def begin(store: Store, jobs: list[str]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bench import chart, keymap_page, messages, parameters, report, schemas
-from slotkeeper.console.cli import context
+from slotkeeper import __version__
 from slotkeeper.console.commands import man
 from slotkeeper.console.commands.main import main_command
 
@@ -20,7 +20,7 @@ SCHEMAS = DOCS / "schemas"
 
 
 def _manual() -> str:
-    return man.page(main_command(), context.installed_version())
+    return man.page(main_command(), __version__)
 
 
 def _chart() -> str:

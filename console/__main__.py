@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -11,15 +12,15 @@ INTERRUPTED = 130
 
 try:
     from slotkeeper.console.cli import context, diagnostics
-    from slotkeeper.console.cli.context import COMPLETING, UNJUDGED, VALUED, bare, judges
-    from slotkeeper.console.tui import startup
-    from slotkeeper.core.config.load import default_state_dir
+    from slotkeeper.console.cli.context import COMPLETING, UNJUDGED, VALUED, asks_version, bare, judges, status_asked
 except KeyboardInterrupt:  # Ctrl-C before `main` runs would make the interpreter print a traceback
     sys.exit(INTERRUPTED)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: `sys.argv`) and return its exit code. Raises nothing."""
+    if argv is None:
+        gc.disable()  # importing modules creates no garbage; the command or the console enables it again
     _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -36,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         diagnostics.note("interrupted")
         return INTERRUPTED
     except Exception as error:  # top level of a front end: every error is reported
+        from slotkeeper.core.config.load import default_state_dir
+
         code = int(_unwritten(error) or diagnostics.report(error, default_state_dir(os.environ) / "console.log"))
     finally:
         context.config_given("")
@@ -61,15 +64,31 @@ def _run(args: Sequence[str]) -> int:
         from slotkeeper.console.commands import main as main_cli
 
         return main_cli.complete(args)
+    if asks_version(args):
+        from slotkeeper.console.cli import output
+
+        output.version()
+        return int(diagnostics.ExitCode.FINE)
     shared = bare(args)
-    if shared is not None and startup.on_a_terminal():
-        return startup.open_console(shared)
-    from slotkeeper.console.commands import main as main_cli  # Typer is loaded only for commands
+    if shared is not None:
+        from slotkeeper.console.tui import startup
+
+        if startup.on_a_terminal():
+            return startup.open_console(shared)
+    from slotkeeper.console.commands import configured
     from slotkeeper.core.drivers.deadline import interrupts_heard
 
     context.config_given(context.option(args, VALUED))
     with interrupts_heard():
-        main_cli.warn_of_resets(args)
+        configured.warn_of_resets(args)
+        asked = status_asked(args)
+        if asked is not None:
+            from slotkeeper.console.commands.overall import overall
+
+            context.modules_loaded()
+            return overall(*asked)
+        from slotkeeper.console.commands import main as main_cli  # Typer is loaded only for other commands
+
         return main_cli.run(args)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from select import POLLIN, poll
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    import subprocess
 
 STATE_FILE_BYTES = 16 * 1024 * 1024
 """Size limit of a state file that is read whole: a plan for a thousand DNs takes less than 1 MiB."""
@@ -63,6 +65,8 @@ def output_of(
     `env` is the program's environment (default: this process's environment). A program that exceeds the time or size
     limit is killed together with its child processes. Raises OSError, subprocess.TimeoutExpired and TooLong.
     """
+    import subprocess  # most readers run no program
+
     stderr = subprocess.STDOUT if errors_too else subprocess.DEVNULL
     end = time.monotonic() + seconds
     child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=env)

@@ -10,7 +10,6 @@ between processes. `__cause__` is lost in pickling, so its type and code locatio
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -220,6 +219,8 @@ _DEEPEST = 5
 
 
 def _origins(error: BaseException | None) -> Iterator[str]:
+    import traceback  # loads a parser of Python, and most commands describe no error
+
     for _ in range(_DEEPEST):
         if error is None:
             return

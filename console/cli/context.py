@@ -1,10 +1,11 @@
 """The part of the command line that all commands share: common options, and commands for users to paste.
 
-This module does not load Typer, because the console opens without it.
+This module does not load Typer, because the console opens without it, and `--version` reads no configuration.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shlex
@@ -13,19 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slotkeeper.core.config.load import load_usable
-from slotkeeper.core.config.model import Loaded
-
 if TYPE_CHECKING:
     import typer
 
+    from slotkeeper.core.config.model import Loaded
+
 VALUED = "--config"
+VERSION = "--version"
 FLAGS = ("--ascii", "--mono", "--read-only")
 NOTE = "SLOTKEEPER_NOTE"
 """The variable with the reasons why the console was opened, one per line, for the Overview screen."""
 COMPLETING = "_SLOTKEEPER_COMPLETE"
 """Set by a shell that completes a command line; the arguments are the typed words (`slotkeeper completion`)."""
-BY_CODE = "--exit-code"
+STATUS, JSON, BY_CODE = "status", "--json", "--exit-code"
 UNJUDGED = 3
 """The exit code of a monitoring plugin for "unknown"."""
 _NO_OPTIONS: Mapping[str, object] = {}
@@ -43,7 +44,22 @@ class Invocation:
 
     def load(self, options: Mapping[str, object] = _NO_OPTIONS) -> Loaded:
         """Load the configuration of this command line, without its rejected jobs. Raises ConfigError."""
+        from slotkeeper.core.config.load import load_usable
+
         return load_usable(self.config, self.env, options)
+
+    def state(self, given: Path | None) -> tuple[Loaded | None, Path]:
+        """Return the configuration, if one is read, and the state folder: `given`, configured, or the default."""
+        from slotkeeper.core.config.load import default_state_dir
+        from slotkeeper.core.config.model import NoConfig
+
+        if given is not None:
+            return None, given
+        try:
+            loaded = self.load()
+        except NoConfig:
+            return None, default_state_dir(self.env)
+        return loaded, loaded.state_dir
 
 
 def of(ctx: typer.Context) -> Invocation:
@@ -73,6 +89,47 @@ def bare(args: Sequence[str]) -> Invocation | None:
     return Invocation(config, "--ascii" in flags, "--mono" in flags or no_colour(), "--read-only" in flags)
 
 
+def asks_version(args: Sequence[str]) -> bool:
+    """Return whether a command line has only `--version` and shared options.
+
+    >>> [asks_version(args) for args in (["--version"], ["--mono", "--version"], [], ["--version", "status"])]
+    [True, True, False, False]
+    """
+    return VERSION in args and bare([word for word in args if word != VERSION]) is not None
+
+
+def status_asked(args: Sequence[str]) -> tuple[Invocation, bool, bool] | None:
+    """Return the invocation of `status`, and whether --json and --exit-code are given; None if a parser is needed.
+
+    >>> asked = status_asked(["--config", "c.toml", "status", "--json"])
+    >>> asked is not None and (str(asked[0].config), *asked[1:])
+    ('c.toml', True, False)
+    >>> status_asked(["status", "--help"]), status_asked(["--json", "status"]), status_asked(["jobs", "status"])
+    (None, None, None)
+    """
+    remaining, asked = list(args), False
+    shared: list[str] = []
+    flags = set()
+    while remaining:
+        word = remaining.pop(0)
+        if word == STATUS and not asked:
+            asked = True
+        elif asked and word in (JSON, BY_CODE):
+            flags.add(word)
+        else:
+            shared += [word, *remaining[:1]] if word == VALUED else [word]
+            del remaining[: word == VALUED]
+    found = bare(shared) if asked else None
+    return None if found is None else (found, JSON in flags, BY_CODE in flags)
+
+
+def modules_loaded() -> None:
+    """Collect garbage again, if it was suspended while modules loaded; neither it nor the exit visits the modules."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
+
+
 def option(args: Sequence[str], name: str) -> str:
     """Return the value of an option on an unparsed command line; "" if the option is not given."""
     for place, word in enumerate(args):
@@ -100,16 +157,6 @@ def judges(args: Sequence[str]) -> bool:
 def no_colour() -> bool:
     """Return whether the environment disables colors (NO_COLOR)."""
     return bool(os.environ.get("NO_COLOR"))
-
-
-def installed_version() -> str:
-    """Return the version of the installed distribution."""
-    from importlib.metadata import PackageNotFoundError, version  # imports the email package
-
-    try:
-        return version("slotkeeper")
-    except PackageNotFoundError:  # running from a folder without an installation
-        return "unknown"
 
 
 _PRINTED = re.compile(

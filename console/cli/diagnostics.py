@@ -10,7 +10,6 @@ import errno
 import os
 import stat
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -18,11 +17,9 @@ from enum import IntEnum
 from pathlib import Path
 
 from slotkeeper.console.cli import context
-from slotkeeper.console.views.how_far import HowFar, pace, time_left
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError, ErrorKind, SlotkeeperError
-from slotkeeper.core.ownership import make_folder
 from slotkeeper.core.redaction import masked
 
 _LIMIT = 2_000
@@ -104,6 +101,8 @@ def _say(message: str, hint: str = "") -> None:
 
 def _logged(error: BaseException, log: Path) -> str:
     """Append the traceback to the log. Return the path of the log, or the reason why it was not written."""
+    import traceback
+
     lines = masked("".join(traceback.format_exception(error)))
     stamp = datetime.now(timezone.utc).isoformat(timespec="seconds")
     try:
@@ -116,6 +115,8 @@ def _logged(error: BaseException, log: Path) -> str:
 
 def _appending(log: Path) -> int:
     """Open the log, rotated if it is too long. Raises OSError if it is a link or not a regular file."""
+    from slotkeeper.core.ownership import make_folder
+
     make_folder(log.parent)
     with suppress(FileNotFoundError):
         if log.lstat().st_size > LOG_BYTES:
@@ -148,6 +149,8 @@ class Progress:
         share = f"{done / total:.2f}" if total else ""
         if now - self._said_at < (AGAIN if share != self._said else AT_LEAST):
             return
+        from slotkeeper.console.views.how_far import HowFar, pace, time_left
+
         self._said_at, self._said = now, share
         took = now - self._began
         left, rate = time_left(done, total, took), pace(done, self._unit, took)

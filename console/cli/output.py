@@ -13,15 +13,14 @@ import math
 import re
 import shutil
 import sys
-import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from enum import Enum
 from pathlib import PurePath
 
+from slotkeeper import __version__
 from slotkeeper.console.cli import context
-from slotkeeper.core import codec
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.redaction import masked
@@ -43,6 +42,11 @@ def line(text: object = "", ascii_only: bool = False) -> None:
     _write(context.pasteable(_cell(text, ascii_only, limit=10_000)) + "\n")
 
 
+def version() -> None:
+    """Write the name and the version of Slotkeeper."""
+    line(f"slotkeeper {__version__}")
+
+
 def raw(text: str) -> None:
     """Write one line for a program; control characters except tabs are escaped."""
     _write("\t".join(safe(each, 10_000) for each in text.split("\t")) + "\n")
@@ -55,6 +59,8 @@ def stored(text: bytes) -> None:
 
 def paragraph(label: str, text: str, ascii_only: bool = False) -> None:
     """Write a label and its wrapped text. A command in backticks stays on one line, so that it can be pasted."""
+    import textwrap
+
     indent = " " * (len(label) + 2)
     first = f"{label}  " if label else ""
     lines = textwrap.wrap(
@@ -223,6 +229,8 @@ def _plain(value: object) -> object:
     if isinstance(value, bytes):
         return safe(value, len(value) * 4 + 4)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        from slotkeeper.core import codec
+
         return {name: _plain(each) for name, each in codec.shown(value).items()}
     if isinstance(value, Mapping):
         return {masked(str(key)): _plain(each) for key, each in value.items()}

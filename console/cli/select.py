@@ -15,9 +15,7 @@ import typer
 
 from slotkeeper.console.cli import completion, context, diagnostics
 from slotkeeper.core.config import secrets, values
-from slotkeeper.core.config.load import default_state_dir
-from slotkeeper.core.config.model import Loaded, NoConfig, tables
-from slotkeeper.core.config.secrets import unreadable
+from slotkeeper.core.config.model import Loaded, tables
 from slotkeeper.core.config.tls import job_warnings
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import ConfigError
@@ -106,35 +104,9 @@ def refuse_refused(loaded: Loaded | None, store: Store, job: str) -> None:
         raise loaded.refused[job]
 
 
-def refused(loaded: Loaded | None) -> dict[str, str]:
-    """Return the jobs that the configuration rejects while others run, each with its error and hint."""
-    return {name: diagnostics.with_hint(error) for name, error in (loaded.refused if loaded else {}).items()}
-
-
-def tell_refused(loaded: Loaded | None) -> dict[str, str]:
-    """Return the same jobs as `refused`, after writing a warning for each job to stderr."""
-    found = refused(loaded)
-    for name, sentence in found.items():
-        diagnostics.warn(f"job {name} is rejected: {sentence}")
-    return found
-
-
-def tell_unreadable(loaded: Loaded | None) -> None:
-    """Write a warning for each job with a password file that cannot be read."""
-    for name, error in unreadable(loaded).items() if loaded else ():
-        diagnostics.warn(f"job {name}: {diagnostics.with_hint(error)}")
-
-
 def state_of(ctx: typer.Context, given: Path | None) -> tuple[Loaded | None, Path]:
     """Return the configuration, if one is read, and the state folder: `given`, the configured one, or the default."""
-    if given is not None:
-        return None, given
-    shared = context.of(ctx)
-    try:
-        loaded = shared.load()
-    except NoConfig:
-        return None, default_state_dir(shared.env)
-    return loaded, loaded.state_dir
+    return context.of(ctx).state(given)
 
 
 def places(loaded: Loaded, source: str, table: str) -> list[tuple[str, str]]:

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from slotkeeper.console.cli import context, diagnostics, output, select
+from slotkeeper.console.cli import context, diagnostics, output
 from slotkeeper.console.cli.select import OneJson
+from slotkeeper.console.commands import configured
 from slotkeeper.core.config import secrets
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.text import many
@@ -26,7 +27,7 @@ def check(ctx: typer.Context, as_json: OneJson = False) -> None:
     places |= {f"sinks.{name}": entry.endpoint.password for name, entry in loaded.sinks.items()}
     places |= {f"jobs.{name}.spark": job.spark.secret for name, job in loaded.jobs.items()}
     plain = [f"{place}: {said}" for place, ref in places.items() if (said := secrets.too_plain(ref))]
-    refused, warnings = select.refused(loaded), [*loaded.warnings, *plain]
+    refused, warnings = configured.refused(loaded), [*loaded.warnings, *plain]
     if as_json:
         output.as_json(
             {
@@ -63,10 +64,10 @@ def show(
     if as_json:
         settings = {
             setting.key: {"value": setting.value, "origin": setting.origin.layer, "place": setting.origin.place}
-            for setting in loaded.settings
+            for setting in loaded.settings()
         }
         output.as_json({"path": loaded.path, "settings": settings})
-    for setting in () if as_json else loaded.settings:
+    for setting in () if as_json else loaded.settings():
         came = f"  # {setting.origin.text}" if origin else ""
         value = "(not set)" if setting.value is None else output.json_text(setting.value)
         output.line(f"{setting.key} = {value}{came}", shared.ascii_only)

@@ -27,6 +27,7 @@ import typer
 
 from slotkeeper.console.cli import completion, context, diagnostics, output, select
 from slotkeeper.console.cli.select import OneJson, Reason
+from slotkeeper.console.commands import configured
 from slotkeeper.core.bounded import TooLong, output_of, text_of
 from slotkeeper.core.config import handover
 from slotkeeper.core.config.model import Loaded, SourceEntry
@@ -196,7 +197,7 @@ def here(loaded: Loaded, root: Path = Path("/")) -> Iterator[Finding]:
     yield state_folder(loaded.state_dir)
     for warning in loaded.warnings:
         yield Finding("configuration", Level.WARN, warning)
-    for name, sentence in select.refused(loaded).items():
+    for name, sentence in configured.refused(loaded).items():
         yield Finding(f"job {name}", Level.FAIL, f"refused: {sentence}")
     if kills_left_processes(root):
         yield Finding("logind", Level.WARN, logind_text())

@@ -17,6 +17,7 @@ import typer
 from slotkeeper.console.actions.verbs import JobVerb
 from slotkeeper.console.cli import diagnostics, output, select
 from slotkeeper.console.cli.select import ConfirmJob, Job, Json, OneTable, Reason, StateDir
+from slotkeeper.console.commands import configured
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain import elapsed
@@ -104,7 +105,7 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
         views, verified = observe_all(store), last(store)
     known = {view.name for view in views}
     idle = [name for name in (loaded.jobs if loaded else ()) if name not in known]
-    refused = select.tell_refused(loaded)
+    refused = configured.tell_refused(loaded)
     silent: set[str] = set()
     read = job_queries.of(loaded, idle, silent) if loaded and idle else {}
     never = [*idle, *(name for name in refused if name not in known)]

@@ -14,6 +14,7 @@ import typer.core
 
 from slotkeeper.console.cli import completion, context, diagnostics, output, select
 from slotkeeper.console.cli.select import OneJob, OneJson, Reason
+from slotkeeper.console.commands import configured
 from slotkeeper.console.views.locks import NONE_WAITS, NONE_WAITS_AT_SOURCE, end_command, shown, source_values, values
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain import source_waits
@@ -57,7 +58,7 @@ def list_locks(ctx: typer.Context, job: OneJob = "", as_json: OneJson = False) -
     """
     loaded = select.job_of(ctx, job)[0] if job else context.of(ctx).load()
     if not job:
-        select.tell_refused(loaded)
+        configured.tell_refused(loaded)
     now = SystemClock().utc().timestamp()
     with closing(ServerLocks(loaded, job)) as asking:
         found = asking.ask(now, looking.SECONDS)

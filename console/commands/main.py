@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import io
-import os
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
@@ -23,13 +22,11 @@ import typer.core
 import typer.main
 
 from slotkeeper.console.cli import context, diagnostics, output
-from slotkeeper.console.cli.context import FLAGS, UNJUDGED, VALUED, Invocation, judges, no_colour
+from slotkeeper.console.cli.context import FLAGS, UNJUDGED, VALUED, VERSION, Invocation, judges, no_colour
 from slotkeeper.console.tui import startup
-from slotkeeper.core.config.load import default_state_dir, find, load_usable
+from slotkeeper.core.config.load import find
 from slotkeeper.core.config.model import NoConfig
-from slotkeeper.core.domain.reset_files import MARKS
-from slotkeeper.core.domain.text import typed
-from slotkeeper.core.errors import ConfigError, SlotkeeperError
+from slotkeeper.core.errors import ConfigError
 
 PROGRAM = "slotkeeper"
 
@@ -141,6 +138,7 @@ def load_command(name: str) -> _Command:
     app.rich_markup_mode = None  # brackets in help texts and in data are not markup
     command = typer.main.get_group(app) if entry.group else typer.main.get_command(app)
     command.name = name
+    context.modules_loaded()
     return command
 
 
@@ -180,7 +178,7 @@ def _files(incomplete: str) -> list[tuple[str, str]]:
 
 def _version(asked: bool) -> None:
     if asked:
-        output.line(f"slotkeeper {context.installed_version()}")
+        output.version()
         raise typer.Exit
 
 
@@ -194,19 +192,19 @@ def root(
     mono: Annotated[bool, typer.Option("--mono", help="no colors; NO_COLOR does the same")] = False,
     read_only: Annotated[bool, typer.Option("--read-only", help="the console changes nothing")] = False,
     asked: Annotated[
-        bool, typer.Option("--version", help="show the version and exit", callback=_version, is_eager=True)
+        bool, typer.Option(VERSION, help="show the version and exit", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Keep tables equal to those of a warehouse; without a command: the console."""
     ctx.obj = Invocation(config, ascii_only, mono or no_colour(), read_only)
     if ctx.invoked_subcommand is None:
         if not startup.on_a_terminal():
-            _print_status(ctx, ctx.obj)
+            _print_status(ctx.obj)
             return
         raise typer.Exit(startup.open_console(ctx.obj))
 
 
-def _print_status(ctx: typer.Context, shared: Invocation) -> None:
+def _print_status(shared: Invocation) -> None:
     """Print the output of `status`, and why no screen is drawn. Raises ConfigError if there is no configuration."""
     why = startup.no_screen()
     try:
@@ -214,9 +212,9 @@ def _print_status(ctx: typer.Context, shared: Invocation) -> None:
     except NoConfig as error:
         hint = "`slotkeeper init` writes one, `slotkeeper demo` needs none"
         raise ConfigError(f"no configuration, and no console: {why}", hint) from error
-    from slotkeeper.console.commands import status  # imported only if needed
+    from slotkeeper.console.commands.overall import overall  # imported only if needed
 
-    status.status(ctx)
+    overall(shared, False, False)
     diagnostics.note(f"no console: {why}; showing `slotkeeper status`")
 
 
@@ -280,36 +278,6 @@ def completed(words: Sequence[str]) -> list[str]:
     whole = [word for place, word in enumerate(words) if word != "=" or not words[place - 1].startswith("--")]
     last = "" if list(words[-1:]) == ["="] else whole.pop() if whole else ""
     return [*(whole if whole[-1:] == [VALUED] else hoisted(whole)), last]
-
-
-def warn_of_resets(args: Sequence[str]) -> None:
-    """Write a line to stderr for each reset that a crash left unfinished in the state folder of this command line.
-
-    This is fast, because it only lists one local folder.
-    """
-    folder = _folder(args)
-    if folder is None or not any((folder / MARKS).glob("*")):
-        return
-    from slotkeeper.core.state.files import marks
-
-    for mark in marks(folder):
-        where = f"{mark.table} {mark.slot}"
-        again = f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`"
-        diagnostics.warn(f"reset {mark.id} of {where} is unfinished: {again}")
-
-
-def _folder(args: Sequence[str]) -> Path | None:
-    """Return the command's state folder; None if its configuration is unreadable, as the command itself reports."""
-    given = context.option(args, "--state-dir")
-    if given:
-        return Path(given)
-    config = context.option(args, "--config")
-    try:
-        return load_usable(Path(config) if config else None, dict(os.environ)).state_dir
-    except NoConfig:
-        return default_state_dir(os.environ)
-    except (SlotkeeperError, OSError):
-        return None
 
 
 def run(args: Sequence[str]) -> int:

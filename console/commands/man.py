@@ -14,7 +14,8 @@ from typing import Any
 
 import typer
 
-from slotkeeper.console.cli import context, output
+from slotkeeper import __version__
+from slotkeeper.console.cli import output
 from slotkeeper.console.cli.diagnostics import ExitCode
 from slotkeeper.core.config import handover
 from slotkeeper.core.config.load import CONFIG_VARIABLE
@@ -25,7 +26,7 @@ app = typer.Typer(help="Show the manual page.", add_completion=False)
 @app.command()
 def man(ctx: typer.Context) -> None:
     """Show the manual page; without a terminal, print it, for `slotkeeper man | man -l -` or to install it."""
-    text = page(ctx.find_root().command, context.installed_version())
+    text = page(ctx.find_root().command, __version__)
     if sys.stdout.isatty() and shutil.which("man"):
         subprocess.run(["man", "-l", "-"], input=text.encode(), check=False, env=handover.environment())
         return

@@ -16,7 +16,7 @@ import typer
 from slotkeeper.console.cli import completion, context, diagnostics, output, select
 from slotkeeper.console.cli.output import SHORT, both
 from slotkeeper.console.cli.select import ConfirmSlot, Json, Reason, Slot, Source, Table
-from slotkeeper.console.commands import peek, reset
+from slotkeeper.console.commands import configured, peek, reset
 from slotkeeper.core.config.model import Loaded, owners
 from slotkeeper.core.domain.query_report import QuerySeen
 from slotkeeper.core.domain.text import typed
@@ -82,7 +82,7 @@ def list_slots(
 ) -> None:
     """List the slots of one source table, or of every table that a job reads; creates no slot."""
     loaded = context.of(ctx).load()
-    select.tell_refused(loaded)
+    configured.tell_refused(loaded)
     found, failed, left, read = _everywhere(loaded, source, table)
     if as_json:
         errors = [{"place": place, "error": str(reason)} for place, reason in failed]
@@ -136,7 +136,7 @@ def _everywhere(
 def show(ctx: typer.Context, table: Table, slot: Slot, source: OnlySource = "", as_json: Json = False) -> None:
     """Show one slot DN by DN: both points, unread rows, remaining TTL, and the binlog it retains."""
     loaded = context.of(ctx).load()
-    select.tell_refused(loaded)
+    configured.tell_refused(loaded)
     polled, failed, _, read = _everywhere(loaded, *select.place(loaded, source, table))
     if failed:
         raise failed[0][1]

@@ -5,11 +5,12 @@ Also converts the slots that this console observed into facts for `slotkeeper.co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.monitor.snapshot import REFUSED, UNSEEN, JobFacts, Level
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault, Severity, worst
 from slotkeeper.core.domain.job import JobState, amiss
@@ -21,7 +22,10 @@ from slotkeeper.core.domain.text import many
 
 if TYPE_CHECKING:
     from slotkeeper.console.monitor.snapshot import TableSeen
+    from slotkeeper.core.config.model import Loaded
     from slotkeeper.core.domain.report import JobStatus
+    from slotkeeper.core.domain.row_counts import Verified
+    from slotkeeper.core.domain.spec import JobSpec
     from slotkeeper.core.judgement.facts import SlotSeen
 
 LEVELS = {Severity.CRITICAL: Level.CRITICAL, Severity.WARNING: Level.WARNING, Severity.UNKNOWN: Level.UNKNOWN}
@@ -101,6 +105,39 @@ def _behind(report: JobReport | None) -> int | None:
     found = [lane.known_behind for lane in report.lanes]
     known = [one for one in found if one is not None]
     return max(known) if len(known) == len(found) else None
+
+
+def complete(
+    jobs: list[JobFacts], loaded: Loaded | None, verified: Mapping[str, Verified], faults: Iterable[Fault] = ()
+) -> list[JobFacts]:
+    """Return the jobs with their configuration and last comparison, and the configured jobs that were never started."""
+    every = list(faults)
+    configured = loaded.jobs if loaded else {}
+    known = {job.name for job in jobs}
+    refused = loaded.refused if loaded else {}
+    never = [
+        _never(name, tuple(one for one in every if one.job == name))
+        for name in (*configured, *refused)
+        if name not in known
+    ]
+    never = [replace(job, wrong=f"{REFUSED}{refused[job.name]}") if job.name in refused else job for job in never]
+    return [_configured(job, configured.get(job.name), verified.get(job.name)) for job in (*jobs, *never)]
+
+
+def _configured(job: JobFacts, spec: JobSpec | None, verified: Verified | None) -> JobFacts:
+    if spec is None:
+        return replace(job, verified=verified)
+    first, *others = ((channel.source_table, channel.target) for channel in spec.channels)
+    limit = spec.sink_options.quarantine_limit if spec.sink_options.quarantines else None
+    return replace(job, tables=first, others=tuple(others), slot=spec.slot, verified=verified, quarantine_limit=limit)
+
+
+def _never(name: str, faults: tuple[Fault, ...]) -> JobFacts:
+    """Return a configured job that was never started on this host; a fault that prevents its start is its problem."""
+    if not faults:
+        return JobFacts(name, Level.REST, None, UNSEEN)
+    level, why = LEVELS[faults[0].severity], f"{REFUSED}{faults[0].cause}"
+    return JobFacts(name, level, None, why, faults[0].do, faults=faults)
 
 
 def sights(tables: Iterable[TableSeen]) -> list[SlotSeen]:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from slotkeeper.console.monitor.health import facts
+from slotkeeper.console.monitor.health import complete, facts
 from slotkeeper.console.monitor.series import GAP_SECONDS, JobSeries, Sample, Wanted, sample_of, series_of
 from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, Level, Local, TableSeen
-from slotkeeper.console.monitor.store_reader import Throughput, complete, message_of
+from slotkeeper.console.monitor.store_reader import Throughput, message_of
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.fault import ranked

@@ -6,25 +6,23 @@ An error is returned as a sentence and never raised. Each read processes only fr
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from queue import SimpleQueue
 
-from slotkeeper.console.monitor.health import LEVELS, facts
+from slotkeeper.console.monitor.health import complete, facts
 from slotkeeper.console.monitor.query_poller import QueryPoller
 from slotkeeper.console.monitor.rates import CELL_SECONDS, CELLS, OLD_SECONDS, JobTracks
-from slotkeeper.console.monitor.snapshot import REFUSED, UNSEEN, JobDetail, JobFacts, LanePace, Level, Local
+from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, LanePace, Local
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import JobStatus
-from slotkeeper.core.domain.row_counts import Verified
-from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.judgement.facts import Facts, Machine, SlotSeen
 from slotkeeper.core.judgement.judge import judge
@@ -126,39 +124,6 @@ class Reader:
             armed=armed.others(store.folder, now),
             faults=faults,
         )
-
-
-def complete(
-    jobs: list[JobFacts], loaded: Loaded | None, verified: Mapping[str, Verified], faults: Iterable[Fault] = ()
-) -> list[JobFacts]:
-    """Return the jobs with their configuration and last comparison, and the configured jobs that were never started."""
-    every = list(faults)
-    configured = loaded.jobs if loaded else {}
-    known = {job.name for job in jobs}
-    refused = loaded.refused if loaded else {}
-    never = [
-        _never(name, tuple(one for one in every if one.job == name))
-        for name in (*configured, *refused)
-        if name not in known
-    ]
-    never = [replace(job, wrong=f"{REFUSED}{refused[job.name]}") if job.name in refused else job for job in never]
-    return [_configured(job, configured.get(job.name), verified.get(job.name)) for job in (*jobs, *never)]
-
-
-def _configured(job: JobFacts, spec: JobSpec | None, verified: Verified | None) -> JobFacts:
-    if spec is None:
-        return replace(job, verified=verified)
-    first, *others = ((channel.source_table, channel.target) for channel in spec.channels)
-    limit = spec.sink_options.quarantine_limit if spec.sink_options.quarantines else None
-    return replace(job, tables=first, others=tuple(others), slot=spec.slot, verified=verified, quarantine_limit=limit)
-
-
-def _never(name: str, faults: tuple[Fault, ...]) -> JobFacts:
-    """Return a configured job that was never started on this host; a fault that prevents its start is its problem."""
-    if not faults:
-        return JobFacts(name, Level.REST, None, UNSEEN)
-    level, why = LEVELS[faults[0].severity], f"{REFUSED}{faults[0].cause}"
-    return JobFacts(name, level, None, why, faults[0].do, faults=faults)
 
 
 def message_of(error: Exception) -> str:

@@ -112,7 +112,7 @@ def is_stopped(lane: LaneReport) -> bool:
 
 @cache
 def _stopped() -> str:
-    from slotkeeper.core.domain.lane import Activity  # not needed for the first frame
+    from slotkeeper.core.domain.progress import Activity  # not needed for the first frame
 
     return Activity.STOPPED.value
 

@@ -6,14 +6,13 @@ may be a secret.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
 from slotkeeper.core.config.keys import REQUIRED, Key, Section, snake
-from slotkeeper.core.config.model import Layer, Origin, Path, Setting, nearest_line
+from slotkeeper.core.config.model import DEFAULT, Layer, Origin, Path, Setting, Shown, find_lines, nearest_line
 from slotkeeper.core.config.values import BadValue, Reader, show_duration
 from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.spec import BinlogOptions, RetryOptions, SinkOptions, SyncOptions
@@ -36,15 +35,20 @@ class Reading:
 
     file: FilePath
     tree: Table
-    lines: dict[Path, int]
+    text: str = ""
+    """The text of `tree`; its lines are found when the first origin in the file is requested."""
     overrides: dict[Path, Origin] = field(default_factory=dict)
-    settings: list[Setting] = field(default_factory=list)
+    noted: list[tuple[Path, Shown, Origin | None]] = field(default_factory=list)
+    """The effective values; the origin None is a line of the file."""
+    _lines: dict[Path, int] | None = None
 
     def origin(self, path: Path) -> Origin:
         """Return the origin of a given value."""
         if path in self.overrides:
             return self.overrides[path]
-        line = nearest_line(self.lines, path)
+        if self._lines is None:
+            self._lines = find_lines(self.text)
+        line = nearest_line(self._lines, path)
         return Origin(Layer.FILE, f"{safe(self.file)}:{line}" if line else safe(self.file))
 
     def error(self, path: Path, what: str, hint: str = "") -> ConfigError:
@@ -53,12 +57,16 @@ class Reading:
         place = origin.place if origin.layer is Layer.FILE else f"{origin.layer.value} {origin.place}"
         return ConfigError(f"{place}: {what}", hint)
 
-    def note(self, path: Path, value: object, origin: Origin, private: bool = False) -> None:
-        """Record an effective value for `config show`."""
+    def note(self, path: Path, value: object, origin: Origin | None, private: bool = False) -> None:
+        """Record an effective value for `config show`; the origin None is the value's line in the file."""
         shown = MASK if private and value is not None else value
         if not isinstance(shown, str | int | bool | None):
             shown = str(shown)
-        self.settings.append(Setting(dotted(path), shown, origin))
+        self.noted.append((path, shown, origin))
+
+    def settings(self) -> tuple[Setting, ...]:
+        """Return the effective values that were read so far, as shown to users."""
+        return tuple(Setting(dotted(path), shown, at or self.origin(path)) for path, shown, at in self.noted)
 
 
 def dotted(path: Path) -> str:
@@ -109,15 +117,15 @@ def read_section(
 def _read_key(reading: Reading, path: Path, key: Key, given: Table) -> object:
     if key.name not in given:
         value = key.read(key.default) if key.read and key.default is not None else key.default
-        reading.note(path, _spelled(key, value), Origin(Layer.DEFAULT))
+        reading.note(path, _spelled(key, value), DEFAULT)
         return value
     if key.because:
         raise reading.error(path, f"{dotted(path)} does not apply here: {key.because}", "remove the key")
     if key.read is None:
         return given[key.name]
-    origin = reading.origin(path)
-    value = read_value(reading, path, lambda raw: _read(key, raw, origin), given[key.name])
-    reading.note(path, _spelled(key, value), origin, key.private)
+    outside = reading.overrides.get(path)
+    value = read_value(reading, path, lambda raw: _read(key, raw, outside), given[key.name])
+    reading.note(path, _spelled(key, value), outside, key.private)
     return value
 
 
@@ -150,13 +158,13 @@ def read_value(reading: Reading, path: Path, read: Reader, raw: object) -> objec
         raise reading.error(path, f"{dotted(path)} {error}") from None
 
 
-def _read(key: Key, raw: object, origin: Origin) -> object:
+def _read(key: Key, raw: object, outside: Origin | None) -> object:
     """Read a value; a value from outside the file is a string, which is converted to a number or boolean if needed."""
     assert key.read is not None
     try:
         return key.read(raw)
     except BadValue:
-        if origin.layer is Layer.FILE or not isinstance(raw, str):
+        if outside is None or outside.layer is Layer.FILE or not isinstance(raw, str):
             raise
     word = raw.strip()
     if word in ("true", "false"):
@@ -188,6 +196,8 @@ def unknown_key(
         return reading.error(here, f"{shown} in {place} is rejected: set secrets only by reference", hint)
     if spelled != name and spelled in known:
         return reading.error(here, f"unknown key {shown} in {place}; write it as {spelled}")
+    import difflib  # most configurations contain no unknown key
+
     near = difflib.get_close_matches(spelled, known, n=1, cutoff=0.6)
     if near:
         return reading.error(here, f"unknown key {shown} in {place}; did you mean {near[0]}?")

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
+from typing import Literal
 
-import platformdirs
 import tomli
 
 from slotkeeper.core import ownership
 from slotkeeper.core.config import build, handover, keys, model, secrets, tls
 from slotkeeper.core.config.check import Reading, Table, beside, dotted, read_section
-from slotkeeper.core.config.model import Layer, Loaded, NoConfig, Origin, SinkEntry, SourceEntry, find_lines
+from slotkeeper.core.config.model import DEFAULT, Layer, Loaded, NoConfig, Origin, SinkEntry, SourceEntry
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError
@@ -46,12 +47,12 @@ WEAKER = (
 
 def default_path(env: Mapping[str, str]) -> Path:
     """Return the default path of the configuration file."""
-    return _folder(env, "XDG_CONFIG_HOME", platformdirs.user_config_path) / "config.toml"
+    return _folder(env, "XDG_CONFIG_HOME", "user_config_path") / "config.toml"
 
 
 def default_state_dir(env: Mapping[str, str]) -> Path:
     """Return the state folder that is used if the file does not set one."""
-    return _folder(env, "XDG_STATE_HOME", platformdirs.user_state_path)
+    return _folder(env, "XDG_STATE_HOME", "user_state_path")
 
 
 def find(path: Path | None, env: Mapping[str, str]) -> Path:
@@ -86,7 +87,7 @@ def load_usable(
     file = find(path, env)
     text = text_of(file) if text is None else text
     tree = _tree(file, text)
-    reading = Reading(file, tree, find_lines(text))
+    reading = Reading(file, tree, text)
     build.check_top(reading)
     apply_environment(reading, env)
     apply_options(reading, options)
@@ -95,14 +96,11 @@ def load_usable(
     sinks = build.read_sinks(reading)
     jobs, refused = _with_own_secrets(reading, *build.read_jobs(reading, sources, sinks))
     read_section(reading, ("logging",), tree.get("logging", {}), keys.LOGGING)
-    state = read_section(reading, ("state",), tree.get("state", {}), keys.STATE)
-    state_dir = beside(file, str(state["dir"])) if state["dir"] else default_state_dir(env)
-    last = reading.settings.pop()  # `config show` lists the resolved folder, regardless of how it was written
-    reading.note(("state", "dir"), str(state_dir), last.origin if last.value else Origin(Layer.DEFAULT))
+    state_dir = _read_state_dir(reading, env)
     read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
     alerts = read_alerts(reading)
-    settings, warnings = tuple(reading.settings), tuple(_warnings(sources, sinks, jobs))
-    return Loaded(file, sources, sinks, jobs, state_dir, settings, warnings, refused, alerts)
+    warnings = tuple(_warnings(sources, sinks, jobs))
+    return Loaded(file, sources, sinks, jobs, state_dir, cache(reading.settings), warnings, refused, alerts)
 
 
 def load_alerts(file: Path, env: Mapping[str, str], text: str | None = None) -> AlertOptions:
@@ -110,12 +108,30 @@ def load_alerts(file: Path, env: Mapping[str, str], text: str | None = None) -> 
 
     `text` replaces the content of the file.
     """
+    return read_alerts(_only("alerts", file, env, text))
+
+
+def load_state_dir(path: Path | None, env: Mapping[str, str]) -> Path:
+    """Read only `[state]`, for commands that need no more, and return the state folder. Raises ConfigError."""
+    return _read_state_dir(_only("state", find(path, env), env), env)
+
+
+def _only(table: str, file: Path, env: Mapping[str, str], text: str | None = None) -> Reading:
+    """Return the reading of one table of PLAIN, with its variables; `text` replaces the content of the file."""
     text = text_of(file) if text is None else text
     tree = _tree(file, text)
     handover.name(secret_variables(tree))
-    reading = Reading(file, {"alerts": tree.get("alerts", {})}, find_lines(text))
-    apply_environment(reading, {name: env[name] for name in env if name.startswith(f"{PREFIX}ALERTS__")})
-    return read_alerts(reading)
+    reading = Reading(file, {table: tree.get(table, {})}, text)
+    apply_environment(reading, {name: env[name] for name in env if name.startswith(f"{PREFIX}{table.upper()}__")})
+    return reading
+
+
+def _read_state_dir(reading: Reading, env: Mapping[str, str]) -> Path:
+    written = read_section(reading, ("state",), reading.tree.get("state", {}), keys.STATE)["dir"]
+    folder = beside(reading.file, str(written)) if written else default_state_dir(env)
+    origin = reading.noted.pop()[2]  # `config show` lists the resolved folder, regardless of how it was written
+    reading.note(("state", "dir"), str(folder), origin if written else DEFAULT)
+    return folder
 
 
 def _warnings(
@@ -149,12 +165,14 @@ def _with_own_secrets(
     return kept, gone
 
 
-def _folder(env: Mapping[str, str], variable: str, fallback: Callable[..., Path]) -> Path:
+def _folder(env: Mapping[str, str], variable: str, fallback: Literal["user_config_path", "user_state_path"]) -> Path:
     """Return the XDG folder if the variable is an absolute path, as the standard requires; otherwise the default."""
     base = env.get(variable, "")
     if base.startswith("/"):
         return Path(base, "slotkeeper")
-    return fallback("slotkeeper", appauthor=False)
+    import platformdirs
+
+    return Path(getattr(platformdirs, fallback)("slotkeeper", appauthor=False))
 
 
 def text_of(file: Path) -> str:

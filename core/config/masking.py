@@ -9,7 +9,6 @@ import resource
 import shlex
 import sys
 import threading
-import traceback
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -71,6 +70,7 @@ def without_newest(text: str, of: object) -> str:
 
 def mask_tracebacks() -> None:
     """Mask known secrets in the tracebacks of unexpected errors, which the program and its threads write to stderr."""
+    import traceback  # most commands fail with a message, without one
 
     def show(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
         sys.stderr.write(redaction.masked("".join(traceback.format_exception(kind, error, trace))))

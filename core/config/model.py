@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -165,14 +165,18 @@ class Origin:
         return f"{self.layer.value} {self.place}".rstrip()
 
 
+DEFAULT = Origin(Layer.DEFAULT)
+Shown = str | int | bool | None
+"""A value as shown to users: masked if it is private."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One effective value as shown to users."""
 
     key: str
     """The setting's dotted path."""
-    value: str | int | bool | None
-    """The value, masked if it is private."""
+    value: Shown
     origin: Origin
 
 
@@ -208,7 +212,8 @@ class Loaded:
     jobs: dict[str, JobSpec]
     """The usable jobs."""
     state_dir: pathlib.Path
-    settings: tuple[Setting, ...]
+    settings: Callable[[], tuple[Setting, ...]] = field(compare=False)
+    """Returns the effective values; only users need them, so their lines in the file are found on request."""
     warnings: tuple[str, ...] = ()
     """Warnings about settings that work but should be changed."""
     refused: Mapping[str, ConfigError] = field(default_factory=dict)

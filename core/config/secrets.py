@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import stat
-import subprocess
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -192,6 +191,8 @@ def _from_env(ref: SecretRef) -> str:
 
 
 def _from_command(ref: SecretRef) -> str:
+    import subprocess
+
     where = place(ref)
     try:
         words = shlex.split(ref.ref)

@@ -13,7 +13,7 @@ from typing import Any
 from slotkeeper.core import ownership
 from slotkeeper.core.config import secrets
 from slotkeeper.core.config.check import Reading, beside, dotted, secret_ref, table_at
-from slotkeeper.core.config.model import Layer, Origin, Path, Setting
+from slotkeeper.core.config.model import DEFAULT, Path
 from slotkeeper.core.domain.endpoint import INSISTING, SAFEST, VERIFYING, Endpoint, default_mode, weakness
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
@@ -26,10 +26,8 @@ def settled(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str,
     """Return the `Endpoint` fields for the TLS keys of the table at `path`; raises ConfigError if keys conflict."""
     mode = given["sslmode"] or default_mode(given["host"])
     if not given["sslmode"]:
-        key = dotted((*path, "sslmode"))  # the effective mode is shown, because the default depends on the host
-        for place, setting in enumerate(reading.settings):
-            if setting.key == key:
-                reading.settings[place] = Setting(key, mode, Origin(Layer.DEFAULT))
+        key = (*path, "sslmode")  # the effective mode is shown, because the default depends on the host
+        reading.noted = [(key, mode, DEFAULT) if noted[0] == key else noted for noted in reading.noted]
     password = secret_ref(reading, path, given, "sslpassword")
     for name in _FILES:  # a certificate does not protect a connection that can continue without TLS
         if given[name] and mode not in INSISTING:

@@ -9,7 +9,6 @@ the chain: the next line refers to the last complete line.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -226,6 +225,8 @@ def linked(line: AuditLine, before: str) -> bytes:
 
 def digest(raw: bytes) -> str:
     """Return the hash of a line, which the next line contains."""
+    import hashlib  # loads OpenSSL
+
     return hashlib.sha256(raw).hexdigest()
 
 

@@ -1,39 +1,23 @@
-"""The lanes of a job in the driver: the assignment of due lanes to tasks, and the lag of each lane. Pure.
+"""The lanes of a job in the driver, and the assignment of due lanes to tasks. Pure.
 
-Each lane is an immutable record that the driver's loop replaces. The lag of a lane that has applied everything up to P
-is the time since the source's latest position was P. Between two statuses, the latest position is assumed to have
-increased linearly; if no status reported a latest position at or before P, the lag is unknown.
+Each lane is an immutable record that the driver's loop replaces.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.elapsed import Curve
 from slotkeeper.core.domain.position import Kept, Position
-from slotkeeper.core.domain.progress import LaneKey, LaneState
+from slotkeeper.core.domain.progress import Activity, LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.tries import NO_HISTORY, History
 from slotkeeper.core.domain.watch import Expected, trouble
 from slotkeeper.core.errors import Trouble, TroubleName
 
 Item = TypeVar("Item")
-
-
-class Activity(Enum):
-    """The activity of a lane; the values are shown to users."""
-
-    IDLE = "idle"
-    DUE = "due"
-    APPLYING = "applying"
-    REGISTERING = "registering"
-    WAITING = "waiting"
-    STOPPED = "stopped"
-    """The lane's table has stopped independently of its job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,102 +247,6 @@ def assign(
         Assignment(first + n, tuple(lane.name for lane in pile), now + seconds, alone, assigned=now)
         for n, (pile, alone) in enumerate(assigned)
     ]
-
-
-FRESH_SECONDS = 15.0
-"""Seconds after a status during which a lane at the reported latest position has a lag of 0; idle lanes do not query
-the source more often."""
-_CLOSE, _HOUR = 600.0, 3_600.0
-_GAPS = ((_CLOSE, 0.0), (_HOUR, 30.0), (float("inf"), 300.0))
-_THIN_EVERY = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Lags:
-    """The lags of a job's lanes at one time, in seconds; `known` contains the lag by lane, None if unknown.
-
-    `least` contains the minimum lag of each lane whose lag is unknown: the time for which the lane has not reached the
-    source's first observed position.
-    """
-
-    known: Mapping[str, float | None] = field(default_factory=dict)
-    least: Mapping[str, float] = field(default_factory=dict)
-
-
-class Curve:
-    """The history of latest positions of one lane: complete for the last ten minutes, thinned out before that."""
-
-    def __init__(self, kept: float = 86_400.0) -> None:
-        self._kept = kept
-        self._times: list[float] = []
-        self._latest: list[int] = []
-        self._added = 0
-
-    def __len__(self) -> int:
-        return len(self._times)
-
-    def see(self, at: float, latest: int) -> None:
-        """Add the latest position at a time (seconds of any clock).
-
-        If the latest position decreases or the clock is set back, a new curve starts, because no lag can be computed
-        across such a change.
-        """
-        if self._times and elapsed(self._times[-1], at) is None:
-            self._times, self._latest = [], []
-        if self._times and at < self._times[-1]:
-            return
-        if self._latest and latest < self._latest[-1]:
-            self._times, self._latest = [], []
-        if self._latest and latest == self._latest[-1]:
-            self._times[-1] = at
-            return
-        self._times.append(at)
-        self._latest.append(latest)
-        self._added += 1
-        if self._added % _THIN_EVERY == 0:
-            self._thin(at)
-
-    def lag(self, point: int, now: float) -> float | None:
-        """Return the lag in seconds of a lane that has applied everything up to `point`.
-
-        >>> curve = Curve()
-        >>> for at, latest in ((0.0, 100), (5.0, 140), (10.0, 180)): curve.see(at, latest)
-        >>> curve.lag(180, 12.0), curve.lag(150, 12.0), curve.lag(99, 12.0), curve.lag(180, 60.0)
-        (0.0, 5.75, None, 50.0)
-        """
-        place = bisect_right(self._latest, point) - 1
-        if place < 0 or elapsed(self._times[-1], now) is None:
-            return None
-        if place == len(self._latest) - 1:
-            unseen = max(0.0, now - self._times[place])
-            return 0.0 if unseen <= FRESH_SECONDS else unseen
-        grown = (point - self._latest[place]) / (self._latest[place + 1] - self._latest[place])
-        return max(0.0, now - self._times[place] - grown * (self._times[place + 1] - self._times[place]))
-
-    def at_least(self, point: int, now: float) -> float:
-        """Return the lag, or the time since the first status if all positions are after `point`; 0 without a status.
-
-        >>> curve = Curve()
-        >>> for at, latest in ((0.0, 100), (5.0, 140)): curve.see(at, latest)
-        >>> curve.at_least(120, 10.0), curve.at_least(99, 12.0)
-        (7.5, 12.0)
-        """
-        known = self.lag(point, now)
-        if known is not None:
-            return known
-        return max(0.0, now - self._times[0]) if self._times else 0.0
-
-    def _thin(self, now: float) -> None:
-        """Drop entries of the curve, which makes older lags less precise but not wrong."""
-        times: list[float] = []
-        latest: list[int] = []
-        for at, point in zip(reversed(self._times), reversed(self._latest), strict=True):
-            age = now - at
-            gap = next(gap for within, gap in _GAPS if age <= within)
-            if age <= self._kept and (not times or times[-1] - at >= gap):
-                times.append(at)
-                latest.append(point)
-        self._times, self._latest = times[::-1], latest[::-1]
 
 
 MARGIN = 60.0

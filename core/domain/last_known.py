@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.lane import Activity
+from slotkeeper.core.domain.progress import Activity
 from slotkeeper.core.domain.report import JobReport, LaneReport
 
 ENDED = "ended"

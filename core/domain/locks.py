@@ -70,12 +70,8 @@ _TEXT = r"{0}(?:[^{0}\\]+|{0}{0}|\\[^{0}])*(?:{0}|\\.*|\Z)"
 """Matches a literal. A literal with a backslash before a quote is treated as extending to the end of the statement,
 because it depends on the server's settings whether that quote ends the literal."""
 _SINGLE = _TEXT.format("'")
-_LITERALS = re.compile(
-    rf'(?P<name>"(?:[^"]|"")*(?:"|\Z))|(?P<no>{_COMMENT})|\$(\w*)\$.*?(?:\$\3\$|\Z)|{_SINGLE}', re.DOTALL
-)
-_OF_MYSQL = re.compile(
-    rf"(?P<name>`(?:[^`]|``)*(?:`|\Z))|(?P<no>{_COMMENT}|#[^\n]*)|{_SINGLE}|" + _TEXT.format('"'), re.DOTALL
-)
+_LITERALS = rf'(?P<name>"(?:[^"]|"")*(?:"|\Z))|(?P<no>{_COMMENT})|\$(\w*)\$.*?(?:\$\3\$|\Z)|{_SINGLE}'
+_OF_MYSQL = rf"(?P<name>`(?:[^`]|``)*(?:`|\Z))|(?P<no>{_COMMENT}|#[^\n]*)|{_SINGLE}|" + _TEXT.format('"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +128,7 @@ def without_literals(statement: str, of_mysql: bool = False) -> str:
         said, comment = found["name"], found["no"]
         return said or (" " if comment is not None and "/*" not in comment[2:] else "'...'")
 
-    bare = (_OF_MYSQL if of_mysql else _LITERALS).sub(shown, statement)
+    bare = re.sub(_OF_MYSQL if of_mysql else _LITERALS, shown, statement, flags=re.DOTALL)
     return safe(" ".join(bare.split()), _SHORT)
 
 

@@ -17,6 +17,18 @@ class LaneState(Enum):
     RUNNING = "running"
 
 
+class Activity(Enum):
+    """The activity of a lane; the values are shown to users."""
+
+    IDLE = "idle"
+    DUE = "due"
+    APPLYING = "applying"
+    REGISTERING = "registering"
+    WAITING = "waiting"
+    STOPPED = "stopped"
+    """The lane's table has stopped independently of its job."""
+
+
 STREAMING = frozenset({LaneState.CATCHING_UP, LaneState.RUNNING})
 """The states in which a step can commit, because the copy, if any, has ended."""
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated
 
+from slotkeeper.core.domain.elapsed import FRESH_SECONDS
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.field import SIGNED, Moment, Positive, Signed, SignedOrNone
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState, said_of
-from slotkeeper.core.domain.lane import FRESH_SECONDS
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.text import many, safe

@@ -11,12 +11,15 @@ import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.domain.progress import LaneKey
-from slotkeeper.core.domain.slot import Column
-from slotkeeper.core.domain.type_name import Condition
 from slotkeeper.core.errors import Defect
+
+if TYPE_CHECKING:
+    from slotkeeper.core.domain.slot import Column
+    from slotkeeper.core.domain.type_name import Condition
 
 SLOT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 """A valid slot name: an identifier of at most 63 bytes, safe in every statement and file name."""

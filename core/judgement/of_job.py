@@ -15,9 +15,8 @@ from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault, Party, Severity, in_brief
 from slotkeeper.core.domain.finding import CLOCK_SECONDS
 from slotkeeper.core.domain.job import JobState, TableReport, amiss, said_of, to_do
-from slotkeeper.core.domain.lane import Activity
 from slotkeeper.core.domain.locks import Locked, locked
-from slotkeeper.core.domain.quarantine import nearly_full
+from slotkeeper.core.domain.progress import Activity
 from slotkeeper.core.domain.remedy import NOTHING, OR, THEN, for_job, until_started
 from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobReport, JobStatus, LaneReport, server_of
 from slotkeeper.core.domain.row_counts import in_a_phrase, rows_quarantined
@@ -26,7 +25,6 @@ from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.judgement.blocked import blocked
 from slotkeeper.core.judgement.facts import Facts, JobSeen
 from slotkeeper.core.judgement.pending import of_pending
-from slotkeeper.core.judgement.servers import RETRIES, UNKNOWN, Refusal, cause_of, explain
 
 _PARTIES = {
     TroubleName.SLOT_LOST: Party.SLOT,
@@ -136,7 +134,11 @@ def _code_of(said: str) -> str:
     The code is determined from the error text, because the store does not retain the server's own code.
     """
     side, _, words = server_of(said)
-    cause = cause_of("", words) if side else UNKNOWN
+    if not side:
+        return ""
+    from slotkeeper.core.judgement.servers import UNKNOWN, cause_of  # only a rejection needs the messages of servers
+
+    cause = cause_of("", words)
     return "" if cause is UNKNOWN else cause.code
 
 
@@ -366,6 +368,8 @@ def _quarantined(seen: JobSeen) -> Iterator[Fault]:
     number = report.quarantined if report is not None else None
     if report is None or not number:
         return
+    from slotkeeper.core.domain.quarantine import nearly_full
+
     limit, name = seen.quarantine_limit, typed(seen.view.name)
     stops = "" if limit is None else f"; the job stops if a table has more than {limit}"
     when = "" if seen.view.state.has_process else " when it ended"
@@ -445,6 +449,8 @@ def _beside_locks(one: Condition, report: JobReport) -> Condition | None:
     left = [lane for lane in lanes if not _by_lock(lane, things)]
     if len(left) in (0, len(lanes)):
         return one if left else None
+    from slotkeeper.core.judgement.servers import RETRIES, UNKNOWN, Refusal, explain
+
     cause = server_of(left[0].error.removeprefix(f"{left[0].name}: "))[2]
     # the condition's own code and action are for the lock, so replace them
     said = explain(Refusal(cause, side=one.party, server=one.name, job=report.job))
@@ -486,6 +492,8 @@ def _severity(since: datetime, facts: Facts) -> Severity:
 
 
 def _fault(one: Condition, view: JobStatus, facts: Facts, unread: str) -> Fault:
+    from slotkeeper.core.judgement.servers import RETRIES
+
     party = Party(one.party)
     since = datetime.fromtimestamp(one.since, timezone.utc)
     severity = _severity(since, facts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from slotkeeper.core.domain.refusals import column_of, mysql_right, tls_act
 from slotkeeper.core.domain.text import safe, typed
@@ -358,9 +359,14 @@ UNKNOWN = Message(
     "Read `slotkeeper jobs logs {job_typed}`: it shows the preceding messages.",
 )  # fmt: skip
 _BY_CODE = {code: cause for cause in CAUSES for code in cause.codes}
-_BY_WORDS = tuple((re.compile(cause.words, re.IGNORECASE), cause) for cause in CAUSES if cause.words)
 _SILENT_CODES = ("08", "28", "57014", "42501")
 """Codes that do not determine the action: for these, the text is matched before the code."""
+
+
+@cache
+def _by_words() -> tuple[tuple[re.Pattern[str], Message], ...]:
+    """Return the expressions with their causes; a status without errors compiles none."""
+    return tuple((re.compile(cause.words, re.IGNORECASE), cause) for cause in CAUSES if cause.words)
 
 
 def cause_of(code: str, text: str) -> Message:
@@ -371,7 +377,7 @@ def cause_of(code: str, text: str) -> Message:
     >>> cause_of("42501", "").code, cause_of("", "FATAL: the account has been locked").code, cause_of("XX000", "?").code
     ('SK-1101', 'SK-1103', 'SK-1999')
     """
-    by_words = next((cause for words, cause in _BY_WORDS if words.search(text)), None)
+    by_words = next((cause for words, cause in _by_words() if words.search(text)), None)
     if by_words is not None and (not code or code.startswith(_SILENT_CODES)):
         return by_words
     if (exact := _BY_CODE.get(code)) is not None:

@@ -3,6 +3,7 @@
 Ending processes by their command line once killed another user's processes. Therefore, a process counts as Slotkeeper's
 own only if its pid, its start time (in ticks since boot, which clock changes do not affect) and its session match the
 record. The members of its session count only while it is certain that the session is still the recorded session.
+psutil is imported where one is sought: to see a recorded process, /proc suffices, and it takes a tenth of `status`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,9 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-
-import psutil
 
 from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.errors import Refused
@@ -34,6 +33,8 @@ class _Seen:
 
     started: str
     session_id: int
+    stopped: bool = field(default=False, compare=False)
+    """Whether a signal or a debugger has stopped it (proc(5): state T or t)."""
 
 
 def of(pid: int, run_id: str = "") -> Identity:
@@ -48,17 +49,13 @@ def alive(identity: Identity | None) -> bool:
     """Return whether exactly that process is running here: same pid, start and session; a zombie counts as exited."""
     if identity is None:
         return False
-    return _observe(identity.pid) == _Seen(identity.started, identity.session_id)
+    return _observe(identity.pid) == _recorded(identity)
 
 
 def stopped(identity: Identity | None) -> bool:
     """Return whether the process exists but a signal or a debugger has stopped it (proc(5): state T or t)."""
-    if not alive(identity) or identity is None:
-        return False
-    try:
-        return psutil.Process(identity.pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
-    except (psutil.Error, OSError):
-        return False
+    seen = None if identity is None else _observe(identity.pid)
+    return seen is not None and identity is not None and seen.stopped and seen == _recorded(identity)
 
 
 def elsewhere(identity: Identity | None) -> bool:
@@ -70,6 +67,8 @@ def elsewhere(identity: Identity | None) -> bool:
 
 def session_members(session_id: int) -> list[int]:
     """Return the pids of the running processes with this session id."""
+    import psutil
+
     found = []
     for pid in psutil.pids():
         seen = _observe(pid)
@@ -86,6 +85,8 @@ def members(identity: Identity) -> list[int]:
     process leads it, a member counts only with the marker. A driver that does not lead its session (started in the
     foreground of a shell) owns only itself.
     """
+    import psutil
+
     found = {pid for pid in psutil.pids() if pid != os.getpid() and _marked(pid, identity.run_id)}
     if alive(identity):
         found.add(identity.pid)
@@ -124,6 +125,8 @@ def terminate(identity: Identity, also: Callable[[], bool] = lambda: True) -> bo
 
 def has_open(pid: int, file: Path) -> bool:
     """Return whether a process has exactly this file open; raises Refused for another user's process."""
+    import psutil
+
     try:
         return any(Path(one.path).samefile(file) for one in psutil.Process(pid).open_files())
     except psutil.AccessDenied as error:
@@ -170,6 +173,10 @@ def _of_another_user(pid: int) -> Refused:
     )
 
 
+def _recorded(identity: Identity) -> _Seen:
+    return _Seen(identity.started, identity.session_id)
+
+
 def _observe(pid: int) -> _Seen | None:
     if not _PROC.joinpath("self", "stat").exists():
         return _observe_portably(pid)
@@ -181,15 +188,19 @@ def _observe(pid: int) -> _Seen | None:
     rest = text[text.rindex(")") + 2 :].split()
     if rest[0] in "ZXx":
         return None
-    return _Seen(f"{_machine()}:{rest[19]}", int(rest[3]))
+    return _Seen(f"{_machine()}:{rest[19]}", int(rest[3]), rest[0] in "Tt")
 
 
 def _observe_portably(pid: int) -> _Seen | None:
+    import psutil
+
     try:
         found = psutil.Process(pid)
-        if found.status() == psutil.STATUS_ZOMBIE:
+        status = found.status()
+        if status == psutil.STATUS_ZOMBIE:
             return None
-        return _Seen(f"{_machine()}:{found.create_time():.2f}", os.getsid(pid))
+        stopped = status in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+        return _Seen(f"{_machine()}:{found.create_time():.2f}", os.getsid(pid), stopped)
     except (psutil.Error, OSError):
         return None
 
@@ -208,6 +219,8 @@ def _machine() -> str:
 def _marked(pid: int, run_id: str) -> bool:
     if not run_id or _observe(pid) is None:
         return False
+    import psutil
+
     try:
         if _PROC.joinpath("self", "environ").exists():
             words = _PROC.joinpath(str(pid), "environ").read_bytes().split(b"\0")

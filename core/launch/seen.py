@@ -13,9 +13,8 @@ from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.config.secrets import unreadable
 from slotkeeper.core.domain import remedy
 from slotkeeper.core.domain.audit import AuditLine, Phase
-from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.elapsed import Lags, elapsed
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.lane import Lags
 from slotkeeper.core.domain.report import JobReport, JobStatus
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec

@@ -28,8 +28,8 @@ from pathlib import Path
 from types import FrameType
 
 from slotkeeper.core.config import handover, masking
+from slotkeeper.core.domain.elapsed import Curve, Lags
 from slotkeeper.core.domain.job import WITH_PROCESS, JobEvent, JobState, WantedState, transition
-from slotkeeper.core.domain.lane import Curve, Lags
 from slotkeeper.core.domain.report import Identity, JobReport, JobStatus, LaneReport
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.tries import TryAnswer

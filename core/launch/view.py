@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
-import psutil
-
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.elapsed import STALLED_SECONDS, Progress, Signs, elapsed
 from slotkeeper.core.domain.job import JobState
@@ -194,6 +192,8 @@ def load_here() -> str:
 
 def _usage(driver: Identity | None) -> tuple[float, bool]:
     """Return the CPU seconds of a driver's running processes, and whether one of them is a JVM."""
+    import psutil
+
     seconds, java = 0.0, False
     for pid in processes.members(driver) if driver is not None else ():
         try:

@@ -12,9 +12,9 @@ from slotkeeper.core.config.model import Loaded, owners
 from slotkeeper.core.domain.endpoint import loopback
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobEvent, JobState, TableReport, said_of, transition
-from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.locks import LockWait
-from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.progress import Activity, LaneState
 from slotkeeper.core.domain.report import Condition, JobReport, LaneReport, merged, server_of
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.source_waits import SourceWait

@@ -12,7 +12,6 @@ import os
 import pwd
 import re
 import socket
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -70,7 +69,7 @@ def actor() -> Actor:
 
 def intent(action: str, what: str, reason: str, result: Mapping[str, str] | None = None) -> AuditLine:
     """Return the line to write before an action."""
-    of = (actor(), action, uuid.uuid4().hex[:16])
+    of = (actor(), action, os.urandom(8).hex())
     return AuditLine(SystemClock().utc(), *of, Phase.INTENT, what, reason, result=result or {})
 
 

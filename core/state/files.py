@@ -16,15 +16,18 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slotkeeper.core.bounded import text_in
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.consent import Consent
-from slotkeeper.core.domain.reset import OpenReset
 from slotkeeper.core.domain.reset_files import MARKS
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.folder import StateFolder, opened
+
+if TYPE_CHECKING:  # most readers of a state folder find no reset and no consent
+    from slotkeeper.core.domain.consent import Consent
+    from slotkeeper.core.domain.reset import OpenReset
 
 PROBES = "probes"
 """The folder of the probes' records, one file per source."""
@@ -80,6 +83,8 @@ def marks(folder: Path) -> list[OpenReset]:
     """Return the unfinished resets of a state folder; a damaged marker counts as an unfinished reset."""
     found = []
     for name in names(folder, MARKS):
+        from slotkeeper.core.domain.reset import OpenReset
+
         text = ""
         file = folder / MARKS / f"{name}.json"
         with suppress(OSError, ValueError, StateError), os.fdopen(opened(folder, file, os.O_RDONLY), "rb") as stream:
@@ -99,6 +104,8 @@ class StoredConsents:
         self._files, self._job = ResetFiles(folder), job
 
     def known(self) -> list[Consent]:
+        from slotkeeper.core.domain.consent import Consent
+
         found = (Consent.parse(self._files.load(CONSENTS, name) or "") for name in self._files.names(CONSENTS))
         return [one for one in found if one is not None and one.job == self._job]
 

@@ -21,7 +21,6 @@ import grp
 import json
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -326,7 +325,7 @@ def replaced(folder: Path, path: Path, content: bytes, mode: int) -> None:
     """Write a file under another name, flush and rename it, flush its folder; a crash leaves the old or new file."""
     *above, name = path.relative_to(folder).parts
     with _place(folder, above, path) as place:
-        draft = f".{name}.{os.getpid()}.{secrets.token_hex(4)}"
+        draft = f".{name}.{os.getpid()}.{os.urandom(4).hex()}"
         try:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, mode, dir_fd=place)
             with os.fdopen(descriptor, "wb") as stream:

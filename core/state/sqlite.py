@@ -7,7 +7,6 @@ positions.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sqlite3
 import threading
@@ -241,6 +240,8 @@ class Store:
     def record_error(self, job: str, side: str, code: str, message: str) -> None:
         """Record one occurrence of an error; unsafe bytes in the message are escaped before it is stored."""
         shown = visible(message)
+        import hashlib  # loads OpenSSL, which reading a store does not need
+
         signature = hashlib.sha256(f"{side}\x1f{code}\x1f{re.sub(r'[0-9]+', '#', shown)}".encode()).hexdigest()[:16]
         now = self.now()
         with self.write() as sql:

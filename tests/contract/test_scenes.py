@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState
-from slotkeeper.core.domain.lane import Activity
-from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.progress import Activity, LaneState
 from slotkeeper.core.domain.spec import RESNAPSHOT, STOP, ChannelSpec, RetryOptions
 from slotkeeper.core.domain.tries import TryAnswer, TryAsked
 from slotkeeper.core.engine.driver.job import JobEnd

@@ -13,7 +13,8 @@ from time import monotonic
 
 import pytest
 
-from slotkeeper.core.domain.lane import Activity, Assignment, Lane, assign
+from slotkeeper.core.domain.lane import Assignment, Lane, assign
+from slotkeeper.core.domain.progress import Activity
 from slotkeeper.core.engine.driver import loop
 from tests.support.crowd import STATUS_LIMIT, Crowd, Waits
 from tests.support.mirror import MakeMirror

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.domain.lane import Activity
+from slotkeeper.core.domain.progress import Activity
 from slotkeeper.core.engine.driver import lease, start, upkeep
 from slotkeeper.core.engine.driver.lease import Leases
 from slotkeeper.core.errors import Refused

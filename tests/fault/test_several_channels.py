@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.domain.job import JobEvent, JobState, TableReport, WantedState
-from slotkeeper.core.domain.lane import Activity
-from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.progress import Activity, LaneState
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.watch import exactly

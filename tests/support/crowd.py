@@ -16,9 +16,9 @@ from typing import Any, BinaryIO, NoReturn, cast
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.job import WantedState
-from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.position import Kept
-from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.progress import Activity, LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
 from slotkeeper.core.domain.traits import Encoding

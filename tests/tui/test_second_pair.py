@@ -22,7 +22,8 @@ from slotkeeper.console.monitor.sink_pollers import SinkQuarantines
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
 from slotkeeper.core.domain.job import JobEvent, JobState
-from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.progress import Activity
 from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.launch import identity as processes

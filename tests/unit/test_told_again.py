@@ -10,8 +10,9 @@ import pytest
 
 from slotkeeper.console.views.rows import STALE_SECONDS
 from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.elapsed import FRESH_SECONDS
 from slotkeeper.core.domain.job import JobEvent, TableReport
-from slotkeeper.core.domain.lane import FRESH_SECONDS, Lane
+from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.locks import Blocker, LockWait
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.report import JobReport

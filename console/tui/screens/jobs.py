@@ -555,7 +555,7 @@ def describe_rows(loaded: Loaded, job: str) -> list[Row]:
     if spec is None:
         return []
     places: Iterable[str] = (f"jobs.{job}.", f"sources.{spec.source.name}.", f"sinks.{spec.sink.name}.")
-    found = [one for place in places for one in loaded.settings if one.key.startswith(place)]
+    found = [one for place in places for one in loaded.settings() if one.key.startswith(place)]
     from slotkeeper.core.services.doctor import promise_of  # the first frame must not load a sink's driver
 
     said = {"mark": "", "key": "promise", "value": promise_of(spec), "origin": "derived"}

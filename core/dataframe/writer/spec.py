@@ -114,7 +114,7 @@ def spec_of(options: Mapping[str, str], columns: Sequence[Field]) -> WriterSpec:
 
 def _read(options: Mapping[str, str]) -> dict[str, Any]:
     tree: dict[str, object] = dict(options)
-    reading = Reading(Path("options"), tree, {})
+    reading = Reading(Path("options"), tree)
     for name in options:
         reading.overrides[(_PLACE, name)] = Origin(Layer.OPTION, safe(name, 60))
     reading.overrides[(_PLACE,)] = Origin(Layer.OPTION, "(missing)")

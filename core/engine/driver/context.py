@@ -10,9 +10,10 @@ from typing import Protocol
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.consent import Consents
+from slotkeeper.core.domain.elapsed import Curve
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobEvent, TableReport, TableWanted, WantedState
-from slotkeeper.core.domain.lane import Curve, Lane, RecordTtls
+from slotkeeper.core.domain.lane import Lane, RecordTtls
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard

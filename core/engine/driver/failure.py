@@ -17,7 +17,8 @@ from slotkeeper.core import retry
 from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import WantedState
-from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.progress import Activity
 from slotkeeper.core.domain.refusals import UNDEFINED_COLUMN, UNDEFINED_TABLE
 from slotkeeper.core.domain.remedy import NOTHING, OR
 from slotkeeper.core.domain.report import GIVEN_UP, Condition, merged, server_of

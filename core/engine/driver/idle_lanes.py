@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.lane import Activity, Lane, due, names_by_table
+from slotkeeper.core.domain.lane import Lane, due, names_by_table
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.progress import LaneKey, LaneState
+from slotkeeper.core.domain.progress import Activity, LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.watch import (
     ahead_of_row,

@@ -18,8 +18,8 @@ from typing import Any
 from slotkeeper.core import errors, retry
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.job import WantedState
-from slotkeeper.core.domain.lane import TRICKLE, Activity, Assignment, Lane, assign, due, names_by_table, times
-from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.lane import TRICKLE, Assignment, Lane, assign, due, names_by_table, times
+from slotkeeper.core.domain.progress import Activity, LaneKey
 from slotkeeper.core.domain.report import GIVEN_UP
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.watch import exactly, trouble

@@ -15,10 +15,10 @@ from typing import Protocol
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import WantedState
-from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.position import NOTHING_KEPT, Position, confirmable
 from slotkeeper.core.domain.position import Kept as Registered
-from slotkeeper.core.domain.progress import LaneKey, ProgressRow
+from slotkeeper.core.domain.progress import Activity, LaneKey, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.target_seen import LEAST_COUNTED, TargetSeen, altered, changed, counts_to, renewed, trouble
 from slotkeeper.core.domain.watch import Expected, ahead_of_row, exactly, judge

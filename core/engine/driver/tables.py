@@ -16,9 +16,9 @@ from functools import partial
 
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, TableWanted, WantedState
-from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.pending import APART
-from slotkeeper.core.domain.progress import STREAMING, LaneState
+from slotkeeper.core.domain.progress import STREAMING, Activity, LaneState
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.engine.driver.context import JobContext, Narrator
 from slotkeeper.core.engine.driver.failure import act_of

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.position import Position, further
-from slotkeeper.core.domain.progress import ProgressRow
+from slotkeeper.core.domain.progress import Activity, ProgressRow
 from slotkeeper.core.domain.quarantine import key_in_words
 from slotkeeper.core.domain.report import Condition, server_of
 from slotkeeper.core.domain.slot import Shard

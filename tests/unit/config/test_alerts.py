@@ -51,7 +51,7 @@ def test_values_are_read_with_their_units(tmp_path: Path) -> None:
 def test_variables_of_the_environment_stand_above_the_file(tmp_path: Path) -> None:
     found = _load(tmp_path, FULL, SLOTKEEPER_ALERTS__GAP="30m")
     assert found.alerts.limits.gap == 1_800
-    shown = {one.key: one for one in found.settings}
+    shown = {one.key: one for one in found.settings()}
     assert shown["alerts.gap"].origin.place == "SLOTKEEPER_ALERTS__GAP"
     assert shown["alerts.command"].value == "***", "its arguments may be secret"
 

@@ -31,7 +31,7 @@ def test_a_channel_s_mapping_and_filter_are_read_and_shown(tmp_path: Path) -> No
     mapping = (("id", "Order Id"), ("Place", "place"))
     channel = ChannelSpec("ods.orders", "mart.All Orders", False, mapping, "\"region\" = 'EU'")
     assert loaded.jobs["orders_rt"].channels == (channel,)
-    shown = {one.key: one.value for one in loaded.settings}
+    shown = {one.key: one.value for one in loaded.settings()}
     assert shown["jobs.orders_rt.channels[0].columns"] == '{ id = "Order Id", Place = "place" }'
 
 
@@ -140,7 +140,7 @@ def test_an_option_that_was_not_typed_changes_nothing(tmp_path: Path) -> None:
 
 
 def _origins(loaded: Loaded) -> dict[str, Origin]:
-    return {setting.key: setting.origin for setting in loaded.settings}
+    return {setting.key: setting.origin for setting in loaded.settings()}
 
 
 def _origin(loaded: Loaded, key: str) -> tuple[int, Origin]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.console.__main__ import main
-from slotkeeper.console.monitor.store_reader import complete
+from slotkeeper.console.monitor.health import complete
 from slotkeeper.console.views.jobs import what_is_safe
 from slotkeeper.core.config.load import load, load_usable
 from slotkeeper.core.errors import ConfigError
@@ -47,7 +47,7 @@ def test_a_table_name_that_is_refused_refuses_its_job_alone(config: Path) -> Non
     loaded = load_usable(config, {})
     assert list(loaded.jobs) == ["orders_rt"] and list(loaded.refused) == ["bad", "worse"]
     assert SAID in str(loaded.refused["bad"]) and "is not the name of a [sinks.X]" in str(loaded.refused["worse"])
-    assert not any(one.key.startswith(("jobs.bad", "jobs.worse")) for one in loaded.settings)
+    assert not any(one.key.startswith(("jobs.bad", "jobs.worse")) for one in loaded.settings())
     with pytest.raises(ConfigError, match="without double quotes"):
         load(config, {})
 

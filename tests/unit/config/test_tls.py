@@ -72,7 +72,7 @@ def test_another_machine_is_insisted_on_and_warned_of(tmp_path: Path, host: str)
     (warning,) = loaded.warnings
     assert warning.startswith('sinks.mart: sslmode = "require": ')
     assert 'fix: sslmode = "verify-full"' in warning
-    shown = {one.key: one.value for one in loaded.settings}
+    shown = {one.key: one.value for one in loaded.settings()}
     assert shown["sinks.mart.sslmode"] == "require"
 
 

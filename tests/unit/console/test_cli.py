@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import typer
 
+from slotkeeper import __version__
 from slotkeeper.console.__main__ import main
-from slotkeeper.console.cli import context
 from slotkeeper.console.commands import main as main_cli
 from slotkeeper.core.errors import Refused
 from tests.unit.config.samples import SECRET, VALID, changed
@@ -95,7 +95,7 @@ def test_after_two_dashes_nothing_is_an_option() -> None:
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"slotkeeper {context.installed_version()}\n"
+    assert capsys.readouterr().out == f"slotkeeper {__version__}\n"
 
 
 def test_help_lists_commands_in_three_parts_and_all_options_on_one_small_screen(
@@ -262,4 +262,6 @@ def test_without_a_configuration_and_a_screen_no_command_is_loaded(tmp_path: Pat
         check=False,
         timeout=60,
     )
-    assert ended.stdout.split() == ["2", "slotkeeper.console.commands.main"], ended.stderr
+    assert ended.stdout.split() == ["2", *(f"slotkeeper.console.commands.{name}" for name in ("configured", "main"))], (
+        ended.stderr
+    )

@@ -26,7 +26,7 @@ sys.meta_path.insert(0, Interrupting())
 @pytest.mark.parametrize("words", STARTS.values(), ids=STARTS)
 @pytest.mark.parametrize(
     ("module", "said"),
-    [("slotkeeper.core.config.load", ""), ("typer", "slotkeeper: interrupted\n")],
+    [("slotkeeper.console.cli.diagnostics", ""), ("typer", "slotkeeper: interrupted\n")],
     ids=["before main", "in main"],
 )
 def test_an_interrupt_while_modules_load_ends_with_130_and_no_traceback(

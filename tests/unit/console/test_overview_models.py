@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.console.monitor.health import facts
+from slotkeeper.console.monitor.health import complete, facts
 from slotkeeper.console.monitor.rates import Busy
 from slotkeeper.console.monitor.snapshot import NOT_READ, JobFacts, LanePace, Level, Local
-from slotkeeper.console.monitor.store_reader import complete
 from slotkeeper.console.views.jobs import acts, in_sync, job_rows
 from slotkeeper.console.views.overview import at_work, trust, without_jobs
 from slotkeeper.console.views.verdict import verdict

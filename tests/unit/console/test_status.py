@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.console.__main__ import main
-from slotkeeper.console.commands.status import worst
+from slotkeeper.console.commands.overall import worst
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState

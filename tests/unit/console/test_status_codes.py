@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.console.__main__ import main
-from slotkeeper.console.commands import main as main_cli
-from slotkeeper.console.commands import status
+from slotkeeper.console.commands import overall
 from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.state.sqlite import FILE_NAME, Store
 from tests.unit.config.samples import VALID
@@ -147,7 +146,7 @@ def test_a_defect_of_slotkeeper_is_3_without_a_traceback(
     def broken(*_: object) -> object:
         raise error
 
-    monkeypatch.setattr(status, "gather", broken)
+    monkeypatch.setattr(overall, "gather", broken)
     assert main(place.words()) == 3
     said = capsys.readouterr()
     assert (said.out, "this is a defect" in said.err, "Traceback" in said.err) == ("", True, False)
@@ -162,7 +161,7 @@ def test_an_answer_that_cannot_be_written_is_3(place: Place, monkeypatch: pytest
             stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60, env=env,
         )  # fmt: skip
     assert (ended.returncode, "Traceback" in ended.stderr) == (3, False), ended.stderr
-    monkeypatch.setattr(main_cli, "run", lambda args: (_ for _ in ()).throw(BrokenPipeError()))
+    monkeypatch.setattr(overall, "overall", lambda *args: (_ for _ in ()).throw(BrokenPipeError()))
     monkeypatch.setattr("slotkeeper.console.__main__._let_go_of_stdout", lambda: None)
     assert main(place.words()) == 3
 

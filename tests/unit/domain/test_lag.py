@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.domain.lane import FRESH_SECONDS, Curve
+from slotkeeper.core.domain.elapsed import FRESH_SECONDS, Curve
 
 
 def test_a_lane_that_does_not_advance_lags_more_and_more() -> None:

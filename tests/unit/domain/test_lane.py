@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotkeeper.core.domain.lane import FEWEST, GATHER, Activity, Assignment, Lane, assign, due
-from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.lane import FEWEST, GATHER, Assignment, Lane, assign, due
+from slotkeeper.core.domain.progress import Activity, LaneKey
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints

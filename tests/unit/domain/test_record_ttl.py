@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.domain.lane import Curve, Lane, RecordTtls
+from slotkeeper.core.domain.elapsed import Curve
+from slotkeeper.core.domain.lane import Lane, RecordTtls
 from slotkeeper.core.sources.dws.position import DwsPosition, place
 from tests.unit.domain.test_lane import lane
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.progress import Activity
 from slotkeeper.core.domain.report import Condition, merged
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.tries import History

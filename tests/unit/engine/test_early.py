@@ -11,7 +11,8 @@ import pytest
 
 from slotkeeper.core import retry
 from slotkeeper.core.domain.job import WantedState
-from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.progress import Activity
 from slotkeeper.core.domain.report import GIVEN_UP
 from slotkeeper.core.domain.tries import NO_HISTORY, History, Requests, TryAnswer, TryAsked
 from slotkeeper.core.engine.driver.context import JobContext

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.progress import Activity, LaneKey
 from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.engine.driver import idle_lanes

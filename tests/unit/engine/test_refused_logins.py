@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 
 from slotkeeper.core import retry
-from slotkeeper.core.domain.lane import Activity, Lane
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.progress import Activity
 from slotkeeper.core.domain.tries import NO_HISTORY
 from slotkeeper.core.engine.driver.upkeep import AT_ONCE, Upkeep
 from slotkeeper.core.errors import ErrorKind, LoginRefused

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from slotkeeper.core.domain.job import JobEvent, JobState
-from slotkeeper.core.domain.lane import Activity, Lane
-from slotkeeper.core.domain.progress import LaneState
+from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.progress import Activity, LaneState
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.watch import exactly

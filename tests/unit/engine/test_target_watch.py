@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from slotkeeper.core.domain.lane import Activity
+from slotkeeper.core.domain.progress import Activity
 from slotkeeper.core.engine.driver.registration import EVERY, FEW, ROUNDS, SHARE, TargetWatch
 from slotkeeper.core.errors import Busy, SlotkeeperError, Unreachable
 

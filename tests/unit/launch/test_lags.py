@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
+from slotkeeper.core.domain.elapsed import Curve, Lags
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.lane import Curve, Lags
 from slotkeeper.core.domain.report import JobReport, JobStatus, LaneReport
 from slotkeeper.core.launch.seen import lags_of
 from slotkeeper.core.launch.supervisor import lags_at

@@ -1,0 +1,103 @@
+"""`slotkeeper status`: print one line per job, from the state store only, for users and for monitoring.
+
+Queries no server. With --exit-code the exit codes are those of monitoring plugins: 0 ok, 1 warning, 2 critical, 3 for
+anything that prevents a verdict. If this command is not reached or fails, `slotkeeper.console.__main__` returns 3.
+
+Monitoring runs the command every minute, so it runs without Typer, which takes a third of its time;
+`slotkeeper.console.commands.status` declares it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from slotkeeper.console.cli import output
+from slotkeeper.console.cli.context import UNJUDGED, Invocation
+from slotkeeper.console.commands import configured
+from slotkeeper.console.monitor.health import LEVELS, complete, facts
+from slotkeeper.console.monitor.snapshot import UNSEEN, JobFacts, Level
+from slotkeeper.console.views.rows import age, rank
+from slotkeeper.core.alerts.rules import fault_values
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.row_counts import in_a_phrase
+from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.launch.seen import gather
+from slotkeeper.core.state.observed import last
+from slotkeeper.core.state.sqlite import Store
+
+EXIT_CODES = {Level.WARNING: 1, Level.CRITICAL: 2, Level.UNKNOWN: UNJUDGED}
+_REFUSED = "rejected by the configuration"
+
+
+def overall(shared: Invocation, as_json: bool, by_code: bool, state_dir: Path | None = None) -> int:
+    """Print the state of all jobs, and return the exit code: 0 without `by_code`. Raises SlotkeeperError."""
+    loaded, folder = shared.state(state_dir)
+    now = SystemClock().utc()
+    with Store.existing(folder) as store:
+        seen, verified = gather(store, loaded, now), last(store)
+    configured.tell_unreadable(loaded)
+    configured.tell_refused(loaded)
+    faults = judge(seen)
+    mine = [replace(facts(one.view, faults, now), host=one.host) for one in seen.jobs]
+    jobs = complete(mine, loaded, verified, faults)
+    found = sorted(jobs, key=lambda one: one.name)
+    found = [replace(one, wrong=_REFUSED) if one.refused else one for one in found]
+    found = [replace(one, wrong=UNSEEN) if one.unseen else one for one in found]
+    whole = worst([*(one.judged for one in found), *(LEVELS[one.severity] for one in faults)])
+    if as_json:
+        values = [fault_values(one) for one in faults]
+        output.as_json({"severity": _word(whole), "jobs": list(map(_values, found)), "faults": values})
+    else:
+        for fault in faults:
+            if not fault.job:
+                output.line(f"{fault.severity.value.upper():<8}  {fault.said(now)}", shared.ascii_only)
+        for one in found:
+            output.line(_line(one, now), shared.ascii_only)
+        if not found:
+            output.line("no jobs are known here")
+    return EXIT_CODES.get(whole, 0) if by_code else 0
+
+
+def worst(levels: Iterable[Level]) -> Level:
+    """Return the worst level; FINE if there are no jobs.
+
+    >>> worst([Level.FINE, Level.UNKNOWN, Level.WARNING])
+    <Level.WARNING: '!'>
+    """
+    return min((level for level in levels if level in EXIT_CODES), key=rank, default=Level.FINE)
+
+
+def _word(level: Level) -> str:
+    """Return the level's name in monitoring plugins."""
+    return level.name.lower() if level in EXIT_CODES else "ok"
+
+
+def _values(one: JobFacts) -> dict[str, object]:
+    return {
+        "job": one.name,
+        "severity": _word(one.judged),
+        "state": one.state,
+        "alive": bool(one.alive),
+        "text": one.wrong,
+        "behind": one.behind,
+        "reported_at": one.reported_at,
+        "last_known": one.last_known,
+        "verified": one.verified,
+        "quarantined": one.quarantined,
+        "only_quarantined": one.only_quarantined,
+        "host": one.host,
+    }
+
+
+def _line(one: JobFacts, now: datetime) -> str:
+    state = one.state_text
+    alive = "" if one.alive or one.state is None or not one.state.has_process else " (no process here)"
+    unit = f"{one.report.unit} " if one.report and one.report.unit else ""
+    known = f"last known {age(one.reported_at, now)} ago: " if one.last_known else ""
+    behind = f"; {known}{one.behind} {unit}behind" if one.behind else ""
+    text = f": {one.wrong}" if one.wrong else ""
+    verified = f"; {in_a_phrase(one.verified, now)}" if one.verified else ""
+    return f"{_word(one.judged).upper():<8}  {one.name}  {state}{alive}{text}{behind}{verified}"
