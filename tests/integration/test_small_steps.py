@@ -103,7 +103,8 @@ def database(pg_server: Server) -> Iterator[Server]:
     drop_database(pg_server, DATABASE)
 
 
-def way(server: Server, table: str, columns: tuple[str, ...], options: SinkOptions, small: bool) -> Way:
+def way(server: Server, table: str, columns: tuple[str, ...], options: SinkOptions, small: bool | None) -> Way:
+    """Return the way whose steps are small or general; None: as the options say."""
     endpoint = server.endpoint(DATABASE)
     session = SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/small/1")
     lane = LaneKey("dws1", table, "slot", "dn_1")
@@ -113,8 +114,8 @@ def way(server: Server, table: str, columns: tuple[str, ...], options: SinkOptio
         [ProgressRow(lane, 1, table, DwsPosition(0), 0, 0, LaneState.RUNNING, None, None, "channel", "print", None)]
     )
     target = seen(session, TargetTable(table, columns, ("id",), forms=("",)))
-    assert small_step.form_of(target, options) is not None
-    if not small:
+    assert small is None or small_step.form_of(target, options) is not None
+    if small is False:
         options = replace(options, copy_write_batch_size=1)
     return Way(PostgresSink(session, POSITIONS, target, options), lane, store.raise_epoch())
 

@@ -190,10 +190,15 @@ class _Blocks(io.RawIOBase, BinaryIO):
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         super().__init__()
-        self._blocks = blocks
+        self._blocks, self._at = blocks, 0
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
-        return next(self._blocks, b"")
+        block = next(self._blocks, b"")
+        self._at += len(block)
+        return block
+
+    def tell(self) -> int:
+        return self._at

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import BinaryIO, cast
 
@@ -83,6 +84,9 @@ class PostgresSink:
         """The separated inserts of the open step, if any."""
         self._small_form, self._typed_in = small_step.form_of(target, options), 0
         self._row_type = target.row_type
+        self._long: tuple[str, ...] = ()
+        self._wide = False
+        """Columns of this connection's staging table with long values, and whether the open step is staged and wide."""
         self._small: SmallStep | None = None
         """The open step, if it is small: nothing of it is at the server before its commit."""
         self._alone = False
@@ -116,6 +120,7 @@ class PostgresSink:
     def _stage(self, begin: bytes, reader: BinaryIO) -> int:
         """Fill the staging table in a new transaction with a step of which `begin` was already read."""
         self._small = None
+        self._wide = False
         self._prepare()
         with self._open(begins=True) as cursor:
             if not self._optimistic or self._quarantines:
@@ -256,7 +261,7 @@ class PostgresSink:
                 if not self._fenced(cursor, fence):
                     return False
                 ((writer,),) = self.session.run(cursor, "fenced_by", fence).fetchall()
-                if optimistic.apply(cursor, self.target, self.options, routed, writer):
+                if optimistic.apply(cursor, self._written, self.options, routed, writer):
                     self._end(cursor)
                     self._lane(key).hit()
                     self.taken.optimistic += 1
@@ -267,6 +272,11 @@ class PostgresSink:
             self._staged_top(cursor, 0)
         return None
 
+    @property
+    def _written(self) -> TargetTable:
+        """The target in the form in which the open step, which is not isolating, writes it."""
+        return replace(self.target, kept=self._long if self._wide else ())
+
     def _lane(self, key: LaneKey) -> optimistic.Lane:
         return self._lanes.setdefault(key, optimistic.Lane())
 
@@ -275,7 +285,9 @@ class PostgresSink:
         self.taken.missed += 1
 
     def _fill(self, cursor: pg.Cursor, reader: BinaryIO) -> int:
-        return pg.copy_in(cursor, compose.fill_staging(self.target), reader)
+        rows = pg.copy_in(cursor, compose.fill_staging(self.target), reader)
+        self._wide |= bool(self._long) and compose.is_wide(reader.tell(), rows)
+        return rows
 
     def _fenced(self, cursor: pg.Cursor, fence: dict[str, object]) -> bool:
         if self.session.run(cursor, "fence", fence).rowcount == 1:
@@ -298,7 +310,7 @@ class PostgresSink:
                 kept = Quarantine(self.session, cursor, self.target, self.options, key)
                 for entry in kept.supersede(text_staging.touched(self.target, self.options), new.text):
                     move(cursor, text_staging.entries(self.target, kept.one(entry)), compose.fill_staging(self.target))
-            self._apply(cursor, compose.plan(self.target, self.options, rows), compose.size_of(rows))
+            self._apply(cursor, compose.plan(self._written, self.options, rows), compose.size_of(rows))
 
     def _forget(self) -> None:
         if self._routed is not None:
@@ -393,6 +405,7 @@ class PostgresSink:
             with self.session.transaction() as cursor:
                 for statement in compose.temporary(self.target, self.options):
                     cursor.execute(statement)
+                self._long = compose.store_whole(cursor, self.target, self.options)
             self._prepared_in = self.session.generation
 
     def prepare_small(self) -> bool:
@@ -423,7 +436,7 @@ class PostgresSink:
             compose.execute(cursor, plan)
             return
         for n, statement in enumerate(plan.statements):
-            name = f"{self.target.staging}_{size}_{n}"
+            name = f"{self.target.staging}_{size}_{n}{'_wide' * self._wide}"
             prepare = partial(pg.sql.SQL("PREPARE {} AS {}").format, pg.sql.Identifier(name), statement)
             self._keep(cursor, name, prepare)
             cursor.execute(pg.sql.SQL("EXECUTE {}").format(pg.sql.Identifier(name)))
@@ -488,9 +501,11 @@ class PostgresBatches:
 
     def write(self, text: bytes, rows: int) -> None:
         """Apply a batch's net effect per key in one transaction."""
-        plan = compose.plan(self._target, self._options, rows)
+        target = self._target
         with self._session.transaction() as cursor:
-            for made in compose.temporary(self._target, self._options):
+            for made in compose.temporary(target, self._options):
                 cursor.execute(made)
-            cursor.copy_expert(compose.fill_staging(self._target).as_string(cursor), io.BytesIO(text))
-            compose.execute(cursor, plan)
+            if compose.is_wide(len(text), rows):
+                target = replace(target, kept=compose.store_whole(cursor, target, self._options))
+            cursor.copy_expert(compose.fill_staging(target).as_string(cursor), io.BytesIO(text))
+            compose.execute(cursor, compose.plan(target, self._options, rows))

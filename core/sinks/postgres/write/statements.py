@@ -57,6 +57,8 @@ class TargetTable:
     bases: tuple[str, ...] = ()
     strict_key: bool = False
     only: bool = False
+    kept: tuple[str, ...] = ()
+    """Columns whose stored values an update retains if they do not change: in wide steps, those of `store_whole`."""
 
     @property
     def identifier(self) -> Composable:
@@ -137,6 +139,25 @@ def create_staging(table: TargetTable) -> Composable:
         "CREATE TEMP TABLE IF NOT EXISTS {stage} ON COMMIT DELETE ROWS AS"
         " SELECT 0::bigint AS point, 0::bigint AS sequence, 'I'::\"char\" AS kind, {columns} FROM {table} WITH NO DATA"
     ).format(stage=Identifier(table.staging), columns=columns, table=table.identifier)
+
+
+def store_whole(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) -> tuple[str, ...]:
+    """Let the session's own tables store long values without compression; return the columns that can have such values.
+
+    The target compresses the values that are written to it, and values that it retains need no compression at all.
+    Columns of the key, of types whose long values stay in the row, and of DWS are left out.
+    """
+    if table.dialect.plain:
+        return ()
+    stored = "SELECT attname::text FROM pg_attribute WHERE attrelid = {}::regclass AND attstorage IN ('x', 'e')"
+    cursor.execute(SQL(stored).format(Literal(table.staging)))
+    found = {name for (name,) in cursor.fetchall()}
+    long = {f"c{n}": name for n, name in enumerate(table.columns, 1) if f"c{n}" in found and name not in table.key}
+    if long:
+        changes = SQL(", ").join(SQL("ALTER {} SET STORAGE EXTERNAL").format(Identifier(place)) for place in long)
+        for name in (table.staging, *[table.net] * needs_net(table, options)):
+            cursor.execute(SQL("ALTER TABLE {} {}").format(Identifier(name), changes))
+    return tuple(long.values())
 
 
 def fill_staging(table: TargetTable) -> Composable:
@@ -387,6 +408,19 @@ def _merged(table: TargetTable, rows: Composable) -> tuple[Composable, Composabl
     return SQL(", ").join(columns), rows
 
 
+_UNCHANGED = """
+CASE WHEN CASE WHEN pg_typeof({0}) = pg_typeof({1}) THEN ROW({0})::record *= ROW({1})::record END THEN {1} ELSE {0} END
+"""
+"""The stored value if the new one has the same bytes: the new row version then refers to the stored TOAST value.
+
+PostgreSQL, "Database Physical Storage", TOAST: an UPDATE incurs no TOAST costs if none of the out-of-line values
+change; a value from another table counts as a change. "Row and Array Comparisons", "Composite Type Comparison":
+`record *= record` compares the internal binary representation, so numbers with other scales or equal strings of a
+nondeterministic collation are different. It rejects different types, as of a target that was altered after the staging
+table was created.
+"""
+
+
 def _sets(table: TargetTable, options: SinkOptions, given: pg.sql.SQL | None, target: Composable) -> Composable | None:
     """Return `column = new value` for the columns that a conflict changes; None if a conflict changes nothing.
 
@@ -402,6 +436,8 @@ def _sets(table: TargetTable, options: SinkOptions, given: pg.sql.SQL | None, ta
         value = given.format(column) if given else SQL("s.{}").format(Identifier(f"c{n}"))
         if options.ignore_null_when_update and name not in table.key:
             value = SQL("coalesce({}, {}.{})").format(value, target, column)
+        if name in table.kept:
+            value = SQL(_UNCHANGED).format(value, SQL("{}.{}").format(target, column))
         sets.append(SQL("{} = {}").format(column, value))
     sets += [SQL("{} = NULL").format(Identifier(name)) for name in nulled_columns(table, options)]
     return SQL(", ").join(sets) if sets else None
@@ -442,6 +478,20 @@ def _key(table: TargetTable) -> Composable:
 
 RARELY = 100
 """Number of uses of a prepared plan before it is planned again, because the table may have grown meanwhile."""
+
+
+WIDE = 1_000
+"""Mean bytes of an event above which a step is wide: a row above 2 kB has long values stored in the TOAST table, and an
+update has two events, of which the old one contains only the key. In narrower rows, the comparison saves nothing."""
+
+
+def is_wide(size: int, events: int) -> bool:
+    """Return whether events with `size` bytes together are wide.
+
+    >>> is_wide(0, 0), is_wide(4_000, 4), is_wide(2_100, 2)
+    (False, False, True)
+    """
+    return size > WIDE * events
 
 
 @dataclass(frozen=True, slots=True)
