@@ -50,8 +50,8 @@ class Lane:
     is polled next; `side` is the side that caused `error`, and `code` the SQLSTATE of the error, if any; `silent_since`
     is when its DN stopped responding during a task or a registration, and `silent` is the reason; `spent` contains the
     seconds of its work; `waited` is the longest time from becoming due to the first step of a task; `trickles` is set
-    if its last task applied few rows per second; `state` is the state of the lane's channel; `label` is the lane's
-    name in a job with several channels.
+    if the sessions of its last task waited for changes for part of the time; `state` is the state of the lane's
+    channel; `label` is the lane's name in a job with several channels.
     """
 
     key: LaneKey
@@ -201,8 +201,9 @@ FEWEST = 16
 """Number of lanes up to which a task is filled even if its share is smaller, as if it were the only task."""
 
 
-TRICKLE = 500.0
-"""Rows per second of a lane up to which it shares a task and its sessions with others instead of having its own."""
+TRICKLE = 0.3
+"""The share of a task's time for which its sessions waited for changes, from which its lanes share a task and its
+sessions with others."""
 GATHER = 0.1
 """Maximum seconds for which such lanes wait for others that are being registered, to get a common task."""
 

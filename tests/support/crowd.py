@@ -204,6 +204,7 @@ class One:
     cleared_for = 1
     generation = 1
     encoding = Encoding.COPY_TEXT
+    sweeps = None
 
     def __init__(self, crowd: Crowd) -> None:
         self._crowd = crowd

@@ -395,7 +395,7 @@ class Loop:
                 lane = replace(lane, cancelled=max(0, lane.cancelled - 1))
             waited = task.assigned - lane.since + on_its_way + found.waited
             has_more = bool(found.rows) and not outcome.idle and not many_lanes
-            trickles = found.rows <= TRICKLE * outcome.seconds
+            trickles = outcome.rested >= TRICKLE * outcome.seconds > 0
             lane = replace(lane, has_more=has_more, waited=max(lane.waited, waited), trickles=trickles)
             self._lane_ended(lane, found, many_lanes)
 

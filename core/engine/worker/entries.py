@@ -176,16 +176,20 @@ def stream_lanes(spec: StreamTask, pairs: Sequence[Opened], clock: Clock, probe:
     for thread in threads:
         thread.join()
     outcomes = tuple(turn.outcome for turns in distributed for turn in turns)
-    return StreamOutcome(outcomes, peak_kib(), all(one.idle for one in shares), clock.monotonic() - began)
+    rested = sum(one.rested for one in shares) / len(shares)
+    return StreamOutcome(outcomes, peak_kib(), all(one.idle for one in shares), clock.monotonic() - began, rested)
 
 
 class _Share:
-    """The lanes that take turns using one pair of sessions; `idle`: the share ended because no lane had new changes."""
+    """The lanes that take turns using one pair of sessions.
+
+    `idle`: the share ended because no lane had new changes. `rested`: seconds for which it waited for changes.
+    """
 
     def __init__(
         self, number: int, turns: list[Turn], began: float, deadline: float, idle: _IdleWait, clock: Clock
     ) -> None:
-        self.idle = False
+        self.idle, self.rested = False, 0.0
         self._number, self._turns, self._began, self._deadline = number, turns, began, deadline
         self._quiet, self._clock = idle, clock
 
@@ -205,8 +209,9 @@ class _Share:
             if self._quiet.note(self._number, quiet, asked):
                 self.idle = bool(live) and quiet and not worked
                 return
-            pace = PACE - (self._clock.monotonic() - began) if quiet and worked else 0.0
-            self._quiet.wait(self._number, quiet and asked > 0, pace)
+            ended = self._clock.monotonic()
+            self._quiet.wait(self._number, quiet and asked > 0, PACE - (ended - began) if quiet and worked else 0.0)
+            self.rested += self._clock.monotonic() - ended
         self._quiet.note(self._number, True, QUESTIONS)
 
 

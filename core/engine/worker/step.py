@@ -8,7 +8,7 @@ wait or register.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import BinaryIO, TypeVar
@@ -386,23 +386,28 @@ class Sweep:
 
     def round(self, turns: Sequence[Turn]) -> None:
         """Take a step of each lane; in the first round, the first lane gets its turn in any case."""
-        for _, own in groupby(turns, lambda turn: turn.task.table):
-            self._read(list(own))
-            if self._ready and (
-                len(self._ready) >= MOST_LANES or self._clock.monotonic() - self._buffered_since >= BUFFERED_SECONDS
-            ):
-                self._commit()
-        self._commit()
         for turn in turns:
-            turn.worked = turn.worked and not turn.failed
+            turn.worked = False
+        for _, table in groupby(turns, lambda turn: turn.task.table):
+            own = list(table)
+            for first in range(0, len(own), MOST_LANES):
+                if self._is_over():
+                    break
+                self._read(own[first : first + MOST_LANES])
+                age = self._clock.monotonic() - self._buffered_since
+                if self._ready and (len(self._ready) >= MOST_LANES or age >= BUFFERED_SECONDS):
+                    self._commit()
+        self._commit()
+
+    def _is_over(self) -> bool:
+        return not self._first and self._clock.monotonic() >= self._deadline
 
     def _read(self, turns: list[Turn]) -> None:
         """Read a range of each of a table's lanes; the steps that are buffered are then ready to be committed."""
         if not self._ready:
             self._buffered_since = self._clock.monotonic()
-        due = self._due(turns)
-        self._begin([turn for turn in due if turn.after is None])
-        self._share_status([turn for turn in due if not turn.failed and turn.stepper.status is None])
+        self._begin([turn for turn in turns if turn.after is None])
+        self._share_status([turn for turn in turns if not turn.failed and turn.stepper.status is None])
         buffered: list[tuple[Turn, BufferedRange]] = []
 
         def read(turn: Turn) -> None:
@@ -413,40 +418,38 @@ class Sweep:
             else:
                 buffered.append((turn, found))
 
-        for turn in due:
+        for turn in turns:
+            if self._is_over():
+                break
+            self._first = False
+            self._note_turn(turn)
             turn.attempt(read, turn)
         self._recheck(buffered)
 
-    def _due(self, turns: list[Turn]) -> list[Turn]:
-        now, due = self._clock.monotonic(), []
-        for turn in turns:
-            if now >= self._deadline and not self._first:
-                break
-            self._first, turn.worked = False, False
-            if turn.outcome.waited is None:
-                turn.outcome = replace(turn.outcome, waited=now - self._began)
-            due.append(turn)
-        return due
+    def _note_turn(self, turn: Turn) -> None:
+        if turn.outcome.waited is None:
+            turn.outcome = replace(turn.outcome, waited=self._clock.monotonic() - self._began)
 
     def _begin(self, turns: list[Turn]) -> None:
         for turn in turns:
             turn.attempt(turn.open)
         opened = [turn for turn in turns if not turn.failed]
-        if not opened:
-            return
-        sweeps = opened[0].sink.sweeps
-        try:
-            rows = sweeps.read_rows([turn.key for turn in opened]) if sweeps and len(opened) > 1 else None
-        except Exception as error:
-            for turn in opened:
-                turn.fail(error)
-            return
+        rows: Mapping[LaneKey, ProgressRow] | None = None
+        if len(opened) > 1 and opened[0].sink.sweeps is not None:
+            try:
+                rows = opened[0].sink.sweeps.read_rows([turn.key for turn in opened])
+            except Exception as error:
+                for turn in opened:
+                    turn.fail(error)
 
         def begin(turn: Turn) -> None:
             turn.begin(turn.sink.read_row(turn.key) if rows is None else rows.get(turn.key))
 
         for turn in opened:
             turn.attempt(begin, turn)
+        for turn in turns:
+            if turn.failed:  # an error counts as a turn
+                self._note_turn(turn)
 
     def _share_status(self, turns: list[Turn]) -> None:
         """Give each lane a status; a lane without one reads it itself."""
