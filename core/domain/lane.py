@@ -201,7 +201,7 @@ FEWEST = 16
 """Number of lanes up to which a task is filled even if its share is smaller, as if it were the only task."""
 
 
-TRICKLE = 0.3
+TRICKLE = 0.1
 """The share of a task's time for which its sessions waited for changes, from which its lanes share a task and its
 sessions with others."""
 GATHER = 0.1
