@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import TypeVar
 
 from slotkeeper.core.domain.elapsed import Curve
@@ -49,9 +50,9 @@ class Lane:
     its deadline; `polled_at` is when the source last reported `latest`; `poll_by` is the latest time at which the table
     is polled next; `side` is the side that caused `error`, and `code` the SQLSTATE of the error, if any; `silent_since`
     is when its DN stopped responding during a task or a registration, and `silent` is the reason; `spent` contains the
-    seconds of its work; `waited` is the longest time from becoming due to the first step of a task; `trickles` is set
-    if the sessions of its last task waited for changes for part of the time; `state` is the state of the lane's
-    channel; `label` is the lane's name in a job with several channels.
+    seconds of its work; `waited` is the longest time from becoming due to the first step of a task; `load` is the share
+    of a pair of sessions that it needed in its last task; `state` is the state of the lane's channel; `label` is the
+    lane's name in a job with several channels.
     """
 
     key: LaneKey
@@ -85,7 +86,7 @@ class Lane:
     poll_by: float | None = None
     spent: Spent = NOTHING_SPENT
     waited: float = 0.0
-    trickles: bool = False
+    load: float = 1.0
     state: LaneState = LaneState.RUNNING
     label: str = ""
 
@@ -201,9 +202,15 @@ FEWEST = 16
 """Number of lanes up to which a task is filled even if its share is smaller, as if it were the only task."""
 
 
-TRICKLE = 0.1
-"""The share of a task's time for which its sessions waited for changes, from which its lanes share a task and its
-sessions with others."""
+LIGHT, FULL = 0.5, 0.8
+"""The load up to which a lane can share a pair of sessions, and the sum of the loads of the lanes that share one."""
+
+
+def pairs_of(lanes: Iterable[Lane]) -> int:
+    """Return the number of pairs of sessions that these lanes need by their load."""
+    return ceil(sum(lane.load for lane in lanes) / FULL)
+
+
 GATHER = 0.1
 """Maximum seconds for which such lanes wait for others that are being registered, to get a common task."""
 
@@ -222,7 +229,7 @@ def assign(
     The number of tasks does not exceed the capacity. A lane that failed or overran gets a separate task, and such tasks
     leave at least one task slot to other lanes. An overrun task counts until it has ended. A task gets at most its
     share of the lanes and at most `most` lanes, because lanes that it cannot process in time would miss the next task.
-    If all due lanes trickle, they get as few tasks as possible, which end together with the others of this kind.
+    If all due lanes are light, they get as few tasks as their load allows, which end together with others of this kind.
     """
     known = {lane.name: lane for lane in lanes}
     waiting = sorted((lane for lane in known.values() if lane.activity is Activity.DUE), key=lambda lane: lane.since)
@@ -235,11 +242,15 @@ def assign(
     sound = [lane for lane in waiting if not lane.alone]
     share = max(FEWEST, min(most, -(-len(sound) // max(1, capacity))))
     piles = min(free - len(assigned), len(sound))
-    if sound and all(lane.trickles for lane in sound):
-        late = now - sound[0].since >= GATHER
-        others = any(lane.trickles and lane.activity is Activity.REGISTERING for lane in known.values())
-        piles = min(piles, -(-len(sound) // FEWEST)) if late or not others else 0
-        ends = (task.deadline for task in busy if all(known[name].trickles for name in task.lanes if name in known))
+    light = {lane.name for lane in known.values() if lane.load <= LIGHT}
+    if sound and light.issuperset(lane.name for lane in sound):
+        few = max(-(-len(sound) // FEWEST), pairs_of(sound))
+        others = any(known[name].activity is Activity.REGISTERING for name in light)
+        gathers = others and now - sound[0].since < GATHER
+        piles = 0 if gathers else min(piles, few)
+        ends = (
+            task.deadline for task in busy if all(known[name].load <= LIGHT for name in task.lanes if name in known)
+        )
         seconds = min(seconds, max(seconds / 3, min(ends, default=now + seconds) - now))
     if piles > 0:
         distributed = distribute(sound[: share * piles], piles, lambda lane: lane.key.source_table)

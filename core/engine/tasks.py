@@ -78,14 +78,15 @@ class StreamOutcome:
     """A task's outcomes by lane; `idle`: the task ended because all lanes were quiet, not at its deadline.
 
     `peak_kib`: the worker's peak resident memory, in KiB (0: unknown). `seconds`: the task's duration on the worker.
-    `rested`: seconds for which its sessions waited for changes, on average.
+    `load`: the number of pairs of sessions that it kept busy; less than its pairs only if the sink can commit steps of
+    several lanes together, and lanes can therefore share a pair.
     """
 
     lanes: tuple[LaneOutcome, ...]
     peak_kib: int = 0
     idle: bool = False
     seconds: float = 0.0
-    rested: float = 0.0
+    load: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,14 +138,17 @@ class Sweeps(Protocol):
         """
 
     def put_back(self, buffered: Buffered) -> None:
-        """Stage buffered rows again, for `StepSink.commit`; until it succeeds, no step of the target is buffered."""
+        """Stage buffered rows again, for `StepSink.commit`; until it succeeds, no step of the target is buffered.
+
+        If the commit was slow, the next steps are not buffered either.
+        """
 
     def sweep(self, steps: Sequence[BufferedStep]) -> Set[LaneKey] | None:
         """Update the fenced rows, apply the net effects, COMMIT. Return the lanes whose fence matched.
 
         Nothing is written for the other lanes, whose row is at another position or locked by another session. None: the
-        server rejected a row, or a lock of a target was not free soon enough; then nothing is written at all. After an
-        error, the outcome is unknown.
+        server reported an error, such as a rejected row or a lock that was not free soon enough; then nothing is
+        written at all. After an error that is raised, the outcome is unknown.
         """
 
 

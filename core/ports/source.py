@@ -105,6 +105,9 @@ class SourceWaits:
 class Source(Protocol):
     """Reads one binlog table of one source; one session, not shared between threads."""
 
+    joint_status: bool
+    """Whether the status of all DNs costs about as much as that of one."""
+
     def admit(self) -> None:
         """Raise Refused for a server or a table that a job cannot follow; touches no slot."""
 

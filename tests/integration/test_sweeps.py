@@ -9,6 +9,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,13 +17,14 @@ import pytest
 from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers import pg, pg_types
 from slotkeeper.core.drivers.pipe import copy_line
 from slotkeeper.core.errors import RowRefused, SlotkeeperError, Unreachable
 from slotkeeper.core.ports.driver import Runner
 from slotkeeper.core.ports.sink import BufferedStep
 from slotkeeper.core.sinks.postgres.check.target import seen
-from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
+from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress, key_of
+from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write import small_step
 from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
@@ -123,7 +125,7 @@ Make = Callable[..., Lanes]
 def make(database: Server, watch: pg.Connection) -> Iterator[Make]:
     made: list[Lanes] = []
     ask(watch, "DROP SCHEMA IF EXISTS m CASCADE; CREATE SCHEMA m")
-    ask(watch, "DROP TABLE IF EXISTS slotkeeper_progress")
+    ask(watch, "DROP TABLE IF EXISTS slotkeeper_progress, slotkeeper_quarantine")
 
     def lanes(*tables: str, options: SinkOptions | None = None, again: bool = False) -> Lanes:
         for table in () if again else tables:
@@ -260,6 +262,82 @@ def test_a_locked_target_leaves_the_sweep_until_its_own_step_succeeds(make: Make
     assert again.stage(io.BytesIO(line(2, b[0], "2"))) == 1 and again.detach() is None
     assert again.commit(b[0], lanes.epoch, lanes.at[b[0]], DwsPosition(2), 1)
     assert again.stage(io.BytesIO(line(3, b[0], "3"))) == 1 and again.detach() is not None
+
+
+@pytest.mark.parametrize("on_bad_row", ["stop", "quarantine"])
+def test_two_lanes_of_a_table_with_a_rejected_row_each_lose_no_row(
+    make: Make, watch: pg.Connection, on_bad_row: str
+) -> None:
+    """The first isolates its row; what it leaves in the sink is nothing to the second."""
+    lanes = make("m.a", "m.b", options=SinkOptions(on_bad_row=on_bad_row))
+    quarantines = on_bad_row == "quarantine"
+    with lanes.session.transaction() as cursor:
+        entries.prepare(lanes.session, cursor, key_of(next(iter(lanes.at))), quarantines)
+    for sink in lanes.sinks.values():
+        sink.target = replace(sink.target, forms=(pg_types.TEXT,))
+    steps: Steps = {}
+    for lane in lanes.at:
+        bad = "no" if lane.source_table == "m.a" else "ok"
+        step = lanes.stage(lane, line(1, lane, bad) + line(1, lane, "yes", key=1, sequence=2))
+        assert step is not None
+        steps[lane] = step
+    assert lanes.sweep(steps) is None
+    for lane, step in steps.items():
+        try:
+            assert lanes.alone(step)
+        except RowRefused:
+            assert lane.source_table == "m.a"
+            lanes.sink(lane).abandon()
+            if quarantines:
+                lines = line(1, lane, "no") + line(1, lane, "yes", key=1, sequence=2)
+                assert lanes.sink(lane).stage_isolating(io.BytesIO(lines)) == 2
+                assert lanes.sink(lane).commit(lane, lanes.epoch, step.after, step.new, 2)
+    assert values(watch, "m.b") == [["ok", "ok", "yes", "yes"]]
+    assert values(watch, "m.a") == [["yes", "yes"] if quarantines else []]
+    if quarantines:
+        assert ask(watch, "SELECT count(*) FROM slotkeeper_quarantine") == [(2,)]
+
+
+@pytest.mark.parametrize(
+    "raises", ["RAISE EXCEPTION 'closed period'", "RAISE EXCEPTION 'broken' USING ERRCODE = 'XX001'"]
+)
+def test_any_error_that_the_server_reports_is_the_error_of_one_lane(
+    make: Make, watch: pg.Connection, raises: str
+) -> None:
+    lanes = make("m.a", "m.b")
+    function = f"CREATE FUNCTION m.f() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN {raises}; END$$"
+    trigger = "BEFORE INSERT ON m.a FOR EACH ROW WHEN (NEW.id = 0) EXECUTE FUNCTION m.f()"
+    ask(watch, f"{function}; CREATE TRIGGER t {trigger}")
+    steps = lanes.buffered(lambda lane: "new")
+    assert lanes.sweep(steps) is None
+    failed = []
+    for lane, step in steps.items():
+        try:
+            assert lanes.alone(step)
+        except SlotkeeperError:
+            failed.append((lane.source_table, lane.shard))
+            lanes.sink(lane).abandon()
+    assert failed == [("m.a", "dn_1")]
+    assert values(watch, "m.a", "m.b") == [["new"], ["new", "new"]]
+
+
+def test_a_target_that_often_makes_sweeps_fail_is_left_out_longer_each_time(
+    make: Make, watch: pg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes = make("m.a")
+    (sink,), (lane, *_) = lanes.sinks.values(), lanes.at
+    monkeypatch.setattr(sink.session, "seconds", iter(range(1_000_000)).__next__)
+    found = []
+    for _ in range(4):
+        alone = 0
+        while (step := lanes.stage(lane, line(lanes.at[lane].point + 1, lane, "v"))) is None:
+            new = DwsPosition(lanes.at[lane].point + 1)
+            assert sink.commit(lane, lanes.epoch, lanes.at[lane], new, 1)
+            lanes.at[lane] = new
+            alone += 1
+        found.append(alone)
+        assert lanes.alone(step)
+    assert found == [0, 1, 3, 7]
 
 
 POINTS = ("fences", "effects", "commit", "committed")

@@ -205,6 +205,7 @@ class One:
     generation = 1
     encoding = Encoding.COPY_TEXT
     sweeps = None
+    joint_status = True
 
     def __init__(self, crowd: Crowd) -> None:
         self._crowd = crowd

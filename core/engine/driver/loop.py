@@ -18,7 +18,7 @@ from typing import Any
 from slotkeeper.core import errors, retry
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.job import WantedState
-from slotkeeper.core.domain.lane import TRICKLE, Assignment, Lane, assign, due, names_by_table, times
+from slotkeeper.core.domain.lane import Assignment, Lane, assign, due, names_by_table, pairs_of, times
 from slotkeeper.core.domain.progress import Activity, LaneKey
 from slotkeeper.core.domain.report import GIVEN_UP
 from slotkeeper.core.domain.slot import Shard
@@ -338,7 +338,8 @@ class Loop:
 
         DWS: `binlog_parallel_num` applies only if there are fewer parallel tasks than DNs.
         """
-        if len(self.lanes) <= self._runner.capacity or all(self.lanes[name].trickles for name in task.lanes):
+        needed = pairs_of(self.lanes[name] for name in task.lanes)
+        if len(self.lanes) <= self._runner.capacity or needed == 1:
             return 1
         options, capacity = self.plan.job.binlog, max(1, self._runner.capacity - len(self._shares))
         left = options.connection_pool_size - sum(self._shares.values())
@@ -395,8 +396,8 @@ class Loop:
                 lane = replace(lane, cancelled=max(0, lane.cancelled - 1))
             waited = task.assigned - lane.since + on_its_way + found.waited
             has_more = bool(found.rows) and not outcome.idle and not many_lanes
-            trickles = outcome.rested >= TRICKLE * outcome.seconds > 0
-            lane = replace(lane, has_more=has_more, waited=max(lane.waited, waited), trickles=trickles)
+            load = outcome.load / len(outcome.lanes)
+            lane = replace(lane, has_more=has_more, waited=max(lane.waited, waited), load=load)
             self._lane_ended(lane, found, many_lanes)
 
     def _blame_sink(self, names: Iterable[str], at_work: bool) -> None:

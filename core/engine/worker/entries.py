@@ -12,7 +12,7 @@ import resource
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Protocol
 
 from slotkeeper.core.clock import Clock, SystemClock
@@ -22,7 +22,7 @@ from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.drivers.pipe import copy_through
 from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask
-from slotkeeper.core.engine.worker.step import Opened, Probe, Sweep, Turn, hides, may_isolate, nothing
+from slotkeeper.core.engine.worker.step import Opened, Probe, Silence, Sweep, Turn, hides, may_isolate, nothing
 from slotkeeper.core.errors import ErrorKind, ErrorValues, RowRefused, SlotkeeperError
 from slotkeeper.core.ports.sink import StepSink
 from slotkeeper.core.ports.source import Chunk, Source
@@ -86,6 +86,8 @@ probe: Probe = nothing
 """Called at named points of steps and copies on this worker; tests set it."""
 _kept: dict[tuple[Endpoint, Endpoint, str, str, str, int], list[Lent]] = {}
 """The pairs that are retained between tasks, by endpoints, job, slot, group of tables and epoch."""
+_silences: dict[Endpoint, Silence] = {}
+"""By source: a DN that does not answer is not waited for by each task."""
 _lock = threading.Lock()
 
 
@@ -136,27 +138,34 @@ def run_stream(open_pair: OpenPair, task: StreamTask) -> StreamOutcome:
         pair = (open_pair, task.job, task.epoch, task.group, task.session)
         shares = distribute(task.lanes, min(task.parallel, len(task.lanes)), lambda lane: lane.table)
         lent = [stack.enter_context(lend(*pair, {lane.table for lane in lanes})) for lanes in shares]
-        for one in lent:
-            _connect(one, task)
-        return stream_lanes(task, [one.opened for one in lent], SystemClock(), probe)
+        for one, lanes in zip(lent, shares, strict=True):
+            _connect(one, task, lanes[0].table)
+        silence = _silences.setdefault(task.job.source, Silence())
+        return stream_lanes(task, [one.opened for one in lent], SystemClock(), probe, silence)
 
 
 _OF_ALL_LANES = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN)
 
 
-def _connect(lent: Lent, task: StreamTask) -> None:
+def _connect(lent: Lent, task: StreamTask, table: str) -> None:
     """Open the sessions before any lane's turn: a silent server is a failure of all lanes and not of one lane.
 
     An error about one table stops only the lanes of that table.
     """
     try:
-        lent.opened(task.lanes[0].table)
+        lent.opened(table)
     except SlotkeeperError as error:
         if len(task.job.channels) == 1 or error.kind in _OF_ALL_LANES:
             raise
 
 
-def stream_lanes(spec: StreamTask, pairs: Sequence[Opened], clock: Clock, probe: Probe = nothing) -> StreamOutcome:
+def stream_lanes(
+    spec: StreamTask,
+    pairs: Sequence[Opened],
+    clock: Clock,
+    probe: Probe = nothing,
+    silence: Silence | None = None,
+) -> StreamOutcome:
     """Process the task's lanes in turn, as many at once as there are pairs of sessions; return an outcome per lane.
 
     A lane that had no turn before the deadline has `waited` None in its outcome: it is still due.
@@ -168,7 +177,8 @@ def stream_lanes(spec: StreamTask, pairs: Sequence[Opened], clock: Clock, probe:
         for opened, lanes in zip(pairs, distribute(spec.lanes, len(pairs), lambda lane: lane.table), strict=True)
     ]
     idle = _IdleWait(clock, len(pairs))
-    shares = [_Share(n, turns, began, began + spec.seconds, idle, clock) for n, turns in enumerate(distributed)]
+    end, silence = began + spec.seconds, silence or Silence()
+    shares = [_Share(n, turns, began, end, idle, clock, silence) for n, turns in enumerate(distributed)]
     threads = [threading.Thread(target=share.run, name="slotkeeper-lanes", daemon=True) for share in shares[1:]]
     for thread in threads:
         thread.start()
@@ -176,27 +186,46 @@ def stream_lanes(spec: StreamTask, pairs: Sequence[Opened], clock: Clock, probe:
     for thread in threads:
         thread.join()
     outcomes = tuple(turn.outcome for turns in distributed for turn in turns)
-    rested = sum(one.rested for one in shares) / len(shares)
-    return StreamOutcome(outcomes, peak_kib(), all(one.idle for one in shares), clock.monotonic() - began, rested)
+    seconds = clock.monotonic() - began
+    load = sum(1.0 - one.rested / seconds for one in shares) if seconds > 0 else float(len(shares))
+    return StreamOutcome(outcomes, peak_kib(), all(one.idle for one in shares), seconds, load)
 
 
 class _Share:
     """The lanes that take turns using one pair of sessions.
 
-    `idle`: the share ended because no lane had new changes. `rested`: seconds for which it waited for changes.
+    `idle`: the share ended because no lane had new changes. `rested`: seconds for which it waited for changes
+    with a sink that commits steps of several lanes together.
     """
 
     def __init__(
-        self, number: int, turns: list[Turn], began: float, deadline: float, idle: _IdleWait, clock: Clock
+        self,
+        number: int,
+        turns: list[Turn],
+        began: float,
+        deadline: float,
+        idle: _IdleWait,
+        clock: Clock,
+        silence: Silence,
     ) -> None:
-        self.idle, self.rested = False, 0.0
+        self.idle, self.rested, self._silence = False, 0.0, silence
         self._number, self._turns, self._began, self._deadline = number, turns, began, deadline
         self._quiet, self._clock = idle, clock
 
     def run(self) -> None:
         """Run rounds until the deadline, or until all lanes are quiet; the first lane always gets at least one turn."""
+        try:
+            self._run()
+        except Exception as error:  # without an outcome, its lanes would be assigned again and again
+            for turn in self._turns:
+                turn.outcome = replace(turn.outcome, waited=turn.outcome.waited or 0.0)
+                if not turn.failed:
+                    turn.fail(error)
+            self._quiet.note(self._number, True, QUESTIONS)
+
+    def _run(self) -> None:
         live = list(self._turns)
-        sweep = Sweep(self._clock, self._began, self._deadline)
+        sweep = Sweep(self._clock, self._began, self._deadline, self._silence)
         while live:
             began = self._clock.monotonic()
             sweep.round(live)
@@ -211,7 +240,8 @@ class _Share:
                 return
             ended = self._clock.monotonic()
             self._quiet.wait(self._number, quiet and asked > 0, PACE - (ended - began) if quiet and worked else 0.0)
-            self.rested += self._clock.monotonic() - ended
+            if all(turn.sweeps for turn in live):
+                self.rested += self._clock.monotonic() - ended
         self._quiet.note(self._number, True, QUESTIONS)
 
 

@@ -22,7 +22,7 @@ from slotkeeper.core.domain.watch import Expected, ahead_of_row, explain_miss, j
 from slotkeeper.core.drivers.pipe import copy_through
 from slotkeeper.core.engine.tasks import LaneOutcome, LaneTask, StreamTask
 from slotkeeper.core.errors import ErrorValues, RowRefused, SlotkeeperError, Trouble, TroubleName
-from slotkeeper.core.ports.sink import Buffered, BufferedStep, StepSink
+from slotkeeper.core.ports.sink import Buffered, BufferedStep, StepSink, Sweeps
 from slotkeeper.core.ports.source import Source
 
 Found = TypeVar("Found")
@@ -74,6 +74,7 @@ class BufferedRange:
 
     range: ReadRange
     lines: Buffered
+    sweeps: Sweeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class Ready:
 
     step: BufferedStep
     result: Step
+    sweeps: Sweeps
 
 
 class Stepper:
@@ -109,8 +111,9 @@ class Stepper:
             found = self._read(read_now, after, isolating=False)
             if isinstance(found, Step):
                 return found
-            lines = self._sink.sweeps.detach() if self._sink.sweeps else None
-            return BufferedRange(found, lines) if lines else self._complete(found, read_now)
+            sweeps = self._sink.sweeps
+            lines = sweeps.detach() if sweeps else None
+            return BufferedRange(found, lines, sweeps) if sweeps and lines else self._complete(found, read_now)
 
         return self._guarded(run, read_now, after)
 
@@ -124,14 +127,13 @@ class Stepper:
             return Step(read.after, 0, True, second, read_seconds=read.seconds)
         new = self._source.reached(read.after, read.up_to, buffered.lines.top(read.up_to), second)
         step = BufferedStep(self._plan.key, self._plan.epoch, read.after, new, read.rows, buffered.lines)
-        return Ready(step, Step(new, read.rows, not new < second.latest, second, read.seconds))
+        return Ready(step, Step(new, read.rows, not new < second.latest, second, read.seconds), buffered.sweeps)
 
     def commit_alone(self, ready: Ready, read_now: Callable[[], SlotStatus]) -> Step:
         """Commit a buffered step that no sweep committed, in its own transaction."""
 
         def run() -> Step:
-            assert self._sink.sweeps is not None
-            self._sink.sweeps.put_back(ready.step.buffered)
+            ready.sweeps.put_back(ready.step.buffered)
             return self._committed(ready.result, ready.step.after, ready.step.rows)
 
         return self._guarded(run, read_now, ready.step.after)
@@ -311,6 +313,11 @@ class Turn:
         self.after: Position | None = None
         self.channel: tuple[Source, StepSink] | None = None
 
+    @property
+    def sweeps(self) -> bool:
+        """Whether the lane's small steps can be committed together with those of other lanes."""
+        return self.channel is not None and self.sink.sweeps is not None
+
     def attempt(self, action: Callable[..., None], *arguments: object) -> None:
         """Run a part of the lane's turn, unless it has failed."""
         if self.failed:
@@ -374,14 +381,20 @@ class Turn:
         )
 
 
+@dataclass(slots=True)
+class Silence:
+    """The time until which the DNs of a source are queried one by one, in monotonic seconds."""
+
+    until: float = 0.0
+
+
 class Sweep:
     """The rounds of the lanes that share a pair of sessions; no lane's turn begins after the deadline."""
 
-    def __init__(self, clock: Clock, began: float, deadline: float) -> None:
-        self._clock, self._began, self._deadline = clock, began, deadline
+    def __init__(self, clock: Clock, began: float, deadline: float, silence: Silence) -> None:
+        self._clock, self._began, self._deadline, self._silence = clock, began, deadline, silence
         self._ready: list[tuple[Turn, Ready]] = []
         self._buffered_since = 0.0
-        self._alone_until = 0.0
         self._first = True
 
     def round(self, turns: Sequence[Turn]) -> None:
@@ -459,11 +472,12 @@ class Sweep:
     def _statuses(self, turns: list[Turn]) -> Iterable[tuple[Turn, SlotStatus | None]]:
         """Return the statuses of a table's lanes from one query; None for each lane that has to read its own."""
         found: dict[Shard, SlotStatus] = {}
-        if len(turns) > 1 and self._clock.monotonic() >= self._alone_until:
+        source = turns[0].source if len(turns) > 1 else None
+        if source is not None and source.joint_status and self._clock.monotonic() >= self._silence.until:
             try:
-                found = {status.shard: status for status in turns[0].source.read_status(None)}
-            except SlotkeeperError:
-                self._alone_until = self._clock.monotonic() + ALONE_SECONDS
+                found = {status.shard: status for status in source.read_status(None)}
+            except Exception:  # each lane's own query raises an error of that lane
+                self._silence.until = self._clock.monotonic() + ALONE_SECONDS
         return [(turn, found.get(turn.task.shard)) for turn in turns]
 
     def _recheck(self, buffered: list[tuple[Turn, BufferedRange]]) -> None:
@@ -484,11 +498,10 @@ class Sweep:
         passed: frozenset[LaneKey] | None = None
         began = self._clock.monotonic()
         if len(ready) > 1:
-            turn = ready[0][0]
-            assert turn.sink.sweeps is not None
+            turn, first = ready[0]
             turn.probe("before_sweep")
             try:
-                done = turn.sink.sweeps.sweep([one.step for _, one in ready])
+                done = first.sweeps.sweep([one.step for _, one in ready])
             except Exception as error:
                 for turn, _ in ready:
                     turn.stepper.status = None

@@ -70,6 +70,8 @@ class DwsSource:
     Several sources can use one session, one at a time.
     """
 
+    joint_status = True
+
     def __init__(
         self, session: DwsSession, table: str, slot: str, options: BinlogOptions, selection: Selection | None = None
     ) -> None:

@@ -39,6 +39,8 @@ STEPS_OF_TTL = 8
 class HoloSource:
     """One table; implements `slotkeeper.core.ports.source.Source`."""
 
+    joint_status = False
+
     by_slot = False
     """Whether the job uses a slot whose position the server stores."""
 

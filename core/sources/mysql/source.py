@@ -62,6 +62,8 @@ _CURES = {
 class MysqlSource:
     """One table; implements `slotkeeper.core.ports.source.Source`."""
 
+    joint_status = True
+
     def __init__(
         self,
         session: MysqlSession,

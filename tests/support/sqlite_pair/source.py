@@ -176,6 +176,8 @@ def events(connection: sqlite3.Connection, table: str, after: Position, up_to: P
 class SqliteSource:
     """One table; implements `slotkeeper.core.ports.source.Source` and `Inspector`."""
 
+    joint_status = True
+
     unread = consumed = may_drop = purge = None
 
     def __init__(self, session: SqliteSession, table: str, options: BinlogOptions, narrowed: bool = False) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,15 +84,20 @@ def test_numbers_go_up_and_deadlines_follow_the_clock() -> None:
     assert [(one.number, one.deadline, one.group) for one in found] == [(7, 13.0, "task-7"), (8, 13.0, "task-8")]
 
 
-def trickling(*names: str, **more: object) -> list[Lane]:
-    return [replace(lane(name, 10.0), trickles=True, **more) for name in names]  # type: ignore[arg-type]
+def trickling(*names: str, load: float = 0.1, since: float = 10.0, activity: Activity = Activity.DUE) -> list[Lane]:
+    return [replace(lane(name, since, activity=activity), load=load) for name in names]
 
 
 def test_lanes_with_few_rows_share_a_task_and_with_many_lanes_a_few() -> None:
     assert assigned(trickling("a", "b", "c", "d"), [], 4) == [(("a", "b", "c", "d"), False)]
-    crowd = trickling(*(f"a{n:02}" for n in range(FEWEST + 1)))
+    crowd = trickling(*(f"a{n:02}" for n in range(FEWEST + 1)), load=0.01)
     assert len(assigned(crowd, [], 4)) == 2
     assert len(assigned([*trickling("a", "b", "c"), lane("busy", 10.0)], [], 4)) == 4
+
+
+@pytest.mark.parametrize(("load", "tasks"), [(0.05, 1), (0.2, 1), (0.3, 2), (0.5, 3), (0.51, 4), (1.0, 4)])
+def test_lanes_share_only_as_much_as_their_load_allows(load: float, tasks: int) -> None:
+    assert len(assigned(trickling("a", "b", "c", "d", load=load), [], 4)) == tasks
 
 
 def test_lanes_with_few_rows_wait_shortly_for_those_that_are_being_registered() -> None:

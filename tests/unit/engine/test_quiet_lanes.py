@@ -32,6 +32,7 @@ class Lanes:
 
     encoding = Encoding.COPY_TEXT
     sweeps = None
+    joint_status = True
     reads: Counter[str] = field(default_factory=Counter)
     shards: tuple[Shard, ...] = ()
     empty: bool = False

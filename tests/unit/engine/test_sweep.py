@@ -18,7 +18,7 @@ from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.engine.tasks import LaneTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker import entries, step
-from slotkeeper.core.engine.worker.step import Sweep, Turn
+from slotkeeper.core.engine.worker.step import Silence, Sweep, Turn
 from slotkeeper.core.errors import RowRefused, SlotkeeperError, TroubleName, Unreachable
 from slotkeeper.core.ports.sink import Buffered, BufferedStep, StepSink, Top
 from slotkeeper.core.ports.source import Source
@@ -47,14 +47,18 @@ class Server:
 
     clock: Clock = field(default_factory=Clock)
     log: list[str] = field(default_factory=list)
-    hangs: bool = False
-    """Whether a query of all DNs fails."""
+    hangs: Exception | None = None
+    """How a query of all DNs fails."""
+    joint: bool = True
     moved: Place = ("", "")
     """A lane whose slot another program has moved."""
     slow: float = 0.0
     missed: Collection[Place] = ()
     bad: Place = ("", "")
     lost: bool = False
+    refused: bool = False
+    """Whether the sink finds at its first sweep that it can have none; `refuses` from then on."""
+    refuses: bool = False
     committed: list[list[Place]] = field(default_factory=list)
     positions: dict[Place, DwsPosition] = field(default_factory=dict)
 
@@ -79,16 +83,20 @@ class Table:
     encoding = Encoding.COPY_TEXT
     names_rows = False
 
+    @property
+    def joint_status(self) -> bool:
+        return self.server.joint
+
     next_range, reached = DwsSource.next_range, DwsSource.reached
 
     @property
-    def sweeps(self) -> Table:
-        return self
+    def sweeps(self) -> Table | None:
+        return None if self.server.refuses else self
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         self.server.log.append(f"status {self.name} {shard.name if shard else 'all'}")
         if shard is None and self.server.hangs:
-            raise Unreachable("no answer", where="source")
+            raise self.server.hangs
         kept = {one.name: KEPT for one in SHARDS}
         if self.server.moved[0] == self.name:
             kept[self.server.moved[1]] = SyncPoints(3, 3, 5)
@@ -133,7 +141,8 @@ class Table:
         places = [(one.key.source_table, one.key.shard) for one in steps]
         if self.server.lost:
             raise Unreachable("the answer was lost", where="sink")
-        if self.server.bad in places:
+        self.server.refuses = self.server.refused
+        if self.server.bad in places or self.server.refused:
             return None
         passed = [one for one in steps if (one.key.source_table, one.key.shard) not in self.server.missed]
         self.server.committed.append([(one.key.source_table, one.key.shard) for one in passed])
@@ -144,12 +153,14 @@ class Table:
     def abandon(self) -> None: ...
 
 
-def rounds(server: Server, tables: int, count: int = 1, deadline: float = 60.0) -> list[Turn]:
+def rounds(
+    server: Server, tables: int, count: int = 1, deadline: float = 60.0, silence: Silence | None = None
+) -> list[Turn]:
     """Some rounds of the lanes of `tables` tables on four DNs each."""
     tasks = [LaneTask(f"ods.t{n}", shard, exactly(KEPT, "one"), 1_000) for n in range(tables) for shard in SHARDS]
     spec = StreamTask(JOB, 1, tuple(tasks), 60.0)
     turns = [Turn(spec, task, server.opened, server.clock, lambda point: None) for task in tasks]
-    swept = Sweep(server.clock, 0.0, deadline)
+    swept = Sweep(server.clock, 0.0, deadline, silence or Silence())
     for _ in range(count):
         swept.round([turn for turn in turns if not turn.failed])
     return turns
@@ -187,13 +198,27 @@ def test_a_status_is_judged_for_each_lane() -> None:
     assert server.committed == [[place for place in all_places(2) if place != ("ods.t0", "dn_2")]]
 
 
-def test_where_a_query_of_all_dns_fails_each_lane_asks_its_own_dn_for_a_while() -> None:
-    server = Server(hangs=True)
-    turns = rounds(server, 3)
+@pytest.mark.parametrize("error", [Unreachable("no answer", where="source"), ValueError("no number")], ids=str)
+def test_where_a_query_of_all_dns_fails_each_lane_asks_its_own_dn_for_a_while(error: Exception) -> None:
+    server, silence = Server(hangs=error), Silence()
+    turns = rounds(server, 3, silence=silence)
     assert [one for one in server.log if one.endswith("all")] == ["status ods.t0 all"]
     assert len([one for one in server.log if one.startswith("status")]) == 1 + 2 * 12
     assert not any(turn.failed for turn in turns)
     assert sum(len(one) for one in server.committed) == 12
+
+    rounds(server, 1, silence=silence)
+    assert server.log.count("status ods.t0 all") == 1, "the next task has not forgotten it"
+    server.clock.now += step.ALONE_SECONDS
+    rounds(server, 1, silence=silence)
+    assert server.log.count("status ods.t0 all") == 2
+
+
+def test_where_a_status_of_all_shards_costs_more_than_one_each_lane_asks_for_its_own() -> None:
+    server = Server(joint=False)
+    rounds(server, 2)
+    assert not [one for one in server.log if one.endswith("all")]
+    assert server.committed == [all_places(2)]
 
 
 def test_a_lane_that_the_sweep_left_out_commits_alone() -> None:
@@ -208,6 +233,13 @@ def test_after_a_rejected_sweep_only_the_lane_of_the_rejected_row_fails() -> Non
     turns = rounds(server, 2)
     assert [turn.key.shard for turn in turns if turn.failed] == ["dn_0"]
     assert server.committed == [[place] for place in all_places(2) if place != ("ods.t1", "dn_0")]
+
+
+def test_where_the_sink_finds_that_it_can_have_no_sweeps_the_buffered_steps_commit_alone() -> None:
+    server = Server(refused=True)
+    turns = rounds(server, 2)
+    assert server.committed == [[place] for place in all_places(2)]
+    assert not any(turn.failed for turn in turns)
 
 
 def test_a_lost_answer_ends_all_lanes_of_the_sweep_and_nothing_is_committed_from_memory() -> None:
@@ -258,3 +290,15 @@ def test_the_outcome_of_a_task_has_every_lane() -> None:
     spec = StreamTask(JOB, 1, tuple(tasks), 0.0)
     outcome: StreamOutcome = entries.stream_lanes(spec, [server.opened], server.clock)
     assert {(one.table, one.shard) for one in outcome.lanes} == {(task.table, task.shard) for task in tasks}
+
+
+def test_what_ends_a_share_unexpectedly_is_an_error_of_each_of_its_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(swept: Sweep, turns: Sequence[Turn]) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(Sweep, "round", broken)
+    server = Server()
+    tasks = [LaneTask(f"ods.t{n}", shard, exactly(KEPT, "one"), 1_000) for n in range(4) for shard in SHARDS]
+    outcome = entries.stream_lanes(StreamTask(JOB, 1, tuple(tasks), 9.0), [server.opened] * 2, server.clock)
+    assert len(outcome.lanes) == 16
+    assert all(one.error is not None and one.waited is not None for one in outcome.lanes)

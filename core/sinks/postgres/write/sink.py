@@ -23,7 +23,7 @@ from slotkeeper.core.domain.spec import JobSpec, SinkOptions
 from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.errors import Defect, Refused, Unreachable
+from slotkeeper.core.errors import Busy, Defect, Refused, Unreachable
 from slotkeeper.core.ports.sink import Buffered, BufferedStep, Top
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.progress.store import key_of, row_of
@@ -39,6 +39,8 @@ from slotkeeper.core.sinks.postgres.write.text_staging import Readable
 
 ODD = {1: "an event of unknown type (not I, d, B or U)", 2: "an event without its key values"}
 """Events that a step cannot apply, by the code returned by the query of `statements.staged_top`."""
+MOST_REJECTIONS = 8
+"""Number of rejections after which the number of a target's next steps that are not buffered stays the same."""
 _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapshot avoids it"
 
 
@@ -89,8 +91,10 @@ class PostgresSink:
         """Columns of this connection's staging table with long values, and whether the open step is staged and wide."""
         self._small: SmallStep | None = None
         """The open step, if it is small: nothing of it is at the server before its commit."""
-        self._alone = False
-        """Whether the target's last step was put back by a sweep and not committed since."""
+        self._alone, self._put_back_at = False, 0.0
+        """Whether the target's last step was put back by a sweep and not committed since; the time of the former."""
+        self._rests, self._rejections = 0, 0
+        """The number of next steps that are not buffered, and of sweeps that the target's own steps made fail."""
         self._passed, self._repeats = False, False
         """Reasons not to try the open step: its lane pauses after a miss, or a repeated key would cause a miss."""
         self.taken = optimistic.Taken()
@@ -197,14 +201,16 @@ class PostgresSink:
         return None if self.options.quarantines else small_step.read_rows(self.session, self._positions, keys)
 
     def detach(self) -> Buffered | None:
-        if self._small is None or self._alone:
+        self._rests -= self._rests > 0
+        if self._small is None or self._alone or self._rests:
             return None
         buffered, self._small = BufferedSmall(self, self._small), None
         return buffered
 
     def put_back(self, buffered: Buffered) -> None:
         self._forget()
-        self._small, self._alone = cast("BufferedSmall", buffered).step, True
+        self._small, self._isolating = cast("BufferedSmall", buffered).step, False
+        self._alone, self._put_back_at = True, self.session.seconds()
 
     def sweep(self, steps: Sequence[BufferedStep]) -> Set[LaneKey] | None:
         buffered = {step.key: cast("BufferedSmall", step.buffered) for step in steps}
@@ -217,9 +223,9 @@ class PostgresSink:
                 small_step.apply(cursor, [(one.owner, one.step) for one in matched])
                 self._end(cursor)
             except pg.DriverError as error:
-                if not small_step.is_rejection(error):
+                if cursor.connection.closed or not pg.failure(error)[0]:
                     raise
-                self.abandon()
+                self.abandon()  # the server rejected something: a row, a statement, a wait for a lock, a COMMIT
                 return None
         for one in matched:
             one.owner.count_small(one.step)
@@ -297,6 +303,10 @@ class PostgresSink:
 
     def _end(self, cursor: pg.Cursor) -> None:
         cursor.connection.commit()
+        if self._alone and self.session.seconds() - self._put_back_at >= small_step.LOCK_MS / 1000:
+            # probably, this target made the sweep fail: the more often, the more of its steps are committed alone
+            self._rejections = min(self._rejections + 1, MOST_REJECTIONS)
+            self._rests = 2**self._rejections
         self._begun, self._alone = None, False
 
     def _take_effect(self, cursor: pg.Cursor, key: LaneKey, new: Position, rows: int) -> None:
@@ -481,6 +491,9 @@ class PostgresSink:
             self._begun = None
             self._forget()
             self.session.close()
+            if self._wide and isinstance(error, Refused) and error.code in compose.MISMATCHES:
+                what = f"{self.target.name}: a column's type changed during the step, which is repeated"
+                raise Busy(what, "", error.code, "sink") from error
             if isinstance(error, Refused) and error.code == UNDEFINED_COLUMN:  # only the sink knows the column's type
                 types = dict(zip(self.target.columns, self.target.types, strict=False))
                 if type_ := types.get(column_of(error.message)):

@@ -150,9 +150,6 @@ def prepare(table: TargetTable, options: SinkOptions) -> pg.sql.Composable:
 SWEEPS: Book = ("slotkeeper.core.sinks.postgres.write", "small_step.sql")
 LOCK_MS = 50
 """Maximum wait for a lock of a target in a sweep; the target's own step then waits for `lock_timeout`."""
-ALONE = (*REJECTED, "55P03", "40P01")
-"""SQLSTATEs and their classes after which each step is committed alone: a rejected row or statement; lock_not_available
-and deadlock_detected (PostgreSQL, "Error Codes")."""
 
 
 class Owner(Protocol):
@@ -207,12 +204,6 @@ def apply(cursor: pg.Cursor, steps: Sequence[tuple[Owner, SmallStep]]) -> None:
     """Apply the steps in one message."""
     if statements := [owner.execute_small(cursor, step) for owner, step in steps if step.rows]:
         cursor.execute(pg.sql.SQL("; ").join(statements))
-
-
-def is_rejection(error: BaseException) -> bool:
-    """Whether the steps of a sweep that failed with this error are to be committed alone."""
-    code = pg.failure(error)[0]
-    return code in ALONE or code[:2] in ALONE
 
 
 def _lanes(keys: Sequence[LaneKey]) -> Mapping[str, object]:

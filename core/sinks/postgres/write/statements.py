@@ -141,6 +141,10 @@ def create_staging(table: TargetTable) -> Composable:
     ).format(stage=Identifier(table.staging), columns=columns, table=table.identifier)
 
 
+MISMATCHES = ("42804", "42846")
+"""datatype_mismatch and cannot_coerce: in a wide step, the staged columns have the types of an earlier target."""
+
+
 def store_whole(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) -> tuple[str, ...]:
     """Let the session's own tables store long values without compression; return the columns that can have such values.
 
