@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 from collections.abc import Iterator
 from hashlib import md5
@@ -11,8 +12,10 @@ import pytest
 
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers.pipe import copy_line
+from slotkeeper.core.errors import Busy
 from slotkeeper.core.sinks.postgres.write import routing
 from slotkeeper.core.sinks.postgres.write import statements as compose
+from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.demo.postgres import Server
 from tests.integration.test_small_steps import DATABASE, TYPES, Way, database, way
 
@@ -258,3 +261,37 @@ def test_a_target_that_is_altered_takes_wide_steps_as_it_takes_other_steps(
         for value in ("7", LONG, "7", None, "8"):
             pair.step(monkeypatch, ("U", ("1", value, LONG)))
             pair.rows()
+
+
+@pytest.mark.parametrize(
+    ("type_", "other"), [("jsonb", "json"), ("json", "jsonb"), ("json", "text"), ("text[]", "text")]
+)
+def test_a_wide_step_whose_staged_types_no_longer_fit_is_repeated_with_the_targets_types(
+    database: Server, monkeypatch: pytest.MonkeyPatch, type_: str, other: str
+) -> None:
+    """An assignment casts between such types, and the CASE of a wide step does not."""
+    name, value = f"m.repeated_{abs(hash((type_, other)))}", "{}"
+    with database.connect(DATABASE) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA IF NOT EXISTS m")
+        cursor.execute(f"CREATE TABLE {name} (id integer PRIMARY KEY, v {type_}, t text)")
+        cursor.execute(f"INSERT INTO {name} VALUES (1, '{value}', 'old')")
+    one = way(database, name, ("id", "v", "t"), SinkOptions(write_mode="update_auto"), small=None)
+    one.sink._small_form = None
+    monkeypatch.setattr(compose, "WIDE", -1)
+
+    def line(kind: str, text: str) -> bytes:
+        return copy_line((str(one.position.pair[0] + 1), "1", kind, "1", value, text))
+
+    assert one.step(line("U", LONG)) == ""
+    with database.connect(DATABASE) as connection, connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {name} ALTER v TYPE {other} USING v::{other}")
+    with pytest.raises(Busy, match="a column's type changed during the step"):
+        try:
+            rows = one.sink.stage(io.BytesIO(line("U", "new")))
+            one.sink.commit(one.lane, one.epoch, one.position, DwsPosition(one.position.point + 1), rows)
+        finally:
+            one.sink.abandon()
+    assert one.step(line("U", "new")) == ""
+    with database.connect(DATABASE) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT v::text, t FROM {name}")
+        assert cursor.fetchall() == [(value, "new")]
