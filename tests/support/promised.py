@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from bench.schemas import SCHEMAS, document
+from slotkeeper.console import __main__ as entry
 from slotkeeper.console.cli import output
 from slotkeeper.console.commands import main as main_cli
 
@@ -59,9 +60,9 @@ def _printed_as_promised(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fails the test after its end: within a command this would be one more defect of that command."""
     faults: list[str] = []
     running: list[str] = []
-    run, as_json = main_cli.run, output.as_json
+    as_json = output.as_json
 
-    def noted(args: Sequence[str]) -> int:
+    def noted(run: Callable[[Sequence[str]], int], args: Sequence[str]) -> int:
         running.append(named(args))
         try:
             return run(args)
@@ -75,7 +76,8 @@ def _printed_as_promised(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             faults.extend(broken(name, plain) if name else [f"a command without a schema printed {plain}"])
             printed.add(name)
 
-    monkeypatch.setattr(main_cli, "run", noted)
+    monkeypatch.setattr(main_cli, "run", functools.partial(noted, main_cli.run))
+    monkeypatch.setattr(entry, "_run", functools.partial(noted, entry._run))  # `status` runs without Typer
     monkeypatch.setattr(output, "as_json", checked)
     yield
     assert not faults, "\n".join(faults)
