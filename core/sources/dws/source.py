@@ -27,11 +27,14 @@ from slotkeeper.core.sources.dws.identity import identity_of, user_types
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours, points_of
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from slotkeeper.core.sources.dws.sight import DwsOpenTransactions
-from slotkeeper.core.sources.dws.viewer import DwsViewer, homes
+from slotkeeper.core.sources.dws.viewer import NO_RELATION, DwsViewer
 from slotkeeper.core.sqltext import dotted, statements
 
 NO_COPY = frozenset({"0A000", "42601", "42809"})
 """SQLSTATEs with which a server rejects COPY from a binlog function; the source then uses a cursor."""
+
+CLOSED = frozenset({"42501", "42703"})
+"""SQLSTATEs for a missing privilege on pgxc_class, or for a catalog without one of the columns."""
 
 READ_ONLY = "25006"
 """read_only_sql_transaction: the server treated a read with a row filter as a write and rejected it."""
@@ -166,11 +169,19 @@ class DwsSource:
         return self._identity or self.identify()
 
     def nodes(self) -> list[Shard]:
-        """Return the DNs that hold the table, from `pgxc_class` and `pgxc_node`; no slot is touched."""
-        rows = homes(self.session, self.table)
+        """Return the DNs that hold the table, from `pgxc_class` and `pgxc_node`; no slot is touched.
+
+        If the DNs of the table are unknown, the table counts as present on all DNs.
+        """
+        try:
+            rows = self.session.rows("nodes", {"table": self.table})
+        except SlotkeeperError as error:
+            if error.code not in CLOSED and not (error.code == NO_RELATION and "pgxc_class" in error.message):
+                raise
+            rows = [(name, node, True) for name, node in self.session.rows("all_nodes")]
         self._homes = frozenset(node for _, node, here in rows if here)
         self._elsewhere = frozenset(node for _, node, here in rows if not here)
-        return [Shard(name, node) for name, node, here in rows if here]
+        return [Shard(str(name), int(node)) for name, node, here in rows if here]
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         """Return the status of one DN, or of all DNs if `shard` is None; the timeout is 2 s.

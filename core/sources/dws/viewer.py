@@ -25,9 +25,7 @@ NO_FUNCTION = frozenset({"42883", "0A000"})
 """SQLSTATEs for a function that does not exist or that rejects this kind of table."""
 
 BOOK: Book = ("slotkeeper.core.sources.dws", "viewer.sql")
-_NO_RELATION = "42P01"
-_CLOSED = frozenset({"42501", "42703"})
-"""SQLSTATEs for a missing privilege on pgxc_class, or for a catalog without one of the columns."""
+NO_RELATION = "42P01"
 
 _UNKNOWN = frozenset({"42501", "42703", "42883", "42P01"})
 """SQLSTATEs for a missing privilege on a catalog, or for a catalog with a different structure."""
@@ -151,25 +149,11 @@ def or_none(ask: Callable[[], Rows]) -> Rows | None:
     try:
         return ask()
     except SlotkeeperError as error:
-        if error.code in NO_FUNCTION or (error.code == _NO_RELATION and "pgxc_class" in error.message):
+        if error.code in NO_FUNCTION or (error.code == NO_RELATION and "pgxc_class" in error.message):
             return None
-        if error.code == _NO_RELATION:  # no job follows the table yet, so this is not SCHEMA CHANGED
+        if error.code == NO_RELATION:  # no job follows the table yet, so this is not SCHEMA CHANGED
             raise Refused(error.message, "check the table's name", error.code, "source") from error
         raise
-
-
-def homes(session: DwsSession, table: str) -> list[tuple[str, int, bool]]:
-    """Return (name, id, whether the DN holds the table) of every DN, from the catalogs; no slot is touched.
-
-    If the DNs of the table are unknown, the table counts as present on all DNs.
-    """
-    try:
-        rows = session.rows("nodes", {"table": table})
-    except SlotkeeperError as error:
-        if error.code not in _CLOSED and not (error.code == _NO_RELATION and "pgxc_class" in error.message):
-            raise
-        rows = [(name, node, True) for name, node in session.rows("all_nodes")]
-    return [(str(name), int(node), bool(here)) for name, node, here in rows]
 
 
 def points_of(rows: Iterable[Sequence[Any]]) -> list[RegisteredPoint]:
