@@ -233,7 +233,7 @@ def test_a_running_job_that_comes_back_to_a_pooler_stops_by_name_and_loses_nothi
         mirror.source(f"INSERT INTO {TABLE} VALUES (2, 'two')")
         mirror.join()
         assert isinstance(mirror.error, Refused) and SAID in mirror.error.message
-        assert left_on_server(pooler, endpoint) == []
+        until(lambda: left_on_server(pooler, endpoint) == [], 20, "the sessions of the ended job to be gone")
         line.aim(endpoint.port)
         mirror.start()
         mirror.wait_equal()
