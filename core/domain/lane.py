@@ -248,9 +248,7 @@ def assign(
         others = any(known[name].activity is Activity.REGISTERING for name in light)
         gathers = others and now - sound[0].since < GATHER
         piles = 0 if gathers else min(piles, few)
-        ends = (
-            task.deadline for task in busy if all(known[name].load <= LIGHT for name in task.lanes if name in known)
-        )
+        ends = (task.deadline for task in busy if light.issuperset(task.lanes))
         seconds = min(seconds, max(seconds / 3, min(ends, default=now + seconds) - now))
     if piles > 0:
         distributed = distribute(sound[: share * piles], piles, lambda lane: lane.key.source_table)

@@ -114,6 +114,7 @@ def test_a_table_whose_row_the_target_rejects_fails_alone(mirror: Mirror, swept:
     until(lambda: applied(mirror) == events, 30, "the others to be applied")
     assert alike(mirror, others)()
     mirror.stop()
+    assert any(BAD in tables for tables in swept)
 
 
 def test_the_others_go_on_beside_a_locked_target(mirror: Mirror, swept: Swept, seed: int) -> None:
@@ -132,3 +133,4 @@ def test_the_others_go_on_beside_a_locked_target(mirror: Mirror, swept: Swept, s
     until(lambda: applied(mirror) == events, 60, "the table to follow")
     assert alike(mirror, TABLES)()
     mirror.stop()
+    assert any(BAD in tables for tables in swept)

@@ -222,8 +222,8 @@ SHARE = 10
 """After two consecutive slow checks, checks use at most a tenth of the time. A single slow check can be a brief stall.
 A check that waited for a lock does not count, because it causes no load and must not delay reports on other targets."""
 ROUNDS, FEW = 10, 10
-"""A check includes a tenth of the idle targets, and at least ten, in turn: a check of 200 targets costs as much as the
-changes of a busy table. No registration waits for an idle target."""
+"""A check includes a tenth of the idle targets, and at least ten, in turn, because each target costs CPU. No
+registration waits for a target's turn: a target for which a lane waits is in every check."""
 SAID_AFTER = 3.0
 """Seconds of failed checks before they are reported: RUNNING by itself would hide that no position is confirmed."""
 SILENT_AFTER = 8.0

@@ -89,8 +89,8 @@ class Ready:
 class Stepper:
     """Runs the steps of one lane with a worker's source and sink; retains the last status for the next step.
 
-    A step runs as a whole (`take`), or in parts if its sink can commit the steps of several lanes together: `read`,
-    `recheck`, and either the commit of a sweep or `commit_alone`. A part that raises an error of
+    `read` runs a step as a whole, or only its first part if the sink can commit the steps of several lanes together:
+    then `recheck` follows, and either the commit of a sweep or `commit_alone`. A part that raises an error of
     `slotkeeper.core.errors` has committed nothing.
     """
 
@@ -99,10 +99,6 @@ class Stepper:
         self._probe = probe
         self.status: SlotStatus | None = None
         """The status for the next step; None if it has to be read."""
-
-    def take(self, read_now: Callable[[], SlotStatus], after: Position) -> Step:
-        """Run one step from `after`."""
-        return self._guarded(lambda: self._take(read_now, after), read_now, after)
 
     def read(self, read_now: Callable[[], SlotStatus], after: Position) -> Step | BufferedRange:
         """Run a step until its rows are buffered in memory; run it as a whole if the sink does not buffer them."""
@@ -150,7 +146,7 @@ class Stepper:
             refused = error
         self._probe("before_isolated_step")
         try:
-            return self._take(read_now, after, isolating=True)
+            return self._isolate(read_now, after)
         except BaseException as error:
             self.status = None
             self._sink.abandon()
@@ -181,8 +177,8 @@ class Stepper:
             raise
         self._probe("after_finish")
 
-    def _take(self, read_now: Callable[[], SlotStatus], after: Position, isolating: bool = False) -> Step:
-        found = self._read(read_now, after, isolating)
+    def _isolate(self, read_now: Callable[[], SlotStatus], after: Position) -> Step:
+        found = self._read(read_now, after, isolating=True)
         return found if isinstance(found, Step) else self._complete(found, read_now)
 
     def _read(self, read_now: Callable[[], SlotStatus], after: Position, isolating: bool) -> Step | ReadRange:

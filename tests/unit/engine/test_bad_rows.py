@@ -61,7 +61,7 @@ def ended_by(sink: Refusing, on_bad_row: str) -> SlotkeeperError:
     plan = StepPlan(lane, 7, exactly(SyncPoints(1, 1), "one"), 10, SinkOptions(on_bad_row=on_bad_row))
     stepper = Stepper(cast(Source, Rows()), cast(StepSink, sink), plan, SystemClock(), nothing)
     with pytest.raises(SlotkeeperError) as ended:
-        stepper.take(lambda: STATUS, DwsPosition(1))
+        stepper.read(lambda: STATUS, DwsPosition(1))
     return ended.value
 
 

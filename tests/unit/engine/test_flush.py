@@ -12,7 +12,7 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.watch import exactly
-from slotkeeper.core.engine.worker.step import Stepper, StepPlan, nothing
+from slotkeeper.core.engine.worker.step import Step, Stepper, StepPlan, nothing
 from slotkeeper.core.ports.sink import StepSink, Top
 from slotkeeper.core.ports.source import Source
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints, ours
@@ -54,6 +54,7 @@ class Ranges:
 class Taken:
     """A sink that counts lines and commits anything."""
 
+    sweeps = None
     encoding = Encoding.COPY_TEXT
     committed: list[int] = field(default_factory=list)
 
@@ -76,7 +77,8 @@ def rows_of_a_step(options: SinkOptions, seconds: float = 0.0) -> int:
     clock, taken = Clock(), Taken()
     plan = StepPlan(LaneKey("dws1", "ods.t", "slot", "dn_1"), 7, exactly(SyncPoints(1, 1), "one"), WIDTH, options)
     source = cast(Source, Ranges(clock, seconds))
-    step = Stepper(source, cast(StepSink, taken), plan, clock, nothing).take(lambda: POLL, DwsPosition(1))
+    step = Stepper(source, cast(StepSink, taken), plan, clock, nothing).read(lambda: POLL, DwsPosition(1))
+    assert isinstance(step, Step)
     assert [step.rows] == taken.committed
     return step.rows
 
@@ -102,6 +104,7 @@ def test_a_step_at_the_binlogs_end_waits_for_nothing_whatever_it_may_wait_for() 
     options = SinkOptions(auto_flush_batch_size=10_000_000, auto_flush_max_interval=10_000_000)
     plan = StepPlan(LaneKey("dws1", "ods.t", "slot", "dn_1"), 7, exactly(SyncPoints(1, 1), "one"), WIDTH, options)
     source = cast(Source, Ranges(clock))
-    step = Stepper(source, cast(StepSink, taken), plan, clock, nothing).take(lambda: POLL, DwsPosition(991))
+    step = Stepper(source, cast(StepSink, taken), plan, clock, nothing).read(lambda: POLL, DwsPosition(991))
+    assert isinstance(step, Step)
     assert [step.rows] == taken.committed == [ROWS]
     assert clock.now == 0

@@ -112,7 +112,6 @@ class PostgresSink:
         return row_of(key, found, self._positions) if found else None
 
     def stage(self, reader: BinaryIO) -> int:
-        self._isolating = False
         self._forget()
         begin = reader.read(routing.BLOCK)
         if self._small_form is not None and not self._quarantines:
@@ -146,8 +145,8 @@ class PostgresSink:
 
     def stage_isolating(self, reader: BinaryIO) -> int:
         self._prepare_texts()
-        self._isolating = True
         self._forget()
+        self._isolating = True
         with self._open(begins=True) as cursor:
             return pg.copy_in(cursor, text_staging.fill(self.target), Readable(reader, pg.codec(cursor.connection)))
 
@@ -209,7 +208,7 @@ class PostgresSink:
 
     def put_back(self, buffered: Buffered) -> None:
         self._forget()
-        self._small, self._isolating = cast("BufferedSmall", buffered).step, False
+        self._small = cast("BufferedSmall", buffered).step
         self._alone, self._put_back_at = True, self.session.seconds()
 
     def sweep(self, steps: Sequence[BufferedStep]) -> Set[LaneKey] | None:
@@ -223,7 +222,7 @@ class PostgresSink:
                 small_step.apply(cursor, [(one.owner, one.step) for one in matched])
                 self._end(cursor)
             except pg.DriverError as error:
-                if cursor.connection.closed or not pg.failure(error)[0]:
+                if cursor.connection.closed or pg.failure(error)[0][:2] in ("", "08"):  # lost, or not answered
                     raise
                 self.abandon()  # the server rejected something: a row, a statement, a wait for a lock, a COMMIT
                 return None
@@ -325,7 +324,7 @@ class PostgresSink:
     def _forget(self) -> None:
         if self._routed is not None:
             self._routed.close()
-        self._routed, self._small, self._passed, self._repeats = None, None, False, False
+        self._routed, self._small, self._isolating, self._passed, self._repeats = None, None, False, False, False
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
         # the sink of that kind may have received that range
