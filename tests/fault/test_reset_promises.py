@@ -40,7 +40,9 @@ class World:
     _next: int = 1_000
 
     def write(self, rows: int) -> None:
-        self.times.append(datetime.now(timezone.utc).isoformat())
+        """Insert rows; note the time only if a change follows it, because a reset to a later time is refused."""
+        if rows:
+            self.times.append(datetime.now(timezone.utc).isoformat())
         keys = range(self._next, self._next + rows)
         self._next += rows
         for key in keys:
