@@ -128,8 +128,7 @@ def test_a_single_lane_whose_task_hangs_waits_for_its_end_and_says_so(
         yield 5
         workers.hangs = True
         events = update(mirror, "id = 1")
-        yield lambda: workers.cancelled
-        yield 0.5
+        yield lambda: any(lane.cancelled for lane in mirror.heard.now.values())
         (lane,) = [lane for lane in mirror.heard.now.values() if lane.cancelled]
         assert lane.name in lane.error and lane.activity is Activity.WAITING
         yield applied(mirror, events)
