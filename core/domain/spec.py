@@ -369,8 +369,10 @@ class TableAsked:
     points_proven: bool = False
     images: Images | None = None
     """The rows of a changelog, which a DataFrame reads; None for the rows that a sink reads."""
+    feed: str = ""
+    """The address of the job's shared reader, from which this table is read where possible; "" if there is none."""
 
     @classmethod
-    def of(cls, job: JobSpec, points_proven: bool = False, images: Images | None = None) -> TableAsked:
+    def of(cls, job: JobSpec, points_proven: bool = False, images: Images | None = None, feed: str = "") -> TableAsked:
         """Return the table of a job's channel."""
-        return cls(job.channel.source_table, job.slot, job.binlog, job.channel, job.sync, points_proven, images)
+        return cls(job.channel.source_table, job.slot, job.binlog, job.channel, job.sync, points_proven, images, feed)

@@ -369,6 +369,10 @@ class Dump:
             return None
         return body
 
+    def sever(self) -> None:
+        """Shut the connection down, from any thread."""
+        self._session.sever()
+
     def close(self) -> None:
         self._session.close()
 

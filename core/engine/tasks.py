@@ -37,7 +37,7 @@ class StreamTask:
     """Lanes that one task processes in turn for at most `seconds`, `parallel` of them at once.
 
     `group` names the tables that stream together: a worker retains sessions per group. `session` is the unique name of
-    the task's store sessions, "" if none is needed.
+    the task's store sessions, "" if none is needed; `feed` is the address of the job's shared reader, "" without one.
     """
 
     job: JobSpec
@@ -47,6 +47,7 @@ class StreamTask:
     parallel: int = 1
     group: str = ""
     session: str = ""
+    feed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

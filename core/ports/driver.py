@@ -413,6 +413,12 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
     def targets(self) -> TargetReader | None:
         """Open a reader of the job's targets while it streams; None if the sink has none."""
 
+    def feed(self, positions: Mapping[str, Position]) -> str:
+        """Start a shared reader of the source for the lanes of these tables, and return its address.
+
+        "" if the kind has a stream for each lane, or if the lanes have to read for themselves. An earlier one is ended.
+        """
+
     def starter(self) -> SourceTable:
         """Return the session that registers positions for a start without a copy."""
 

@@ -11,13 +11,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
+from pathlib import Path
 from typing import Protocol
 
 from slotkeeper.core.domain.audit import AuditLine, CopiedHead
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Objection
 from slotkeeper.core.domain.inspection import Answer, Left, ProbePlan
-from slotkeeper.core.domain.position import Positions
+from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import TableIdentity
@@ -237,6 +238,34 @@ class Probe:
     """Executes a plan. Returns the answers, and the answer to each question for which the stand-in has a switch."""
 
 
+@dataclass(frozen=True, slots=True)
+class FeedAsked:
+    """Inputs of a shared reader: the job, its slot, the lowest position by source table, and a folder for its socket.
+
+    Only this user can enter the folder; its path is short.
+    """
+
+    job: str
+    slot: str
+    positions: Mapping[str, Position]
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A reader of a server's only stream for several tables of a job; lanes reach it at `address`, on this host.
+
+    It only saves work: a lane that does not reach it, or for which it has no rows, reads for itself. `close` ends it.
+    """
+
+    address: str
+    close: Callable[[], None]
+
+
+OpenFeed = Callable[[Login, FeedAsked], Feed | None]
+"""Starts a shared reader; returns None if this server cannot have one. Raises a SlotkeeperError."""
+
+
 class Doctor(Protocol):
     """The login's privileges and view of a source, and the behavior of its server; creates nothing outside a probe."""
 
@@ -267,6 +296,9 @@ class SourceKind(Protocol):
 
     manual: ManualSql
     """The SQL for users to run on the server."""
+
+    feed: OpenFeed | None
+    """Starts a shared reader; None for a kind with several streams."""
 
     @property
     def probe(self) -> Callable[[Login], Probe] | None:

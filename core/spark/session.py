@@ -33,9 +33,10 @@ from slotkeeper.core.clock import monotonic
 from slotkeeper.core.config import handover
 from slotkeeper.core.domain.cluster import Master, MasterKind
 from slotkeeper.core.domain.spec import SparkOptions
+from slotkeeper.core.drivers.socket_folder import SocketFolder, socket_folder
 from slotkeeper.core.errors import ConfigError, SlotkeeperError, Unreachable
 from slotkeeper.core.spark.cluster import PACKAGE, ask_masters, cluster_secret, own_home, write_package
-from slotkeeper.core.spark.folders import SocketFolder, cache_folder, private_folder, socket_folder
+from slotkeeper.core.spark.folders import cache_folder, private_folder
 from slotkeeper.core.spark.java import ClassArchive, Java, class_archive, find_java, shim_home
 from slotkeeper.core.spark.settings import LEAST_CAPACITY, LOG_SETTINGS, logged, spark_settings, with_capacity
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import TypeVar, cast
 
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.locks import LockWait, job_named
+from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.source_waits import SourceWait, of_job
 from slotkeeper.core.domain.spec import JobSpec, TableAsked
+from slotkeeper.core.drivers.socket_folder import SocketFolder, socket_folder
 from slotkeeper.core.engine.driver.upkeep import LocksAt, Pinged
+from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.ports.driver import LaneFence, StartStore, Target
-from slotkeeper.core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
+from slotkeeper.core.ports.kinds import BatchSession, Feed, FeedAsked, SinkSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import TargetReader
 from slotkeeper.core.ports.source import Source, SourceTable
 from slotkeeper.core.sinks import registry as sinks
@@ -53,6 +57,36 @@ class _Opened:
         self.lock = threading.RLock()
         self._sources: dict[str, SourceSession] = {}
         self._stores: dict[str, StoreSession] = {}
+        self._feed: tuple[Feed, SocketFolder] | None = None
+
+    @property
+    def feed(self) -> str:
+        """The address of the shared reader; "" if there is none."""
+        return self._feed[0].address if self._feed is not None else ""
+
+    def read_for_all(self, positions: Mapping[str, Position]) -> None:
+        """Start a shared reader, if the source's kind has one and there is a folder for its socket."""
+        self.end_feed()
+        start = sources.open(self.job.source_kind).feed
+        folder = socket_folder() if start is not None and len(positions) > 1 else None
+        if start is None or folder is None:
+            return
+        given = login(self.job.source, session_name(self.job.name, f"{self.epoch}/feed"))
+        feed = None
+        with suppress(SlotkeeperError):  # lanes meet the error when they read for themselves
+            feed = start(given, FeedAsked(self.job.name, self.job.slot, positions, folder.path))
+        if feed is None:
+            folder.remove()
+        else:
+            self._feed = feed, folder
+
+    def end_feed(self) -> None:
+        """End the shared reader."""
+        if self._feed is not None:
+            feed, folder = self._feed
+            self._feed = None
+            feed.close()
+            folder.remove()
 
     def source(self, name: str, part: str) -> SourceSession:
         """Return the source session `name`; `part` becomes a part of the session's name on the server."""
@@ -85,6 +119,7 @@ class _Opened:
 
     def close(self) -> None:
         """End all sessions except those that belong to the start."""
+        self.end_feed()
         with self.lock:
             watching = [self._besides.pop(name) for name in list(self._besides) if name != "start"]
             closing: list[SourceSession | SinkSession] = [*self._sources.values(), *self._stores.values(), *watching]
@@ -197,12 +232,17 @@ class WiredSessions:
             return self._parts[table]
 
     def source(self, name: str) -> Source:
-        asked, session = TableAsked.of(self._job, self._points_proven), self._opened.source
+        asked = TableAsked.of(self._job, self._points_proven, feed=self._opened.feed)
+        session = self._opened.source
         return self._keep("source", name, lambda: session(f"source {name}", "").table(asked).source)
 
     def admin(self, name: str) -> SourceTable:
         """Return the table over a registering session; the session's name on the server contains `name`."""
         return self._keep("admin", name, lambda: self._registering(name))
+
+    def feed(self, positions: Mapping[str, Position]) -> str:
+        self._opened.read_for_all(positions)
+        return self._opened.feed
 
     def starter(self) -> SourceTable:
         return self.admin(STARTER)
@@ -286,7 +326,8 @@ class WiredSessions:
         self._parts.clear()
 
     def _registering(self, name: str) -> SourceTable:
-        made = self._opened.source(f"admin {name}", name).table(TableAsked.of(self._job))
+        asked = TableAsked.of(self._job, feed=self._opened.feed)
+        made = self._opened.source(f"admin {name}", name).table(asked)
         return show(made, session_name(self._job.name, channel_part(self._job, f"{self._opened.epoch}/{name}")))
 
     def _progress(self, session: StoreSession) -> StartStore:

@@ -139,9 +139,9 @@ class _Pair:
     store: StoreSession
     beside: BatchSession | None = None
 
-    def opened(self, job: JobSpec, copying: str) -> tuple[Source, StepSink]:
+    def opened(self, job: JobSpec, copying: str, feed: str) -> tuple[Source, StepSink]:
         """Open the channel of `job`, which contains only this channel; queries both servers."""
-        source = self.source.table(TableAsked.of(job)).source
+        source = self.source.table(TableAsked.of(job, feed=feed)).source
         identity = source.identify()
         if self.beside is None:
             return source, self.store.step_sink(job, identity, copying)

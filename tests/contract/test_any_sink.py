@@ -58,7 +58,7 @@ def steps(pair: Pair) -> Iterator[Steps]:
     (epoch,) = {row.epoch for row in pair.mirror.rows()}
     opened = worker.open_pair(pair.job, epoch)
     with closing(opened):
-        yield Steps(pair, *opened.opened(pair.job, "direct"))
+        yield Steps(pair, *opened.opened(pair.job, "direct", ""))
 
 
 def changed(pair: Pair) -> None:

@@ -179,7 +179,7 @@ def replay(mirror: Mirror, share: float, draw: random.Random) -> dict[str, int]:
     with closing(worker.open_progress(job, "replay", worker.who(job, "replay"))) as store:
         epoch, rows = store.raise_epoch(), store.rows()
         with closing(worker.open_pair(job, epoch)) as pair, no_lingering():
-            source, sink = pair.opened(job, "direct")
+            source, sink = pair.opened(job, "direct", "")
             seen = {status.shard.name: status for status in source.read_status(None)}
             newest = {name: ours(status.latest).point for name, status in seen.items()}
             caps = {row.key.shard: _cap(row, newest[row.key.shard], share, draw) for row in rows}

@@ -226,6 +226,8 @@ class StreamPlan:
     """Ends the sessions of an abandoned task: `slotkeeper.core.engine.driver.copy.TaskSessions.end`."""
     retrying: Callable[[str, SlotkeeperError | Party | None], None] = do_nothing
     """Reports retries: `Narrator.retrying`."""
+    feed: str = ""
+    """The address of the source's shared reader; "" if each lane reads for itself."""
 
 
 SHORTEST, LONGEST = 0.02, 0.2

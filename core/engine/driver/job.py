@@ -238,6 +238,10 @@ class Streaming:
     def _plan(self) -> StreamPlan:
         ctx = self._ctx
         given_up = TaskSessions(ctx.sessions)
+        lowest = {
+            table: min(self._lanes[name].position for name in names)
+            for table, names in names_by_table(self._lanes).items()
+        }
         return StreamPlan(
             ctx.job,
             self._epoch,
@@ -255,6 +259,7 @@ class Streaming:
             task_prefix=given_up.prefix,
             end_task=given_up.end,
             retrying=ctx.narrator.retrying,
+            feed=ctx.sessions.feed(lowest),
         )
 
     def _report_start(self, loop: Loop) -> None:

@@ -328,7 +328,7 @@ class Loop:
                 self.lanes[name] = lane
                 tasks.append(LaneTask(lane.key.source_table, lane.shard, lane.expected, lane.width))
             parallel = self._shares[task.number] = self._parallel(task)
-            named = self.plan.group, task.session(self.plan.task_prefix)
+            named = self.plan.group, task.session(self.plan.task_prefix), self.plan.feed
             spec = StreamTask(self.plan.job, self.plan.epoch, tuple(tasks), task.deadline - now, parallel, *named)
             future = self._runner.submit(self._stream, spec, task.group)
             future.add_done_callback(partial(self.post, self._task_ended, task.number))

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import BinaryIO, Protocol
 
 from slotkeeper.core.clock import Clock, SystemClock
@@ -42,8 +43,8 @@ as one of hundreds."""
 class Pair(Protocol):
     """A source session and a sink session over which the channels of a job are opened."""
 
-    def opened(self, job: JobSpec, copying: str) -> tuple[Source, StepSink]:
-        """Open the only channel of `job`; queries both servers."""
+    def opened(self, job: JobSpec, copying: str, feed: str) -> tuple[Source, StepSink]:
+        """Open the only channel of `job`, and read it from the shared reader `feed` if given; queries both servers."""
 
     def close(self) -> None:
         """Close both sessions."""
@@ -55,22 +56,22 @@ OpenPair = Callable[[JobSpec, int, str], Pair]
 
 @dataclass(slots=True, eq=False)
 class Lent:
-    """A pair for one task; `channels` are the channels opened over the pair, by source table and copy method."""
+    """A pair for one task; `channels` are the channels opened over it, by source table, copy method and feed."""
 
     pair: Pair
     job: JobSpec
-    channels: dict[tuple[str, str], tuple[Source, StepSink]] = field(default_factory=dict)
+    channels: dict[tuple[str, str, str], tuple[Source, StepSink]] = field(default_factory=dict)
 
-    def opened(self, table: str, copying: str = "direct") -> tuple[Source, StepSink]:
+    def opened(self, table: str, copying: str = "direct", feed: str = "") -> tuple[Source, StepSink]:
         """Return the channel of a source table; the first call queries both servers."""
-        channel = self.channels.get((table, copying))
-        if channel is None:
-            channel = self.channels[table, copying] = self.pair.opened(self.job.of(table), copying)
-        return channel
+        key = table, copying, feed
+        if key not in self.channels:
+            self.channels[key] = self.pair.opened(self.job.of(table), copying, feed)
+        return self.channels[key]
 
     def opened_of(self, tables: Collection[str]) -> int:
         """Return the number of these tables whose channel is open over the pair."""
-        return sum(table in tables for table, _ in self.channels)
+        return sum(table in tables for table, _, _ in self.channels)
 
     def rest(self, session: str) -> None:
         """Prepare for the next task: roll back an open transaction, and end a sink session after long use.
@@ -140,8 +141,9 @@ def run_stream(open_pair: OpenPair, task: StreamTask) -> StreamOutcome:
         lent = [stack.enter_context(lend(*pair, {lane.table for lane in lanes})) for lanes in shares]
         for one, lanes in zip(lent, shares, strict=True):
             _connect(one, task, lanes[0].table)
+        opened: list[Opened] = [partial(one.opened, feed=task.feed) for one in lent]
         silence = _silences.setdefault(task.job.source, Silence())
-        return stream_lanes(task, [one.opened for one in lent], SystemClock(), probe, silence)
+        return stream_lanes(task, opened, SystemClock(), probe, silence)
 
 
 _OF_ALL_LANES = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN)
@@ -153,7 +155,7 @@ def _connect(lent: Lent, task: StreamTask, table: str) -> None:
     An error about one table stops only the lanes of that table.
     """
     try:
-        lent.opened(table)
+        lent.opened(table, feed=task.feed)
     except SlotkeeperError as error:
         if len(task.job.channels) == 1 or error.kind in _OF_ALL_LANES:
             raise

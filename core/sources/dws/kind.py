@@ -11,7 +11,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.errors import Refused, SlotkeeperError
-from slotkeeper.core.ports.kinds import Doctor, Probe, SourceKind
+from slotkeeper.core.ports.kinds import Doctor, OpenFeed, Probe, SourceKind
 from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.sources.dws import words
 from slotkeeper.core.sources.dws.changelog import DwsChangelog
@@ -83,6 +83,7 @@ class DwsKind:
     words = WORDS
     gives: tuple[Encoding, ...] = (Encoding.COPY_TEXT, Encoding.ROWS)
     probe = staticmethod(_probe)
+    feed: OpenFeed | None = None
 
     def connect(self, login: Login, polls: bool = False) -> DwsConnection:
         return DwsConnection(login, polls)

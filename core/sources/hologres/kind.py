@@ -10,7 +10,7 @@ from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
-from slotkeeper.core.ports.kinds import Doctor, SourceKind
+from slotkeeper.core.ports.kinds import Doctor, OpenFeed, SourceKind
 from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.sources.hologres.doctor import HoloDoctor
 from slotkeeper.core.sources.hologres.inspector import HoloInspector
@@ -66,6 +66,7 @@ class HoloKind:
 
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
     probe = None
+    feed: OpenFeed | None = None
 
     def __init__(self, by_slot: bool = False) -> None:
         self._by_slot = by_slot

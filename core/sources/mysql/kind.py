@@ -9,12 +9,13 @@ from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.spec import TableAsked
 from slotkeeper.core.domain.traits import Encoding
-from slotkeeper.core.ports.kinds import Doctor, SourceKind
+from slotkeeper.core.ports.kinds import Doctor, OpenFeed, SourceKind
 from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.sources.mysql.chunks import MysqlTables
 from slotkeeper.core.sources.mysql.doctor import MysqlDoctor
 from slotkeeper.core.sources.mysql.filters import Selection
 from slotkeeper.core.sources.mysql.inspector import MysqlInspector
+from slotkeeper.core.sources.mysql.joined import FeedLine, open_feed
 from slotkeeper.core.sources.mysql.position import POSITIONS, WORDS
 from slotkeeper.core.sources.mysql.retention import MysqlTable, Purges
 from slotkeeper.core.sources.mysql.session import MysqlSession
@@ -32,12 +33,16 @@ class MysqlConnection:
         self.doctor: Doctor = MysqlDoctor(self.session, login)
         self._tables: list[MysqlTable] = []
         self._purges = Purges(self.session)
+        self._line: FeedLine | None = None
 
     def table(self, asked: TableAsked) -> SourceTable:
         sync, selection = asked.sync, Selection.of(asked.channel) if asked.channel else None
         limits = sync.min_bytes_sync_commit, sync.max_bytes_sync_commit, sync.stream_read_timeout / 1000
         reader = asked.slot or f"peek of {self.session.name}"
-        made = MysqlInspector(self.session, asked.table, reader, asked.binlog, selection, *limits)
+        if asked.feed and self._line is None:
+            self._line = FeedLine(asked.feed)
+        line = self._line if asked.feed else None
+        made = MysqlInspector(self.session, asked.table, reader, asked.binlog, selection, *limits, line)
         made.purges = self._purges
         self._tables.append(made)
         return SourceTable(made, None, made, WORDS)
@@ -51,6 +56,8 @@ class MysqlConnection:
     def close(self) -> None:
         for table in self._tables:
             table.close()
+        if self._line is not None:
+            self._line.close()
         self.session.close()
 
 
@@ -85,6 +92,7 @@ class MysqlKind:
     words = WORDS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
     probe = None
+    feed: OpenFeed | None = staticmethod(open_feed)
 
     def connect(self, login: Login, polls: bool = False) -> MysqlConnection:
         return MysqlConnection(login)

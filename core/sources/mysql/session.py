@@ -19,6 +19,7 @@ from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources.mysql import faults
 from slotkeeper.core.sources.mysql.faults import BinlogError
+from slotkeeper.core.sources.mysql.position import MysqlPosition
 
 OLDEST_MYSQL, OLDEST_MARIADB = (5, 7), (10, 3)
 """Oldest supported versions. MySQL: the version that Doris requires. MariaDB: the first version that has INVISIBLE
@@ -255,6 +256,13 @@ class MysqlSession:
         """
         number = _FIRST_ID + zlib.crc32(f"{self.place}\x1f{reader}".encode()) % _IDS
         return my.Replica(number, f"{number:08x}-5107-4bee-9e55-{number:012x}", HEARTBEAT_SECONDS)
+
+    def resolved(self, place: MysqlPosition) -> MysqlPosition:
+        """Return the position with its full file name, even if a user typed the displayed form."""
+        if not place.file.startswith("."):
+            return place
+        base = self.asking(newest)[0].rpartition(".")[0]
+        return replace(place, file=f"{base}{place.file}")
 
     def beside(self, mark: str) -> MysqlSession:
         """Return another session of the same login, whose name ends in `mark`."""

@@ -7,6 +7,7 @@ statement; all earlier changes have been applied by then.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from slotkeeper.core.sources.mysql import chunks, faults, side_effects, starts
 from slotkeeper.core.sources.mysql.events import Action
 from slotkeeper.core.sources.mysql.faults import BinlogError
 from slotkeeper.core.sources.mysql.filters import Accepts, Selection, compiled
+from slotkeeper.core.sources.mysql.joined import FeedLine, Joined
 from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, OFFSET_BITS, MysqlPosition, ours
 from slotkeeper.core.sources.mysql.rows import Decoder, columns_of
 from slotkeeper.core.sources.mysql.session import MysqlSession, admit, newest
@@ -37,17 +39,21 @@ from slotkeeper.core.sources.mysql.stream import (
     Reading,
     Spool,
     Stream,
+    of_tables,
     same,
     there,
 )
 from slotkeeper.core.sources.mysql.table_map import TableMap
 from slotkeeper.core.sources.mysql.tables import Image, TableSeen, read_charsets, read_table, speller
-from slotkeeper.core.sources.mysql.transactions import TableRows
+from slotkeeper.core.sources.mysql.transactions import Table, TableRows
 
 SHARD = Shard("binlog", 1)
 """The server's only lane: its binlog."""
 FILES_SECONDS = 10.0
 """Maximum time in seconds for which a list of the server's binlog files is reused."""
+DEFINITION_SECONDS = 1.0
+"""Maximum time in seconds for which a status reuses the table's definition. A change of it stops the lane at the
+statement in the binlog, whenever a status shows it; a query of the definition costs more than a step of a few rows."""
 _NEW_SNAPSHOT = "all earlier changes are applied; take a new snapshot of the table"
 _CURES = {
     Effect.CASCADES: (
@@ -74,6 +80,7 @@ class MysqlSource:
         most_bytes: int = MOST_BYTES,
         step_bytes: int | None = None,
         silent_seconds: float = SILENT_SECONDS,
+        line: FeedLine | None = None,
     ) -> None:
         self.session = session
         self.table = table
@@ -84,12 +91,14 @@ class MysqlSource:
         self._room: int | None = None
         """Number of bytes that the running step can still read; None if there is no limit or no step."""
         self._seen: TableSeen | None = None
+        self._seen_at = -math.inf
+        """When `_seen` was read, in monotonic seconds."""
         self._accepts: Accepts | None = None
         self._asked_of: tuple[Image, ...] = ()
         self._charsets: dict[int, str] = {}
         self._writers: dict[bytes, _Writer] = {}
-        self._follower = Follower(lambda place: self._stream(place, "reader"))
-        self._scanner = Follower(lambda place: self._stream(place, "scanner"))
+        self._follower = self._follow("reader", line)
+        self._scanner = self._follow("scanner", line)
         self._spool: Spool | None = None
         self._passed: MysqlPosition | None = None
         """The newest position up to which no change was found, with the GTIDs executed up to there."""
@@ -108,7 +117,9 @@ class MysqlSource:
 
     def identify(self, filters: bool = False) -> TableIdentity:
         """Return the table's identity; the row filter is always checked."""
+        began = time.monotonic()
         seen = self._seen = read_table(self.session, self.table)
+        self._seen_at = began
         self.selection.columns(seen.identity)
         if self.selection.where and self._asked_of != seen.images:
             self._accepts, self._asked_of = compiled(self.selection.where, seen.images), seen.images
@@ -126,10 +137,11 @@ class MysqlSource:
         return [SHARD]
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """Return the binlog's end and the table's identity; the end is read first, so that it is never newer."""
+        """Return the binlog's end and the table's identity, which is at most `DEFINITION_SECONDS` old."""
         latest = self.newest()
-        fingerprint = self.identify().text
-        return [SlotStatus(SHARD, NOTHING_KEPT, latest, fingerprint, self._first(latest))]
+        if time.monotonic() - self._seen_at >= DEFINITION_SECONDS:
+            self.identify()
+        return [SlotStatus(SHARD, NOTHING_KEPT, latest, self.seen.identity.text, self._first(latest))]
 
     def newest(self) -> MysqlPosition:
         file, offset = self.session.asking(newest)
@@ -344,19 +356,30 @@ class MysqlSource:
         if spool is not None:
             spool.close()
 
-    def _stream(self, place: MysqlPosition, reader: str) -> Stream:
-        seen = self.seen
-        replica = self.session.replica(f"{self.slot}\x1f{self.table}\x1f{reader}")
+    def _follow(self, reader: str, line: FeedLine | None) -> Follower | Joined:
+        own = Follower(lambda place: self._stream(place, reader))
+        if line is None:
+            return own
+        return Joined(own, line, lambda: self._named, lambda item: of_tables(item, self._reading(reader)))
+
+    @property
+    def _named(self) -> Table:
+        return self.seen.schema, self.seen.name
+
+    def _reading(self, reader: str) -> Reading:
         known = self.selection.cascades_known or side_effects.cascades_are_written(self.session.facts)
-        reading = Reading(
-            replica,
-            [(seen.schema, seen.name)],
+        return Reading(
+            self.session.replica(f"{self.slot}\x1f{self.table}\x1f{reader}"),
+            [self._named],
             silent_seconds=self._silent_seconds,
-            key_index=seen.key_index,
+            key_index=self.seen.key_index,
             cascades_known=known,
             doubt=self._bystanders.doubt,
         )
-        return Stream(self.session.connect, self.session.place, self.session.user, self.resolved(place), reading)
+
+    def _stream(self, place: MysqlPosition, reader: str) -> Stream:
+        start, reading = self.resolved(place), self._reading(reader)
+        return Stream(self.session.connect, self.session.place, self.session.user, start, reading)
 
     def _statements(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Statement]:
         """Return every statement of a range for `side_effects`; DML that is logged as row events is not included."""
@@ -370,10 +393,7 @@ class MysqlSource:
 
     def resolved(self, place: MysqlPosition) -> MysqlPosition:
         """Return the position with its full file name, even if a user typed the displayed form."""
-        if not place.file.startswith("."):
-            return place
-        base = self.newest().file.rpartition(".")[0]
-        return replace(place, file=f"{base}{place.file}")
+        return self.session.resolved(place)
 
     # -- registration: not needed -------------------------------------------------------------------------------------
 

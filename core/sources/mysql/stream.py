@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO, TypeGuard
 
@@ -22,7 +22,7 @@ from slotkeeper.core.sources.mysql import faults, starts
 from slotkeeper.core.sources.mysql.events import Parser, parts
 from slotkeeper.core.sources.mysql.faults import BinlogError
 from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MariaState, MysqlPosition, MysqlSet, parse_gtids
-from slotkeeper.core.sources.mysql.statements import Effect, Statement
+from slotkeeper.core.sources.mysql.statements import Effect, Statement, judge
 from slotkeeper.core.sources.mysql.transactions import (
     Alive,
     End,
@@ -106,7 +106,7 @@ class Stream:
         """Yield the items up to the binlog's end; if `blocking`, never end, and yield heartbeats as `Alive`."""
         return (item for item in self.events(blocking) if item is not None)
 
-    def events(self, blocking: bool) -> Iterator[Item | None]:
+    def events(self, blocking: bool) -> Generator[Item | None]:
         """Yield the same items as `items`, and None for each event that has no effect except that `here` advances."""
         try:
             dump = self._dump = self._begin(blocking)
@@ -114,7 +114,7 @@ class Stream:
                 for event, inside in parts(self._parser.parse(packet, 1)):
                     item = self._transactions.take(event, inside)
                     if isinstance(item, Statement) and item.effect is Effect.INDIRECT:
-                        item = self._examined(item)
+                        item = examined(item, self._reading)
                     if _is_of_xa(item):
                         yield from self._given(item)
                     else:
@@ -143,18 +143,6 @@ class Stream:
         finally:
             session.close()
 
-    def _examined(self, statement: Statement) -> Item | None:
-        """Check DML as text that names no followed table. If it is harmless, return the end of its transaction (or
-        None), else the statement with `why`.
-        """
-        doubt = self._reading.doubt
-        if doubt is None:
-            return statement
-        why = doubt(statement)
-        if why:
-            return replace(statement, why=why)
-        return End(statement.position, statement.time, 0) if statement.ends else None
-
     def read(self, up_to: MysqlPosition) -> Iterator[TableRows | Statement | End]:
         """Read exactly (start, up_to]; both positions are ends of transactions. Raise Refused if no transaction ends at
         `up_to`.
@@ -172,6 +160,12 @@ class Stream:
             return
         if self.last < up_to:
             raise self._refused(f"the binlog ends at {self.last.text}, before {up_to.text}")
+
+    def sever(self) -> None:
+        """Shut the connection down, from any thread: a thread that waits for an event fails."""
+        dump = self._dump
+        if dump is not None:
+            dump.sever()
 
     def close(self) -> None:
         dump, self._dump = self._dump, None
@@ -211,6 +205,32 @@ class Stream:
         if self._start.offset <= _LARGEST_OFFSET or self._reading.by_gtid:
             return False
         return not self._start < self.last if is_end(item) else self.last < self._start
+
+
+def examined(statement: Statement, reading: Reading) -> Statement | End | None:
+    """Check DML as text that names no followed table. If it is harmless, return the end of its transaction (or None),
+    else the statement with `why`.
+    """
+    if reading.doubt is None:
+        return statement
+    why = reading.doubt(statement)
+    return replace(statement, why=why) if why else _without_effect(statement)
+
+
+def of_tables(statement: Statement, reading: Reading) -> Statement | End | None:
+    """Return a statement of a stream that returns every statement, as the stream of these tables returns it."""
+    effect = statement.effect
+    if effect is not Effect.UNREAD:  # which does not depend on the tables
+        known = reading.cascades_known
+        effect = judge(statement.said, statement.schema, reading.tables, reading.key_index, known)
+    if effect is Effect.NONE:
+        return _without_effect(statement)
+    judged = replace(statement, effect=effect)
+    return examined(judged, reading) if effect is Effect.INDIRECT else judged
+
+
+def _without_effect(statement: Statement) -> End | None:
+    return End(statement.position, statement.time, 0) if statement.ends else None
 
 
 def _is_of_xa(item: Item | None) -> TypeGuard[TableRows | End]:
@@ -254,7 +274,7 @@ Ranged = TableRows | Statement | End
 """An item of a range."""
 IN_MEMORY = 8 << 20
 """Maximum number of bytes of events that are buffered in memory."""
-_FIRST_EVENTS = 2
+FIRST_EVENTS = 2
 """Number of events that a server sends immediately: ROTATE and FORMAT_DESCRIPTION (MySQL, "COM_BINLOG_DUMP")."""
 MOST_BYTES = 15 << 20
 """Number of bytes of rows after which a range ends, at the end of the current transaction (min_bytes_sync_commit)."""
@@ -331,7 +351,7 @@ class Follower:
         """
         if not self._stand_at(after):
             return
-        for _ in range(_FIRST_EVENTS):
+        for _ in range(FIRST_EVENTS):
             self._next()
         self.here = after
 

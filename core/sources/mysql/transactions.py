@@ -190,7 +190,7 @@ class Transactions:
         if isinstance(event, Rows):
             return self._table_rows(event, inside)
         if isinstance(event, Mapped):
-            self._tables[event.table.number] = event.table
+            self._map(event.table)
         elif isinstance(event, Commit):
             return self._end(event.header)
         elif isinstance(event, Query):
@@ -218,6 +218,17 @@ class Transactions:
         elif isinstance(event, Incident):
             raise Unsupported(f"the source lost events: {event.message}", "take a new snapshot")
         return None
+
+    def _map(self, table: TableMap) -> None:
+        """Add a table map. Equal maps stay one object: rows that are pickled together then contain it once."""
+        known = self._tables.get(table.number)
+        same = known is not None and (known.schema, known.table, known.layout) == (
+            table.schema,
+            table.table,
+            table.layout,
+        )
+        if not same:
+            self._tables[table.number] = table
 
     def _check_born(self, born: Birth | None) -> None:
         """Reject a different file with the same name: after RESET MASTER, file numbers start over."""

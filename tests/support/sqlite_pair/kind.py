@@ -15,7 +15,7 @@ from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.kinds import Doctor, SourceAsked, SourceKind
+from slotkeeper.core.ports.kinds import Doctor, OpenFeed, SourceAsked, SourceKind
 from slotkeeper.core.ports.source import SlotsOfTables, SourceTable
 from slotkeeper.core.sources import registry
 from tests.support.sqlite_pair import traits
@@ -106,6 +106,7 @@ class SqliteSourceKind:
     words = WORDS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
     probe = None
+    feed: OpenFeed | None = None
 
     def __init__(self, keeps: bool = False) -> None:
         self._keeps = keeps

@@ -1,0 +1,307 @@
+"""One binlog stream for all tables of a job: it is read and parsed once, and its rows are buffered for each table.
+
+A lane reads ranges of its own table from here instead of opening a stream (`joined`). The feed guarantees nothing: a
+range that it cannot supply completely is read by the lane itself, from its own position. This applies to a lane whose
+position is before the buffered rows, to a table that was discarded because its lane is too slow, and to every table
+while the stream is broken. The lane's fence decides what takes effect, wherever the rows come from.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Protocol
+
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.sources.mysql.backlog import Backlog, Piece
+from slotkeeper.core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.sources.mysql.statements import Statement
+from slotkeeper.core.sources.mysql.stream import FIRST_EVENTS, is_end, same, there
+from slotkeeper.core.sources.mysql.transactions import Alive, End, Item, Table, TableRows
+
+MOST_BYTES = 256 << 20
+"""Maximum number of bytes that are buffered for all tables. If no lane waits for later rows, the stream then waits;
+otherwise, the table with the most bytes is discarded."""
+ANSWER_BYTES = 2 << 20
+"""Number of bytes of blocks in one answer."""
+MARKS = 8192
+"""Number of the last positions without an open transaction that can end a range."""
+WAIT_SECONDS = 2.0
+"""Maximum time for which a lane waits for the stream: longer than the interval of the server's heartbeats, which report
+that nothing was written."""
+APART_SECONDS = 5.0
+"""Time for which lanes read for themselves after the stream broke, or after it did not reach a lane's position."""
+
+
+NEAR_BYTES = 64 << 20
+"""Number of bytes by which a lane can be behind the furthest one for the first stream to start at its position."""
+
+
+def first_of(positions: Collection[MysqlPosition]) -> MysqlPosition:
+    """Return the lowest of the positions that are near the highest one; lanes before it read for themselves first.
+
+    >>> def at(number, offset): return MysqlPosition(f"b.{number:06d}", offset)
+    >>> first_of([at(3, 900), at(2, 70 << 20), at(1, 4)]).shown, first_of([at(3, 4), at(3, 100 << 20)]).shown
+    ('2:73400320', '3:104857600')
+    """
+    newest = max(positions, key=_key)
+
+    def is_near(one: MysqlPosition) -> bool:
+        files = newest.number - one.number
+        return newest.offset - (one.offset if files == 0 else 0) <= NEAR_BYTES and files <= 1
+
+    return min((one for one in positions if is_near(one)), key=_key)
+
+
+def _key(position: MysqlPosition) -> tuple[int, int]:
+    return position.number, position.offset
+
+
+class Events(Protocol):
+    """A stream, as `slotkeeper.core.sources.mysql.stream.Stream` implements it."""
+
+    @property
+    def here(self) -> MysqlPosition: ...
+    @property
+    def inside(self) -> bool: ...
+    def events(self, blocking: bool) -> Generator[Item | None]: ...
+    def sever(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request for a table's items in (after, up_to], from block `number` on; the lane has reached `after`."""
+
+    table: Table
+    after: MysqlPosition
+    up_to: MysqlPosition
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Blocks of a range; `number` is the next one, None if there is none. `end` is the end of the whole range."""
+
+    pieces: Sequence[Piece]
+    number: int | None
+    end: MysqlPosition
+
+
+class Feed:
+    """Reads the stream in a thread and answers requests; thread-safe.
+
+    `begin` opens a stream at a position. `at` is the position from which the first stream reads.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[MysqlPosition], Events],
+        tables: Collection[Table],
+        at: MysqlPosition,
+        clock: Clock | None = None,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._begin, self._tables, self._most_bytes = begin, frozenset(tables), most_bytes
+        self._clock = clock or SystemClock()
+        self._changed = threading.Condition()
+        self._stream: Events | None = None
+        self._at: MysqlPosition | None = at
+        """Where the next stream starts; None while one is read, and after a failure until a lane asks."""
+        self._furthest: MysqlPosition | None = None
+        """The last position that a lane has reached since the stream started or broke."""
+        self._here: MysqlPosition | None = None
+        """The last position without an open transaction; None while no stream is being read."""
+        self._backlogs: dict[Table, Backlog] = {}
+        """The buffered rows of each table that was not discarded."""
+        self._bytes = 0
+        self._open: set[Table] = set()
+        """The tables with items in the open transaction."""
+        self._marks: deque[MysqlPosition] = deque(maxlen=MARKS)
+        self._waiting = 0
+        """The number of lanes that wait for the stream to go on."""
+        self._apart_until = 0.0
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="slotkeeper-feed", daemon=True)
+
+    def start(self) -> None:
+        """Start reading."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the stream and discard all rows."""
+        with self._changed:
+            self._closed = True
+            stream = self._stream
+            self._changed.notify_all()
+        if stream is not None:
+            stream.sever()
+        self._thread.join(WAIT_SECONDS)
+        with self._changed:
+            self._discard_all()
+
+    # -- the stream ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while (at := self._next_start()) is not None:
+            try:
+                self._read(at)
+            except Exception:  # a lane that reads for itself meets the error, and reports it
+                with self._changed:
+                    self._apart_until = self._clock.monotonic() + APART_SECONDS
+            finally:
+                with self._changed:
+                    self._stream = self._here = None
+                    self._discard_all()
+                    self._changed.notify_all()
+
+    def _next_start(self) -> MysqlPosition | None:
+        with self._changed:
+            while self._at is None and not self._closed:
+                self._changed.wait()
+            at, self._at, self._furthest = self._at, None, None
+            if self._closed or at is None:
+                return None
+            self._backlogs = {table: Backlog(at) for table in self._tables}
+            return at
+
+    def _read(self, at: MysqlPosition) -> None:
+        stream = self._begin(at)
+        with self._changed:
+            self._stream = stream
+        with closing(stream.events(blocking=True)) as events:
+            for number, item in enumerate(events, 1):
+                with self._changed:
+                    if self._closed:
+                        return
+                    self._take(item)
+                    # the first events prove that the position's file is the server's file of that name
+                    if not stream.inside and number >= FIRST_EVENTS:
+                        self._mark(stream.here, item)
+                    self._make_room()
+
+    def _take(self, item: Item | None) -> None:
+        if isinstance(item, TableRows):
+            self._add((item.table.schema, item.table.table), item)
+        elif isinstance(item, Statement):
+            for table in self._backlogs:
+                self._add(table, item)
+        elif isinstance(item, End):
+            for table in tuple(self._open):
+                self._add(table, item)
+        if isinstance(item, Statement | End) and is_end(item):
+            self._open.clear()
+
+    def _add(self, table: Table, item: TableRows | Statement | End) -> None:
+        backlog = self._backlogs.get(table)
+        if backlog is not None:
+            before = backlog.bytes
+            backlog.add(item)
+            self._bytes += backlog.bytes - before
+            self._open.add(table)
+
+    def _mark(self, here: MysqlPosition, item: Item | None) -> None:
+        sent = item.sent if isinstance(item, Alive) else None
+        if sent is not None and sent.file == here.file and sent.offset > here.offset:
+            here = here.moved(here.file, sent.offset)  # a heartbeat: the server sends nothing before this position
+        if self._here is None or not same(self._here, here):
+            self._marks.append(here)
+        self._here = here
+        if self._waiting:
+            self._changed.notify_all()
+
+    def _make_room(self) -> None:
+        """Wait until lanes have applied rows; if a lane waits for later rows, discard the table with the most rows."""
+        while self._bytes > self._most_bytes and not self._closed:
+            if self._waiting:
+                self._discard(max(self._backlogs, key=lambda table: self._backlogs[table].bytes))
+            else:
+                self._changed.wait()
+
+    def _discard(self, table: Table) -> None:
+        backlog = self._backlogs.pop(table)
+        self._bytes -= backlog.bytes
+        backlog.close()
+        self._open.discard(table)
+
+    def _discard_all(self) -> None:
+        for table in list(self._backlogs):
+            self._discard(table)
+        self._marks.clear()
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    def answer(self, asked: Asked) -> Answer | None:
+        """Return the items of a range, or of its first part; None if the lane has to read the range for itself.
+
+        Waits until the stream has reached the end of the range, for at most `WAIT_SECONDS`.
+        """
+        with self._changed:
+            if self._furthest is None or there(asked.after, self._furthest):
+                self._furthest = asked.after
+            if asked.table not in self._tables or not self._starts():
+                return None
+            until = self._clock.monotonic() + WAIT_SECONDS
+            if not self._reaches(asked.after, until):
+                self._apart_until = self._clock.monotonic() + APART_SECONDS
+                return None
+            if not self._joined(asked):
+                return None
+            self._reaches(asked.up_to, until)
+            backlog, end = self._backlogs.get(asked.table), self._end(asked)
+            if backlog is None or end is None:
+                return None
+            before = backlog.bytes
+            backlog.drop(asked.after)
+            pieces, number = backlog.read(asked.after, end, asked.number, ANSWER_BYTES)
+            self._bytes += backlog.bytes - before
+            if backlog.bytes < before:
+                self._changed.notify_all()
+            return Answer(pieces, number, end)
+
+    def _starts(self) -> bool:
+        """Whether there is a stream that a lane can wait for; after a failure, starts it at the furthest lane."""
+        if self._closed or self._clock.monotonic() < self._apart_until:
+            return False
+        if self._at is None and not self._backlogs:
+            self._at = self._furthest
+            self._changed.notify_all()
+        return True
+
+    def _joined(self, asked: Asked) -> bool:
+        """Whether all items after the lane's position are buffered. A discarded table is buffered again from here on,
+        so that its lane joins once it has read up to here for itself.
+        """
+        backlog, stream = self._backlogs.get(asked.table), self._stream
+        if backlog is None and self._here is not None and stream is not None and not stream.inside:
+            backlog = self._backlogs[asked.table] = Backlog(self._here)
+        return backlog is not None and there(asked.after, backlog.since)
+
+    def _reaches(self, place: MysqlPosition, until: float) -> bool:
+        """Wait until the stream has reached a position; False if it does not within the time limit, or ends."""
+        self._waiting += 1
+        self._changed.notify_all()
+        try:
+            while not self._closed and (self._at is not None or self._backlogs):
+                if self._here is not None and there(self._here, place):
+                    return True
+                if (left := until - self._clock.monotonic()) <= 0:
+                    return False
+                self._changed.wait(left)
+            return False
+        finally:
+            self._waiting -= 1
+
+    def _end(self, asked: Asked) -> MysqlPosition | None:
+        """Return the end of the range: `up_to`, or the stream's position if that is before `up_to`.
+
+        None if there is no stream, or if `up_to` is not known to be a position without an open transaction.
+        """
+        if self._here is None or not there(self._here, asked.up_to):
+            return self._here
+        place = bisect_left(self._marks, _key(asked.up_to), key=_key)
+        mark = self._marks[place]
+        return mark if same(mark, asked.up_to) else None
