@@ -260,3 +260,21 @@ def team(parts: Sequence[Part], gid: int) -> Team:
 def _part(path: Path, found: os.stat_result) -> Part:
     kind = _KINDS.get(stat.S_IFMT(found.st_mode), Kind.OTHER)
     return Part(str(path), kind, found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode), shown_user(found.st_uid))
+
+
+def private_folder(path: Path) -> bool:
+    """Create `path` with mode 0700; return False if it cannot be created or written, or has another owner.
+
+    Files in the folder are executed (the Java shim) or mapped into the JVM, so another owner is an error, not a
+    warning.
+    """
+    try:
+        make_folder(path)
+        seen = path.stat(follow_symlinks=False)
+        if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid():
+            return False
+        if seen.st_mode & 0o077:
+            path.chmod(0o700)
+    except OSError:
+        return False
+    return os.access(path, os.W_OK | os.X_OK)

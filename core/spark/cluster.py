@@ -23,7 +23,7 @@ from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.errors import ConfigError, SlotkeeperError, Unclassified, Unreachable
-from slotkeeper.core.spark.folders import private_folder
+from slotkeeper.core.ownership import private_folder
 from slotkeeper.core.spark.settings import ENCRYPTED
 
 EXECUTOR_LOST = "spark executor lost"

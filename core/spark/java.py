@@ -25,7 +25,7 @@ from slotkeeper.core.bounded import TooLong, output_of, text_of
 from slotkeeper.core.config import handover
 from slotkeeper.core.domain.text import install
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.core.spark.folders import private_folder
+from slotkeeper.core.ownership import private_folder
 
 OLDEST = 17
 """Oldest usable Java version: Spark 4 is compiled for Java 17."""

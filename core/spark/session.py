@@ -23,6 +23,7 @@ from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from typing import Any
 
+import platformdirs
 import psutil
 import pyspark
 from pyspark import SparkConf, SparkContext
@@ -35,8 +36,8 @@ from slotkeeper.core.domain.cluster import Master, MasterKind
 from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.drivers.socket_folder import SocketFolder, socket_folder
 from slotkeeper.core.errors import ConfigError, SlotkeeperError, Unreachable
+from slotkeeper.core.ownership import complaint, follow, private_folder
 from slotkeeper.core.spark.cluster import PACKAGE, ask_masters, cluster_secret, own_home, write_package
-from slotkeeper.core.spark.folders import cache_folder, private_folder
 from slotkeeper.core.spark.java import ClassArchive, Java, class_archive, find_java, shim_home
 from slotkeeper.core.spark.settings import LEAST_CAPACITY, LOG_SETTINGS, logged, spark_settings, with_capacity
 
@@ -334,3 +335,14 @@ def _descendants(pid: int) -> list[psutil.Process]:
         return psutil.Process(pid).children(recursive=True)
     except psutil.Error:
         return []
+
+
+def cache_folder(fallback: Path) -> Path:
+    """Return the user's cache folder, or `fallback` (deleted with the run) if other users could change files in the
+    home directory.
+    """
+    cache = Path(platformdirs.user_cache_dir("slotkeeper", appauthor=False)) / "spark"
+    if private_folder(cache) and not complaint(f"cache {cache}", follow(cache), os.geteuid()):
+        return cache
+    private_folder(fallback)
+    return fallback

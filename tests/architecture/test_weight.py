@@ -46,7 +46,7 @@ are 250 lines of the console. A verdict for each screen, and the pace and steps 
 mouse and the detail next to every row are 50 lines of screens. The steps of a reset and the labels of events are 40
 lines of the domain. Sweeps (ADR 85) are 200 lines of the engine, 50 of the ports and 25 of the domain.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 490, 25, 75, 210
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 490, 25, 75, 211
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.

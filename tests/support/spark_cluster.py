@@ -23,7 +23,7 @@ import psutil
 import pyspark
 
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.spark.folders import private_folder
+from slotkeeper.core.ownership import private_folder
 from slotkeeper.core.spark.java import find_java, shim_home
 from slotkeeper.demo.run import SINK_DATABASE
 from tests.support.product import Mirrored

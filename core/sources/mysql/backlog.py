@@ -152,16 +152,13 @@ class Backlog:
             if size >= most:
                 return found, block.number
             early, late = not there(block.begin, after), not there(up_to, block.end)
-            found.append(Piece(self._data(block), early, late))
+            data = block.data
+            if block.file is not None:
+                block.file.file.seek(block.at)
+                data = block.file.file.read(block.size)
+            found.append(Piece(data, early, late))
             size += block.size
         return found, None
-
-    @staticmethod
-    def _data(block: _Block) -> bytes:
-        if block.file is None:
-            return block.data
-        block.file.file.seek(block.at)
-        return block.file.file.read(block.size)
 
     def drop(self, after: MysqlPosition) -> None:
         """Remove the blocks whose transactions all end at or before a position that the lane has reached."""

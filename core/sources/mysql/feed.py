@@ -242,8 +242,11 @@ class Feed:
         with self._changed:
             if self._furthest is None or there(asked.after, self._furthest):
                 self._furthest = asked.after
-            if asked.table not in self._tables or not self._starts():
+            if self._closed or asked.table not in self._tables or self._clock.monotonic() < self._apart_until:
                 return None
+            if self._at is None and not self._backlogs:  # after a failure: start again at the furthest lane
+                self._at = self._furthest
+                self._changed.notify_all()
             until = self._clock.monotonic() + WAIT_SECONDS
             if not self._reaches(asked.after, until):
                 self._apart_until = self._clock.monotonic() + APART_SECONDS
@@ -261,15 +264,6 @@ class Feed:
             if backlog.bytes < before:
                 self._changed.notify_all()
             return Answer(pieces, number, end)
-
-    def _starts(self) -> bool:
-        """Whether there is a stream that a lane can wait for; after a failure, starts it at the furthest lane."""
-        if self._closed or self._clock.monotonic() < self._apart_until:
-            return False
-        if self._at is None and not self._backlogs:
-            self._at = self._furthest
-            self._changed.notify_all()
-        return True
 
     def _joined(self, asked: Asked) -> bool:
         """Whether all items after the lane's position are buffered. A discarded table is buffered again from here on,

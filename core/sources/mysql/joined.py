@@ -117,18 +117,14 @@ def open_feed(login: Login, asked: FeedAsked) -> ports.Feed | None:
         session.close()
     if case not in ("0", "1"):
         return None
-    tables = [_table(name if case == "0" else name.lower()) for name in asked.positions]
+    names = [(name if case == "0" else name.lower()).partition(".") for name in asked.positions]
+    tables = [(schema, table) for schema, _, table in names]
 
     def begin(at: MysqlPosition) -> Stream:
         reading = Reading(session.replica(f"{asked.slot}\x1f{asked.job}\x1ffeed"), tables, every=True)
         return Stream(session.connect, session.place, session.user, at, reading)
 
     return ports.Feed(str(asked.folder), serve(Feed(begin, tables, first_of(starts)), asked.folder))
-
-
-def _table(name: str) -> Table:
-    schema, _, table = name.partition(".")
-    return schema, table
 
 
 class FeedLine:
@@ -148,24 +144,19 @@ class FeedLine:
         """Return the feed's answer; None if the feed cannot be reached or cannot supply the range."""
         try:
             if self._socket is None or self._answers is None:
-                self._connect()
-            assert self._socket is not None
-            assert self._answers is not None
+                folder = Path(self._address)
+                key = (folder / _KEY).read_bytes()
+                self._socket = socket.socket(socket.AF_UNIX)
+                self._socket.settimeout(ANSWER_SECONDS)
+                self._socket.connect(str(folder / _SOCKET))
+                self._answers = self._socket.makefile("rb")
+                self._socket.sendall(key)
             self._socket.sendall(_frame(asked))
             answer: Answer | None = _receive(self._answers)
         except (OSError, EOFError):
             self.close()
             return None
         return answer
-
-    def _connect(self) -> None:
-        folder = Path(self._address)
-        key = (folder / _KEY).read_bytes()
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(ANSWER_SECONDS)
-        self._socket.connect(str(folder / _SOCKET))
-        self._answers = self._socket.makefile("rb")
-        self._socket.sendall(key)
 
     def close(self) -> None:
         """Close the connection; the next request opens another one."""
@@ -212,7 +203,8 @@ class Joined:
                         self.here = reached
                     else:
                         self.here = None
-                    for own in self._as_own(item):
+                    own = self._judged(item) if isinstance(item, Statement) else item
+                    if own is not None:
                         given += not isinstance(own, End)
                         yield own
                 number = answer.number
@@ -227,11 +219,6 @@ class Joined:
                 return
             at = self.here = end
         self.here = at
-
-    def _as_own(self, item: Ranged) -> Iterator[Ranged]:
-        judged = self._judged(item) if isinstance(item, Statement) else item
-        if judged is not None:
-            yield judged
 
     def _read_own(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Ranged]:
         self.here, self._apart = None, True

@@ -176,7 +176,7 @@ class MysqlTable(MysqlSource):
         return None
 
     def _events_of(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Item]:
-        follower = Follower(lambda place: self._stream(place, "viewer"))
+        follower = Follower(lambda place: self.stream(place, "viewer"))
         try:
             yield from follower.read(after, up_to)
         finally:

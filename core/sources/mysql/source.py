@@ -357,7 +357,7 @@ class MysqlSource:
             spool.close()
 
     def _follow(self, reader: str, line: FeedLine | None) -> Follower | Joined:
-        own = Follower(lambda place: self._stream(place, reader))
+        own = Follower(lambda place: self.stream(place, reader))
         if line is None:
             return own
         return Joined(own, line, lambda: self._named, lambda item: of_tables(item, self._reading(reader)))
@@ -377,7 +377,8 @@ class MysqlSource:
             doubt=self._bystanders.doubt,
         )
 
-    def _stream(self, place: MysqlPosition, reader: str) -> Stream:
+    def stream(self, place: MysqlPosition, reader: str) -> Stream:
+        """Return the table's own stream from a position on; `reader` is a part of the replica's identity."""
         start, reading = self.resolved(place), self._reading(reader)
         return Stream(self.session.connect, self.session.place, self.session.user, start, reading)
 

@@ -121,5 +121,5 @@ def test_a_stream_may_be_silent_for_as_long_as_its_job_says(
         for source in (session.table(TableAsked.of(job)).source, session.table(TableAsked.of(job)).inspector):
             assert isinstance(source, MysqlSource)
             source._seen = TableSeen("s", "t", (), (), TableIdentity(0, (), (), "one"))
-            assert list(source._stream(at(10), "reader").items(blocking=True)) == []
+            assert list(source.stream(at(10), "reader").items(blocking=True)) == []
     assert heard.waited == [seconds, seconds]
