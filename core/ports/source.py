@@ -302,6 +302,23 @@ class Inspector(Protocol):
         """Return rows of a range in stream order: the first rows after its start or, without a start, the last rows."""
 
 
+class Failover(Protocol):
+    """Continues lanes at another server with the same history; a kind of source without it has none."""
+
+    def other_server(self, fingerprint: str, position: Position, looks: bool) -> str:
+        """Return how the server that answers now differs from the one where the position was stored; "" if it is that.
+
+        Opens a new session, because an open one can still be at the former server. `looks`: also compare the position
+        with the server's binlog.
+        """
+
+    def moved(self, fingerprint: str, positions: Sequence[Position]) -> Sequence[Position]:
+        """Return the positions at this server that stand for exactly the same transactions, in the same order.
+
+        Raises Trouble that names why there are none.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTable:
     """One table of a source over one session; `slot` is None if the server stores no positions."""
@@ -313,6 +330,8 @@ class SourceTable:
     """The kind's strings about its slots."""
     pinned: Callable[[], AbstractContextManager[None]] = nullcontext
     """Holds one open session for a block that registers: a lost session is not reopened inside it."""
+    failover: Failover | None = None
+    """Continues at another server; None if this kind of server cannot."""
 
     @property
     def own_slot(self) -> Slot:

@@ -106,6 +106,8 @@ class JobContext:
     until_caught_up: bool = False
     established: bool = False
     """Whether the job has completed a start; after that, a rejected password makes it wait instead of ending."""
+    suspects_switch: bool = False
+    """Whether the last problem can be explained by another server of the source: then the start compares positions."""
     failed_before: bool = False
     """Whether the previous run FAILED; if so, this run reports RUNNING only after its first steps succeed."""
     curves: dict[str, Curve] = field(default_factory=dict)

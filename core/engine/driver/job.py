@@ -29,6 +29,7 @@ from slotkeeper.core.engine.driver.lease import Leases
 from slotkeeper.core.engine.driver.loop import End, Loop
 from slotkeeper.core.engine.driver.reshape import REFUSALS, is_resolvable, name_the_command, resolve_change
 from slotkeeper.core.engine.driver.start import Begun, begin
+from slotkeeper.core.engine.driver.switch import at_server, is_switch
 from slotkeeper.core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Trouble, Unreachable
 from slotkeeper.core.ports.sink import Targets, Watched
 from slotkeeper.core.retry import RetryRules
@@ -82,6 +83,8 @@ def run_group(ctx: JobContext) -> JobEnd:
 
 def _resolve_error(ctx: JobContext, error: SlotkeeperError) -> bool:
     """Return whether to start again: with all tables once the error is resolved, or without the failed table."""
+    if is_switch(ctx, error):
+        return True
     of_one = ctx.of(error.table) if error.table and len(ctx.job.channels) > 1 else ctx
     name_the_command(of_one, error)
     if of_one is ctx or ctx.desk is None:
@@ -115,7 +118,9 @@ def _start_streaming(ctx: JobContext) -> Streaming | None:
         try:
             begun = _start_and_copy(ctx)
             ctx.established = True
-            return Streaming(ctx, begun).read_statuses() if ctx.job.binlog.binlog else None
+            return (
+                Streaming(at_server(ctx, begun[0].identity), begun).read_statuses() if ctx.job.binlog.binlog else None
+            )
         except SlotkeeperError as error:
             if error.where == "spark" or (isinstance(error, ConfigError) and not ctx.established):
                 raise
@@ -139,6 +144,7 @@ def _start_and_copy(ctx: JobContext) -> tuple[Begun, ...]:
         more = f" and {len(copied) - 1} more" if copied[1:] else ""
         waiting = [_table(one) for one in begun if apply and one.state in STREAMING]
         ctx.narrator.waits(waiting, f"{COPIES}{copied[0]}{more}")
+        begun = tuple(replace(one, part=at_server(one.part, one.identity)) for one in begun)
         begun = Snapshot(ctx, begun).run()
         ctx.narrator.event(JobEvent.COPY_DONE if ctx.job.binlog.binlog else JobEvent.FINISHED)
     elif any(one.state is LaneState.CATCHING_UP for one in begun):

@@ -24,6 +24,7 @@ from uuid import UUID
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.drivers.my import EVENT_BYTES
 from slotkeeper.core.sources.mysql.faults import BinlogError, Damaged, Unsupported
+from slotkeeper.core.sources.mysql.position import MysqlSet
 from slotkeeper.core.sources.mysql.table_map import TableMap, length_encoded, parse_table_map
 from slotkeeper.core.sources.mysql.values import UTF8, text_reader
 
@@ -231,9 +232,9 @@ class MysqlGtid(Event):
 
 @dataclass(frozen=True, slots=True)
 class PreviousGtids(Event):
-    """The transactions executed before this file, as the server encodes them (`MysqlSet.decode`)."""
+    """The transactions executed before this file."""
 
-    body: bytes
+    executed: MysqlSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -553,7 +554,7 @@ _READ: dict[int, Callable[[Header, bytes, int, int], Event]] = {
     27: _heartbeat,
     33: _mysql_gtid,
     34: _mysql_gtid,
-    35: lambda header, body, at, stop: PreviousGtids(header, body[at:stop]),
+    35: lambda header, body, at, stop: PreviousGtids(header, MysqlSet.decode(body[at:stop])),
     38: _xa_prepared,
     40: _payload,
     41: _heartbeat,

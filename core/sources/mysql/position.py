@@ -89,7 +89,9 @@ def maria_gtids(text: str) -> list[tuple[int, int, int]]:
     text = text.replace(" ", "")
     if not _MARIA.fullmatch(text):
         raise ValueError("invalid MariaDB GTID state (domain-server-sequence, one for each domain)")
-    return [(int(domain), int(server), int(number)) for domain, server, number in (x.split("-") for x in text.split(","))]
+    return [
+        (int(domain), int(server), int(number)) for domain, server, number in (x.split("-") for x in text.split(","))
+    ]
 
 
 Intervals = tuple[tuple[int, int], ...]
@@ -352,13 +354,15 @@ class MysqlPosition(Position):
         'mysql-bin.000003/1234'
         >>> MysqlPosition("b.000003", 1234, born=(1700000000, 77), pending=(PendingXa("1-6162-", 3, 900),)).text
         'b.000003/1234@1700000000-77|1-6162-@3:900'
-        >>> MysqlPosition("b.000003", 9, MariaState.of_list([(0, 2, 5), (0, 1, 7)]), mark=Mark("0-1-7", 1700000000)).text
-        'b.000003/9/0-1-7~0-2-5!0-1-7@1700000000'
+        >>> MysqlPosition("b.000003", 9, MariaState.of_list([(0, 2, 5), (0, 1, 7)]), mark=Mark("0-1-7", 17)).text
+        'b.000003/9/0-1-7~0-2-5!0-1-7@17'
         """
         born = "" if self.born is None else f"@{self.born[0]}-{self.born[1]}"
         gtids = f"/{self.gtids_text}".rstrip("/")
         if isinstance(self.gtids, MariaState) and self.gtids.whole:
-            gtids += "~" + ",".join(f"{domain}-{server}-{n}" for (domain, server), n in sorted(self.gtids.others.items()))
+            gtids += "~" + ",".join(
+                f"{domain}-{server}-{n}" for (domain, server), n in sorted(self.gtids.others.items())
+            )
         if self.mark is not None:
             gtids += f"!{self.mark.text}"
         pending = "|" + ",".join(one.text for one in self.pending) if self.pending else ""

@@ -91,6 +91,8 @@ class MysqlSource:
         self._follower = Follower(lambda place: self._stream(place, "reader"))
         self._scanner = Follower(lambda place: self._stream(place, "scanner"))
         self._spool: Spool | None = None
+        self._opened = 0
+        """The session's number of connections when the streams were last valid."""
         self._passed: MysqlPosition | None = None
         """The newest position up to which no change was found, with the GTIDs executed up to there."""
         self._oldest: tuple[float, MysqlPosition] | None = None
@@ -129,6 +131,12 @@ class MysqlSource:
         """Return the binlog's end and the table's identity; the end is read first, so that it is never newer."""
         latest = self.newest()
         fingerprint = self.identify().text
+        if self._opened != self.session.opened:  # the new connection may have reached another server: its streams too
+            self._opened = self.session.opened
+            self._forget()
+            self._passed = None
+            self._follower.close()
+            self._scanner.close()
         return [SlotStatus(SHARD, NOTHING_KEPT, latest, fingerprint, self._first(latest))]
 
     def newest(self) -> MysqlPosition:
@@ -295,9 +303,11 @@ class MysqlSource:
         if up_to is not None:
             return up_to
         latest = ours(status.latest)
-        passed, before = self._passed, ours(after)
-        if passed is None or not same(passed, latest):
-            passed = replace(before.moved(latest.file, latest.offset), gtids=None)
+        before, spool = ours(after), self._spool
+        read = None if spool is None or spool.any or not same(spool.after, before) else spool.end
+        passed = next((one for one in (self._passed, read) if one is not None and there(one, latest)), None)
+        if passed is None:
+            passed = replace(before.moved(latest.file, latest.offset), gtids=None, mark=None)
         return replace(passed, time=before.time)
 
     # -- the copy -----------------------------------------------------------------------------------------------------
@@ -356,7 +366,7 @@ class MysqlSource:
             cascades_known=known,
             doubt=self._bystanders.doubt,
         )
-        return Stream(self.session.connect, self.session.place, self.session.user, self.resolved(place), reading)
+        return Stream(self.session.connect_same, self.session.place, self.session.user, self.resolved(place), reading)
 
     def _statements(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Statement]:
         """Return every statement of a range for `side_effects`; DML that is logged as row events is not included."""

@@ -220,13 +220,13 @@ class Transactions:
             self._begin(event)
         elif isinstance(event, MariaGtidList):
             # a MariaDB file starts with the GTIDs executed before it, so they are known from its start on
-            known = isinstance(self._gtids, MariaState) and self._gtids.whole
-            if not known and not event.header.is_artificial:
+            gtids = self._gtids
+            if not (isinstance(gtids, MariaState) and gtids.whole) and not event.header.is_artificial:
                 self._gtids = MariaState.of_list(event.last)
                 self._last = replace(self._last, gtids=self._gtids)
         elif isinstance(event, PreviousGtids):
             if self._gtids is None and not event.header.is_artificial:
-                self.know(MysqlSet.decode(event.body))
+                self.know(event.executed)
         elif isinstance(event, XaPrepared):
             place = PendingXa(event.xid, self._number, self._begins)
             self._prepared[event.xid] = place
