@@ -41,6 +41,7 @@ from slotkeeper.core.sources.mysql.events import (
     Query,
     Rotate,
 )
+from slotkeeper.core.sources.mysql.faults import Damaged
 from slotkeeper.core.sources.mysql.position import (
     FIRST_OFFSET,
     Birth,
@@ -148,24 +149,35 @@ def _from(source: tuple[int, int], known: int | None, last: int) -> str:
 def missing(wanted: Gtids, executed: Gtids) -> str:
     """Name the transactions of a lane that a server lacks; "" if there are none.
 
-    For MariaDB, the last transaction of each domain shows it, because a server executes a domain in its order. A
-    server that was set up from a backup does not have every server_id of the lane's history in its binlog.
+    For MariaDB, the binlog has to contain the last transaction of each domain, and of each server that it contains at
+    all. A server that was set up from a backup does not have every server_id of the lane's history in its binlog.
     """
     if isinstance(wanted, MariaState) and isinstance(executed, MariaState):
-        theirs, found = executed.each, []
-        for domain, (server, sequence) in sorted(wanted.last.items()):
-            known = theirs.get((domain, server))
-            if known is None or known < sequence:
-                found.append(_from((domain, server), known, sequence))
-        return ", ".join(found)
+        theirs, last = executed.each, {(domain, server) for domain, (server, _) in wanted.last.items()}
+        return ", ".join(
+            _from(source, theirs.get(source), sequence)
+            for source, sequence in sorted(wanted.each.items())
+            if (source in last or source in theirs) and theirs.get(source, -1) < sequence
+        )
     return beyond(wanted, executed)
 
 
 def _is_at(state: Gtids, wanted: Gtids) -> bool:
-    """Whether exactly the wanted transactions are executed; `state` never has others."""
-    if isinstance(state, MysqlSet) and isinstance(wanted, MysqlSet):
-        return state.covers(wanted)
-    return state == wanted
+    """Whether exactly the wanted transactions are executed, as far as `state` shows; it never has others."""
+    if isinstance(state, MariaState) and isinstance(wanted, MariaState):
+        there = state.each
+        return state == wanted and all(there.get(one, last) == last for one, last in wanted.each.items())
+    return isinstance(state, MysqlSet) and isinstance(wanted, MysqlSet) and state.covers(wanted)
+
+
+def _not_shown(state: Gtids, wanted: Gtids, executed: Gtids) -> set[tuple[int, int]]:
+    """Return the servers of MariaDB's domains of which a server shows transactions only after a state.
+
+    Their wanted ones were executed before its binlog began, if it was set up from a backup; or they follow.
+    """
+    if isinstance(state, MariaState) and isinstance(wanted, MariaState) and isinstance(executed, MariaState):
+        return {one for one in wanted.each if one not in state.each and one in executed.each}
+    return set()
 
 
 def translate(position: MysqlPosition, executed: Gtids, log: Log) -> MysqlPosition:
@@ -184,7 +196,7 @@ def translate(position: MysqlPosition, executed: Gtids, log: Log) -> MysqlPositi
     lacks = missing(wanted, executed)
     if lacks:
         raise _differs(f"the server's binlog lacks transactions that the job has applied: {lacks}{_REPLICA}")
-    found = _point(wanted, position.mark, log)
+    found = _point(wanted, executed, position.mark, log)
     return replace(position, file=found.file, offset=found.offset, born=found.born, pending=())
 
 
@@ -198,37 +210,46 @@ class _Point:
     born: Birth | None
 
 
-def _point(wanted: Gtids, mark: Mark | None, log: Log) -> _Point:
+def _point(wanted: Gtids, executed: Gtids, mark: Mark | None, log: Log) -> _Point:
     files = log.files()
     start = _last_start(wanted, log, files)
     state, born, marked = start.before, start.born, mark is None
     found = _Point(start.file, FIRST_OFFSET, born) if _is_at(state, wanted) else None
+    later = _not_shown(state, wanted, executed) if found is not None else set()
     strange: list[str] = []
-    for item in log.groups(start.file) if found is None else ():
+    for item in log.groups(start.file) if found is None or later else ():
         if isinstance(item, FileStart):
             born = item.born
-            continue
-        if not contains(wanted, item.event):
+        elif found is not None:
+            if contains(wanted, item.event):
+                raise _differs(f"the server has executed {item.gtid} after the job's last transaction: {_ORDER}")
+            if isinstance(item.event, MariaGtid):
+                later.discard((item.event.domain, item.event.server))
+        elif not contains(wanted, item.event) or contains(state, item.event):
             strange.append(item.gtid or f"one without a GTID before {item.file}/{item.after}")
-            continue
-        if mark is not None and item.gtid == mark.gtid:
-            _refuse_other_time(mark, item.time)
-            marked = True
-        state = _with(state, item.event)
-        if _is_at(state, wanted):
-            found = _Point(item.file, item.after, born)
+        else:
+            if mark is not None and item.gtid == mark.gtid:
+                _refuse_other_time(mark, item.time)
+                marked = True
+            state = _with(state, item.event)
+            if _is_at(state, wanted):
+                found, later = _Point(item.file, item.after, born), _not_shown(state, wanted, executed)
+        if found is not None and not later:
             break
     if found is None:
         lacks = missing(wanted, state)
-        what = f"lacks transactions that the job has applied: {lacks}" if lacks else "has them in another order"
-        raise _differs(f"the server's binlog {what}{_REPLICA}")
-    if strange:
         raise _differs(
-            f"the server has executed transactions before the job's last one that the job lacks: {_few(strange)}"
+            f"the server's binlog lacks transactions that the job has applied: {lacks}{_REPLICA}" if lacks else _ORDER
         )
+    if strange:
+        what = "the server has executed transactions before the job's last one that the job lacks"
+        raise _differs(f"{what}: {_few(strange)}")
     if mark is not None and not marked:
         _check_mark(mark, log, files[: list(files).index(start.file)])
     return found
+
+
+_ORDER = "the server's binlog has the job's transactions in another order"
 
 
 def _last_start(wanted: Gtids, log: Log, files: Sequence[str]) -> FileStart:
@@ -314,13 +335,13 @@ class ServerLog:
 
     def start(self, file: str) -> FileStart:
         if file not in self._starts:
-            first = next(self.groups(file))
-            assert isinstance(first, FileStart), "a file starts with its list of GTIDs"
+            first = next(self.groups(file), None)
+            if not isinstance(first, FileStart):
+                raise Damaged(f"{file} does not start with its list of GTIDs")
             self._starts[file] = first
         return self._starts[file]
 
     def groups(self, file: str) -> Iterator[FileStart | Group]:
-        """Return the same as `Log.groups`; the list of GTIDs of a file without one is empty."""
         return self.walk(Walk(file))
 
     def walk(self, walk: Walk) -> Iterator[FileStart | Group]:
@@ -358,8 +379,6 @@ class Walk:
                 reached = self.offset + size
                 self.offset = reached + (end - reached & _LOW)  # MariaDB omits annotations
         yield from self._ended()
-        if not self._listed:
-            yield self._start(MariaState({}, whole=True))
 
     def _parsed(self, packet: bytes, code: int, time: int) -> Iterator[FileStart | Group]:
         if code == _MAPPED or (code == _QUERY and self._time):
@@ -378,8 +397,6 @@ class Walk:
                     MariaState.of_list(event.last) if isinstance(event, MariaGtidList) else event.executed
                 )
         elif isinstance(event, MariaGtid | MysqlGtid):
-            if not self._listed:
-                yield self._start(MariaState({}, whole=True) if isinstance(event, MariaGtid) else MysqlSet({}))
             self._open, self._begin = event, self.offset
             self._time = event.committed if isinstance(event, MysqlGtid) else 0
         elif isinstance(event, Query) and not event.text.lstrip().upper().startswith(_CONTROLS):
