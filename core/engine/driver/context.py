@@ -226,6 +226,8 @@ class StreamPlan:
     """Prefix of the names of the tasks' store sessions; "" if these sessions cannot be ended."""
     end_task: Callable[..., None] = do_nothing
     """Ends the sessions of an abandoned task: `slotkeeper.core.engine.driver.copy.TaskSessions.end`."""
+    follows_servers: bool = False
+    """Whether the tables can continue at another server of the source, which concerns all of them at once."""
     retrying: Callable[[str, SlotkeeperError | Party | None], None] = do_nothing
     """Reports retries: `Narrator.retrying`."""
 

@@ -260,6 +260,7 @@ class Streaming:
             targets=Targets(ctx.sessions.targets(), self._watched),
             task_prefix=given_up.prefix,
             end_task=given_up.end,
+            follows_servers=ctx.parts[0].sessions.admin("start").failover is not None,
             retrying=ctx.narrator.retrying,
         )
 

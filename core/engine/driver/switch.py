@@ -36,6 +36,12 @@ PAUSE = 1.0
 """Seconds before the start that follows a switch, so that an address that alternates causes no busy loop."""
 
 
+def may_be_switch(part: JobContext, error: SlotkeeperError) -> bool:
+    """Whether a new start of the table can find that another server explains the error."""
+    named = isinstance(error, Trouble) and error.name in NAMES
+    return named and part.sessions.admin("start").failover is not None
+
+
 def is_switch(ctx: JobContext, error: SlotkeeperError) -> bool:
     """Whether another server explains the error, so that a start can continue there or name what prevents it."""
     if ctx.suspects_switch or not isinstance(error, Trouble) or error.name not in NAMES:
