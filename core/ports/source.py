@@ -305,11 +305,11 @@ class Inspector(Protocol):
 class Failover(Protocol):
     """Continues lanes at another server with the same history; a kind of source without it has none."""
 
-    def other_server(self, fingerprint: str, position: Position, looks: bool) -> str:
+    def other_server(self, fingerprint: str, position: Position, compares: bool) -> str:
         """Return how the server that answers now differs from the one where the position was stored; "" if it is that.
 
-        Opens a new session, because an open one can still be at the former server. `looks`: also compare the position
-        with the server's binlog.
+        Opens a new session, because an open one can still be at the former server. `compares`: also compare the
+        position with the server's binlog.
         """
 
     def moved(self, fingerprint: str, positions: Sequence[Position]) -> Sequence[Position]:

@@ -1,8 +1,9 @@
-"""The model of a source behind one address that leads to another server, at any moment (`switch.py`, ADR 88).
+"""The model of a source behind one address that leads to another server, at any moment (`core/engine/driver/switch.py`,
+ADR 88).
 
-Contents: two servers, of which the second has executed a prefix of the first one's transactions and goes on with its
-own; a session that reads the status, a stream, the rows in memory, the progress row with its epoch, a start that
-translates the row, and a worker of the run before it, which may still commit. Every connection stays at its server
+Contents: two servers, of which the second has executed a prefix of the first one's transactions and then continues
+with its own; a session that reads the status, a stream, the rows in memory, the progress row with its epoch, a start
+that translates the row, and a worker of the run before it, which may still commit. Every connection stays at its server
 until it breaks, and each new one reaches the server to which the address leads at that time. Not included: how a
 position is translated (`tests/unit/sources/mysql/test_failover.py`).
 """

@@ -58,15 +58,15 @@ def is_switch(ctx: JobContext, error: SlotkeeperError) -> bool:
 
 def _differs(part: JobContext) -> str:
     failover, rows = part.sessions.admin("start").failover, _streaming(part.sessions.store().rows())
-    return _first(failover, rows, looks=True) if failover is not None else ""
+    return _first(failover, rows, compares=True) if failover is not None else ""
 
 
 def _streaming(rows: Sequence[ProgressRow]) -> list[ProgressRow]:
     return [row for row in rows if row.position is not None and row.state is not LaneState.CREATING]
 
 
-def _first(failover: Failover, rows: Sequence[ProgressRow], looks: bool) -> str:
-    said = (failover.other_server(row.fingerprint, row.position, looks) for row in rows if row.position is not None)
+def _first(failover: Failover, rows: Sequence[ProgressRow], compares: bool) -> str:
+    said = (failover.other_server(row.fingerprint, row.position, compares) for row in rows if row.position is not None)
     return next((one for one in said if one), "")
 
 

@@ -458,13 +458,13 @@ class MysqlFailover:
     def __init__(self, session: MysqlSession, reader: str) -> None:
         self._session, self._reader = session, reader
 
-    def other_server(self, fingerprint: str, position: Position, looks: bool) -> str:
+    def other_server(self, fingerprint: str, position: Position, compares: bool) -> str:
         then, place = fingerprint.partition(":")[0], ours(position)
         self._session.close()  # an open session can still be at the former server
         now = self._session.facts.server
         if then != now:
             return f"server {now} answers instead of server {then}"
-        if not looks or place.gtids is None:
+        if not compares or place.gtids is None:
             return ""
         log = ServerLog(self._session, self._reader)
         files = self._reading(log.files)

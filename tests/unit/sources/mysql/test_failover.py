@@ -343,10 +343,10 @@ def tagged(source: UUID, number: int, tag: str, original: int = 0) -> bytes:
 def test_a_gtid_with_a_tag_is_read_with_its_time(original: int) -> None:
     parser = Parser()
     parser.parse(made.format_description(version="8.4.8"))
-    found = parser.parse(made.event(42, tagged(A, 77, "nightly_load", original), checksum=True))
+    found = parser.parse(made.event(42, tagged(A, 77, "daily_load", original), checksum=True))
     assert isinstance(found, MysqlGtid)
     time = original or 1_700_000_000_000_009
-    assert (found.source, found.number, found.tag, found.committed) == (A, 77, "nightly_load", time)
+    assert (found.source, found.number, found.tag, found.committed) == (A, 77, "daily_load", time)
 
 
 def test_a_set_with_tags_has_the_servers_encoding() -> None:
