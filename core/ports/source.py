@@ -302,6 +302,10 @@ class Inspector(Protocol):
         """Return rows of a range in stream order: the first rows after its start or, without a start, the last rows."""
 
 
+NOT_YET = "not yet"
+"""The code of an error about transactions that a server lacks now and can still execute, because it is a replica."""
+
+
 class Failover(Protocol):
     """Continues lanes at another server with the same history; a kind of source without it has none."""
 
@@ -315,7 +319,7 @@ class Failover(Protocol):
     def moved(self, fingerprint: str, positions: Sequence[Position]) -> Sequence[Position]:
         """Return the positions at this server that stand for exactly the same transactions, in the same order.
 
-        Raises Trouble that names why there are none.
+        Raises Trouble that names why there are none, with the code `NOT_YET` if that can change.
         """
 
 

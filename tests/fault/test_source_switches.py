@@ -15,6 +15,7 @@ import pytest
 
 from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.engine.driver import switch
 from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.sinks.postgres.progress.beside import PostgresDecisions
 from slotkeeper.core.sources.mysql.position import MariaState, ours
@@ -26,6 +27,12 @@ from tests.support.pairs import TABLE, MakeMysqlPair, MysqlPair
 from tests.support.pairs import doris as doris
 from tests.support.proxy import Proxy
 from tests.support.waiting import until
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long a server that lacks transactions is asked again."""
+    monkeypatch.setattr(switch, "PATIENCE", 1.0)
 
 
 @pytest.fixture

@@ -9,12 +9,19 @@ from dataclasses import replace
 import pytest
 
 from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.engine.driver import switch
 from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName
 from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria
 from tests.support.maria_two import Two, ids, two
 from tests.support.pairs import TABLE, MakeMysqlPair, MysqlPair
 from tests.support.waiting import until
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long a server that lacks transactions is asked again."""
+    monkeypatch.setattr(switch, "PATIENCE", 1.0)
 
 
 @pytest.fixture
@@ -142,6 +149,29 @@ def test_a_server_that_lacks_the_jobs_transactions_is_refused_with_their_names(
     refused(pair, TroubleName.POSITIONS_DIFFER, f"0-1-{last + 1} to 0-1-{last + 2}")
     (row,) = pair.mirror.rows()
     assert row.fingerprint.startswith("server-1:"), "nothing was changed"
+
+
+def test_a_replica_that_has_not_executed_everything_yet_is_waited_for(
+    make_mysql_pair: MakeMysqlPair, servers: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(switch, "PATIENCE", 60.0)
+    pair = job_at(make_mysql_pair, servers)
+    pair.mirror.start().wait_running()
+    servers.run(servers.second, "STOP SLAVE SQL_THREAD")
+    pair.write((1, 1))
+    pair.write((2, 2))
+    pair.wait_equal()
+    servers.wait_received(servers.second, servers.first)
+    servers.first.stop(crash=True)
+    until(lambda: any("lacks transactions" in one for one in pair.mirror.heard.retries), 60, "the replica to be behind")
+    servers.run(servers.second, "START SLAVE SQL_THREAD")
+    follow(pair, servers.second)
+    until(lambda: pair.rows("SELECT count(*) FROM ods.t") == [(2,)], 30, "the replica to have both rows")
+    servers.promote(servers.second)
+    pair.write((3, 3))
+    pair.wait_equal(120)
+    pair.mirror.stop()
+    assert copied(pair) == 1 and sum(pair.mirror.changes().values()) == 3
 
 
 def test_a_replica_with_a_transaction_of_its_own_is_refused_with_its_name(

@@ -51,6 +51,16 @@ class Two:
                 f"the replica to execute {wanted}",
             )
 
+    def wait_received(self, replica: MariaServer, source: MariaServer) -> None:
+        """Wait until the replica's log has the source's last transaction, whether it is executed or not."""
+        file, offset = self.rows(source, "SHOW MASTER STATUS")[0][:2]
+
+        def received() -> bool:
+            status = self.rows(replica, "SHOW SLAVE STATUS")[0]
+            return (status[5], status[6]) == (file, offset)
+
+        until(received, 30, f"the replica to receive {file}/{offset}")
+
     def promote(self, replica: MariaServer) -> None:
         self.run(replica, "STOP SLAVE", "RESET SLAVE ALL")
 

@@ -82,6 +82,17 @@ class WorkerEntries:
 
 
 @dataclass
+class SwitchState:
+    """What a group of tables has seen of another server; its starts share it (`switch.py`)."""
+
+    suspected: bool = False
+    """Whether another server can explain the last problem: then the start compares positions."""
+    lacking_since: float | None = None
+    """When a server first lacked transactions of the job, in monotonic seconds; None if none did since the last
+    start."""
+
+
+@dataclass
 class JobContext:
     """The inputs of a job's driver, or of one group of its tables.
 
@@ -106,8 +117,6 @@ class JobContext:
     until_caught_up: bool = False
     established: bool = False
     """Whether the job has completed a start; after that, a rejected password makes it wait instead of ending."""
-    suspects_switch: bool = False
-    """Whether the last problem can be explained by another server of the source: then the start compares positions."""
     failed_before: bool = False
     """Whether the previous run FAILED; if so, this run reports RUNNING only after its first steps succeed."""
     curves: dict[str, Curve] = field(default_factory=dict)
@@ -126,6 +135,8 @@ class JobContext:
     """Desired states of single tables, by source table; a table without an entry follows the job."""
     tries: Tries | None = None
     """Early retries that users request; None if users cannot request them."""
+    switch: SwitchState = field(default_factory=SwitchState)
+    """What a group of tables knows about a switch of its source's server."""
     requests: Requests = field(default_factory=Requests)
     """The retries requested for one group of tables since the group started."""
 

@@ -22,7 +22,15 @@ from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.tries import NO_HISTORY, Requests
 from slotkeeper.core.domain.watch import Turn, exactly
 from slotkeeper.core.engine.driver import lease
-from slotkeeper.core.engine.driver.context import Interrupted, JobContext, StreamPlan, about, record_ttls, stay_paused
+from slotkeeper.core.engine.driver.context import (
+    Interrupted,
+    JobContext,
+    StreamPlan,
+    SwitchState,
+    about,
+    record_ttls,
+    stay_paused,
+)
 from slotkeeper.core.engine.driver.copy import Snapshot, TaskSessions
 from slotkeeper.core.engine.driver.failure import refuse, wait_after
 from slotkeeper.core.engine.driver.lease import Leases
@@ -58,7 +66,7 @@ def run_group(ctx: JobContext) -> JobEnd:
 
     A table that cannot start or be copied leaves the group, and the others continue.
     """
-    ctx = replace(ctx, requests=Requests(ctx.tries))
+    ctx = replace(ctx, requests=Requests(ctx.tries), switch=SwitchState())
     while True:
         try:
             ended = _run_once(ctx)

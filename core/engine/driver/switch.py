@@ -20,9 +20,9 @@ from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.engine.driver.context import JobContext
-from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName, Unreachable
 from slotkeeper.core.ports.driver import StartStore
-from slotkeeper.core.ports.source import Failover
+from slotkeeper.core.ports.source import NOT_YET, Failover
 
 ACTION = "source switch"
 NAMES = (
@@ -32,6 +32,8 @@ NAMES = (
     TroubleName.POSITIONS_DIFFER,
 )
 """The problems that a status or a stream reports after a switch."""
+PATIENCE = 60.0
+"""Seconds for which a server that lacks transactions of the job is asked again."""
 PAUSE = 1.0
 """Seconds before the start that follows a switch, so that an address that alternates causes no busy loop."""
 
@@ -44,14 +46,14 @@ def may_be_switch(part: JobContext, error: SlotkeeperError) -> bool:
 
 def is_switch(ctx: JobContext, error: SlotkeeperError) -> bool:
     """Whether another server explains the error, so that a start can continue there or name what prevents it."""
-    if ctx.suspects_switch or not isinstance(error, Trouble) or error.name not in NAMES:
+    if ctx.switch.suspected or not isinstance(error, Trouble) or error.name not in NAMES:
         return False
     try:
         found = any(_differs(part) for part in ctx.parts)
     except SlotkeeperError:
         return False
     if found:
-        ctx.suspects_switch = True
+        ctx.switch.suspected = True
         ctx.pause(PAUSE)
     return found
 
@@ -79,7 +81,7 @@ def follow(part: JobContext, epoch: int) -> str:
     rows = _streaming(store.rows())
     if failover is None or not rows:
         return ""
-    what = _first(failover, rows, part.suspects_switch)
+    what = _first(failover, rows, part.switch.suspected)
     if not what:
         return ""
     if any(row.state in (LaneState.COPYING, LaneState.CATCHING_UP) for row in rows):
@@ -89,9 +91,22 @@ def follow(part: JobContext, epoch: int) -> str:
         moved = [_moved(failover, part, row) for row in rows]
     except Trouble as error:
         error.message = f"{what}: {error.message}"
+        if error.code == NOT_YET:
+            _wait_for_replica(part, error)
         raise
     _store(part, store, epoch, what, list(zip(rows, moved, strict=True)))
     return what
+
+
+def _wait_for_replica(part: JobContext, error: Trouble) -> None:
+    """Raise an error that is retried for a while: a replica may still have to execute what it has received.
+
+    Meanwhile the former server can answer again, and the job then continues there.
+    """
+    now, since = part.clock.monotonic(), part.switch.lacking_since
+    part.switch.lacking_since = now if since is None else since
+    if since is None or now - since < PATIENCE:
+        raise Unreachable(f"{error.message}; waiting {PATIENCE:.0f} s for them", error.hint, where="source") from error
 
 
 def _moved(failover: Failover, part: JobContext, row: ProgressRow) -> ProgressRow:
@@ -149,7 +164,7 @@ def report(ctx: JobContext, said: Sequence[str]) -> None:
         tables = "table continues" if len(switched) == 1 else "tables continue"
         text = f"source {ctx.job.source.name}: {switched[0]}; {len(switched)} {tables} without a copy"
         ctx.narrator.event(JobEvent.SWITCHED, text)
-    ctx.suspects_switch = False
+    ctx.switch.suspected, ctx.switch.lacking_since = False, None
 
 
 def prefer_known(ctx: JobContext, rows: Sequence[ProgressRow]) -> None:

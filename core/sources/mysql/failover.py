@@ -28,6 +28,7 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.start import SAFE
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.core.ports.source import NOT_YET
 from slotkeeper.core.sources.mysql import starts
 from slotkeeper.core.sources.mysql.events import (
     ARTIFICIAL,
@@ -195,7 +196,7 @@ def translate(position: MysqlPosition, executed: Gtids, log: Log) -> MysqlPositi
         raise _differs(f"{NO_MARK}: {_NOT_YET}")
     lacks = missing(wanted, executed)
     if lacks:
-        raise _differs(f"the server's binlog lacks transactions that the job has applied: {lacks}{_REPLICA}")
+        raise _lacks(lacks)
     found = _point(wanted, executed, position.mark, log)
     return replace(position, file=found.file, offset=found.offset, born=found.born, pending=())
 
@@ -238,9 +239,7 @@ def _point(wanted: Gtids, executed: Gtids, mark: Mark | None, log: Log) -> _Poin
             break
     if found is None:
         lacks = missing(wanted, state)
-        raise _differs(
-            f"the server's binlog lacks transactions that the job has applied: {lacks}{_REPLICA}" if lacks else _ORDER
-        )
+        raise _lacks(lacks) if lacks else _differs(_ORDER)
     if strange:
         what = "the server has executed transactions before the job's last one that the job lacks"
         raise _differs(f"{what}: {_few(strange)}")
@@ -307,8 +306,12 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _differs(what: str) -> Trouble:
-    return Trouble(what, SAFE[TroubleName.POSITIONS_DIFFER], name=TroubleName.POSITIONS_DIFFER)
+def _differs(what: str, code: str = "") -> Trouble:
+    return Trouble(what, SAFE[TroubleName.POSITIONS_DIFFER], code, name=TroubleName.POSITIONS_DIFFER)
+
+
+def _lacks(what: str) -> Trouble:
+    return _differs(f"the server's binlog lacks transactions that the job has applied: {what}{_REPLICA}", NOT_YET)
 
 
 # -- a server's binlog ------------------------------------------------------------------------------------------------
