@@ -30,9 +30,9 @@ from slotkeeper.core.config.keys import JOB_TABLES, NAMED, PLAIN
 from slotkeeper.core.config.keys_sink import NEWER, NEWER_NAMES, SINK_OPTIONS, conflict
 from slotkeeper.core.config.keys_source import SETS, SYNC, UNTOLD, BinlogKeys, binlog_table
 from slotkeeper.core.config.model import Path, SinkEntry, SourceEntry
-from slotkeeper.core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
+from slotkeeper.core.config.values import BadValue, hosts, section_name, show_duration, slot, spark_setting, start_time
 from slotkeeper.core.domain.cluster import Master, MasterKind
-from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
+from slotkeeper.core.domain.endpoint import Endpoint, SecretRef, place_of
 from slotkeeper.core.domain.spec import (
     RESNAPSHOT,
     STOP,
@@ -100,14 +100,35 @@ def _servers(
         _check_name(reading, (table, name), name)
     for name, raw in entries.items():
         path = (table, name)
-        kind = as_table(reading, path, raw).get(key)
+        entry = as_table(reading, path, raw)
+        kind = entry.get(key)
         # an unknown kind is rejected by read_section
         where = keys.SERVERS[traits(kind).server_keys] if _known(kind, kinds) else keys.SERVER
+        if "hosts" in where.keys and "hosts" in entry:
+            _first_host(reading, path, entry)
         given = read_section(reading, path, raw, keys.at(section, where))
         settled = tls.settled if "sslcert" in where.keys else tls.verified
         line = settled(reading, path, given) if "sslrootcert" in where.keys else {}
         password = secret_ref(reading, path, given)
         yield name, given, Endpoint(name=name, password=password, **line, **where.endpoint(given))
+
+
+def _first_host(reading: Reading, path: Path, raw: Table) -> None:
+    """Set host and port from the first of `hosts`, which replaces both."""
+    here = (*path, "hosts")
+    for name in ("host", "port"):
+        if name in raw:
+            what = f"[{dotted(path)}] sets {name} and hosts, two keys for one setting"
+            raise reading.error(here, what, "keep hosts, with the port of each server")
+    every = read_value(reading, here, hosts, raw["hosts"])
+    assert isinstance(every, tuple)
+    if len(set(every)) < len(every):
+        raise reading.error(here, f"{dotted(here)} names a server twice")
+    raw["host"], port = place_of(every[0])
+    if port:
+        raw["port"] = port
+    for name in ("host", "port"):
+        reading.overrides[(*path, name)] = reading.origin(here)
 
 
 def _known(name: object, names: Collection[str]) -> TypeGuard[str]:

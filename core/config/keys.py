@@ -169,6 +169,10 @@ class _Mysql:
     """host name or address"""
     port = Key(_PORT, 3_306)
     """TCP port"""
+    hosts = Key(values.hosts)
+    """servers, as "host" or "host:port", that are tried in this order, instead of `host` and `port`: a job continues at
+    another server without a copy if that server's binlog contains the job's GTIDs. A replica needs
+    log_replica_updates"""
 
 
 CANAL: tuple[tuple[str, str, str], ...] = (
@@ -229,7 +233,7 @@ class _DorisLine:
     """compression of loads: none or gzip; BEs accept gzip for JSON since version 3.0.5"""
 
 
-_OF_ENDPOINT = ("host", "port", "database", "user", "http_port", "backends", "compression")
+_OF_ENDPOINT = ("host", "port", "hosts", "database", "user", "http_port", "backends", "compression")
 """Keys that are copied unchanged to the fields of an `Endpoint`."""
 
 

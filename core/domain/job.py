@@ -56,6 +56,7 @@ class JobEvent(Enum):
     COPY_BEGAN = "copy began"
     COPY_DONE = "copy done"
     CAUGHT_UP = "caught up"
+    SWITCHED = "source switched"
     PAUSED = "paused"
     RESUMED = "resumed"
     CRASHED = "driver crashed"
@@ -124,6 +125,7 @@ _AFTER: dict[JobEvent, dict[JobState, JobState]] = {
     JobEvent.COPY_BEGAN: _all((_S.PENDING, _S.SNAPSHOT), _S.SNAPSHOT),
     JobEvent.COPY_DONE: _all((_S.PENDING, _S.SNAPSHOT, _S.CATCHING_UP), _S.CATCHING_UP),
     JobEvent.CAUGHT_UP: _all((_S.PENDING, _S.CATCHING_UP, _S.RUNNING), _S.RUNNING),
+    JobEvent.SWITCHED: _same(*WITH_PROCESS),
     JobEvent.PAUSED: _all(WITH_PROCESS, _S.PAUSED),
     JobEvent.RESUMED: {**_same(*_STREAMING), _S.PAUSED: _S.PENDING},
     JobEvent.CRASHED: _same(*WITH_PROCESS),
@@ -143,6 +145,7 @@ _WHY: dict[JobEvent, str] = {
     JobEvent.COPY_BEGAN: "a copy starts only with its job",
     JobEvent.COPY_DONE: "no copy is under way",
     JobEvent.CAUGHT_UP: "its copy is not complete, or it does not stream",
+    JobEvent.SWITCHED: "it has no process that could switch",
     JobEvent.PAUSED: "it has no process; pausing requires a running job",
     JobEvent.RESUMED: "it has no process; `slotkeeper jobs start` starts it",
     JobEvent.CRASHED: "it has no driver that could crash",

@@ -39,6 +39,10 @@ def exactly(registered: Kept, fingerprint: str) -> Expected:
     return Expected(frozenset({registered}), fingerprint)
 
 
+OTHER_SERVER = "other server"
+"""The code of an error about a status from another server than that of the progress row."""
+
+
 def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
     """Return the failure shown by a status, or None. SLOT LOST takes precedence, with SCHEMA CHANGED as its cause."""
     place, there = status.shard.name, status.kept
@@ -47,6 +51,10 @@ def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
         cause = "; cause: the table was changed or recreated" if changed else LAPSED
         sentence = f"{place}: the slot holds {there.shown}, but the job registered {expected.shown}{cause}"
         return trouble(TroubleName.SLOT_LOST, sentence)
+    if changed and status.fingerprint.partition(":")[0] != expected.fingerprint.partition(":")[0]:
+        found = trouble(TroubleName.SCHEMA_CHANGED, f"{place}: another server answers at the source's address")
+        found.code = OTHER_SERVER
+        return found
     if changed:
         return trouble(TroubleName.SCHEMA_CHANGED, f"{place}: the table was changed or recreated")
     # other channels' lanes can have moved the slot forward; `ahead_of_row` checks the limit

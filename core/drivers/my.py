@@ -60,6 +60,13 @@ class TooMuch(pymysql.err.OperationalError):
         super().__init__(CR.CR_NET_PACKET_TOO_LARGE, f"the server sent more than {most_bytes / (1 << 20):g} MiB")
 
 
+class Unusable(pymysql.err.OperationalError):
+    """A server answered that cannot be used now."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(CR.CR_CONN_HOST_ERROR, what)
+
+
 class GuardedConnection(_Connection):
     """A connection that does not reveal its password to a server without TLS."""
 

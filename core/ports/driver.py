@@ -220,6 +220,12 @@ class StartStore(LaneFence, Lease, CopyStore, Protocol):
     def target_record(self) -> TargetSeen | None:
         """Return the target's last record; None if there is none, or if a copy is due."""
 
+    def switch(self, moved: Sequence[tuple[ProgressRow, ProgressRow]], epoch: int) -> None:
+        """Replace position, decided range and fingerprint of all rows (old, new) in one transaction under the epoch.
+
+        Raises Superseded and changes nothing if a row does not match.
+        """
+
     def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
         """Store the source's columns, which the target now matches, under a fingerprint."""
 
@@ -385,6 +391,9 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
     @property
     def keeps_positions(self) -> bool:
         """Whether the source stores confirmed positions; if not, the job registers nothing and renews nothing."""
+
+    def prefer(self, server: str) -> None:
+        """Connect to this server of the source from now on if it answers; only for a source with several hosts."""
 
     @property
     def shares_position(self) -> bool:

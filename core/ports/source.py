@@ -302,6 +302,27 @@ class Inspector(Protocol):
         """Return rows of a range in stream order: the first rows after its start or, without a start, the last rows."""
 
 
+NOT_YET = "not yet"
+"""The code of an error about transactions that a server lacks now and can still execute, because it is a replica."""
+
+
+class Failover(Protocol):
+    """Continues lanes at another server with the same history; a kind of source without it has none."""
+
+    def other_server(self, fingerprint: str, position: Position, compares: bool) -> str:
+        """Return how the server that answers now differs from the one where the position was stored; "" if it is that.
+
+        Opens a new session, because an open one can still be at the former server. `compares`: also compare the
+        position with the server's binlog.
+        """
+
+    def moved(self, fingerprint: str, positions: Sequence[Position]) -> Sequence[Position]:
+        """Return the positions at this server that stand for exactly the same transactions, in the same order.
+
+        Raises Trouble that names why there are none, with the code `NOT_YET` if that can change.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTable:
     """One table of a source over one session; `slot` is None if the server stores no positions."""
@@ -313,6 +334,8 @@ class SourceTable:
     """The kind's strings about its slots."""
     pinned: Callable[[], AbstractContextManager[None]] = nullcontext
     """Holds one open session for a block that registers: a lost session is not reopened inside it."""
+    failover: Failover | None = None
+    """Continues at another server; None if this kind of server cannot."""
 
     @property
     def own_slot(self) -> Slot:

@@ -6,6 +6,7 @@ import secrets
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar, cast
 
 from slotkeeper.core.config.secrets import login
@@ -208,6 +209,11 @@ class WiredSessions:
     @property
     def keeps_positions(self) -> bool:
         return sources.open(self._job.source_kind).traits.keeps_positions
+
+    def prefer(self, server: str) -> None:
+        job = self._opened.job
+        if job.source.hosts and job.source.server != server:
+            self._opened.job = replace(job, source=replace(job.source, server=server))
 
     @property
     def shares_position(self) -> bool:

@@ -13,16 +13,16 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_400,
     "core/dataframe": 3_100,
-    "core/domain": 8_350,
+    "core/domain": 8_380,
     "core/drivers": 4_200,
-    "core/engine": 7_000,
+    "core/engine": 7_200,
     "core/judgement": 1_800,
     "core/launch": 3_050,
     "core/ports": 1_950,
     "core/services": 2_000,
     "core/sinks": 12_100,
     "core/slots": 2_400,
-    "core/sources": 16_300,
+    "core/sources": 17_050,
     "core/spark": 2_300,
     "core/state": 2_800,
     "core/verify": 400,
@@ -44,9 +44,10 @@ the console, a question), settings per user and contexts are 700 lines of the co
 of the domain and of a service. A slot command in three screens, and keys that wait for the screen they are typed for,
 are 250 lines of the console. A verdict for each screen, and the pace and steps of long work, are views of 150; the
 mouse and the detail next to every row are 50 lines of screens. The steps of a reset and the labels of events are 40
-lines of the domain. Sweeps (ADR 85) are 200 lines of the engine, 50 of the ports and 25 of the domain.
+lines of the domain. Sweeps (ADR 85) are 200 lines of the engine, 50 of the ports and 25 of the domain. Another server
+of a MySQL source (ADR 88) is 700 lines of the sources, 200 of the engine and 15 of the domain.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 490, 25, 75, 211
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 494, 25, 75, 218
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.

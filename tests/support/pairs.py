@@ -192,8 +192,11 @@ class MysqlPair(Pair):
         lines = [
             f"[sources.{job.source.name}]",
             'dialect = "mysql"',
-            f'host = "{job.source.host}"',
-            f"port = {job.source.port}",
+            *(
+                [f"hosts = {list(job.source.hosts)}".replace("'", '"')]
+                if job.source.hosts
+                else [f'host = "{job.source.host}"', f"port = {job.source.port}"]
+            ),
             f'user = "{job.source.user}"',
             f'password_{job.source.password.how} = "{job.source.password.ref}"',
             'sslmode = "disable"',

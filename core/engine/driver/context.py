@@ -82,6 +82,17 @@ class WorkerEntries:
 
 
 @dataclass
+class SwitchState:
+    """What a group of tables has seen of another server; its starts share it (`switch.py`)."""
+
+    suspected: bool = False
+    """Whether another server can explain the last problem: then the start compares positions."""
+    lacking_since: float | None = None
+    """When a server first lacked transactions of the job, in monotonic seconds; None if none did since the last
+    start."""
+
+
+@dataclass
 class JobContext:
     """The inputs of a job's driver, or of one group of its tables.
 
@@ -124,6 +135,8 @@ class JobContext:
     """Desired states of single tables, by source table; a table without an entry follows the job."""
     tries: Tries | None = None
     """Early retries that users request; None if users cannot request them."""
+    switch: SwitchState = field(default_factory=SwitchState)
+    """What a group of tables knows about a switch of its source's server."""
     requests: Requests = field(default_factory=Requests)
     """The retries requested for one group of tables since the group started."""
 
@@ -224,6 +237,8 @@ class StreamPlan:
     """Prefix of the names of the tasks' store sessions; "" if these sessions cannot be ended."""
     end_task: Callable[..., None] = do_nothing
     """Ends the sessions of an abandoned task: `slotkeeper.core.engine.driver.copy.TaskSessions.end`."""
+    follows_servers: bool = False
+    """Whether the tables can continue at another server of the source, which concerns all of them at once."""
     retrying: Callable[[str, SlotkeeperError | Party | None], None] = do_nothing
     """Reports retries: `Narrator.retrying`."""
     feed: str = ""

@@ -22,13 +22,22 @@ from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.tries import NO_HISTORY, Requests
 from slotkeeper.core.domain.watch import Turn, exactly
 from slotkeeper.core.engine.driver import lease
-from slotkeeper.core.engine.driver.context import Interrupted, JobContext, StreamPlan, about, record_ttls, stay_paused
+from slotkeeper.core.engine.driver.context import (
+    Interrupted,
+    JobContext,
+    StreamPlan,
+    SwitchState,
+    about,
+    record_ttls,
+    stay_paused,
+)
 from slotkeeper.core.engine.driver.copy import Snapshot, TaskSessions
 from slotkeeper.core.engine.driver.failure import refuse, wait_after
 from slotkeeper.core.engine.driver.lease import Leases
 from slotkeeper.core.engine.driver.loop import End, Loop
 from slotkeeper.core.engine.driver.reshape import REFUSALS, is_resolvable, name_the_command, resolve_change
 from slotkeeper.core.engine.driver.start import Begun, begin
+from slotkeeper.core.engine.driver.switch import at_server, is_switch
 from slotkeeper.core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Trouble, Unreachable
 from slotkeeper.core.ports.sink import Targets, Watched
 from slotkeeper.core.retry import RetryRules
@@ -57,7 +66,7 @@ def run_group(ctx: JobContext) -> JobEnd:
 
     A table that cannot start or be copied leaves the group, and the others continue.
     """
-    ctx = replace(ctx, requests=Requests(ctx.tries))
+    ctx = replace(ctx, requests=Requests(ctx.tries), switch=SwitchState())
     while True:
         try:
             ended = _run_once(ctx)
@@ -82,6 +91,8 @@ def run_group(ctx: JobContext) -> JobEnd:
 
 def _resolve_error(ctx: JobContext, error: SlotkeeperError) -> bool:
     """Return whether to start again: with all tables once the error is resolved, or without the failed table."""
+    if is_switch(ctx, error):
+        return True
     of_one = ctx.of(error.table) if error.table and len(ctx.job.channels) > 1 else ctx
     name_the_command(of_one, error)
     if of_one is ctx or ctx.desk is None:
@@ -115,7 +126,9 @@ def _start_streaming(ctx: JobContext) -> Streaming | None:
         try:
             begun = _start_and_copy(ctx)
             ctx.established = True
-            return Streaming(ctx, begun).read_statuses() if ctx.job.binlog.binlog else None
+            return (
+                Streaming(at_server(ctx, begun[0].identity), begun).read_statuses() if ctx.job.binlog.binlog else None
+            )
         except SlotkeeperError as error:
             if error.where == "spark" or (isinstance(error, ConfigError) and not ctx.established):
                 raise
@@ -139,6 +152,7 @@ def _start_and_copy(ctx: JobContext) -> tuple[Begun, ...]:
         more = f" and {len(copied) - 1} more" if copied[1:] else ""
         waiting = [_table(one) for one in begun if apply and one.state in STREAMING]
         ctx.narrator.waits(waiting, f"{COPIES}{copied[0]}{more}")
+        begun = tuple(replace(one, part=at_server(one.part, one.identity)) for one in begun)
         begun = Snapshot(ctx, begun).run()
         ctx.narrator.event(JobEvent.COPY_DONE if ctx.job.binlog.binlog else JobEvent.FINISHED)
     elif any(one.state is LaneState.CATCHING_UP for one in begun):
@@ -258,6 +272,7 @@ class Streaming:
             targets=Targets(ctx.sessions.targets(), self._watched),
             task_prefix=given_up.prefix,
             end_task=given_up.end,
+            follows_servers=ctx.parts[0].sessions.admin("start").failover is not None,
             retrying=ctx.narrator.retrying,
             feed=ctx.sessions.feed(lowest),
         )

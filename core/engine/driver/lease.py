@@ -15,6 +15,7 @@ from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.locks import UNSEEN, LockOwner, explain_lease, lease_cure, target_cure
 from slotkeeper.core.engine.driver.context import JobContext, about, pause
 from slotkeeper.core.engine.driver.reshape import name_the_command
+from slotkeeper.core.engine.driver.switch import may_be_switch
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Superseded, Unreachable
 from slotkeeper.core.ports.driver import Lease
 
@@ -143,7 +144,8 @@ class Leases:
                 give_back(self._ctx.of(table))
             finally:  # the table stops here even after an error in the sink
                 if self._ctx.desk is not None:
-                    self._ctx.desk.receive_table(table, error, lanes)
+                    again = error is not None and may_be_switch(self._ctx.of(table), error)
+                    self._ctx.desk.receive_table(table, error, lanes, again)
 
     def report_released(self) -> None:
         """Release and report the tables that have ended separately, without waiting for another `keep`."""

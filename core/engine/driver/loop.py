@@ -22,7 +22,7 @@ from slotkeeper.core.domain.lane import Assignment, Lane, assign, due, names_by_
 from slotkeeper.core.domain.progress import Activity, LaneKey
 from slotkeeper.core.domain.report import GIVEN_UP
 from slotkeeper.core.domain.slot import Shard
-from slotkeeper.core.domain.watch import exactly, trouble
+from slotkeeper.core.domain.watch import OTHER_SERVER, exactly, trouble
 from slotkeeper.core.engine.driver.context import StreamPlan, name_table
 from slotkeeper.core.engine.driver.failure import retry_early, retry_sink_lanes
 from slotkeeper.core.engine.driver.idle_lanes import LINES, SETTLE_EVERY, IdleLanes
@@ -457,7 +457,11 @@ class Loop:
         `waits`: wait for tasks that still have lanes of this table.
         """
         name_table(self.plan.whole or self.plan.job, table, error)
-        if self.plan.release_table is None or (not self._names.keys() - {table} and table not in self._released):
+        if (
+            (self.plan.follows_servers and error.code == OTHER_SERVER)
+            or self.plan.release_table is None
+            or (not self._names.keys() - {table} and table not in self._released)
+        ):
             self._failure = error
         elif table in self._names:
             self._release_table(table, error, waits)

@@ -27,7 +27,7 @@ from slotkeeper.core.domain.start import (
 )
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import Turn, no_point
-from slotkeeper.core.engine.driver import first_start, lease
+from slotkeeper.core.engine.driver import first_start, lease, switch
 from slotkeeper.core.engine.driver.context import JobContext, about, pause, wait_for_open_transactions
 from slotkeeper.core.engine.driver.failure import refuse, with_others
 from slotkeeper.core.engine.driver.first_start import EVERYWHERE, channel_hash, create_slot, first_rows
@@ -79,6 +79,7 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
     for part, store in zip(parts, stores, strict=True):
         with about(ctx, part):
             _refuse_open_reset(part, store)
+    switch.prefer_known(ctx, [row for store in stores for row in store.rows()])
     openings = [_Opening(part) for part in parts]
     _refuse_shared(ctx, openings)
     _for_each(ctx, openings, _Opening.admit)
@@ -91,6 +92,7 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
                 _refuse_open_reset(part, store)
     ctx.probe("after_first_rows")
     _end_old_sessions(ctx, epoch)
+    switch.report(ctx, _for_each(ctx, openings, lambda one: one.follow(epoch)))
     try:
         # compare first: a lost slot takes precedence over a target without the columns that DDL added in the source
         begun_before = {one.store for one in openings if not one.unregistered}
@@ -187,6 +189,15 @@ class _Opening:
     def insert_rows(self) -> None:
         """Insert the progress rows of a new channel, which reserve its target among the jobs of the schema."""
         self.store.insert(first_rows(self.part, self.identity))
+
+    def follow(self, epoch: int) -> str:
+        """Continue at another server with the same history; return how it differs, "" if it is the same server."""
+        if self.first or not self.part.job.binlog.binlog:
+            return ""
+        found = switch.follow(self.part, epoch)
+        if found:
+            self.identity = self.part.sessions.source("start").identify()
+        return found
 
     def compare(self, epoch: int, others_begun: bool) -> None:
         """Do the three-way comparison; raises a problem that a user must resolve.

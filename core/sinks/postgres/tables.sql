@@ -94,6 +94,15 @@ UPDATE {schema}.slotkeeper_progress SET position = %(new)s, changes = changes + 
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running') AND decided IS NULL
 
+-- name: switch
+-- The same lane at another server of the source: its position and its decided range there, under the epoch of a start
+-- that has no task yet. Must match exactly one row.
+UPDATE {schema}.slotkeeper_progress
+SET position = %(position)s, fingerprint = %(fingerprint)s, noted_start = %(noted_start)s, noted_end = %(noted_end)s,
+    decided = CASE WHEN decided IS NULL THEN NULL ELSE %(decided)s END, updated_at = now()
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+  AND epoch = %(epoch)s AND position = %(after)s AND state = %(state)s AND coalesce(decided, '') = %(was_decided)s
+
 -- name: fenced_by
 -- The transaction or subtransaction that last wrote the row, which is that of the row's fence.
 SELECT xmin::text::bigint FROM {schema}.slotkeeper_progress

@@ -15,7 +15,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import cast
@@ -23,95 +23,10 @@ from uuid import UUID
 
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.drivers.my import EVENT_BYTES
+from slotkeeper.core.sources.mysql.client_text import query_text
 from slotkeeper.core.sources.mysql.faults import BinlogError, Damaged, Unsupported
+from slotkeeper.core.sources.mysql.position import MysqlSet
 from slotkeeper.core.sources.mysql.table_map import TableMap, length_encoded, parse_table_map
-from slotkeeper.core.sources.mysql.values import UTF8, text_reader
-
-_FIXED = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8}
-"""Size in bytes of each status variable that can precede the character set, by code. Variables 2, 5 and 6 start with a
-length instead."""
-_SQL_MODE, _CHARSET = 1, 4
-_CLIENT_SETS: Mapping[str, tuple[int, ...]] = {
-    "armscii8": (32, 64),
-    "ascii": (11, 65),
-    "big5": (1, 84),
-    "cp1250": (26, 34, 44, 66, 99),
-    "cp1251": (14, 23, 50, 51, 52),
-    "cp1256": (57, 67),
-    "cp1257": (29, 58, 59),
-    "cp850": (4, 80),
-    "cp852": (40, 81),
-    "cp866": (36, 68),
-    "cp932": (95, 96),
-    "dec8": (3, 69),
-    "eucjpms": (97, 98),
-    "euckr": (19, 85),
-    "gb18030": (248, 249, 250),
-    "gb2312": (24, 86),
-    "gbk": (28, 87),
-    "geostd8": (92, 93),
-    "greek": (25, 70),
-    "hebrew": (16, 71),
-    "hp8": (6, 72),
-    "keybcs2": (37, 73),
-    "koi8r": (7, 74),
-    "koi8u": (22, 75),
-    "latin1": (5, 8, 15, 31, 47, 48, 49, 94),
-    "latin2": (2, 9, 21, 27, 77),
-    "latin5": (30, 78),
-    "latin7": (20, 41, 42, 79),
-    "macce": (38, 43),
-    "macroman": (39, 53),
-    "sjis": (13, 88),
-    "swe7": (10, 82),
-    "tis620": (18, 89),
-    "ujis": (12, 91),
-}
-"""Collation numbers of the character sets, other than UTF-8, that a client can use (information_schema.COLLATIONS)."""
-_SETS = {number: name for name, numbers in _CLIENT_SETS.items() for number in numbers}
-_NOPAD = 1024
-"""Offset that MariaDB adds to the number of a collation for its NOPAD variant."""
-_OTHER_SIGNS = frozenset({"swe7"})
-"""Character sets in which a byte below 128 can differ from ASCII, so that a quote byte is not always a quote."""
-_BACKSLASHES = frozenset({"sjis", "ujis"})
-"""Character sets with a two-byte character that looks like a backslash but is not an escape character."""
-
-
-def query_text(status: bytes, raw: bytes) -> tuple[str, int, bool]:
-    """Return (text, sql_mode, whether the text is decoded in the same way as by the server)."""
-    sql_mode, collation = _status(status)
-    charset = _SETS.get(collation - _NOPAD if collation in range(_NOPAD, _NOPAD + 256) else collation, "utf8")
-    if raw.isascii() and charset not in _OTHER_SIGNS:
-        return raw.decode("ascii"), sql_mode, True
-    if charset in UTF8:  # invalid bytes occur only in literals: names are valid, and quotes are never part of them
-        return raw.decode("utf-8", "replace"), sql_mode, True
-    reader = text_reader(charset)
-    try:
-        if reader is not None and charset not in _OTHER_SIGNS:
-            text = reader(raw)
-            return text, sql_mode, charset not in _BACKSLASHES or "\\" not in text
-    except UnicodeDecodeError:
-        pass
-    return raw.decode("utf-8", "replace"), sql_mode, False
-
-
-def _status(status: bytes) -> tuple[int, int]:
-    """Return sql_mode and the client's collation; each is 0 if missing."""
-    sql_mode = collation = at = 0
-    while at < len(status):
-        code, at = status[at], at + 1
-        if code == _SQL_MODE:
-            sql_mode = struct.unpack_from("<Q", status, at)[0]
-        elif code == _CHARSET:
-            collation = struct.unpack_from("<H", status, at)[0]
-        if code in _FIXED:
-            at += _FIXED[code]
-        elif code in (2, 5, 6):
-            at += status[at] + (2 if code == 2 else 1)
-        else:
-            break
-    return sql_mode, collation
-
 
 HEADER = struct.Struct("<IBIIIH")
 HEADER_BYTES = HEADER.size
@@ -217,10 +132,23 @@ class MariaGtid(Event):
 
 @dataclass(frozen=True, slots=True)
 class MysqlGtid(Event):
-    """The start of a MySQL transaction; `source` is None for an anonymous transaction."""
+    """The start of a MySQL transaction; `source` is None for an anonymous transaction.
+
+    `committed` is the time of its commit on the server that first wrote it, in microseconds since 1970, which every
+    replica writes unchanged (MySQL, "Delayed Replication": original_commit_timestamp); 0 if unknown.
+    """
 
     source: UUID | None
     number: int
+    tag: str = ""
+    committed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousGtids(Event):
+    """The transactions executed before this file."""
+
+    executed: MysqlSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,10 +356,71 @@ def _maria_gtid_list(header: Header, body: bytes, at: int, stop: int) -> Event:
 
 
 def _mysql_gtid(header: Header, body: bytes, at: int, stop: int) -> Event:
-    if header.code == 34:
-        return MysqlGtid(header, None, 0)
+    """Parse a GTID without a tag (MySQL, mysql::binlog::event::Gtid_event).
+
+    After the GTID: a type of 2 with two numbers of eight bytes, then the commit time on this server in seven bytes; if
+    its highest bit is set, the original time follows.
+    """
     number = int.from_bytes(body[at + 17 : at + 25], "little", signed=True)
-    return MysqlGtid(header, UUID(bytes=body[at + 1 : at + 17]), number)
+    committed = 0
+    if stop >= at + 49 and body[at + 25] == 2:
+        committed = int.from_bytes(body[at + 42 : at + 49], "little")
+        if committed >> 55:
+            committed = int.from_bytes(body[at + 49 : at + 56], "little") if stop >= at + 56 else 0
+    if header.code == 34:
+        return MysqlGtid(header, None, 0, committed=committed)
+    return MysqlGtid(header, UUID(bytes=body[at + 1 : at + 17]), number, committed=committed)
+
+
+_TAGGED_VERSION = 1
+_UUID_BYTES = 16
+
+
+def _tagged_gtid(header: Header, body: bytes, at: int, stop: int) -> Event:
+    """Parse a GTID with a tag (MySQL 8.3, Gtid_event; its fields are those of the serialization library, "Library:
+    Serialization"): version, size, last field that must not be ignored, then pairs of field number and value.
+    """
+    version, at = varlen(body, at)
+    if version != _TAGGED_VERSION:
+        raise Unsupported(f"unknown version {version} of a GTID with a tag", "the server is newer than supported")
+    _, at = varlen(body, at)
+    _, at = varlen(body, at)
+    found: dict[int, int] = {}
+    source, tag = b"", ""
+    while at < stop:
+        name, at = varlen(body, at)
+        if name == 1:
+            numbers = []
+            for _ in range(_UUID_BYTES):
+                number, at = varlen(body, at)
+                numbers.append(number)
+            source = bytes(numbers)
+        elif name == 3:
+            size, at = varlen(body, at)
+            tag, at = body[at : at + size].decode("ascii"), at + size
+        elif name <= 7:
+            found[name], at = varlen(body, at)
+        else:
+            break  # the fields after the times are not needed, and a newer server can add some
+    if not source or not tag or 2 not in found:
+        raise Damaged("a GTID with a tag has no source, no number or no tag")
+    committed = found.get(7, found.get(6, 0))
+    return MysqlGtid(header, UUID(bytes=source), found[2] >> 1, tag, committed)  # a signed number: its sign is bit 0
+
+
+def varlen(body: bytes, at: int) -> tuple[int, int]:
+    """Return a number of the serialization library and the offset after it: the low bits of its first byte that are 1
+    count the bytes that follow.
+
+    >>> varlen(bytes([10]), 0), varlen(bytes([0b01, 0b10]), 0), varlen(bytes([255, 7, 0, 0, 0, 0, 0, 0, 0]), 0)
+    ((5, 1), (128, 2), (7, 9))
+    """
+    more = ((~body[at] & (body[at] + 1)).bit_length() or 9) - 1
+    if at + more >= len(body):
+        raise IndexError("the number is longer than the event")
+    if more == 8:
+        return int.from_bytes(body[at + 1 : at + 9], "little"), at + 9
+    return int.from_bytes(body[at : at + more + 1], "little") >> (more + 1), at + more + 1
 
 
 def _heartbeat(header: Header, body: bytes, at: int, stop: int) -> Event:
@@ -479,23 +468,24 @@ _READ: dict[int, Callable[[Header, bytes, int, int], Event]] = {
     27: _heartbeat,
     33: _mysql_gtid,
     34: _mysql_gtid,
+    35: lambda header, body, at, stop: PreviousGtids(header, MysqlSet.decode(body[at:stop])),
     38: _xa_prepared,
     40: _payload,
     41: _heartbeat,
+    42: _tagged_gtid,
     162: _maria_gtid,
     163: _maria_gtid_list,
     **dict.fromkeys(_ROWS, _rows),
 }
-_PASSED_OVER = frozenset({3, 5, 13, 14, 28, 29, 35, 36, 37, 160, 161, 164})
-"""STOP, INTVAR, RAND, USER_VAR (of statements), IGNORABLE, ROWS_QUERY, PREVIOUS_GTIDS, TRANSACTION_CONTEXT,
-VIEW_CHANGE, ANNOTATE_ROWS, BINLOG_CHECKPOINT, START_ENCRYPTION: none contains a row."""
+_PASSED_OVER = frozenset({3, 5, 13, 14, 28, 29, 36, 37, 160, 161, 164})
+"""STOP, INTVAR, RAND, USER_VAR (of statements), IGNORABLE, ROWS_QUERY, TRANSACTION_CONTEXT, VIEW_CHANGE,
+ANNOTATE_ROWS, BINLOG_CHECKPOINT, START_ENCRYPTION: none contains a row."""
 _COMPRESSED = "turn log_bin_compress off on the source, and take a new snapshot"
 _REFUSED = {
     39: (
         "partial JSON updates (PARTIAL_UPDATE_ROWS_EVENT) are not supported",
         "set binlog_row_value_options = '' on the source, and take a new snapshot",
     ),
-    42: ("GTIDs with a tag (GTID_TAGGED_LOG_EVENT) are not supported", "use GTIDs without tags on the source"),
     165: ("compressed statements (QUERY_COMPRESSED_EVENT) are not supported", _COMPRESSED),
     **{code: (f"compressed rows (event type {code}) are not supported", _COMPRESSED) for code in range(166, 172)},
     **{code: (f"row events from before version 5.1 (type {code}) are not supported", "") for code in (20, 21, 22)},

@@ -72,10 +72,18 @@ class Events(Protocol):
     def sever(self) -> None: ...
 
 
+Server = tuple[str, ...]
+"""What identifies a server: `ServerFacts.identity`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request for a table's items in (after, up_to], from block `number` on; the lane has reached `after`."""
+    """A request for a table's items in (after, up_to], from block `number` on; the lane has reached `after`.
 
+    `server` is the server of the session that read the lane's status: file names and offsets are valid only there.
+    """
+
+    server: Server
     table: Table
     after: MysqlPosition
     up_to: MysqlPosition
@@ -94,12 +102,13 @@ class Answer:
 class Feed:
     """Reads the stream in a thread and answers requests; thread-safe.
 
-    `begin` opens a stream at a position. `at` is the position from which the first stream reads.
+    `begin` opens a stream at a position, and returns it with its server. `at` is the position from which the first
+    stream reads.
     """
 
     def __init__(
         self,
-        begin: Callable[[MysqlPosition], Events],
+        begin: Callable[[MysqlPosition], tuple[Events, Server]],
         tables: Collection[Table],
         at: MysqlPosition,
         clock: Clock | None = None,
@@ -109,6 +118,7 @@ class Feed:
         self._clock = clock or SystemClock()
         self._changed = threading.Condition()
         self._stream: Events | None = None
+        self._server: Server = ()
         self._at: MysqlPosition | None = at
         """Where the next stream starts; None while one is read, and after a failure until a lane asks."""
         self._furthest: MysqlPosition | None = None
@@ -169,9 +179,9 @@ class Feed:
             return at
 
     def _read(self, at: MysqlPosition) -> None:
-        stream = self._begin(at)
+        stream, server = self._begin(at)
         with self._changed:
-            self._stream = stream
+            self._stream, self._server = stream, server
         with closing(stream.events(blocking=True)) as events:
             for number, item in enumerate(events, 1):
                 with self._changed:
@@ -251,7 +261,7 @@ class Feed:
             if not self._reaches(asked.after, until):
                 self._apart_until = self._clock.monotonic() + APART_SECONDS
                 return None
-            if not self._joined(asked):
+            if asked.server != self._server or not self._joined(asked):
                 return None
             self._reaches(asked.up_to, until)
             backlog, end = self._backlogs.get(asked.table), self._end(asked)

@@ -22,9 +22,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.drivers import my
+from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.ports import kinds as ports
 from slotkeeper.core.ports.kinds import FeedAsked
-from slotkeeper.core.sources.mysql.feed import WAIT_SECONDS, Answer, Asked, Feed, first_of
+from slotkeeper.core.sources.mysql.feed import WAIT_SECONDS, Answer, Asked, Feed, Server, first_of
 from slotkeeper.core.sources.mysql.position import MysqlPosition, ours
 from slotkeeper.core.sources.mysql.session import MysqlSession
 from slotkeeper.core.sources.mysql.statements import Statement
@@ -120,9 +122,19 @@ def open_feed(login: Login, asked: FeedAsked) -> ports.Feed | None:
     names = [(name if case == "0" else name.lower()).partition(".") for name in asked.positions]
     tables = [(schema, table) for schema, _, table in names]
 
-    def begin(at: MysqlPosition) -> Stream:
+    def begin(at: MysqlPosition) -> tuple[Stream, Server]:
+        server = session.facts.identity
+
+        def connect() -> my.Session:
+            """Open a connection to the server of this stream, even if the session has reached another one since."""
+            opened = session.connect_same()
+            if session.facts.identity != server:
+                opened.close()
+                raise Unreachable(f"source {session.place}: another server answers", where="source")
+            return opened
+
         reading = Reading(session.replica(f"{asked.slot}\x1f{asked.job}\x1ffeed"), tables, every=True)
-        return Stream(session.connect, session.place, session.user, at, reading)
+        return Stream(connect, session.place, session.user, at, reading), server
 
     return ports.Feed(str(asked.folder), serve(Feed(begin, tables, first_of(starts)), asked.folder))
 
@@ -169,17 +181,18 @@ class FeedLine:
 class Joined:
     """Reads ranges as `Follower` does, from the feed where possible, and otherwise over the lane's `own` stream.
 
-    `table` returns the table as the binlog names it, and `judged` a statement as the table's own stream returns it.
+    `place` returns the session's server and the table as the binlog names it, `judged` a statement as the table's own
+    stream returns it.
     """
 
     def __init__(
         self,
         own: Follower,
         line: FeedLine,
-        table: Callable[[], Table],
+        place: Callable[[], tuple[Server, Table]],
         judged: Callable[[Statement], Statement | End | None],
     ) -> None:
-        self._own, self._line, self._table, self._judged = own, line, table, judged
+        self._own, self._line, self._place, self._judged = own, line, place, judged
         self.here: MysqlPosition | None = None
         """The position up to which the last range was read; None if it was interrupted."""
         self._apart = False
@@ -189,7 +202,7 @@ class Joined:
         """Read (after, up_to], to the first position at or after `up_to` without an open transaction."""
         at = after
         while not there(at, up_to):
-            answer = self._line.ask(Asked(self._table(), at, up_to))
+            answer = self._line.ask(Asked(*self._place(), at, up_to))
             if answer is None or same(answer.end, at):
                 yield from self._read_own(at, up_to)
                 return
@@ -210,7 +223,7 @@ class Joined:
                 number = answer.number
                 if number is None:
                     break
-                answer = self._line.ask(Asked(self._table(), at, end, number))
+                answer = self._line.ask(Asked(*self._place(), at, end, number))
             else:  # the feed has discarded the rest, in the middle of a transaction of which some rows were passed on
                 for item in self._read_own(reached, up_to):
                     given -= not isinstance(item, End)
@@ -236,7 +249,7 @@ class Joined:
 
     def check(self, after: MysqlPosition) -> None:
         """Check that the server's file is the same file as in the position. Raises Trouble (SOURCE OLDER) if not."""
-        answer = self._line.ask(Asked(self._table(), after, after))
+        answer = self._line.ask(Asked(*self._place(), after, after))
         if answer is None or not same(answer.end, after) or answer.end.born != after.born:
             self._own.check(after)
         if self._line.is_connected:

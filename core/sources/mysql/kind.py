@@ -13,6 +13,7 @@ from slotkeeper.core.ports.kinds import Doctor, OpenFeed, SourceKind
 from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.sources.mysql.chunks import MysqlTables
 from slotkeeper.core.sources.mysql.doctor import MysqlDoctor
+from slotkeeper.core.sources.mysql.failover import MysqlFailover
 from slotkeeper.core.sources.mysql.filters import Selection
 from slotkeeper.core.sources.mysql.inspector import MysqlInspector
 from slotkeeper.core.sources.mysql.joined import FeedLine, open_feed
@@ -45,7 +46,8 @@ class MysqlConnection:
         made = MysqlInspector(self.session, asked.table, reader, asked.binlog, selection, *limits, line)
         made.purges = self._purges
         self._tables.append(made)
-        return SourceTable(made, None, made, WORDS)
+        failover = MysqlFailover(self.session, f"{reader}\x1f{asked.table}\x1ffailover")
+        return SourceTable(made, None, made, WORDS, failover=failover)
 
     def ping(self) -> None:
         self.session.rows("SELECT 1", (), PING_SECONDS)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
@@ -21,14 +21,22 @@ from slotkeeper.core.errors import Defect
 from slotkeeper.core.ports.source import SlotWords
 
 _MARIA = re.compile(r"\d{1,10}-\d{1,10}-\d{1,20}(,\d{1,10}-\d{1,10}-\d{1,20})*")
-_MYSQL = re.compile(r"[0-9a-f-]{36}(:\d+(-\d+)?)+(,[0-9a-f-]{36}(:\d+(-\d+)?)+)*")
+_TAG = r"[a-z_][a-z0-9_]{0,31}"
+_OF_SOURCE = rf"[0-9a-f-]{{36}}(:{_TAG})?:\d+(-\d+)?(:({_TAG}:)?\d+(-\d+)?)*"
+_MYSQL = re.compile(f"{_OF_SOURCE}(,{_OF_SOURCE})*")
 
 
 @dataclass(frozen=True, slots=True)
 class MariaState:
-    """The last transaction of each domain: (server, sequence) by domain. A dump request contains all of them."""
+    """The last transaction of each domain: (server, sequence) by domain. A dump request contains all of them.
+
+    `others` is the last sequence of each other server of a domain, by (domain, server). `whole` means that it is
+    complete: then every transaction of the state is known, as in @@gtid_binlog_state.
+    """
 
     last: Mapping[int, tuple[int, int]]
+    others: Mapping[tuple[int, int], int] = field(default_factory=dict, compare=False)
+    whole: bool = field(default=False, compare=False)
 
     @classmethod
     def parse(cls, text: str) -> MariaState:
@@ -37,83 +45,182 @@ class MariaState:
         >>> MariaState.parse("3-77-200,0-1-5").text
         '0-1-5,3-77-200'
         """
-        text = text.replace(" ", "")
-        if not _MARIA.fullmatch(text):
-            raise ValueError("invalid MariaDB GTID state (domain-server-sequence, one for each domain)")
-        numbers = [tuple(map(int, one.split("-"))) for one in text.split(",")]
-        return cls({domain: (server, sequence) for domain, server, sequence in numbers})
+        return cls({domain: (server, sequence) for domain, server, sequence in maria_gtids(text)})
+
+    @classmethod
+    def of_list(cls, gtids: Iterable[tuple[int, int, int]]) -> MariaState:
+        """Return the state before a file, from its list of the last (domain, server, sequence) of each server.
+
+        MariaDB, "GTID_LIST_EVENT": the last entry of a domain is the domain's last transaction.
+
+        >>> MariaState.of_list([(0, 2, 150), (0, 1, 200)]).others
+        {(0, 2): 150}
+        """
+        found = cls({}, whole=True)
+        for domain, server, sequence in gtids:
+            found = found.after(domain, server, sequence)
+        return found
 
     @property
     def text(self) -> str:
         """The state in the format of @@gtid_binlog_pos, with domains in ascending order."""
         return ",".join(f"{domain}-{server}-{sequence}" for domain, (server, sequence) in sorted(self.last.items()))
 
+    @property
+    def each(self) -> dict[tuple[int, int], int]:
+        """The last known sequence of each server of a domain, by (domain, server)."""
+        return {**self.others, **{(domain, server): sequence for domain, (server, sequence) in self.last.items()}}
+
     def after(self, domain: int, server: int, sequence: int) -> MariaState:
         """Return the state after a transaction."""
-        return MariaState({**self.last, domain: (server, sequence)})
+        before, others = self.last.get(domain), self.others
+        if before is not None and before[0] != server:
+            others = {**others, (domain, before[0]): before[1]}
+            others.pop((domain, server), None)
+        return MariaState({**self.last, domain: (server, sequence)}, others, self.whole)
 
     def covers(self, other: MariaState) -> bool:
         """Whether this state includes all transactions of `other`; a missing domain has no transactions."""
         return all(self.last.get(domain, (0, -1))[1] >= sequence for domain, (_, sequence) in other.last.items())
 
 
+def maria_gtids(text: str) -> list[tuple[int, int, int]]:
+    """Parse a list of MariaDB GTIDs, such as @@gtid_binlog_state; raises ValueError."""
+    text = text.replace(" ", "")
+    if not _MARIA.fullmatch(text):
+        raise ValueError("invalid MariaDB GTID state (domain-server-sequence, one for each domain)")
+    return [
+        (int(domain), int(server), int(number)) for domain, server, number in (x.split("-") for x in text.split(","))
+    ]
+
+
 Intervals = tuple[tuple[int, int], ...]
 """First and last number of each interval, in ascending order; adjacent intervals are merged."""
+MysqlSource = tuple[UUID, str]
+"""The server that first wrote a transaction, and the transaction's tag ("" for none; MySQL 8.3 and later)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MysqlSet:
-    """Executed transactions, grouped by the server that first wrote them."""
+    """Executed transactions, grouped by the server that first wrote them and their tag."""
 
-    done: Mapping[UUID, Intervals]
+    done: Mapping[MysqlSource, Intervals]
 
     @classmethod
     def parse(cls, text: str) -> MysqlSet:
-        """Parse a string; raises ValueError if it is not a GTID set, or contains tags.
+        """Parse a string; raises ValueError if it is not a GTID set.
 
         >>> MysqlSet.parse("3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5:7:6").text
         '3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7'
+        >>> MysqlSet.parse("3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5:Red:2:blue:7:3").text
+        '3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:blue:3:7:red:2'
         """
         text = re.sub(r"\s", "", text.lower())
         if not _MYSQL.fullmatch(text):
             raise ValueError("invalid MySQL GTID set (source:first-last, several intervals, several sources)")
-        done: dict[UUID, Intervals] = {}
+        done: dict[MysqlSource, list[tuple[int, int]]] = {}
         for part in text.split(","):
             source, *intervals = part.split(":")
-            ends = [one.partition("-") for one in intervals]
-            found = [(int(first), int(last or first)) for first, _, last in ends]
-            if any(first < 1 or last < first for first, last in found):
-                raise ValueError("a GTID interval starts at 1 or more and ascends")
-            done[UUID(source)] = _joined([*done.get(UUID(source), ()), *found])
-        return cls(done)
+            tag = ""
+            for one in intervals:
+                if not one[0].isdigit():
+                    tag = one
+                    continue
+                low, _, high = one.partition("-")
+                first, last = int(low), int(high or low)
+                if first < 1 or last < first:
+                    raise ValueError("a GTID interval starts at 1 or more and ascends")
+                done.setdefault((UUID(source), tag), []).append((first, last))
+        return cls({source: _joined(found) for source, found in done.items()})
 
     @property
     def text(self) -> str:
         """The set in the format of @@gtid_executed, with sources in ascending order."""
-        return ",".join(
-            ":".join([str(source), *(f"{a}" if a == b else f"{a}-{b}" for a, b in intervals)])
-            for source, intervals in sorted(self.done.items())
-        )
+        by_server: dict[UUID, list[str]] = {}
+        for (server, tag), intervals in sorted(self.done.items()):
+            numbers = [f"{first}" if first == last else f"{first}-{last}" for first, last in intervals]
+            by_server.setdefault(server, [str(server)]).extend([*([tag] if tag else []), *numbers])
+        return ",".join(":".join(parts) for parts in by_server.values())
 
-    def after(self, source: UUID, number: int) -> MysqlSet:
+    def after(self, source: UUID, number: int, tag: str = "") -> MysqlSet:
         """Return the set after a transaction."""
-        return MysqlSet({**self.done, source: _joined([*self.done.get(source, ()), (number, number)])})
+        mine = self.done.get((source, tag), ())
+        if mine and mine[-1][1] + 1 == number:  # the usual case, without sorting
+            return MysqlSet({**self.done, (source, tag): (*mine[:-1], (mine[-1][0], number))})
+        return MysqlSet({**self.done, (source, tag): _joined([*mine, (number, number)])})
+
+    def contains(self, source: UUID, number: int, tag: str = "") -> bool:
+        return any(first <= number <= last for first, last in self.done.get((source, tag), ()))
 
     def covers(self, other: MysqlSet) -> bool:
-        return all(
-            any(first <= low and high <= last for first, last in self.done.get(source, ()))
-            for source, intervals in other.done.items()
-            for low, high in intervals
-        )
+        return not other.minus(self).done
+
+    def minus(self, other: MysqlSet) -> MysqlSet:
+        """Return the transactions of this set that `other` lacks.
+
+        >>> one = MysqlSet.parse("3E11FA47-71CA-11E1-9E33-C80AA9429562:1-9")
+        >>> one.minus(MysqlSet.parse("3E11FA47-71CA-11E1-9E33-C80AA9429562:1-3:5")).text
+        '3e11fa47-71ca-11e1-9e33-c80aa9429562:4:6-9'
+        """
+        left = {source: _without(intervals, other.done.get(source, ())) for source, intervals in self.done.items()}
+        return MysqlSet({source: intervals for source, intervals in left.items() if intervals})
 
     @property
     def encoded(self) -> bytes:
-        """The set in the format of COM_BINLOG_DUMP_GTID: an interval's end is its last number plus one."""
-        parts = [struct.pack("<Q", len(self.done))]
-        for source, intervals in sorted(self.done.items()):
-            parts += [source.bytes, struct.pack("<Q", len(intervals))]
+        """The set in the format of COM_BINLOG_DUMP_GTID: an interval's end is its last number plus one.
+
+        Tags have another format (MySQL, `Gtid_set::encode`): the number of sources is between two bytes of value 1, and
+        each source is followed by its tag with its length, which is shifted left by one bit (`varlen`).
+        """
+        tagged = any(tag for _, tag in self.done)
+        parts = [struct.pack("<Q", 1 << 56 | len(self.done) << 8 | 1 if tagged else len(self.done))]
+        for (server, tag), intervals in sorted(self.done.items()):
+            parts += [server.bytes, *([bytes([len(tag) << 1]), tag.encode()] if tagged else [])]
+            parts += [struct.pack("<Q", len(intervals))]
             parts += [struct.pack("<qq", first, last + 1) for first, last in intervals]
         return b"".join(parts)
+
+    @classmethod
+    def decode(cls, body: bytes) -> MysqlSet:
+        """Parse the format of `encoded`, which is also the body of PREVIOUS_GTIDS_LOG_EVENT.
+
+        Raises struct.error, IndexError or ValueError if it is damaged.
+        """
+        (count,) = struct.unpack_from("<Q", body)
+        tagged, at = count >> 56, 8
+        if tagged > 1:
+            raise ValueError("an unknown format of a GTID set")
+        done: dict[MysqlSource, list[tuple[int, int]]] = {}
+        for _ in range(count >> 8 & (1 << 48) - 1 if tagged else count):
+            server, at, tag = UUID(bytes=body[at : at + 16]), at + 16, ""
+            if tagged:
+                size = body[at] >> 1
+                tag, at = body[at + 1 : at + 1 + size].decode("ascii"), at + 1 + size
+            (intervals,) = struct.unpack_from("<Q", body, at)
+            at += 8
+            for _ in range(intervals):
+                first, end = struct.unpack_from("<qq", body, at)
+                at += 16
+                done.setdefault((server, tag), []).append((first, end - 1))
+        if at != len(body):
+            raise ValueError("a GTID set has another length than its encoding")
+        return cls({source: _joined(found) for source, found in done.items()})
+
+
+def _without(intervals: Intervals, others: Intervals) -> Intervals:
+    """
+    >>> _without(((1, 9),), ((1, 3), (5, 5)))
+    ((4, 4), (6, 9))
+    """
+    left = list(intervals)
+    for first, last in others:
+        left = [
+            part
+            for low, high in left
+            for part in ((low, min(high, first - 1)), (max(low, last + 1), high))
+            if part[0] <= part[1]
+        ]
+    return tuple(left)
 
 
 def _joined(intervals: list[tuple[int, int]]) -> Intervals:
@@ -157,7 +264,8 @@ def order_of(one: Gtids, other: Gtids) -> Order:
 FIRST_OFFSET = 4
 """Byte offset of a file's first event."""
 _TEXT = re.compile(
-    r"(?P<file>[^/|]+\.\d+)/(?P<offset>\d+)(?:@(?P<born>\d+-\d+))?(?:/(?P<gtids>[^|]+))?(?:\|(?P<pending>.+))?"
+    r"(?P<file>[^/|]+\.\d+)/(?P<offset>\d+)(?:@(?P<born>\d+-\d+))?(?:/(?P<gtids>[^|~!]+))?"
+    r"(?:~(?P<others>[^|!]*))?(?:!(?P<mark>[^|@]+@\d+))?(?:\|(?P<pending>.+))?"
 )
 _PENDING = re.compile(r"(?P<xid>\d+-[0-9a-f]*-[0-9a-f]*)@(?P<number>\d+):(?P<offset>\d+)")
 OFFSET_BITS = 40
@@ -187,6 +295,27 @@ class PendingXa:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A transaction by which another server's binlog is recognized as the same history: its GTID and its time.
+
+    `time` is the time of its first event (seconds since 1970) or, with MySQL 8, of its commit on the server that first
+    wrote it (microseconds). Both are the same in the binlogs of all replicas (`failover`).
+    """
+
+    gtid: str
+    time: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.gtid}@{self.time}"
+
+    @classmethod
+    def parse(cls, text: str) -> Mark:
+        gtid, _, time = text.rpartition("@")
+        return cls(gtid, int(time))
+
+
+@dataclass(frozen=True, slots=True)
 class MysqlPosition(Position):
     """A position: everything before `offset` of `file` has been applied. It is a transaction's end or a file's start.
 
@@ -210,32 +339,44 @@ class MysqlPosition(Position):
     pending: tuple[PendingXa, ...] = field(default=(), compare=False)
     """XA transactions that are prepared before this position and end after it."""
 
+    mark: Mark | None = field(default=None, compare=False)
+    """One of the last transactions of `gtids`; None if unknown."""
+
     @property
     def committed_at(self) -> float | None:
         return self.time or None
 
     @property
     def text(self) -> str:
-        """The position as `file/offset@creation/GTIDs|prepared XA transactions`; unknown parts are omitted.
+        """The position as `file/offset@creation/GTIDs~others!mark|prepared XA transactions`, without unknown parts.
 
         >>> MysqlPosition("mysql-bin.000003", 1234).text
         'mysql-bin.000003/1234'
         >>> MysqlPosition("b.000003", 1234, born=(1700000000, 77), pending=(PendingXa("1-6162-", 3, 900),)).text
         'b.000003/1234@1700000000-77|1-6162-@3:900'
+        >>> MysqlPosition("b.000003", 9, MariaState.of_list([(0, 2, 5), (0, 1, 7)]), mark=Mark("0-1-7", 17)).text
+        'b.000003/9/0-1-7~0-2-5!0-1-7@17'
         """
         born = "" if self.born is None else f"@{self.born[0]}-{self.born[1]}"
         gtids = f"/{self.gtids_text}".rstrip("/")
+        if isinstance(self.gtids, MariaState) and self.gtids.whole:
+            gtids += "~" + ",".join(
+                f"{domain}-{server}-{n}" for (domain, server), n in sorted(self.gtids.others.items())
+            )
+        if self.mark is not None:
+            gtids += f"!{self.mark.text}"
         pending = "|" + ",".join(one.text for one in self.pending) if self.pending else ""
         return f"{self.file}/{self.offset}{born}{gtids}{pending}"
 
     @property
     def plain(self) -> str:
-        return replace(self, born=None, pending=()).text
+        gtids = self.gtids if isinstance(self.gtids, MysqlSet) else self.gtids and MariaState(self.gtids.last)
+        return replace(self, gtids=gtids, born=None, pending=(), mark=None).text
 
     def moved(self, file: str, offset: int) -> MysqlPosition:
         """Return this position moved to a later one; there must be no changes in between."""
         born = self.born if file == self.file else None
-        return MysqlPosition(file, offset, self.gtids, born=born, pending=self.pending)
+        return MysqlPosition(file, offset, self.gtids, born=born, pending=self.pending, mark=self.mark)
 
     @property
     def gtids_text(self) -> str:
@@ -325,7 +466,13 @@ def parse_position(text: str) -> MysqlPosition:
         if named is None:
             raise ValueError("a prepared XA transaction in a position is formatID-gtrid-bqual@file:offset")
         pending.append(PendingXa(named["xid"], int(named["number"]), int(named["offset"])))
-    return MysqlPosition(found["file"], offset, parse_gtids(found["gtids"] or ""), born=born, pending=tuple(pending))
+    gtids = parse_gtids(found["gtids"] or "")
+    if found["others"] is not None:
+        others = maria_gtids(found["others"]) if found["others"] else []
+        known = gtids.last if isinstance(gtids, MariaState) else {}
+        gtids = MariaState(known, {(domain, server): number for domain, server, number in others}, True)
+    mark = Mark.parse(found["mark"]) if found["mark"] else None
+    return MysqlPosition(found["file"], offset, gtids, born=born, pending=tuple(pending), mark=mark)
 
 
 _SHOWN = re.compile(r"(\d{1,10}):(\d{1,13})")

@@ -12,7 +12,6 @@ server purges files when it starts and when it starts a new file, based on the t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 
@@ -25,6 +24,7 @@ from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources.mysql import starts
 from slotkeeper.core.sources.mysql.events import Action
+from slotkeeper.core.sources.mysql.failover import enriched
 from slotkeeper.core.sources.mysql.faults import BinlogError
 from slotkeeper.core.sources.mysql.position import POSITIONS, MariaState, MysqlPosition, ours
 from slotkeeper.core.sources.mysql.session import MysqlSession
@@ -117,9 +117,8 @@ class MysqlTable(MysqlSource):
         fingerprint = self.identify().text
         facts = self.session.facts
         latest = self.session.asking(lambda line: starts.begin_here(line, facts))
-        replica = self.session.replica(f"{self.slot}\x1f{self.table}\x1fbegin")
-        first = self.session.asking(lambda line: starts.file_began(self.session.connect, replica, latest.file))
-        latest = replace(latest, born=first.born)
+        reader = f"{self.slot}\x1f{self.table}\x1fbegin"
+        latest = self.session.asking(lambda _: enriched(self.session, latest, reader))
         return [SlotStatus(SHARD, NOTHING_KEPT, latest, fingerprint, self._first(latest))]
 
     def place(self, text: str) -> Position:

@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.drivers import my
-from slotkeeper.core.errors import Refused, SlotkeeperError
-from slotkeeper.core.sources.mysql import faults
+from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
+from slotkeeper.core.sources.mysql import faults, hosts
 from slotkeeper.core.sources.mysql.faults import BinlogError
 from slotkeeper.core.sources.mysql.position import MysqlPosition
 
@@ -35,6 +35,12 @@ VARIABLES = (
     "gtid_mode",
     "server_id",
     "server_uuid",
+    "server_uid",
+    "hostname",
+    "port",
+    "read_only",
+    "log_slave_updates",
+    "log_replica_updates",
     "binlog_expire_logs_seconds",
     "lower_case_table_names",
     "innodb_native_foreign_keys",
@@ -66,6 +72,22 @@ class ServerFacts:
         """
         found = re.match(r"(\d+)\.(\d+)", self.variables.get("version", ""))
         return (int(found[1]), int(found[2])) if found else (0, 0)
+
+    @property
+    def server(self) -> str:
+        """An identifier of this server: the UUID or, for MariaDB, which has no UUID, the server_id."""
+        return self.variables.get("server_uuid", "") or f"server-{self.variables.get('server_id', '')}"
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What distinguishes this server from another one that answers at the same address.
+
+        Two servers of MariaDB can have the same server_id, and have no server_uuid; `server_uid` is a hash of the
+        network address and the port (MariaDB, "Feedback Plugin").
+        """
+        return tuple(
+            self.variables.get(name, "") for name in ("server_uuid", "server_id", "server_uid", "hostname", "port")
+        )
 
     @property
     def names_columns(self) -> bool:
@@ -155,6 +177,8 @@ class MysqlSession:
         self._open: my.Session | None = None
         self._facts: ServerFacts | None = None
         self._account = ""
+        self.opened = 0
+        """The number of connections that this session has opened for its queries."""
 
     @property
     def name(self) -> str:
@@ -194,11 +218,35 @@ class MysqlSession:
             self._facts = self.asking(read_facts)
         return self._facts
 
+    def connect_same(self) -> my.Session:
+        """Open a separate connection to the server of this session, for its binlog; raises Unreachable if another
+        server answers.
+
+        Behind a virtual address or a proxy, each connection can reach another server. Raises DriverError.
+        """
+        expected = self.facts.identity
+        session = self.connect()
+        try:
+            found = read_facts(session).identity
+        except BaseException:
+            session.close()
+            raise
+        if found == expected:
+            return session
+        session.close()
+        self.close()  # the session itself may be the one at the former server
+        names = " and ".join(":".join(one for one in each if one) for each in (expected, found))
+        what = f"source {self.place}: two connections reached different servers ({names})"
+        raise Unreachable(what, "use an address that leads to one server, not a load balancer", where="source")
+
     def connect(self) -> my.Session:
         """Open a separate connection, in UTC. Raises DriverError."""
-        endpoint = self._login.endpoint
-        seconds = max(2.0, endpoint.connect_timeout_ms / 1000)
-        return my.connect(endpoint, self._login.password, self._login.name, seconds)
+        seconds = max(2.0, self._login.endpoint.connect_timeout_ms / 1000)
+
+        def attempt(endpoint: Endpoint) -> my.Session:
+            return my.connect(endpoint, self._login.password, self._login.name, seconds)
+
+        return hosts.connect(self._login.endpoint, attempt, _found)
 
     def rows(self, statement: str, values: Sequence[object] = (), seconds: float = STATUS_SECONDS) -> list[Any]:
         """Return all rows of a query, within the time limit."""
@@ -214,7 +262,7 @@ class MysqlSession:
         try:
             if self._open is None:
                 self._open = self.connect()
-                self._facts = None
+                self._facts, self.opened = None, self.opened + 1
             self._open.seconds = STATUS_SECONDS
             return ask(self._open)
         except my.DriverError as error:
@@ -237,6 +285,7 @@ class MysqlSession:
         try:
             if self._open is None:
                 self._open = self.connect()
+                self._facts, self.opened = None, self.opened + 1
             self._open.seconds = seconds
             yield from self._open.read(_plain(statement, values), values)
             done = True
@@ -277,6 +326,11 @@ class MysqlSession:
         session, self._open = self._open, None
         if session is not None:
             session.close()
+
+
+def _found(session: my.Session) -> hosts.Found:
+    facts = read_facts(session)
+    return hosts.Found(facts.server, hosts.why_unsuitable(facts.variables))
 
 
 def _plain(statement: str, values: Sequence[object]) -> str:

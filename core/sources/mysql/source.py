@@ -100,6 +100,8 @@ class MysqlSource:
         self._follower = self._follow("reader", line)
         self._scanner = self._follow("scanner", line)
         self._spool: Spool | None = None
+        self._opened = 0
+        """The session's number of connections when the streams were last valid."""
         self._passed: MysqlPosition | None = None
         """The newest position up to which no change was found, with the GTIDs executed up to there."""
         self._oldest: tuple[float, MysqlPosition] | None = None
@@ -139,8 +141,14 @@ class MysqlSource:
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         """Return the binlog's end and the table's identity, which is at most `DEFINITION_SECONDS` old."""
         latest = self.newest()
-        if time.monotonic() - self._seen_at >= DEFINITION_SECONDS:
+        if self._opened != self.session.opened or time.monotonic() - self._seen_at >= DEFINITION_SECONDS:
             self.identify()
+        if self._opened != self.session.opened:  # the new connection may have reached another server: its streams too
+            self._opened = self.session.opened
+            self._forget()
+            self._passed = None
+            self._follower.close()
+            self._scanner.close()
         return [SlotStatus(SHARD, NOTHING_KEPT, latest, self.seen.identity.text, self._first(latest))]
 
     def newest(self) -> MysqlPosition:
@@ -307,9 +315,11 @@ class MysqlSource:
         if up_to is not None:
             return up_to
         latest = ours(status.latest)
-        passed, before = self._passed, ours(after)
-        if passed is None or not same(passed, latest):
-            passed = replace(before.moved(latest.file, latest.offset), gtids=None)
+        before, spool = ours(after), self._spool
+        read = None if spool is None or spool.any or not same(spool.after, before) else spool.end
+        passed = next((one for one in (self._passed, read) if one is not None and there(one, latest)), None)
+        if passed is None:
+            passed = replace(before.moved(latest.file, latest.offset), gtids=None, mark=None)
         return replace(passed, time=before.time)
 
     # -- the copy -----------------------------------------------------------------------------------------------------
@@ -360,7 +370,12 @@ class MysqlSource:
         own = Follower(lambda place: self.stream(place, reader))
         if line is None:
             return own
-        return Joined(own, line, lambda: self._named, lambda item: of_tables(item, self._reading(reader)))
+        return Joined(
+            own,
+            line,
+            lambda: (self.session.facts.identity, self._named),
+            lambda item: of_tables(item, self._reading(reader)),
+        )
 
     @property
     def _named(self) -> Table:
@@ -380,7 +395,7 @@ class MysqlSource:
     def stream(self, place: MysqlPosition, reader: str) -> Stream:
         """Return the table's own stream from a position on; `reader` is a part of the replica's identity."""
         start, reading = self.resolved(place), self._reading(reader)
-        return Stream(self.session.connect, self.session.place, self.session.user, start, reading)
+        return Stream(self.session.connect_same, self.session.place, self.session.user, start, reading)
 
     def _statements(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Statement]:
         """Return every statement of a range for `side_effects`; DML that is logged as row events is not included."""

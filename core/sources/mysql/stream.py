@@ -21,7 +21,14 @@ from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleNam
 from slotkeeper.core.sources.mysql import faults, starts
 from slotkeeper.core.sources.mysql.events import Parser, parts
 from slotkeeper.core.sources.mysql.faults import BinlogError
-from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MariaState, MysqlPosition, MysqlSet, parse_gtids
+from slotkeeper.core.sources.mysql.position import (
+    FIRST_OFFSET,
+    Gtids,
+    MariaState,
+    MysqlPosition,
+    MysqlSet,
+    parse_gtids,
+)
 from slotkeeper.core.sources.mysql.statements import Effect, Statement, judge
 from slotkeeper.core.sources.mysql.transactions import (
     Alive,
@@ -191,7 +198,7 @@ class Stream:
     def _dump_on(self, session: my.Session, blocking: bool) -> my.Dump:
         start, replica = self._start, self._reading.replica
         if not self._reading.by_gtid:
-            check_life(session, start, self._place)
+            self._transactions.know(check_life(session, start, self._place))
             dumped = _dumped_from(start)
             return my.dump_file(session, replica, dumped.file, dumped.offset, blocking)
         if isinstance(start.gtids, MariaState):
@@ -251,23 +258,25 @@ def _dumped_from(start: MysqlPosition) -> MysqlPosition:
     return MysqlPosition(start.file, FIRST_OFFSET, born=start.born, pending=start.pending)
 
 
-def check_life(session: my.Session, start: MysqlPosition, place: str) -> None:
-    """Raise Trouble (SOURCE OLDER) if the server has other GTIDs at this position: it was reset, or is another server.
+def check_life(session: my.Session, start: MysqlPosition, place: str) -> Gtids | None:
+    """Return the server's GTIDs at this position, None if unknown. Raise Trouble (SOURCE OLDER) if the position has
+    others: the server was reset, or is another server.
 
     MariaDB reports the GTIDs at a position (BINLOG_GTID_POS). MySQL does not, so nothing is checked for MySQL.
     """
-    if not isinstance(start.gtids, MariaState) or start.offset > _LARGEST_OFFSET:
-        return
+    if start.offset > _LARGEST_OFFSET or "MARIADB" not in session.server_version.upper():
+        return None
     row = session.row("SELECT BINLOG_GTID_POS(%s, %s)", (start.file, start.offset))
     if row is None or row[0] is None:
-        return  # the file does not exist or was purged: the dump reports which of the two
+        return None  # the file does not exist or was purged: the dump reports which of the two
     there = parse_gtids(str(row[0])) or MariaState({})
-    if there != start.gtids:
+    if start.gtids is not None and there != start.gtids:
         message = (
             f"source {place}: {start.file}/{start.offset} has GTIDs {row[0] or 'none'} now, not {start.gtids.text}"
         )
         hint = "the binlog was reset, or this is another server: start by GTID, or take a new snapshot"
         raise Trouble(message, hint, "", "source", name=TroubleName.SOURCE_OLDER)
+    return there
 
 
 Ranged = TableRows | Statement | End

@@ -21,7 +21,7 @@ from slotkeeper.core.drivers.pg_types import float_text
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.mysql.faults import Unsupported
 from slotkeeper.core.sources.mysql.rows import Described, SchemaColumn
-from slotkeeper.core.sources.mysql.session import MysqlSession, ServerFacts
+from slotkeeper.core.sources.mysql.session import MysqlSession
 from slotkeeper.core.sources.mysql.values import shortest_float
 
 Spell = Callable[[Any], str]
@@ -333,7 +333,7 @@ def read_table(session: MysqlSession, table: str) -> TableSeen:
         Column(image.name, image.type, not one.nullable, number=place)
         for place, (image, one) in enumerate(zip(images, described, strict=True), 1)
     )
-    identity = TableIdentity(0, columns, tuple(part.name or "" for part in key), server_of(session.facts))
+    identity = TableIdentity(0, columns, tuple(part.name or "" for part in key), session.facts.server)
     return TableSeen(schema, name, described, images, identity, *sort, key_index=index)
 
 
@@ -403,11 +403,6 @@ def key_objections(table: str, key: Sequence[IndexPart]) -> Iterator[Objection]:
         if part.prefix is not None:
             what = f"{table} has a primary key over a prefix of {part.name}:"
             yield Objection(f"{what} two rows could have the same key", "create a key over whole columns")
-
-
-def server_of(facts: ServerFacts) -> str:
-    """Return an identifier of this server: the UUID or, for MariaDB, which has no UUID, the server_id."""
-    return facts.variables.get("server_uuid", "") or f"server-{facts.variables.get('server_id', '')}"
 
 
 def _absent(session: MysqlSession, table: str) -> Refused:

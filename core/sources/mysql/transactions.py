@@ -38,6 +38,7 @@ from slotkeeper.core.sources.mysql.events import (
     MysqlGtid,
     Parser,
     Payload,
+    PreviousGtids,
     Query,
     Rotate,
     Rows,
@@ -45,7 +46,16 @@ from slotkeeper.core.sources.mysql.events import (
     xid_text,
 )
 from slotkeeper.core.sources.mysql.faults import Damaged, GoneBack, Unsupported
-from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, Birth, MariaState, MysqlPosition, MysqlSet, PendingXa
+from slotkeeper.core.sources.mysql.position import (
+    FIRST_OFFSET,
+    Birth,
+    Gtids,
+    MariaState,
+    Mark,
+    MysqlPosition,
+    MysqlSet,
+    PendingXa,
+)
 from slotkeeper.core.sources.mysql.statements import Effect, Said, Statement, Unread, judge, read
 from slotkeeper.core.sources.mysql.table_map import TableMap
 
@@ -156,6 +166,8 @@ class Transactions:
         self._born: Birth | None = None if by_gtid else start.born
         self._last = start
         self._pending: MariaGtid | MysqlGtid | None = None
+        self._mark, self._marking = start.mark, 0
+        """The last transaction with a known time, and the time of the open one's first event; 0 if not seen yet."""
         self._prepared = {one.xid: one for one in start.pending}
         self._named = start.pending
         self._xa = False
@@ -177,7 +189,15 @@ class Transactions:
     @property
     def here(self) -> MysqlPosition:
         """The position after the last accepted event: a valid start unless a transaction is open (`inside`)."""
-        return MysqlPosition(self._file, self._offset, self._gtids, born=self._born, pending=self._named)
+        return MysqlPosition(
+            self._file, self._offset, self._gtids, born=self._born, pending=self._named, mark=self._mark
+        )
+
+    def know(self, gtids: Gtids | None) -> None:
+        """Set the GTIDs executed before the start, if the position does not contain them."""
+        if self._gtids is None and gtids is not None:
+            self._gtids = gtids
+            self._last = replace(self._last, gtids=gtids)
 
     def take(self, event: Event, inside: int | None = None) -> Item | None:
         """Process an event and return the resulting item; None if the event has no effect by itself.
@@ -191,6 +211,7 @@ class Transactions:
             return self._table_rows(event, inside)
         if isinstance(event, Mapped):
             self._map(event.table)
+            self._marking = self._marking or event.header.time
         elif isinstance(event, Commit):
             return self._end(event.header)
         elif isinstance(event, Query):
@@ -199,9 +220,13 @@ class Transactions:
             self._begin(event)
         elif isinstance(event, MariaGtidList):
             # a MariaDB file starts with the GTIDs executed before it, so they are known from its start on
-            if self._gtids is None and not event.header.is_artificial:
-                self._gtids = MariaState({domain: (server, sequence) for domain, server, sequence in event.last})
+            gtids = self._gtids
+            if not (isinstance(gtids, MariaState) and gtids.whole) and not event.header.is_artificial:
+                self._gtids = MariaState.of_list(event.last)
                 self._last = replace(self._last, gtids=self._gtids)
+        elif isinstance(event, PreviousGtids):
+            if self._gtids is None and not event.header.is_artificial:
+                self.know(event.executed)
         elif isinstance(event, XaPrepared):
             place = PendingXa(event.xid, self._number, self._begins)
             self._prepared[event.xid] = place
@@ -274,6 +299,7 @@ class Transactions:
             self._refuse_again(event, self._gtids)
         self._pending = event
         self._rows = 0
+        self._marking = event.committed if isinstance(event, MysqlGtid) else 0
         self._begins = self._offset - event.header.size
         # MySQL writes BEGIN after a GTID; a standalone group of MariaDB consists of a single statement
         self._open = isinstance(event, MariaGtid) and not event.standalone
@@ -331,6 +357,7 @@ class Transactions:
 
     def _statement(self, event: Query) -> Item | None:
         said, effect = self._judged(event)
+        self._marking = self._marking or event.header.time
         if event.text.rstrip().upper().endswith("START TRANSACTION"):
             self._open = True  # MySQL 8: CREATE TABLE ... SELECT, whose rows follow
         ends = None if self._open else self._end(event.header)
@@ -381,12 +408,23 @@ class Transactions:
         pending, self._pending = self._pending, None
         if isinstance(pending, MariaGtid) and isinstance(self._gtids, MariaState):
             self._gtids = self._gtids.after(pending.domain, pending.server, pending.sequence)
-        elif isinstance(pending, MysqlGtid) and pending.source is not None and isinstance(self._gtids, MysqlSet):
-            self._gtids = self._gtids.after(pending.source, pending.number)
+        elif isinstance(pending, MysqlGtid) and isinstance(self._gtids, MysqlSet):
+            # no set of GTIDs describes a position after a transaction without one
+            self._gtids = self._gtids.after(pending.source, pending.number, pending.tag) if pending.source else None
+        if pending is not None and self._gtids is not None and self._marking and (gtid := gtid_text(pending)):
+            self._mark = Mark(gtid, self._marking)
         rows, self._rows, self._open, self._xa = self._rows, 0, False, False
         self._tables.clear()
         self._last = self.here
         return End(self._last, header.time, rows, xa)
+
+
+def gtid_text(event: MariaGtid | MysqlGtid) -> str:
+    """Return a transaction's GTID as the server writes it; "" for an anonymous transaction."""
+    if isinstance(event, MariaGtid):
+        return f"{event.domain}-{event.server}-{event.sequence}"
+    tag = f":{event.tag}" if event.tag else ""
+    return f"{event.source}{tag}:{event.number}" if event.source is not None else ""
 
 
 def _created(born: Birth) -> str:

@@ -60,6 +60,31 @@ def test_a_mysql_needs_no_database_and_has_its_own_port(tmp_path: Path) -> None:
     assert (job.sink_options.auto_flush_batch_size, job.sink_options.auto_flush_max_interval) == (10_000, 10_000)
 
 
+SEVERAL = SOURCE.replace('host = "127.0.0.1"', 'hosts = ["db1:3307", "db2"]')
+
+
+def test_several_servers_are_kept_in_their_order_and_the_first_is_the_address(tmp_path: Path) -> None:
+    source = loaded(tmp_path, SEVERAL + REST).jobs["orders"].source
+    assert (source.host, source.port, source.hosts, source.server) == ("db1", 3307, ("db1:3307", "db2"), "")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (SEVERAL + 'host = "db1"\n', "sets host and hosts, two keys for one setting"),
+        (SEVERAL + "port = 3306\n", "sets port and hosts, two keys for one setting"),
+        (SEVERAL.replace("db2", "db1:3307"), "names a server twice"),
+        (SEVERAL.replace('["db1:3307", "db2"]', "[]"), "must be a list"),
+        (SEVERAL.replace("db2", "db2:70000"), "port"),
+        (SOURCE.replace('host = "127.0.0.1"', ""), "host"),
+        (SEVERAL.replace('"mysql"', '"dws"') + 'database = "d"\n', "hosts"),
+    ],
+    ids=["host_too", "port_too", "twice", "none", "bad_port", "neither", "another_kind"],
+)
+def test_servers_that_contradict_each_other_are_refused(tmp_path: Path, source: str, words: str) -> None:
+    assert words in refused(tmp_path, source + REST)
+
+
 def test_a_pace_that_is_set_is_that_of_the_steps(tmp_path: Path) -> None:
     pace = "\n[jobs.orders.sync]\nmin_sync_commit_size = 77\nsync_commit_interval_second = 3\n"
     job = loaded(tmp_path, SOURCE + REST + pace).jobs["orders"]

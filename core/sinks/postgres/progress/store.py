@@ -254,6 +254,15 @@ class PostgresProgress(LaneRows):
                 entries.rename(self.session, cursor, names)
             self._insert(cursor, come, dns)
 
+    def switch(self, moved: Sequence[tuple[ProgressRow, ProgressRow]], epoch: int) -> None:
+        with self.session.transaction() as cursor:
+            for old, new in moved:
+                values = parameters_of(new) | {"epoch": epoch, "after": old.position.text if old.position else ""}
+                for name, row in (("was_decided", old), ("decided", new)):
+                    values[name] = row.decided.end.text if row.decided is not None else ""
+                if self.session.run(cursor, "switch", values).rowcount != 1:
+                    raise Superseded(f"another run has taken over: the row of epoch {epoch} has changed")
+
     def target_records(self) -> PostgresRecords:
         return PostgresRecords(self.session)
 

@@ -54,7 +54,6 @@ def test_a_rotate_between_two_kinds_of_files_has_a_checksum_or_none() -> None:
     ("code", "words"),
     [
         (39, "partial JSON"),
-        (42, "tag"),
         (165, "compressed statement"),
         *((code, "compressed rows") for code in range(166, 172)),
         (20, "before version 5.1"),

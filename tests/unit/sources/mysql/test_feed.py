@@ -20,7 +20,7 @@ from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.sources.mysql import backlog, feed
 from slotkeeper.core.sources.mysql.events import Action, Header, Rows
-from slotkeeper.core.sources.mysql.feed import Asked, Feed
+from slotkeeper.core.sources.mysql.feed import Asked, Feed, Server
 from slotkeeper.core.sources.mysql.joined import FeedLine, Joined, serve
 from slotkeeper.core.sources.mysql.position import MysqlPosition
 from slotkeeper.core.sources.mysql.statements import Effect, Statement, read
@@ -28,6 +28,7 @@ from slotkeeper.core.sources.mysql.stream import Follower, Reading, of_tables, s
 from slotkeeper.core.sources.mysql.table_map import TableMap
 from slotkeeper.core.sources.mysql.transactions import Alive, End, Item, Table, TableRows
 
+SERVER = ("uuid", "1")
 BORN = (1_700_000_000, 1)
 BEGIN = MysqlPosition("b.000001", 4, born=BORN)
 
@@ -61,6 +62,9 @@ class Binlog:
             self.at = end
             self.changed.notify_all()
             return end
+
+    def open(self, at: MysqlPosition) -> tuple[FakeStream, Server]:
+        return self.stream(at), SERVER
 
     def stream(self, at: MysqlPosition, only: Table | None = None) -> FakeStream:
         made = FakeStream(self, at, only)
@@ -181,7 +185,7 @@ def lane(binlog: Binlog, table: Table, address: str, at: MysqlPosition, opened: 
     reading = Reading(my.Replica(1, "", 1.0), [table])
     own = Follower(lambda at: binlog.stream(at, table))  # type: ignore[arg-type,return-value]
     line = FeedLine(address)
-    joined = Joined(own, line, lambda: table, lambda item: of_tables(item, reading))
+    joined = Joined(own, line, lambda: (SERVER, table), lambda item: of_tables(item, reading))
     opened += [joined, line]
     return Lane(table, binlog, joined, at)
 
@@ -212,7 +216,7 @@ def test_every_lane_gets_the_rows_of_its_own_stream_in_order(seed: int, number: 
     tables = [("s", f"t{n}") for n in range(draw.randint(2, 5))]
     binlog, opened = Binlog(), list[Joined | FeedLine]()
     most = draw.choice([1_000, 5_000, 1 << 20])
-    with served(Feed(binlog.stream, tables, BEGIN, most_bytes=most)) as folder:
+    with served(Feed(binlog.open, tables, BEGIN, most_bytes=most)) as folder:
         lanes = [lane(binlog, table, str(folder), BEGIN, opened) for table in tables]
         slow = draw.choice(tables)
         written = 0
@@ -239,7 +243,7 @@ def test_every_lane_gets_the_rows_of_its_own_stream_in_order(seed: int, number: 
 def test_a_feed_is_the_only_stream_of_lanes_that_keep_up() -> None:
     tables = [("s", f"t{n}") for n in range(20)]
     binlog, opened = Binlog(), list[Joined | FeedLine]()
-    with served(Feed(binlog.stream, tables, BEGIN)) as folder:
+    with served(Feed(binlog.open, tables, BEGIN)) as folder:
         lanes = [lane(binlog, table, str(folder), BEGIN, opened) for table in tables]
         draw = Random(1)
         for n in range(30):
@@ -257,7 +261,7 @@ def test_a_feed_is_the_only_stream_of_lanes_that_keep_up() -> None:
 def test_a_statement_stops_only_the_table_that_it_may_affect() -> None:
     tables = [("s", "a"), ("s", "b")]
     binlog, opened = Binlog(), list[Joined | FeedLine]()
-    with served(Feed(binlog.stream, tables, BEGIN)) as folder:
+    with served(Feed(binlog.open, tables, BEGIN)) as folder:
         lanes = [lane(binlog, table, str(folder), BEGIN, opened) for table in tables]
         binlog.write(rows(tables[0], b"1"), rows(tables[1], b"1"))
         binlog.write(ddl("TRUNCATE TABLE a", "s"))
@@ -273,7 +277,7 @@ def test_a_lane_before_the_feed_reads_for_itself_and_joins(monkeypatch: pytest.M
     table = ("s", "a")
     binlog, opened = Binlog(), list[Joined | FeedLine]()
     ends = [binlog.write(rows(table, b"%d" % n)) for n in range(5)]
-    with served(Feed(binlog.stream, [table, ("s", "b")], ends[2])) as folder:
+    with served(Feed(binlog.open, [table, ("s", "b")], ends[2])) as folder:
         late = lane(binlog, table, str(folder), BEGIN, opened)
         late.step(Random(3))
         while not there(late.at, binlog.at):
@@ -302,15 +306,15 @@ def test_a_client_without_the_key_gets_no_rows() -> None:
     binlog = Binlog()
     table = ("s", "a")
     end = binlog.write(rows(table, b"1"))
-    with served(Feed(binlog.stream, [table, ("s", "b")], BEGIN)) as folder:
+    with served(Feed(binlog.open, [table, ("s", "b")], BEGIN)) as folder:
         (folder / "feed.key").write_bytes(b"another key")
         line = FeedLine(str(folder))
-        assert line.ask(Asked(table, BEGIN, end)) is None
+        assert line.ask(Asked(SERVER, table, BEGIN, end)) is None
         line.close()
 
 
 def test_other_users_cannot_read_the_key() -> None:
-    with served(Feed(Binlog().stream, [("s", "a"), ("s", "b")], BEGIN)) as folder:
+    with served(Feed(Binlog().open, [("s", "a"), ("s", "b")], BEGIN)) as folder:
         assert (folder / "feed.key").stat().st_mode & 0o077 == 0
 
 
@@ -321,7 +325,7 @@ def test_a_table_discarded_in_the_middle_of_a_transaction_gives_each_of_its_rows
     binlog.write(rows(table, b"first"))
     binlog.write(*(rows(table, b"%d" % n * 50) for n in range(100)))
     binlog.write(rows(table, b"last"))
-    reads = Feed(binlog.stream, [table, other], BEGIN)
+    reads = Feed(binlog.open, [table, other], BEGIN)
     with served(reads) as folder:
         one = lane(binlog, table, str(folder), BEGIN, opened)
         got = list[bytes]()
@@ -333,3 +337,14 @@ def test_a_table_discarded_in_the_middle_of_a_transaction_gives_each_of_its_rows
         assert got == binlog.rows_of(table, binlog.at)
         assert len(binlog.streams) == 2
         close(opened)
+
+
+def test_a_lane_at_another_server_gets_no_rows() -> None:
+    table = ("s", "a")
+    binlog = Binlog()
+    end = binlog.write(rows(table, b"1"))
+    with served(Feed(binlog.open, [table, ("s", "b")], BEGIN)) as folder:
+        line = FeedLine(str(folder))
+        assert line.ask(Asked(("another", "1"), table, BEGIN, end)) is None
+        assert line.ask(Asked(SERVER, table, BEGIN, end)) is not None
+        line.close()
