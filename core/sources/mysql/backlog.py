@@ -11,6 +11,7 @@ import tempfile
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import BinaryIO
 
 from slotkeeper.core.sources.mysql.position import MysqlPosition
@@ -23,6 +24,10 @@ IN_MEMORY = 2 << 20
 """Number of bytes of a table's blocks above which further blocks are stored in a file."""
 FILE_BYTES = 32 << 20
 """Size in bytes from which a file gets no more blocks; it is closed once its blocks have been applied."""
+
+
+_numbers = count(1)
+"""Numbers of blocks, which are unique in this process."""
 
 
 @dataclass(slots=True)
@@ -88,7 +93,7 @@ class Backlog:
         self._size = 0
         self._whole = self._whole_size = 0
         """Number of items that are not in a block and whose transaction has ended, and their bytes."""
-        self._next = self._in_memory = 0
+        self._in_memory = 0
         self._file: _File | None = None
 
     def add(self, item: Ranged) -> None:
@@ -111,9 +116,8 @@ class Backlog:
         """Move the first `count` items, with `size` bytes, to a block."""
         data = pickle.dumps(self._items[:count], pickle.HIGHEST_PROTOCOL)
         end = self._ended if count == self._whole else None
-        block = _Block(self._next, self._begin, end, len(data), data)
+        block = _Block(next(_numbers), self._begin, end, len(data), data)
         self._blocks.append(block)
-        self._next += 1
         self._items, self._size = self._items[count:], self._size - size
         self._whole = self._whole_size = 0
         self._begin = self._ended
@@ -135,13 +139,16 @@ class Backlog:
 
     def read(
         self, after: MysqlPosition, up_to: MysqlPosition, number: int, most: int
-    ) -> tuple[list[Piece], int | None]:
-        """Return blocks of (after, up_to] from block `number` on, of about `most` bytes.
+    ) -> tuple[list[Piece], int | None] | None:
+        """Return blocks of (after, up_to] from block `number` on (0: from the first), of about `most` bytes.
 
-        The second value is the number of the next block of the range, None if there is none.
+        The second value is the number of the next block of the range, None if there is none. The result is None if
+        there is no block of that number: it belonged to an earlier backlog, whose blocks were cut at other places.
         """
         if self._whole:
             self._pack(self._whole, self._whole_size)
+        if number and all(block.number != number for block in self._blocks):
+            return None
         found: list[Piece] = []
         size = 0
         for block in self._blocks:

@@ -125,6 +125,8 @@ class Feed:
         """The last position that a lane has reached since the stream started or broke."""
         self._here: MysqlPosition | None = None
         """The last position without an open transaction; None while no stream is being read."""
+        self._inside = False
+        """Whether a transaction was open after the last item that was taken; the stream itself may be past it."""
         self._backlogs: dict[Table, Backlog] = {}
         """The buffered rows of each table that was not discarded."""
         self._bytes = 0
@@ -188,8 +190,9 @@ class Feed:
                     if self._closed:
                         return
                     self._take(item)
+                    self._inside = stream.inside
                     # the first events prove that the position's file is the server's file of that name
-                    if not stream.inside and number >= FIRST_EVENTS:
+                    if not self._inside and number >= FIRST_EVENTS:
                         self._mark(stream.here, item)
                     self._make_room()
 
@@ -269,18 +272,18 @@ class Feed:
                 return None
             before = backlog.bytes
             backlog.drop(asked.after)
-            pieces, number = backlog.read(asked.after, end, asked.number, ANSWER_BYTES)
+            found = backlog.read(asked.after, end, asked.number, ANSWER_BYTES)
             self._bytes += backlog.bytes - before
             if backlog.bytes < before:
                 self._changed.notify_all()
-            return Answer(pieces, number, end)
+            return None if found is None else Answer(*found, end)
 
     def _joined(self, asked: Asked) -> bool:
         """Whether all items after the lane's position are buffered. A discarded table is buffered again from here on,
         so that its lane joins once it has read up to here for itself.
         """
-        backlog, stream = self._backlogs.get(asked.table), self._stream
-        if backlog is None and self._here is not None and stream is not None and not stream.inside:
+        backlog = self._backlogs.get(asked.table)
+        if backlog is None and self._here is not None and not self._inside:
             backlog = self._backlogs[asked.table] = Backlog(self._here)
         return backlog is not None and there(asked.after, backlog.since)
 
