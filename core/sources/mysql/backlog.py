@@ -10,11 +10,13 @@ import pickle
 import tempfile
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import BinaryIO
 
 from slotkeeper.core.sources.mysql.position import MysqlPosition
+from slotkeeper.core.sources.mysql.statements import Statement
 from slotkeeper.core.sources.mysql.stream import Ranged, is_end, there
 from slotkeeper.core.sources.mysql.transactions import TableRows
 
@@ -22,6 +24,8 @@ BLOCK_BYTES = 256 << 10
 """Number of bytes of row events after which a block is complete."""
 IN_MEMORY = 2 << 20
 """Number of bytes of a table's blocks above which further blocks are stored in a file."""
+STATEMENT_FACTOR = 32
+"""Bytes in memory for each character of a statement, whose tokens are stored."""
 FILE_BYTES = 32 << 20
 """Size in bytes from which a file gets no more blocks; it is closed once its blocks have been applied."""
 
@@ -99,6 +103,12 @@ class Backlog:
     def add(self, item: Ranged) -> None:
         """Add an item; the end of a transaction makes the items before it readable."""
         size = len(item.rows.body) if isinstance(item, TableRows) else 0
+        if isinstance(item, Statement):
+            size = STATEMENT_FACTOR * len(item.text)
+        if self._whole and self._size + size >= BLOCK_BYTES:
+            self._pack(
+                self._whole, self._whole_size
+            )  # an ended transaction is readable: it shares no block with an open one
         self._items.append(item)
         self._size += size
         self.bytes += size
@@ -132,6 +142,7 @@ class Backlog:
         file = self._file
         file.file.seek(file.end)
         file.file.write(block.data)
+        file.file.flush()
         block.file, block.at, block.data = file, file.end, b""
         file.end += block.size
         file.blocks += 1
@@ -167,6 +178,15 @@ class Backlog:
             size += block.size
         return found, None
 
+    def last_end(self, up_to: MysqlPosition) -> MysqlPosition:
+        """Return the last position at or before `up_to` at which a block ends; `since` if there is none."""
+        ends = [block.end for block in self._blocks if block.end is not None and there(up_to, block.end)]
+        return ends[-1] if ends else self.since
+
+    def has_after(self, after: MysqlPosition) -> bool:
+        """Whether an ended transaction after a position is buffered."""
+        return self._ended != after and there(self._ended, after)
+
     def drop(self, after: MysqlPosition) -> None:
         """Remove the blocks whose transactions all end at or before a position that the lane has reached."""
         while self._blocks and (end := self._blocks[0].end) is not None and there(after, end):
@@ -181,7 +201,8 @@ class Backlog:
             return
         file.blocks -= 1
         if file.blocks == 0:
-            file.file.close()
+            with suppress(OSError):  # a full disk
+                file.file.close()
             if file is self._file:
                 self._file = None
 

@@ -12,7 +12,7 @@ import threading
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,27 +34,30 @@ WAIT_SECONDS = 2.0
 """Maximum time for which a lane waits for the stream: longer than the interval of the server's heartbeats, which report
 that nothing was written."""
 APART_SECONDS = 5.0
-"""Time for which lanes read for themselves after the stream broke, or after it did not reach a lane's position."""
+"""Time for which lanes read for themselves after the stream broke or was silent, or a lane whose position it did not
+reach."""
+QUIET_SECONDS = 4.0
+"""Time without an event, not even a heartbeat, after which the stream counts as silent. A server sends heartbeats every
+second (`slotkeeper.core.sources.mysql.session.HEARTBEAT_SECONDS`)."""
 
 
 NEAR_BYTES = 64 << 20
-"""Number of bytes by which a lane can be behind the furthest one for the first stream to start at its position."""
+"""Number of bytes by which a lane can be behind the furthest one, in its file, for the first stream to start at its
+position."""
 
 
 def first_of(positions: Collection[MysqlPosition]) -> MysqlPosition:
     """Return the lowest of the positions that are near the highest one; lanes before it read for themselves first.
 
+    A position with GTIDs is preferred: a stream that starts without them gives none to its lanes.
+
     >>> def at(number, offset): return MysqlPosition(f"b.{number:06d}", offset)
-    >>> first_of([at(3, 900), at(2, 70 << 20), at(1, 4)]).shown, first_of([at(3, 4), at(3, 100 << 20)]).shown
-    ('2:73400320', '3:104857600')
+    >>> first_of([at(3, 900), at(3, 4), at(2, 4)]).shown, first_of([at(3, 4), at(3, 100 << 20)]).shown
+    ('3:4', '3:104857600')
     """
     newest = max(positions, key=_key)
-
-    def is_near(one: MysqlPosition) -> bool:
-        files = newest.number - one.number
-        return newest.offset - (one.offset if files == 0 else 0) <= NEAR_BYTES and files <= 1
-
-    return min((one for one in positions if is_near(one)), key=_key)
+    near = [one for one in positions if one.number == newest.number and newest.offset - one.offset <= NEAR_BYTES]
+    return min([one for one in near if one.gtids is not None] or near, key=_key)
 
 
 def _key(position: MysqlPosition) -> tuple[int, int]:
@@ -136,6 +139,9 @@ class Feed:
         self._waiting = 0
         """The number of lanes that wait for the stream to go on."""
         self._apart_until = 0.0
+        self._apart: dict[Table, float] = {}
+        """Until when the lanes of single tables read for themselves, in monotonic seconds."""
+        self._taken_at = 0.0
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="slotkeeper-feed", daemon=True)
 
@@ -159,22 +165,22 @@ class Feed:
 
     def _run(self) -> None:
         while (at := self._next_start()) is not None:
-            try:
+            # a lane that reads for itself meets the error, and reports it
+            with suppress(Exception):
                 self._read(at)
-            except Exception:  # a lane that reads for itself meets the error, and reports it
-                with self._changed:
-                    self._apart_until = self._clock.monotonic() + APART_SECONDS
-            finally:
-                with self._changed:
-                    self._stream = self._here = None
-                    self._discard_all()
-                    self._changed.notify_all()
+            with self._changed:
+                self._apart_until = self._clock.monotonic() + APART_SECONDS
+                self._stream = self._here = None
+                self._discard_all()
+                self._changed.notify_all()
 
     def _next_start(self) -> MysqlPosition | None:
         with self._changed:
             while self._at is None and not self._closed:
                 self._changed.wait()
             at, self._at, self._furthest = self._at, None, None
+            self._apart.clear()
+            self._taken_at = self._clock.monotonic()
             if self._closed or at is None:
                 return None
             self._backlogs = {table: Backlog(at) for table in self._tables}
@@ -190,6 +196,7 @@ class Feed:
                     if self._closed:
                         return
                     self._take(item)
+                    self._taken_at = self._clock.monotonic()
                     self._inside = stream.inside
                     # the first events prove that the position's file is the server's file of that name
                     if not self._inside and number >= FIRST_EVENTS:
@@ -243,6 +250,7 @@ class Feed:
     def _discard_all(self) -> None:
         for table in list(self._backlogs):
             self._discard(table)
+        self._bytes = 0
         self._marks.clear()
 
     # -- requests -----------------------------------------------------------------------------------------------------
@@ -253,30 +261,41 @@ class Feed:
         Waits until the stream has reached the end of the range, for at most `WAIT_SECONDS`.
         """
         with self._changed:
-            if self._furthest is None or there(asked.after, self._furthest):
-                self._furthest = asked.after
-            if self._closed or asked.table not in self._tables or self._clock.monotonic() < self._apart_until:
+            now = self._clock.monotonic()
+            apart = max(self._apart_until, self._apart.get(asked.table, 0.0))
+            if self._closed or asked.table not in self._tables or now < apart:
                 return None
             if self._at is None and not self._backlogs:  # after a failure: start again at the furthest lane
-                self._at = self._furthest
+                self._at = self._furthest = self._furthest or asked.after
                 self._changed.notify_all()
-            until = self._clock.monotonic() + WAIT_SECONDS
-            if not self._reaches(asked.after, until):
-                self._apart_until = self._clock.monotonic() + APART_SECONDS
+            if not self._reaches(asked.after, now + WAIT_SECONDS):
+                self._apart[asked.table] = self._clock.monotonic() + APART_SECONDS
                 return None
+            if self._furthest is None or there(asked.after, self._furthest):
+                self._furthest = asked.after
             if asked.server != self._server or not self._joined(asked):
                 return None
-            self._reaches(asked.up_to, until)
-            backlog, end = self._backlogs.get(asked.table), self._end(asked)
-            if backlog is None or end is None:
-                return None
-            before = backlog.bytes
+            if not self._backlogs[asked.table].has_after(asked.after):
+                self._reaches(asked.up_to, now + WAIT_SECONDS)
+            return self._found(asked)
+
+    def _found(self, asked: Asked) -> Answer | None:
+        """Return what is buffered of a range: everything may have changed during a wait."""
+        backlog, end = self._backlogs.get(asked.table), self._end(asked)
+        if self._clock.monotonic() - self._taken_at > QUIET_SECONDS:
+            self._apart_until = self._clock.monotonic() + APART_SECONDS
+        if backlog is None or end is None or asked.server != self._server:
+            return None
+        if not there(asked.after, backlog.since) or not there(end, asked.after):
+            return None
+        before = backlog.bytes
+        try:
             backlog.drop(asked.after)
             found = backlog.read(asked.after, end, asked.number, ANSWER_BYTES)
+        finally:
             self._bytes += backlog.bytes - before
-            if backlog.bytes < before:
-                self._changed.notify_all()
-            return None if found is None else Answer(*found, end)
+            self._changed.notify_all()
+        return None if found is None else Answer(*found, end)
 
     def _joined(self, asked: Asked) -> bool:
         """Whether all items after the lane's position are buffered. A discarded table is buffered again from here on,
@@ -305,10 +324,14 @@ class Feed:
     def _end(self, asked: Asked) -> MysqlPosition | None:
         """Return the end of the range: `up_to`, or the stream's position if that is before `up_to`.
 
-        None if there is no stream, or if `up_to` is not known to be a position without an open transaction.
+        If `up_to` is not known to be a position without an open transaction, it is the end of the last block before
+        `up_to`. None if there is no stream, or no such block.
         """
         if self._here is None or not there(self._here, asked.up_to):
             return self._here
-        place = bisect_left(self._marks, _key(asked.up_to), key=_key)
-        mark = self._marks[place]
-        return mark if same(mark, asked.up_to) else None
+        mark = self._marks[bisect_left(self._marks, _key(asked.up_to), key=_key)]
+        if same(mark, asked.up_to):
+            return mark
+        backlog = self._backlogs.get(asked.table)
+        last = backlog.last_end(asked.up_to) if backlog is not None else None
+        return last if last is not None and not there(asked.after, last) else None

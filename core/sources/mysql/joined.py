@@ -8,10 +8,12 @@ worker on another host finds no such folder, and reads for itself.
 from __future__ import annotations
 
 import hmac
+import os
 import pickle
 import secrets
 import socket
 import socketserver
+import stat
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -70,11 +72,11 @@ class _Client(socketserver.StreamRequestHandler):
 
 def serve(feed: Feed, folder: Path) -> Callable[[], None]:
     """Start the feed, and answer lanes at `folder` in a thread for each connection; return what ends both."""
-    listener = _Listener(str(folder / _SOCKET), _Client)
-    listener.feed, listener.key, listener.clients = feed, secrets.token_bytes(_KEY_BYTES), set()
-    file = folder / _KEY
+    key, file = secrets.token_bytes(_KEY_BYTES), folder / _KEY
     file.touch(0o600)
-    file.write_bytes(listener.key)
+    file.write_bytes(key)
+    listener = _Listener(str(folder / _SOCKET), _Client)
+    listener.feed, listener.key, listener.clients = feed, key, set()
     feed.start()
     threading.Thread(target=partial(listener.serve_forever, 0.25), name="slotkeeper-feed-clients", daemon=True).start()
 
@@ -157,6 +159,9 @@ class FeedLine:
         try:
             if self._socket is None or self._answers is None:
                 folder = Path(self._address)
+                seen = folder.stat(follow_symlinks=False)
+                if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid() or seen.st_mode & 0o077:
+                    raise PermissionError(self._address)  # the driver's was removed: another user can have made this
                 key = (folder / _KEY).read_bytes()
                 self._socket = socket.socket(socket.AF_UNIX)
                 self._socket.settimeout(ANSWER_SECONDS)
@@ -168,6 +173,9 @@ class FeedLine:
         except (OSError, EOFError):
             self.close()
             return None
+        except BaseException:  # an answer that is still to come belongs to this request
+            self.close()
+            raise
         return answer
 
     def close(self) -> None:
@@ -224,6 +232,8 @@ class Joined:
                 if number is None:
                     break
                 answer = self._line.ask(Asked(*self._place(), at, end, number))
+                if answer is not None and not same(answer.end, end):
+                    answer = None
             else:  # the feed has discarded the rest, in the middle of a transaction of which some rows were passed on
                 for item in self._read_own(reached, up_to):
                     given -= not isinstance(item, End)
@@ -252,7 +262,7 @@ class Joined:
         answer = self._line.ask(Asked(*self._place(), after, after))
         if answer is None or not same(answer.end, after) or answer.end.born != after.born:
             self._own.check(after)
-        if self._line.is_connected:
+        else:
             self._own.close()
         self.here = after
 

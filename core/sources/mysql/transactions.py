@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -501,10 +502,13 @@ class PreparedRows:
     def _committed(self, end: End, xa: XaEnd, kept: list[TableRows] | None) -> Iterator[TableRows]:
         """Return the rows with the position and time of the commit, because rows are ordered by these."""
         rows = iter(kept) if kept is not None else self._again(end, xa)
-        for number, one in enumerate(rows):
+        counts = Counter[Table]()  # for each table, so that a stream of many tables gives its rows the same numbers
+        for one in rows:
             header = replace(one.rows.header, time=end.time)
+            table = one.table.schema, one.table.table
             moved = replace(one.rows, header=header)
-            yield TableRows(one.table, moved, end.position.number, xa.at, number << STRIDE)
+            yield TableRows(one.table, moved, end.position.number, xa.at, counts[table] << STRIDE)
+            counts[table] += 1
 
     def _again(self, end: End, xa: XaEnd) -> Iterator[TableRows]:
         place = xa.place or self._search(end, xa.xid)

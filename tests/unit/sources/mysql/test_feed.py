@@ -19,6 +19,7 @@ import pytest
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.sources.mysql import backlog, feed
+from slotkeeper.core.sources.mysql.backlog import Backlog
 from slotkeeper.core.sources.mysql.events import Action, Header, Rows
 from slotkeeper.core.sources.mysql.feed import Asked, Feed, Server
 from slotkeeper.core.sources.mysql.joined import FeedLine, Joined, serve
@@ -346,5 +347,48 @@ def test_a_lane_at_another_server_gets_no_rows() -> None:
     with served(Feed(binlog.open, [table, ("s", "b")], BEGIN)) as folder:
         line = FeedLine(str(folder))
         assert line.ask(Asked(("another", "1"), table, BEGIN, end)) is None
+        assert line.ask(Asked(SERVER, table, BEGIN, end)) is not None
+        line.close()
+
+
+def test_an_ended_transaction_is_readable_while_a_large_one_is_open() -> None:
+    table, begin, end = ("s", "a"), BEGIN, MysqlPosition("b.000001", 104, born=BORN)
+    kept = Backlog(begin)
+    kept.add(rows(table, b"first"))
+    kept.add(End(end, 1, 1))
+    for _ in range(3):
+        kept.add(rows(table, bytes(200_000)))
+    found = kept.read(begin, end, 0, 1 << 20)
+    assert found is not None
+    pieces, following = found
+    bodies = [item.rows.body for one in pieces for item in one.items(begin, end) if isinstance(item, TableRows)]
+    assert (bodies, following) == ([b"first"], None)
+    kept.close()
+
+
+def test_a_range_continues_only_in_the_blocks_in_which_it_began() -> None:
+    table, begin = ("s", "a"), BEGIN
+    first, second = Backlog(begin), Backlog(begin)
+    ends = [MysqlPosition("b.000001", 104 + 100 * n, born=BORN) for n in range(3)]
+    for kept in (first, second):
+        for end in ends:
+            kept.add(rows(table, bytes(300_000)))
+            kept.add(End(end, 1, 1))
+    found = first.read(begin, ends[-1], 0, 1)
+    assert found is not None
+    assert found[1]
+    assert second.read(begin, ends[-1], found[1], 1) is None
+    for kept in (first, second):
+        kept.close()
+
+
+def test_a_lane_uses_no_folder_that_others_can_enter() -> None:
+    table, binlog = ("s", "a"), Binlog()
+    end = binlog.write(rows(table, b"1"))
+    with served(Feed(binlog.open, [table, ("s", "b")], BEGIN)) as folder:
+        folder.chmod(0o755)
+        line = FeedLine(str(folder))
+        assert line.ask(Asked(SERVER, table, BEGIN, end)) is None
+        folder.chmod(0o700)
         assert line.ask(Asked(SERVER, table, BEGIN, end)) is not None
         line.close()
