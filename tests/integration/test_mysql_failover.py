@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import random
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
+from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.engine.driver import switch
-from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName, Unclassified
+from slotkeeper.core.sources.mysql.retention import MysqlTable
+from slotkeeper.core.sources.mysql.session import MysqlSession
 from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria
 from tests.support.maria_two import Two, ids, two
@@ -256,6 +262,23 @@ def test_a_foreign_server_with_the_same_names_and_a_longer_binlog_is_refused(
         assert mirror.query(mirror.sink, "SELECT id, v FROM mart.t") == [(1, 1)], "no row of it was applied"
     finally:
         maria.end(foreign)
+
+
+def test_a_chunk_of_a_copy_is_not_read_at_another_server(make_mysql_pair: MakeMysqlPair, servers: Two) -> None:
+    """A replica that is behind would give rows that are older than the start of the copy's stream."""
+    job_at(make_mysql_pair, servers).run(f"INSERT INTO {TABLE} VALUES (1, 1)")
+    servers.wait_replicated(servers.second, servers.first)
+    for expected, answers in (("server-1", False), ("server-2", True)):
+        source = replace(maria.endpoint(servers.second), server=expected)
+        session = MysqlSession(Login(source, servers.second.password(), "slotkeeper/test"))
+        table = MysqlTable(session, TABLE, "lane", BinlogOptions(binlog=True))
+        with closing(table):
+            (chunk,) = table.plan_chunks(100)
+            if answers:
+                assert table.copy_chunk(chunk, io.BytesIO()) == 1
+            else:
+                with pytest.raises(Unclassified, match="server server-2 answers instead of server server-1"):
+                    table.copy_chunk(chunk, io.BytesIO())
 
 
 def test_a_switch_during_a_copy_is_refused(make_mysql_pair: MakeMysqlPair, servers: Two) -> None:
