@@ -139,7 +139,7 @@ def _more() -> Mapping[str, tuple[str, ...]]:
         "[sources.X]": (
             _LINE.lstrip(),
             "A source of kind `mysql` has these keys except `database`; its default `port` is 3306. Instead of\n"
-            "`host` and `port`, it can have `hosts`: a list of servers, as `\"host\"` or `\"host:port\"`, that are\n"
+            '`host` and `port`, it can have `hosts`: a list of servers, as `"host"` or `"host:port"`, that are\n'
             "tried in this order ([another server](mysql.md#another-server)). The keys of canal, with which\n"
             "Doris Binlog Load reads MySQL, are rejected with an error that names them:\n\n"
             + "".join(f"- `{name}` ({meaning}): {because}\n" for name, meaning, because in keys.CANAL),
