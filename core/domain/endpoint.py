@@ -50,7 +50,7 @@ class Endpoint:
     `socket_timeout_ms` is the vendor's `connectionSocketTimeout`; 0 means no client-side limit. `sslrootcert`,
     `sslcert` and `sslkey` are paths on the connecting host, empty if not set; `sslpassword` decrypts an encrypted
     `sslkey`. `hosts` are the servers of a MySQL source in the order in which they are tried, with or without a port;
-    `host` and `port` are the first of them. `server` identifies the server that is preferred among them, "" for none.
+    `host` and `port` are the first of them. `server` identifies the server that is expected to answer, "" for none.
     `http_port`, `backends` and `compression` are for Doris: the FE's port for loads, further hosts to which
     the password can be sent (with or without a port, see `place_of`), and the compression of load requests.
     """
@@ -75,6 +75,11 @@ class Endpoint:
     server: str = ""
     key_password: Secret | str = field(default="", repr=False, compare=False)
     """The secret of `sslpassword`; set only in the endpoint of a `Login`, which is never sent to another process."""
+
+    @property
+    def address(self) -> Endpoint:
+        """The endpoint without the server that is expected there."""
+        return replace(self, server="")
 
     @property
     def place(self) -> str:

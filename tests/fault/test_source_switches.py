@@ -172,7 +172,7 @@ def test_a_driver_that_crashes_in_the_switch_continues_where_exactly_its_transac
     assert sum(pair.mirror.changes().values()) == 2 + 3
 
 
-@pytest.mark.parametrize("name", ["decide", "settle"])
+@pytest.mark.parametrize("name", [pytest.param("decide", marks=pytest.mark.chaos), "settle"])
 def test_a_range_that_the_sink_may_have_is_finished_at_the_other_server(
     make_mysql_pair: MakeMysqlPair,
     servers: Two,
@@ -237,6 +237,7 @@ def test_rows_prepared_before_the_switch_take_effect_where_they_commit_after_it(
     assert sum(pair.mirror.changes().values()) == 4
 
 
+@pytest.mark.chaos
 def test_a_domain_that_only_the_new_server_has_is_read_from_its_first_transaction_on(
     make_mysql_pair: MakeMysqlPair, servers: Two
 ) -> None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import random
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
+from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.engine.driver import switch
-from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName, Unclassified
+from slotkeeper.core.sources.mysql.position import ours
+from slotkeeper.core.sources.mysql.retention import MysqlTable
+from slotkeeper.core.sources.mysql.session import MysqlSession
 from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria
 from tests.support.maria_two import Two, ids, two
@@ -30,9 +37,9 @@ def servers() -> Iterator[Two]:
         yield made
 
 
-def job_at(make: MakeMysqlPair, servers: Two) -> MysqlPair:
-    """A job whose source has both servers; the first one has its table."""
-    pair = make(at=servers.first)
+def job_at(make: MakeMysqlPair, servers: Two, tables: int = 1) -> MysqlPair:
+    """A job whose source has both servers; the first one has its tables."""
+    pair = make(at=servers.first, tables=tables)
     pair.mirror.job = replace(pair.mirror.job, source=servers.endpoint)
     return pair
 
@@ -82,6 +89,32 @@ def test_a_running_job_continues_at_the_replica_without_a_copy(
     pair.mirror.stop()
 
 
+def test_a_table_without_changes_continues_too(make_mysql_pair: MakeMysqlPair, servers: Two) -> None:
+    """Its position moved over the changes of another table, with the GTIDs of these."""
+    pair = job_at(make_mysql_pair, servers, tables=2)
+    pair.mirror.start().wait_running()
+    for number in range(1, 6):
+        pair.write((number, number))
+    pair.wait_equal()
+    newest = pair.rows("SHOW MASTER STATUS")[0][1]
+
+    def moved() -> bool:
+        places = [row.position for row in pair.mirror.rows()]
+        return all(place is not None and ours(place).offset == newest for place in places)
+
+    until(moved, 60, "both lanes to reach the end of the binlog")
+    servers.wait_replicated(servers.second, servers.first)
+    servers.first.stop(crash=True)
+    servers.promote(servers.second)
+    follow(pair, servers.second)
+    pair.run("INSERT INTO ods.t2 VALUES (1, 1)", "INSERT INTO ods.t VALUES (9, 9)")
+    pair.wait_equal(120)
+    pair.mirror.stop()
+    assert copied(pair) == 1 and pair.mirror.heard.events.count(JobEvent.SWITCHED) == 1
+    assert sorted(pair.mirror.changes().values()) == [1, 6]
+
+
+@pytest.mark.chaos
 def test_the_former_source_is_the_source_again_once_it_has_caught_up(
     make_mysql_pair: MakeMysqlPair, servers: Two
 ) -> None:
@@ -174,6 +207,7 @@ def test_a_replica_that_has_not_executed_everything_yet_is_waited_for(
     assert copied(pair) == 1 and sum(pair.mirror.changes().values()) == 3
 
 
+@pytest.mark.chaos
 def test_a_replica_with_a_transaction_of_its_own_is_refused_with_its_name(
     make_mysql_pair: MakeMysqlPair, servers: Two
 ) -> None:
@@ -194,6 +228,7 @@ def test_a_replica_with_a_transaction_of_its_own_is_refused_with_its_name(
     refused(pair, TroubleName.POSITIONS_DIFFER, f"that the job lacks: {own}")
 
 
+@pytest.mark.chaos
 def test_a_replica_that_has_purged_what_the_job_needs_is_refused_as_lost(
     make_mysql_pair: MakeMysqlPair, servers: Two
 ) -> None:
@@ -225,7 +260,9 @@ def test_a_replica_that_has_purged_what_the_job_needs_is_refused_as_lost(
     )
 
 
-@pytest.mark.parametrize("server_id", [1, 7], ids=["same_id", "other_id"])
+@pytest.mark.parametrize(
+    "server_id", [pytest.param(1, id="same_id"), pytest.param(7, id="other_id", marks=pytest.mark.chaos)]
+)
 def test_a_foreign_server_with_the_same_names_and_a_longer_binlog_is_refused(
     make_mysql_pair: MakeMysqlPair, servers: Two, server_id: int
 ) -> None:
@@ -256,6 +293,23 @@ def test_a_foreign_server_with_the_same_names_and_a_longer_binlog_is_refused(
         assert mirror.query(mirror.sink, "SELECT id, v FROM mart.t") == [(1, 1)], "no row of it was applied"
     finally:
         maria.end(foreign)
+
+
+def test_a_chunk_of_a_copy_is_not_read_at_another_server(make_mysql_pair: MakeMysqlPair, servers: Two) -> None:
+    """A replica that is behind would give rows that are older than the start of the copy's stream."""
+    job_at(make_mysql_pair, servers).run(f"INSERT INTO {TABLE} VALUES (1, 1)")
+    servers.wait_replicated(servers.second, servers.first)
+    for expected, answers in (("server-1", False), ("server-2", True)):
+        source = replace(maria.endpoint(servers.second), server=expected)
+        session = MysqlSession(Login(source, servers.second.password(), "slotkeeper/test"))
+        table = MysqlTable(session, TABLE, "lane", BinlogOptions(binlog=True))
+        with closing(table):
+            (chunk,) = table.plan_chunks(100)
+            if answers:
+                assert table.copy_chunk(chunk, io.BytesIO()) == 1
+            else:
+                with pytest.raises(Unclassified, match="server server-2 answers instead of server server-1"):
+                    table.copy_chunk(chunk, io.BytesIO())
 
 
 def test_a_switch_during_a_copy_is_refused(make_mysql_pair: MakeMysqlPair, servers: Two) -> None:

@@ -175,8 +175,7 @@ def prefer_known(ctx: JobContext, rows: Sequence[ProgressRow]) -> None:
 
 
 def at_server(ctx: JobContext, identity: TableIdentity) -> JobContext:
-    """Return the context with the server at which the tasks of this start read, if the source has several."""
-    source = ctx.job.source
-    if not source.hosts:
+    """Return the context with the server at which the tasks of this start read, if its kind can be another one."""
+    if ctx.parts[0].sessions.admin("start").failover is None:
         return ctx
-    return replace(ctx, job=replace(ctx.job, source=replace(source, server=identity.server)))
+    return replace(ctx, job=replace(ctx.job, source=replace(ctx.job.source, server=identity.server)))

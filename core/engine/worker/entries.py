@@ -101,7 +101,7 @@ def lend(
     `session` is the name of the pair's store session. Pairs of the same `group` from other epochs are closed. A pair
     over which most of `tables` are open is preferred.
     """
-    key = (job.source, job.sink, job.name, job.slot, group, epoch)
+    key = (job.source.address, job.sink, job.name, job.slot, group, epoch)
     with _lock:
         others = [one for one in _kept if one[:5] == key[:5] and one[5] != epoch]
         old = [lent for one in others for lent in _kept.pop(one)]
@@ -127,7 +127,7 @@ def lend(
 def close_kept(job: JobSpec) -> None:
     """Close the sessions that this process retains for a job's next tasks."""
     with _lock:
-        mine = [key for key in _kept if key[:4] == (job.source, job.sink, job.name, job.slot)]
+        mine = [key for key in _kept if key[:4] == (job.source.address, job.sink, job.name, job.slot)]
         closing = [lent for key in mine for lent in _kept.pop(key)]
     for one in closing:
         one.pair.close()
@@ -142,7 +142,7 @@ def run_stream(open_pair: OpenPair, task: StreamTask) -> StreamOutcome:
         for one, lanes in zip(lent, shares, strict=True):
             _connect(one, task, lanes[0].table)
         opened: list[Opened] = [partial(one.opened, feed=task.feed) for one in lent]
-        silence = _silences.setdefault(task.job.source, Silence())
+        silence = _silences.setdefault(task.job.source.address, Silence())
         return stream_lanes(task, opened, SystemClock(), probe, silence)
 
 

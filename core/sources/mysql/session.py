@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.drivers import my
-from slotkeeper.core.errors import Refused, SlotkeeperError, Unreachable
+from slotkeeper.core.errors import Refused, SlotkeeperError, Unclassified, Unreachable
 from slotkeeper.core.sources.mysql import faults, hosts
 from slotkeeper.core.sources.mysql.faults import BinlogError
 from slotkeeper.core.sources.mysql.position import MysqlPosition
@@ -217,6 +217,18 @@ class MysqlSession:
         if self._facts is None:
             self._facts = self.asking(read_facts)
         return self._facts
+
+    def check_expected(self) -> None:
+        """Raise Unclassified if the open connection is not at the server that the login expects.
+
+        A copy has no position that would show it: rows of a replica that is behind would be older than the copy's
+        start. The driver then reads a status, which shows whether the source has switched.
+        """
+        expected, found = self._login.endpoint.server, self.facts.server
+        if expected and found != expected:
+            self.close()  # the next attempt can reach the expected server
+            what = f"source {self.place}: server {found} answers instead of server {expected}"
+            raise Unclassified(what, "", where="source")
 
     def connect_same(self) -> my.Session:
         """Open a separate connection to the server of this session, for its binlog; raises Unreachable if another

@@ -339,11 +339,13 @@ class MysqlSource:
         seen, accepts = self.seen, self._accepts
         statement, values = chunks.read_statement(seen, seen.images, chunk)
         spell, count = speller(seen.images, self.selection.places(seen.identity)), 0
+        self.session.check_expected()
         for rows in self.session.read(statement, values, self._copy_seconds):
             for row in rows:
                 if accepts is None or accepts(row):
                     put(out, spell(row))
                     count += 1
+        self.session.check_expected()  # the read may have opened a new connection
         return count
 
     def images_of(self, item: TableRows) -> Iterator[tuple[str, Sequence[Any]]]:

@@ -155,7 +155,7 @@ def test_a_table_whose_lease_cannot_be_given_back_is_handed_in_all_the_same() ->
     store = SimpleNamespace(give_back=refuses)
     job = SimpleNamespace(locked_target="mart.t")
     part: Any = SimpleNamespace(job=job, sessions=SimpleNamespace(store=lambda: store))
-    desk = SimpleNamespace(receive_table=lambda table, error, lanes: left.append(table))
+    desk = SimpleNamespace(receive_table=lambda table, error, lanes, again: left.append(table))
     ctx: Any = SimpleNamespace(desk=desk, parts=(), of=lambda table: part)
     leases = Leases(cast(JobContext, ctx), EPOCH)
     leases.release_table("ods.t", None, {})
