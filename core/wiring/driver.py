@@ -11,6 +11,7 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.locks import LockWait, job_named
 from slotkeeper.core.domain.source_waits import SourceWait, of_job
 from slotkeeper.core.domain.spec import JobSpec, TableAsked
+from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.engine.driver.upkeep import LocksAt, Pinged
 from slotkeeper.core.ports.driver import LaneFence, StartStore, Target
 from slotkeeper.core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
@@ -177,6 +178,10 @@ class WiredSessions:
     @property
     def shares_position(self) -> bool:
         return sources.open(self._job.source_kind).traits.shares_position
+
+    @property
+    def newest(self) -> Newest:
+        return sources.open(self._job.source_kind).traits.newest
 
     @property
     def shards_apart(self) -> bool:

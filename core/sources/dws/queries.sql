@@ -146,6 +146,11 @@ SELECT * FROM pgxc_register_full_sync_point(%(table)s, %(slot)s)
 -- vendor's example).
 SELECT binlog_sync_point, binlog_xmin FROM pgxc_get_binlog_cursor_by_syncpoint(%(table)s, %(point)s, %(node)s)
 
+-- name: news
+-- Return the number that stands for a table if a DN has a record at or after a sync point. Several of these statements
+-- are one message.
+SELECT {number} FROM pgxc_get_binlog_cursor_by_syncpoint({table}, {point}, 0) WHERE binlog_sync_point IS NOT NULL
+
 -- name: slots
 -- Return the slots of a table without creating a slot. Kernel 9.1.0.223 or newer.
 SELECT node_name, slot_name, sync_point, sync_timestamp, oldest_xmin, is_checkpoint

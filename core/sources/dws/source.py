@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, BinaryIO, Protocol
 
 from slotkeeper.core.domain.finding import refuse
@@ -21,7 +22,7 @@ from slotkeeper.core.drivers.pipe import put, texts
 from slotkeeper.core.drivers.session import Rows
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
-from slotkeeper.core.ports.source import Chunk, Confirmation, OpenTransactions, Waiter
+from slotkeeper.core.ports.source import Chunk, Confirmation, FindNews, OpenTransactions, Waiter
 from slotkeeper.core.sources.dws import chunks, eligibility, sight
 from slotkeeper.core.sources.dws.identity import identity_of, user_types
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours, points_of
@@ -83,6 +84,7 @@ class DwsSource:
         self.slot = slot
         self.options = options
         self.selection = selection or Selection()
+        self.find_news: FindNews = self._find_news
         self.copy_allowed = True
         self.reads_only = True
         """Whether a read-only transaction can read the binlog, as far as known; DWS does not document this."""
@@ -228,6 +230,10 @@ class DwsSource:
         if any(found is not None and found <= end for found, _ in rows):
             return True
         return self._any(shard, DwsPosition(max(read, end - width)), end)
+
+    def _find_news(self, places: Mapping[str, Position]) -> set[str]:
+        self.session.oriented = ""
+        return DwsViewer(self.session).find_news(places)
 
     def _any(self, shard: Shard, after: DwsPosition, up_to: int) -> bool:
         self._orient(shard)
@@ -560,19 +566,25 @@ def statuses_of(rows: Rows, server: str) -> list[SlotStatus]:
         some = list(flags.values())
         xmin = min(int(str(row[5])) for row in some)
         points = SyncPoints(_point(flags.get(False)), _point(flags.get(True)), xmin)
-        spelled, types, numbers, constrained = some[0][7:]
-        names = dict(zip(numbers, spelled, strict=True))
-        key = tuple(names[number] for number in constrained or ())
-        columns = tuple(Column(name, type_) for name, type_ in zip(spelled, types, strict=True))
+        described = tuple(tuple(each or ()) for each in some[0][7:])
         found.append(
             SlotStatus(
                 shard,
                 points,
                 DwsPosition(min(int(str(row[4])) for row in some), None, points.xmin),
-                fingerprint=TableIdentity(int(str(some[0][6])), columns, key, server).text,
+                fingerprint=_fingerprint(int(str(some[0][6])), server, *described),
             )
         )
     return found
+
+
+@lru_cache(4_096)
+def _fingerprint(
+    oid: int, server: str, spelled: Sequence[str], types: Sequence[str], numbers: Sequence[int], key: Sequence[int]
+) -> str:
+    names = dict(zip(numbers, spelled, strict=True))
+    columns = tuple(Column(name, type_) for name, type_ in zip(spelled, types, strict=True))
+    return TableIdentity(oid, columns, tuple(names[number] for number in key), server).text
 
 
 def _point(row: tuple[object, ...] | None) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from slotkeeper.core.engine.driver.idle_lanes import ALL_AGAIN, DN_AGAIN, LINES, Due, PollSchedule, poll_pause
+from slotkeeper.core.engine.driver.poll_schedule import ALL_AGAIN, DN_AGAIN, LINES, Due, PollSchedule, poll_pause
 
 LANES = ("dn_1", "dn_2", "dn_3")
 ONE = {"t": {lane: place for place, lane in enumerate(LANES)}}
