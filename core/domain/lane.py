@@ -11,7 +11,7 @@ from math import ceil
 from typing import TypeVar
 
 from slotkeeper.core.domain.elapsed import Curve
-from slotkeeper.core.domain.position import Kept, Position
+from slotkeeper.core.domain.position import Kept, Position, further
 from slotkeeper.core.domain.progress import Activity, LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.tries import NO_HISTORY, History
@@ -208,6 +208,11 @@ class Assignment:
 def due(lane: Lane, now: float) -> Lane:
     """Return the lane with activity DUE since `now`."""
     return replace(lane, activity=Activity.DUE, since=now)
+
+
+def read_to(lanes: Iterable[Lane]) -> Position:
+    """Return the latest position up to which each of these lanes has found no row that it has not applied."""
+    return min(further(lane.position, lane.checked) or lane.position for lane in lanes)
 
 
 def names_by_table(lanes: Mapping[str, Lane]) -> dict[str, tuple[str, ...]]:

@@ -20,7 +20,7 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, SparkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver import idle_lanes
-from slotkeeper.core.engine.driver.idle_lanes import LINES
+from slotkeeper.core.engine.driver.poll_schedule import LINES
 from slotkeeper.core.engine.driver.threads import SHARED_FROM
 from slotkeeper.core.spark.runner import open_runner
 from slotkeeper.core.wiring.worker import session_name
@@ -45,15 +45,16 @@ class SessionCount:
 def most_sessions(tables: int, dns: int, pool: int) -> SessionCount:
     """The maximum that a job of this number of tables holds; `pool` is its `connection_pool_size`.
 
-    At the source: the start's, one that watches the set of DNs, those that check all DNs of a table, one per DN that
-    checks if one does not answer, one per DN that registers, and those of the tasks. At the sink: the lease, one per DN
-    that registers, three (keeping slots alive during a copy, progress, quarantine), and those of the tasks.
+    At the source: the start's, one that watches the set of DNs, those that check all DNs of a table, one that checks
+    many tables, one per DN that checks if one does not answer, one per DN that registers, and those of the tasks. At
+    the sink: the lease, one per DN that registers, three (keeping slots alive during a copy, progress, quarantine), and
+    those of the tasks.
 
     >>> most_sessions(1, 4, 5), most_sessions(200, 4, 5), most_sessions(200, 64, 5)
-    (SessionCount(source=18, sink=13), SessionCount(source=21, sink=13), SessionCount(source=45, sink=25))
+    (SessionCount(source=18, sink=13), SessionCount(source=22, sink=13), SessionCount(source=46, sink=25))
     """
     lines = min(dns, SHARED_FROM)
-    return SessionCount(STARTING + 1 + min(tables, LINES) + 2 * lines + pool, 1 + lines + 3 + pool)
+    return SessionCount(STARTING + 1 + min(tables, LINES) + (tables > 1) + 2 * lines + pool, 1 + lines + 3 + pool)
 
 
 ROWS = 40

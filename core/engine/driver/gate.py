@@ -17,8 +17,8 @@ from slotkeeper.core.domain.position import Order, Position
 from slotkeeper.core.domain.traits import Newest
 
 STRIKES = 3
-"""Number of polls that refute the rule without a confirmation in between. One is no proof: while transactions commit, a
-server can report a newest position slightly before one that it has reported to another session."""
+"""Number of polls that refute the rule without a confirmation in between. A single poll proves nothing: while
+transactions commit, a server can report a newest position slightly before one that it reported to another session."""
 DISTRUST = 600.0
 """Seconds without the gate after a refutation."""
 
@@ -66,7 +66,7 @@ class Gate:
         return seen is None or seen.moves < self.moves
 
     def clean(self, table: str, moves: int) -> None:
-        """Record that a table had no new rows when the gate had counted so many `moves`."""
+        """Record that a table had no new rows when the gate had counted that number of `moves`."""
         seen = self._tables.get(table)
         if seen is not None and seen.moves < moves:
             self._tables[table] = replace(seen, moves=moves)
@@ -95,7 +95,9 @@ class Gate:
         if any(known.at <= sent and _is_behind(latest, shard, known) for shard, known in self._newest.items()):
             self._strikes += 1
             if self._strikes >= STRIKES:
-                self._refuted(now)
+                self._confirmed, self._since, self._strikes = self._kind is Newest.COMMON, now + DISTRUST, 0
+                self._newest.clear()
+                self._tables.clear()
                 return
         behind = any(_is_behind(latest, shard, known) for shard, known in self._newest.items())
         self._advance(table, latest, now)
@@ -108,14 +110,13 @@ class Gate:
             self.drop(table)
 
     def _advance(self, table: str, latest: Mapping[str, Position], now: float) -> None:
-        ahead = [shard for shard, place in latest.items() if self._is_ahead(shard, place)]
-        self.moves += any(shard in self._newest for shard in ahead)
+        known = {shard: one.position for shard, one in self._newest.items()}
+        ahead = [
+            shard for shard, place in latest.items() if shard not in known or place.order(known[shard]) is Order.AFTER
+        ]
+        self.moves += any(shard in known for shard in ahead)
         for shard in ahead:
             self._newest[shard] = _Newest(latest[shard], table, now)
-
-    def _is_ahead(self, shard: str, place: Position) -> bool:
-        known = self._newest.get(shard)
-        return known is None or place.order(known.position) is Order.AFTER
 
     def _confirms(
         self, table: str, before: Mapping[str, Position], latest: Mapping[str, Position], sent: float
@@ -130,12 +131,6 @@ class Gate:
             for shard, known in self._newest.items()
             if shard in latest
         )
-
-    def _refuted(self, now: float) -> None:
-        self._confirmed, self._since = self._kind is Newest.COMMON, now + DISTRUST
-        self._strikes = 0
-        self._newest.clear()
-        self._tables.clear()
 
 
 def _is_behind(latest: Mapping[str, Position], shard: str, known: _Newest) -> bool:

@@ -12,8 +12,8 @@ from functools import partial
 from zlib import crc32
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.lane import Lane, due, names_by_table
-from slotkeeper.core.domain.position import Position, further
+from slotkeeper.core.domain.lane import Lane, due, names_by_table, read_to
+from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import Activity, LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.traits import Newest
@@ -83,7 +83,8 @@ class IdleLanes:
         for wanted in self._schedule.due(self._loop.lanes.idle, now, self._loop.paused):
             lanes = [self._loop.lanes[name] for name in wanted.lanes]
             if wanted.checked:
-                self._executor.submit("check", partial(self._check, self._read_to(wanted.checked)))
+                places = {table: read_to(self._loop.lanes_of(table)) for table in wanted.checked}
+                self._executor.submit("check", partial(self._check, places))
             elif wanted.line is None:
                 self._executor.submit(f"poll {self._loop.line(lanes[0])}", partial(self._see_one, lanes[0]))
             else:
@@ -133,27 +134,17 @@ class IdleLanes:
         pairs = [(lane, by_shard[lane.shard]) for lane in idle if lane.shard in by_shard]
         self._loop.post(self._polled, table, pairs, shards, sent)
 
-    def _read_to(self, tables: Iterable[str]) -> dict[str, Position]:
-        """Return by table a position up to which each of its lanes has found no row that it has not applied."""
-        lanes = {table: self._loop.lanes_of(table) for table in tables}
-        return {
-            table: min(further(one.checked, one.position) or one.position for one in own)
-            for table, own in lanes.items()
-        }
-
     def _check(self, places: dict[str, Position]) -> None:
         """Find the tables that need a poll, in one message for all of them."""
         moves = self._schedule.gate.moves
         try:
             source = self._sessions.of(next(iter(places))).source("check")
             found = None if source.find_news is None else source.find_news(places)
-        except Exception as error:
-            self._loop.post(self._check_failed, classed(error))
+        except Exception:
+            # the tables' own polls report the error
+            self._loop.post(lambda: self._schedule.check_failed(self._clock.monotonic()))
             return
         self._loop.post(self._checked, set(places), found, moves)
-
-    def _check_failed(self, error: SlotkeeperError) -> None:
-        self._schedule.check_failed(self._clock.monotonic())  # the tables' own polls report the error
 
     def _checked(self, tables: set[str], found: Set[str] | None, moves: int) -> None:
         now = self._clock.monotonic()

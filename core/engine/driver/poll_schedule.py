@@ -55,6 +55,7 @@ class _Table:
     again_at: float = 0.0
     next_at: float = 0.0
     empty_rounds: int = 0
+    pause: float = 0.0
     checked_at: float = -math.inf
     """The time of the last poll or early check."""
     asked_at: float = 0.0
@@ -94,7 +95,7 @@ class PollSchedule:
         self._rests: dict[int, float] = {}
         self._early: tuple[tuple[str, ...], float] | None = None
         """The tables of the running early check or poll, and its start."""
-        self._early_at = self._started_at = 0.0
+        self._early_at = self._started_at = self._checks_from = 0.0
         self._together_checked, self._most = True, FEWEST_CHECKED
         """Whether the source can check several tables at once, as far as known, and how many are checked."""
         self._sleep = math.inf
@@ -133,13 +134,11 @@ class PollSchedule:
         for name, table in self._tables.items():
             if table.apart and now >= table.next_at:
                 self._queue(name, table, idle)
-            moved = gated and self.gate.moved(name)
-            at = table.again_at if table.apart else _due_at(table, gated, moved)
+            at, sooner = (table.again_at, False) if table.apart else self._due_at(name, table, gated, now)
             if self._all_apart or table.line in self._taken or now < at:
                 continue
             free = tuple(lane for lane in table.nodes if lane in idle and lane not in table.alone)
             if free or table.apart:
-                sooner = moved and not table.apart and now < min(table.asked_at, table.next_at)
                 (early if sooner else wanted).append((at, name, () if table.apart else free))
         if self._all_apart and now >= self._again_at and self._tables[self._next[0]].line not in self._taken:
             self._again_at = now + ALL_AGAIN
@@ -153,6 +152,17 @@ class PollSchedule:
         if any(one.line is not None for one in found):
             self._started_at = now
         return found + self._by_themselves(idle, now)
+
+    def _due_at(self, name: str, table: _Table, gated: bool, now: float) -> tuple[float, bool]:
+        """Return when a table is due, and whether for an early check."""
+        if not gated:
+            return table.next_at, False
+        if not self.gate.moved(name):
+            return min(table.asked_at, table.longest_at), False
+        early = table.pause > EARLY and now >= self._checks_from
+        if not self._together_checked:
+            early = early and now < table.next_at
+        return min(table.asked_at, table.checked_at + EARLY if early else table.next_at), early and now < table.asked_at
 
     def _observer(self, idle: AbstractSet[str]) -> list[tuple[float, str, tuple[str, ...]]]:
         """Return the table that was checked least recently: its poll shows whether the newest position has moved."""
@@ -199,7 +209,7 @@ class PollSchedule:
         """
         self._end_early(now)
         self._together_checked, self._most = possible, FEWEST_CHECKED
-        self._early_at = now + ALL_AGAIN if possible else now
+        self._checks_from = now + ALL_AGAIN if possible else now
 
     def _early_poll_ended(self, name: str, now: float) -> None:
         if self._early is not None and self._early[0] == (name,) and not self._together_checked:
@@ -277,7 +287,8 @@ class PollSchedule:
         """Set the time of a table's next poll; `found`: a lane is due, so the next pause is the shortest."""
         table = self._tables[name]
         table.empty_rounds = 0 if found else table.empty_rounds + (not table.alone)
-        table.next_at = now + poll_pause(table.empty_rounds, sleep_ms, max_sleep_ms)
+        table.pause = poll_pause(table.empty_rounds, sleep_ms, max_sleep_ms)
+        table.next_at = now + table.pause
         table.checked_at, table.asked_at, table.longest_at = now, math.inf, now + max_sleep_ms / 1000
         self._sleep = sleep_ms / 1000
 
@@ -296,13 +307,6 @@ class PollSchedule:
         """Reset a table's poll pause to the shortest pause after rows were applied."""
         self._tables[name].empty_rounds = 0
         self.gate.busy(name)
-
-
-def _due_at(table: _Table, gated: bool, moved: bool) -> float:
-    if not gated:
-        return table.next_at
-    sooner = min(table.next_at, table.checked_at + EARLY) if moved else table.longest_at
-    return min(table.asked_at, sooner)
 
 
 def poll_pause(empty_rounds: int, sleep_ms: int, max_sleep_ms: int) -> float:

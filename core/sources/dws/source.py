@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
@@ -84,7 +84,7 @@ class DwsSource:
         self.slot = slot
         self.options = options
         self.selection = selection or Selection()
-        self.find_news: FindNews = self._find_news
+        self.find_news: FindNews = DwsViewer(session).find_news
         self.copy_allowed = True
         self.reads_only = True
         """Whether a read-only transaction can read the binlog, as far as known; DWS does not document this."""
@@ -230,10 +230,6 @@ class DwsSource:
         if any(found is not None and found <= end for found, _ in rows):
             return True
         return self._any(shard, DwsPosition(max(read, end - width)), end)
-
-    def _find_news(self, places: Mapping[str, Position]) -> set[str]:
-        self.session.oriented = ""
-        return DwsViewer(self.session).find_news(places)
 
     def _any(self, shard: Shard, after: DwsPosition, up_to: int) -> bool:
         self._orient(shard)
@@ -572,16 +568,17 @@ def statuses_of(rows: Rows, server: str) -> list[SlotStatus]:
                 shard,
                 points,
                 DwsPosition(min(int(str(row[4])) for row in some), None, points.xmin),
-                fingerprint=_fingerprint(int(str(some[0][6])), server, *described),
+                fingerprint=fingerprint_of(int(str(some[0][6])), server, *described),
             )
         )
     return found
 
 
 @lru_cache(4_096)
-def _fingerprint(
+def fingerprint_of(
     oid: int, server: str, spelled: Sequence[str], types: Sequence[str], numbers: Sequence[int], key: Sequence[int]
 ) -> str:
+    """Return the fingerprint of a table: its columns' names, types and numbers, and the numbers of its key."""
     names = dict(zip(numbers, spelled, strict=True))
     columns = tuple(Column(name, type_) for name, type_ in zip(spelled, types, strict=True))
     return TableIdentity(oid, columns, tuple(names[number] for number in key), server).text

@@ -80,6 +80,7 @@ class DwsViewer:
             )
             for at, table in enumerate(tables)
         ]
+        self.session.oriented = ""  # the last table of the statement is the session's table now
         rows = self.session.composed_rows(pg.sql.SQL(" UNION ALL ").join(asked), None)
         return {tables[int(found)] for (found,) in rows}
 

@@ -25,7 +25,6 @@ class Polls:
         self.now += 1.0
         self.gate.see(table, at(point), rows, self.now, self.now)
 
-    @property
     def trusted(self) -> bool:
         return self.gate.trusted(self.now)
 
@@ -39,7 +38,7 @@ def confirmed() -> Polls:
         polls.poll(table, 100)
     polls.poll("a", 105, rows=True)
     polls.poll("b", 105)
-    assert polls.trusted
+    assert polls.trusted()
     return polls
 
 
@@ -47,11 +46,11 @@ def test_nothing_is_trusted_before_a_table_without_rows_has_shown_a_commit_on_an
     polls = Polls()
     for table in ("a", "b", "c", "a", "b", "c"):
         polls.poll(table, 100)
-    assert not polls.trusted
+    assert not polls.trusted()
     polls.poll("a", 105, rows=True)
-    assert not polls.trusted, "only the table itself has shown its commit"
+    assert not polls.trusted(), "only the table itself has shown its commit"
     polls.poll("b", 105)
-    assert polls.trusted
+    assert polls.trusted()
 
 
 @pytest.mark.parametrize("rows", [True, None])
@@ -62,7 +61,7 @@ def test_a_table_with_rows_of_its_own_confirms_nothing(rows: bool | None) -> Non
     polls.poll("a", 105, rows=True)
     polls.poll("b", 107, rows=rows)
     polls.poll("b", 109)
-    assert not polls.trusted
+    assert not polls.trusted()
 
 
 def test_a_table_whose_rows_a_task_applied_confirms_nothing() -> None:
@@ -72,7 +71,7 @@ def test_a_table_whose_rows_a_task_applied_confirms_nothing() -> None:
     polls.poll("a", 105, rows=True)
     polls.gate.busy("b")
     polls.poll("b", 107)
-    assert not polls.trusted
+    assert not polls.trusted()
 
 
 def test_a_move_concerns_all_tables_but_the_one_that_showed_it_until_they_are_polled() -> None:
@@ -99,20 +98,20 @@ def test_positions_before_what_another_poll_has_shown_end_the_trust_for_a_while(
     polls = confirmed()
     for _ in range(STRIKES - 1):
         polls.poll("c", 104)
-    assert polls.trusted, "a server can be slightly behind what it reported to another session"
+    assert polls.trusted(), "a server can be slightly behind what it reported to another session"
     polls.poll("c", 104)
-    assert not polls.trusted
+    assert not polls.trusted()
     for table in ("a", "b", "c"):
         polls.poll(table, 120)
     polls.poll("a", 125, rows=True)
     polls.poll("b", 125)
-    assert not polls.trusted, "nothing counts for a while"
+    assert not polls.trusted(), "nothing counts for a while"
     polls.now += DISTRUST
     for table in ("a", "b", "c"):
         polls.poll(table, 120)
     polls.poll("a", 125, rows=True)
     polls.poll("b", 125)
-    assert polls.trusted
+    assert polls.trusted()
 
 
 def test_a_poll_that_was_sent_before_the_answer_of_another_refutes_nothing() -> None:
@@ -120,7 +119,7 @@ def test_a_poll_that_was_sent_before_the_answer_of_another_refutes_nothing() -> 
     polls.poll("a", 110, rows=True)
     for _ in range(2 * STRIKES):
         polls.gate.see("c", at(105), False, polls.now - 0.5, polls.now)
-    assert polls.trusted
+    assert polls.trusted()
     assert polls.gate.moved("c")
 
 
@@ -132,18 +131,18 @@ def test_a_confirmation_clears_earlier_strikes() -> None:
         polls.poll("a", point + 5, rows=True)
         polls.poll("c", point + 5)
         point += 5
-    assert polls.trusted
+    assert polls.trusted()
 
 
 def test_one_common_position_is_trusted_at_once_and_distrusted_like_any_other() -> None:
     polls = Polls(Newest.COMMON)
-    assert polls.trusted
+    assert polls.trusted()
     polls.poll("a", 100)
     for _ in range(STRIKES):
         polls.poll("b", 90)
-    assert not polls.trusted
+    assert not polls.trusted()
     polls.now += DISTRUST
-    assert polls.trusted
+    assert polls.trusted()
     assert polls.moved() == {"a", "b", "c"}, "what the server showed before counts no longer"
 
 
@@ -151,7 +150,7 @@ def test_positions_of_single_tables_are_never_trusted() -> None:
     polls = Polls(Newest.OWN)
     for table in ("a", "b", "a", "b"):
         polls.poll(table, int(polls.now))
-    assert not polls.trusted
+    assert not polls.trusted()
 
 
 def test_a_dropped_table_is_forgotten_and_the_others_stay() -> None:
@@ -159,7 +158,7 @@ def test_a_dropped_table_is_forgotten_and_the_others_stay() -> None:
     polls.poll("c", 105)
     polls.gate.drop("a")
     assert polls.moved() == {"a"}
-    assert polls.trusted
+    assert polls.trusted()
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -177,7 +176,7 @@ def test_tables_with_positions_of_their_own_are_never_trusted(seed: int) -> None
         applied[table] = newest[table]
         if rows:
             polls.gate.busy(table)
-        assert not polls.trusted, f"seed {seed}"
+        assert not polls.trusted(), f"seed {seed}"
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -194,7 +193,7 @@ def test_in_a_cluster_with_one_position_each_change_makes_its_table_due(seed: in
         polls.poll(table, point, table in unread)
         if unread.pop(table, None):
             polls.gate.busy(table)
-        if polls.trusted:
+        if polls.trusted():
             trusted += 1
             assert unread.keys() <= polls.moved(), f"seed {seed}"
     assert trusted > 100, f"seed {seed}"
