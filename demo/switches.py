@@ -23,7 +23,6 @@ class Switches:
     latest_inclusive: `latest_sync_point` is the last safe point; else the first point that is not yet safe.
     auto_create: a query for the points of an unknown slot creates them; else it returns no row until registration.
     refresh_same_point: registering the same point again restarts its TTL.
-    latest_of_cluster: `latest_sync_point` advances with every commit; else only with commits on the table itself.
     register_moves_point: a registration uses a sync point itself, so `latest` advances without any change.
     xmin_includes_slots: the slots' registered xmin holds back the reported xmin.
     backward_allowed: a registration below the registered point is accepted; else it is an error.
@@ -36,7 +35,6 @@ class Switches:
     start_inclusive: bool = True
     end_inclusive: bool = False
     latest_inclusive: bool = False
-    latest_of_cluster: bool = True
     auto_create: bool = True
     refresh_same_point: bool = True
     register_moves_point: bool = False
@@ -91,7 +89,6 @@ def fragments(switches: Switches) -> Mapping[str, str]:
     """Return the replacements for the words between @ signs in `standin/5_calls.sql`."""
     behind = "" if switches.latest_inclusive else "- 1"
     return {
-        "latest": "dws.first_unsafe()" if switches.latest_of_cluster else "dws.latest_own(t)",
         "latest_offset": "- 1" if switches.latest_inclusive else "",
         "consumed": behind,
         "slots_xmin": _SLOTS_XMIN if switches.xmin_includes_slots else "",

@@ -102,6 +102,7 @@ class SourceWaits:
         return self.before
 
 
+ReadBeside: TypeAlias = "Callable[[Sequence[Source]], Sequence[list[SlotStatus]]] | None"
 FindNews: TypeAlias = Callable[[Mapping[str, Position]], Set[str]] | None
 
 
@@ -110,6 +111,11 @@ class Source(Protocol):
 
     joint_status: bool
     """Whether the status of all DNs costs about as much as that of one."""
+    read_beside: ReadBeside
+    """Returns for each of several sources over this session what `read_status(None)` returns, with one message for all.
+
+    Raises the error of any of them. None if this kind of source has no such message.
+    """
     find_news: FindNews
     """Returns those of several tables that can have a row after the given position, with one message for all of them.
 

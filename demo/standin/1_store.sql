@@ -41,7 +41,7 @@ GRANT SELECT ON dws.binlog_tx TO dws_readers;
 
 CREATE TABLE dws.switch (name text PRIMARY KEY, is_on boolean NOT NULL);
 
--- run-time controls: kind is down, hang, by_time (for any node) or partial (times = number of calls still to ignore)
+-- run-time controls: kind is down, hang, by_time or own_latest (for any node) or partial (times = number of calls still to ignore)
 CREATE TABLE dws.control (kind text, node_id integer, times integer NOT NULL DEFAULT 0, PRIMARY KEY (kind, node_id));
 
 -- While a row exists, the changes function materializes the whole range, as DWS can under any LIMIT, and records it.

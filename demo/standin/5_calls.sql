@@ -2,19 +2,22 @@
 -- arguments and columns. demo/switches.py replaces the words between @ signs once per configuration, so no switch is
 -- read at run time. Arguments are used by position, because many have the name of a column.
 
--- The first safe point after a table's own newest record; before the first one, and once all are purged, the point at
--- which its binlog was enabled.
-CREATE OR REPLACE FUNCTION dws.latest_own(rel oid) RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+-- The newest point of a table: the first safe point of the cluster, or with the control `own_latest` the one after the
+-- table's own newest record (before the first record, and once all are purged, the one at which its binlog was enabled).
+CREATE OR REPLACE FUNCTION dws.first_safe_of(rel oid) RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
     safe bigint := dws.first_unsafe();
 BEGIN
-    RETURN greatest((SELECT max((dws.newest($1, n.ord, safe - 1)).csn) FROM dws.node n) + 1,
-                    (SELECT t.begins_at FROM dws.tab t WHERE t.rel = $1));
+    IF EXISTS (SELECT FROM dws.control WHERE kind = 'own_latest') THEN
+        RETURN greatest((SELECT max((dws.newest($1, n.ord, safe - 1)).csn) FROM dws.node n) + 1,
+                        (SELECT t.begins_at FROM dws.tab t WHERE t.rel = $1));
+    END IF;
+    RETURN safe;
 END $$;
 
 -- `latest` as clients see it. It can be one point below an earlier result, but never below a registered point.
 CREATE OR REPLACE FUNCTION dws.latest(t oid) RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS
-$$ BEGIN RETURN @latest@ @latest_offset@; END $$;
+$$ BEGIN RETURN dws.first_safe_of(t) @latest_offset@; END $$;
 
 -- The xmin that DN number $2 reports: the oldest open transaction, slightly lower on each further DN.
 CREATE OR REPLACE FUNCTION dws.xmin_of(rel oid, dn smallint, floor_xid bigint) RETURNS bigint
@@ -37,7 +40,7 @@ CREATE OR REPLACE FUNCTION dws.status_rows(t oid, slot_name text, checkpoint boo
 RETURNS SETOF dws.sync_point_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog AS $$
 #variable_conflict use_column
 DECLARE
-    latest bigint := @latest@ @latest_offset@;
+    latest bigint := dws.first_safe_of(t) @latest_offset@;
     floor_xid bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
 BEGIN
     IF NOT (SELECT status_idle FROM dws.sight) THEN
@@ -202,7 +205,7 @@ END $$;
 CREATE OR REPLACE FUNCTION dws.cursor_at(t oid, point bigint, us bigint, node integer)
 RETURNS SETOF dws.cursor_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog AS $$
 DECLARE
-    latest bigint := @latest@ @latest_offset@;
+    latest bigint := dws.first_safe_of(t) @latest_offset@;
     by_time boolean := us IS NOT NULL AND EXISTS (SELECT FROM dws.control WHERE kind = 'by_time');
 BEGIN
     RETURN QUERY EXECUTE format(

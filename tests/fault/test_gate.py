@@ -13,10 +13,9 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
 from slotkeeper.core.engine.driver import idle_lanes, poll_schedule
 from slotkeeper.core.engine.driver.gate import Gate
-from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
-from tests.support.standin import MakeWarehouse, run
+from tests.support.standin import run
 from tests.support.waiting import until
 
 TABLES = tuple(f"ods.t{n}" for n in range(6))
@@ -78,10 +77,11 @@ def test_a_change_of_an_idle_table_arrives_long_before_its_longest_pause(
 
 
 def test_where_a_position_moves_only_with_its_own_table_nothing_is_lost_and_no_pause_is_longer(
-    make_warehouse: MakeWarehouse, make_mirror: MakeMirror, gates: list[Gate], seed: int
+    warehouse: Warehouse, make_mirror: MakeMirror, gates: list[Gate], seed: int
 ) -> None:
     print(f"seed {seed}")
-    warehouse, chance = make_warehouse(switches=Switches(latest_of_cluster=False)), random.Random(seed)
+    chance = random.Random(seed)
+    warehouse.newest_by_table()
     mirror = mirror_of(warehouse, make_mirror, 3_000)
     mirror.start().wait_running()
     took = []
@@ -98,7 +98,7 @@ def test_a_source_that_stops_to_show_other_tables_commits_delays_changes_to_the_
     mirror = mirror_of(warehouse, make_mirror, 3_000)
     mirror.start().wait_running()
     trusted(mirror, gates)
-    warehouse.configure(Switches(latest_of_cluster=False))
+    warehouse.newest_by_table()
     took = [change(mirror, table) for table in TABLES]
     assert max(took) < 3.0 + 5.0, took
     mirror.wait_equal()

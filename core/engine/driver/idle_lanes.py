@@ -6,7 +6,7 @@ events. `PollSchedule` decides which polls are due.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from zlib import crc32
@@ -85,6 +85,11 @@ class IdleLanes:
             if wanted.checked:
                 places = {table: read_to(self._loop.lanes_of(table)) for table in wanted.checked}
                 self._executor.submit("check", partial(self._check, places))
+            elif wanted.beside:
+                asked = [(wanted.table, lanes)]
+                asked += [(table, [self._loop.lanes[name] for name in names]) for table, names in wanted.beside]
+                see_several = partial(self._see_several, asked, f"poll {wanted.line}")
+                self._executor.submit(f"poll all {wanted.line}", see_several)
             elif wanted.line is None:
                 self._executor.submit(f"poll {self._loop.line(lanes[0])}", partial(self._see_one, lanes[0]))
             else:
@@ -119,6 +124,34 @@ class IdleLanes:
         except Exception as error:  # if no result were posted, this lane would not be polled again
             seen = Seen(lane.shard, error=classed(error))
         self._loop.post(self._polled_alone, lane, seen, sent)
+
+    def _see_several(self, asked: list[tuple[str, list[Lane]]], session: str) -> None:
+        """Poll several tables, whose statuses are one message."""
+        sent, handles = self._clock.monotonic(), list[Callable[[], None]]()
+        try:
+            sources = [self._sessions.of(table).source(session) for table, _ in asked]
+            statuses = sources[0].read_beside(sources) if sources[0].read_beside is not None else None
+        except Exception:
+            statuses = []
+        if not statuses:
+            tables, possible = [table for table, _ in asked], statuses is not None
+            self._loop.post(lambda: self._schedule.several_failed(tables, self._clock.monotonic(), possible))
+            return
+        for (table, idle), source, found in zip(asked, sources, statuses, strict=True):
+            try:
+                ours = {lane.shard: lane.expected.fingerprint for lane in self._loop.lanes_of(table)}
+                seen, shards = see_all(source, idle, set(ours), max(ours.values()), not self._loop.paused, found)
+                by_shard = {one.shard: one for one in seen}
+                pairs = [(lane, by_shard[lane.shard]) for lane in idle if lane.shard in by_shard]
+                handles.append(partial(self._polled, table, pairs, shards, sent))
+            except Exception as error:
+                handles.append(partial(self._poll_failed, table, classed(error)))
+
+        def handle_all() -> None:
+            for handle in handles:
+                handle()
+
+        self._loop.post(handle_all)
 
     def _see_all(self, table: str, idle: list[Lane], session: str) -> None:
         sent = self._clock.monotonic()
@@ -295,14 +328,20 @@ class Seen:
 
 
 def see_all(
-    source: Source, lanes: Iterable[Lane], ours: set[Shard], fingerprint: str, asks: bool = True
+    source: Source,
+    lanes: Iterable[Lane],
+    ours: set[Shard],
+    fingerprint: str,
+    asks: bool = True,
+    found: Sequence[SlotStatus] | None = None,
 ) -> tuple[list[Seen], set[Shard]]:
     """Return the status of each idle lane's DN, and the set of DNs; with `asks`, also query whether rows wait.
 
+    `found`: the statuses of all DNs, if they were just read.
     Raises SLOT LOST for a DN without a status: a server that does not create a slot when queried returns no row for a
     DN that lost its points.
     """
-    statuses = {status.shard: status for status in source.read_status(None)}
+    statuses = {status.shard: status for status in (source.read_status(None) if found is None else found)}
     there = set(statuses)
     if ours - there:
         there |= set(source.nodes())

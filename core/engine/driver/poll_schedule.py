@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from slotkeeper.core.domain.traits import Newest
@@ -20,7 +20,10 @@ LINES = 4
 EARLY = 1.0
 """Seconds after a table's last check from which a move of the source's newest position makes the next check due."""
 EARLY_SHARE = 2
-"""Early checks use one connection for at most this part of the time: on a busy cluster, each table is checked early."""
+"""Early checks use a connection for at most this part of the time: on a busy cluster, each table is checked early."""
+MOST_TOGETHER, AHEAD = 16, 10
+"""Maximum number of tables without a move in one poll, and the part of its pause by which a table can be polled early
+to be in one poll with others."""
 FEWEST_CHECKED, MOST_CHECKED = 8, 64
 """Number of tables in one early check: at first, and at most."""
 SHORT_CHECK, LONG_CHECK = 0.15, 0.4
@@ -35,13 +38,15 @@ DN_AGAIN = 5.0
 class Due:
     """A due poll. It covers all DNs of a table over connection `line`, or the DN of one lane if `line` is None.
 
-    `checked`: an early check of these tables instead, which only finds the tables that need a poll.
+    `beside`: other tables with their lanes, whose DNs the same poll covers. `checked`: an early check of these tables
+    instead, which only finds the tables that need a poll.
     """
 
     table: str
     lanes: tuple[str, ...]
     line: int | None = None
     checked: tuple[str, ...] = ()
+    beside: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(slots=True)
@@ -62,6 +67,19 @@ class _Table:
     """The time from which a poll is due in any case; infinity if none was requested."""
     longest_at: float = 0.0
     """The end of the longest pause since the last poll."""
+
+
+def with_quiet(due: Due, quiet: Mapping[int, list[tuple[float, str, tuple[str, ...]]]]) -> Due:
+    """Return the poll of a table without a move together with others of its connection in `quiet`.
+
+    >>> with_quiet(Due("b", ("b1",), 0), {0: [(2.0, "a", ("a1",)), (1.0, "b", ("b1",))]}).beside
+    (('a', ('a1',)),)
+    """
+    mine = sorted(quiet.get(due.line, ())) if due.line is not None else []
+    if all(name != due.table for _, name, _ in mine):
+        return due
+    others = [(name, lanes) for _, name, lanes in mine if name != due.table]
+    return replace(due, beside=tuple(others[: MOST_TOGETHER - 1]))
 
 
 class PollSchedule:
@@ -100,6 +118,8 @@ class PollSchedule:
         """Whether the source can check several tables at once, as far as known, and how many are checked."""
         self._sleep = math.inf
         """Seconds of the shortest pause."""
+        self._beside_from = 0.0
+        """The time from which a poll can cover several tables."""
 
     def __contains__(self, name: object) -> bool:
         return name in self._tables
@@ -130,15 +150,20 @@ class PollSchedule:
         """
         wanted: list[tuple[float, str, tuple[str, ...]]] = []
         early: list[tuple[float, str, tuple[str, ...]]] = []
+        quiet: dict[int, list[tuple[float, str, tuple[str, ...]]]] = {}
         gated = not paused and self.gate.trusted(now)
+        several = not paused and now >= self._beside_from
         for name, table in self._tables.items():
             if table.apart and now >= table.next_at:
                 self._queue(name, table, idle)
             at, sooner = (table.again_at, False) if table.apart else self._due_at(name, table, gated, now)
-            if self._all_apart or table.line in self._taken or now < at:
+            waits = several and not table.apart and not self.gate.moved(name)
+            if self._all_apart or table.line in self._taken or now < at - (table.pause / AHEAD if waits else 0.0):
                 continue
             free = tuple(lane for lane in table.nodes if lane in idle and lane not in table.alone)
-            if free or table.apart:
+            if waits and free:
+                quiet.setdefault(table.line, []).append((at, name, free))
+            if (free or table.apart) and now >= at:
                 (early if sooner else wanted).append((at, name, () if table.apart else free))
         if self._all_apart and now >= self._again_at and self._tables[self._next[0]].line not in self._taken:
             self._again_at = now + ALL_AGAIN
@@ -146,7 +171,7 @@ class PollSchedule:
             self._next.rotate(-1)
         if gated and not wanted and not early and now - self._started_at >= self._sleep:
             wanted += self._observer(idle)
-        found = self._together(sorted(wanted))
+        found = [with_quiet(one, quiet) for one in self._together(sorted(wanted))]
         if early and self._early is None and now >= self._early_at:
             found += self._begin_early(sorted(early), now)
         if any(one.line is not None for one in found):
@@ -163,6 +188,19 @@ class PollSchedule:
         if not self._together_checked:
             early = early and now < table.next_at
         return min(table.asked_at, table.checked_at + EARLY if early else table.next_at), early and now < table.asked_at
+
+    def several_failed(self, names: Iterable[str], now: float, possible: bool = True) -> None:
+        """Record a failed poll of several tables: each is polled by itself now, and for a while.
+
+        `possible`: False if the source has no such poll.
+        """
+        self._beside_from = now + ALL_AGAIN if possible else math.inf
+        for name in names:
+            if name in self._tables:
+                self._taken.discard(self._tables[name].line)
+                self.soon(name, now)
+            else:
+                self.free(name)
 
     def _observer(self, idle: AbstractSet[str]) -> list[tuple[float, str, tuple[str, ...]]]:
         """Return the table that was checked least recently: its poll shows whether the newest position has moved."""

@@ -193,8 +193,9 @@ class Gated:
         self.now, self.point, self.busy = 0.0, 100, set[str]()
         self.polled: list[str] = []
         self.checks: list[tuple[str, ...]] = []
-        self.ends = True
-        """Whether a check ends at once."""
+        self.ends = self.several = True
+        """Whether a check ends at once, and whether a poll of several tables succeeds."""
+        self.messages = 0
         self.wait(150.0)  # until each pause is the longest
         self.polled.clear()
 
@@ -224,12 +225,16 @@ class Gated:
                 for table in set(one.checked) - found:
                     self.schedule.gate.clean(table, moves)
                 self.schedule.check_ended(found & set(one.checked), self.now)
+            elif one.beside and not self.several:
+                self.schedule.several_failed([one.table, *(table for table, _ in one.beside)], self.now)
             else:
-                self.polled.append(one.table)
-                latest = dict.fromkeys(("dn_1", "dn_2", "dn_3"), DwsPosition(self.point, None))
-                self.schedule.together_ended(one.table, self.now)
-                self.schedule.gate.see(one.table, latest, False, self.now, self.now)
-                self.schedule.paced(one.table, False, self.now, SLEEP, LONGEST)
+                self.messages += 1
+                for table in (one.table, *(table for table, _ in one.beside)):
+                    self.polled.append(table)
+                    latest = dict.fromkeys(("dn_1", "dn_2", "dn_3"), DwsPosition(self.point, None))
+                    self.schedule.together_ended(table, self.now)
+                    self.schedule.gate.see(table, latest, False, self.now, self.now)
+                    self.schedule.paced(table, False, self.now, SLEEP, LONGEST)
         return bool(due)
 
     def wait(self, seconds: float, found: frozenset[str] = frozenset(), check_takes: float = 0.0) -> None:
@@ -250,7 +255,7 @@ def test_while_nothing_moves_each_table_is_polled_after_its_longest_pause_and_on
 def test_many_tables_need_no_poll_but_those_after_their_longest_pause() -> None:
     gated = Gated(100)
     gated.wait(3 * LONGEST / 1000)
-    assert {gated.polled.count(table) for table in gated.tables} <= {2, 3}
+    assert {gated.polled.count(table) for table in gated.tables} <= {2, 3, 4}
     assert gated.checks == []
 
 
@@ -358,3 +363,32 @@ def test_a_table_that_leaves_during_its_check_is_forgotten() -> None:
     del gated.tables[gone]
     gated.wait(3.0)
     assert gone not in gated.polled[-20:]
+
+
+def test_tables_without_a_move_share_polls_and_each_is_polled_within_its_longest_pause() -> None:
+    gated = Gated(200)
+    gated.wait(3 * LONGEST / 1000)
+    gated.polled.clear()
+    gated.messages = 0
+    last, longest = dict.fromkeys(gated.tables, gated.now), 0.0
+    end = gated.now + 3 * LONGEST / 1000
+    while gated.now < end:
+        gated.now += 0.05
+        before = len(gated.polled)
+        gated.turn()
+        for table in gated.polled[before:]:
+            longest, last[table] = max(longest, gated.now - last[table]), gated.now
+    assert longest <= LONGEST / 1000 + 0.1
+    assert gated.messages * 4 <= len(gated.polled)
+    assert len(gated.polled) <= 200 * 3 * 1.3
+
+
+def test_after_a_failed_poll_of_several_tables_each_is_polled_by_itself_for_a_while() -> None:
+    gated = Gated(200)
+    gated.several, gated.messages = False, 0
+    gated.wait(LONGEST / 1000 + 2.0)
+    assert set(gated.polled) == set(gated.tables)
+    assert gated.messages == len(gated.polled)
+    gated.several = True
+    gated.wait(ALL_AGAIN)
+    assert gated.messages < len(gated.polled)
