@@ -538,12 +538,13 @@ class Loop:
             self._registration_failed(lane, settled)
             return
         self._targets.note_position(lane)
+        applied = lane.committed_at is not None and lane.committed_at > lane.kept_at
         if settled.registered is not None:
             self.registrations += 1
             expected = exactly(settled.registered, lane.expected.fingerprint)
             lane = replace(lane, registered=settled.registered, expected=expected, kept_at=now, checked=None)
         lane = lane.answered
-        again = settled.waiting or lane.has_later
+        again = settled.waiting or lane.has_later or applied  # a poll shows that nothing waits after the applied rows
         now_due = settled.waiting or (lane.has_more and not self.paused)  # reading a status first would only cost time
         lane = due(lane, now) if now_due else replace(lane, activity=Activity.IDLE)
         self.lanes[name] = replace(lane, has_more=False, poll_by=now + SETTLE_EVERY / 10 if again else None)

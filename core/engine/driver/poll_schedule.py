@@ -19,8 +19,9 @@ LINES = 4
 """Maximum number of parallel polls of all DNs, each for one table and over its own source session."""
 EARLY = 1.0
 """Seconds after a table's last check from which a move of the source's newest position makes the next check due."""
-EARLY_SHARE = 2
-"""Early checks use a connection for at most this part of the time: on a busy cluster, each table is checked early."""
+EARLY_SHARE, ALONE_SHARE = 2, 10
+"""Early checks of several tables, and early polls of one, use a connection for at most this part of the time: on a busy
+cluster, each table is checked early."""
 MOST_TOGETHER, AHEAD = 16, 10
 """Maximum number of tables without a move in one poll, and the part of its pause by which a table can be polled early
 to be in one poll with others."""
@@ -255,7 +256,8 @@ class PollSchedule:
 
     def _end_early(self, now: float) -> None:
         if self._early is not None:
-            self._early_at = now + (EARLY_SHARE - 1) * max(0.0, now - self._early[1])
+            share = EARLY_SHARE if self._together_checked else ALONE_SHARE
+            self._early_at = now + (share - 1) * max(0.0, now - self._early[1])
             self._early = None
 
     def _together(self, wanted: list[tuple[float, str, tuple[str, ...]]]) -> list[Due]:

@@ -392,3 +392,48 @@ def test_after_a_failed_poll_of_several_tables_each_is_polled_by_itself_for_a_wh
     gated.several = True
     gated.wait(ALL_AGAIN)
     assert gated.messages < len(gated.polled)
+
+
+def test_a_source_that_goes_back_ends_the_trust_and_each_table_is_polled_within_its_longest_pause() -> None:
+    gated = Gated(20)
+    gated.wait(5.0)
+    gated.point -= 50
+    gated.polled.clear()
+    gated.wait(LONGEST / 1000 + 0.5)
+    assert not gated.schedule.gate.trusted(gated.now)
+    assert set(gated.polled) == set(gated.tables)
+    gated.polled.clear()
+    gated.wait(LONGEST / 1000 + 0.5)
+    assert set(gated.polled) == set(gated.tables)
+
+
+def test_the_table_that_showed_a_move_can_leave_and_the_others_are_checked() -> None:
+    gated = Gated(5)
+    gated.wait(3.0)
+    gated.polled.clear()
+    gated.point += 1
+    while not gated.polled:
+        gated.now += 0.05
+        gated.turn()
+    first = gated.polled[0]
+    gated.schedule.drop(first)
+    del gated.tables[first]
+    gated.wait(2.0)
+    assert {table for check in gated.checks for table in check} >= set(gated.tables)
+
+
+def test_while_a_dn_hangs_no_check_or_shared_poll_begins_and_both_return_with_it() -> None:
+    gated = Gated(40)
+    gated.several = False
+    due = [one for one in gated.schedule.due(idle(*gated.tables.values()), gated.now + LONGEST / 1000) if one.beside]
+    gated.now += LONGEST / 1000 + 2.0
+    names = [due[0].table, *(table for table, _ in due[0].beside)]
+    gated.schedule.several_failed(names, gated.now)
+    for other in due[1:]:
+        gated.schedule.several_failed([other.table, *(table for table, _ in other.beside)], gated.now)
+    failing = [one.table for one in gated.schedule.due(idle(*gated.tables.values()), gated.now) if one.line is not None]
+    for table in failing[:2]:
+        gated.schedule.together_failed(table, gated.now)
+    found = gated.schedule.due(idle(*gated.tables.values()), gated.now)
+    assert [one for one in found if one.checked or one.beside] == []
+    assert alone(found), "each DN by itself"
