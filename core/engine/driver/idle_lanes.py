@@ -148,6 +148,7 @@ class IdleLanes:
                 handles.append(partial(self._poll_failed, table, classed(error)))
 
         def handle_all() -> None:
+            self._schedule.several_ended()
             for handle in handles:
                 handle()
 

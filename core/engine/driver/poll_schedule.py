@@ -70,17 +70,17 @@ class _Table:
     """The end of the longest pause since the last poll."""
 
 
-def with_quiet(due: Due, quiet: Mapping[int, list[tuple[float, str, tuple[str, ...]]]]) -> Due:
-    """Return the poll of a table without a move together with others of its connection in `quiet`.
+def with_quiet(due: Due, quiet: Mapping[int, list[tuple[float, str, tuple[str, ...]]]], most: int) -> Due:
+    """Return the poll of a table without a move together with others of its connection in `quiet`, `most` in total.
 
-    >>> with_quiet(Due("b", ("b1",), 0), {0: [(2.0, "a", ("a1",)), (1.0, "b", ("b1",))]}).beside
+    >>> with_quiet(Due("b", ("b1",), 0), {0: [(2.0, "a", ("a1",)), (1.0, "b", ("b1",))]}, 2).beside
     (('a', ('a1',)),)
     """
     mine = sorted(quiet.get(due.line, ())) if due.line is not None else []
     if all(name != due.table for _, name, _ in mine):
         return due
     others = [(name, lanes) for _, name, lanes in mine if name != due.table]
-    return replace(due, beside=tuple(others[: MOST_TOGETHER - 1]))
+    return replace(due, beside=tuple(others[: most - 1]))
 
 
 class PollSchedule:
@@ -119,7 +119,7 @@ class PollSchedule:
         """Whether the source can check several tables at once, as far as known, and how many are checked."""
         self._sleep = math.inf
         """Seconds of the shortest pause."""
-        self._beside_from = 0.0
+        self._most_beside, self._beside_from = MOST_TOGETHER, 0.0
         """The time from which a poll can cover several tables."""
 
     def __contains__(self, name: object) -> bool:
@@ -172,7 +172,7 @@ class PollSchedule:
             self._next.rotate(-1)
         if gated and not wanted and not early and now - self._started_at >= self._sleep:
             wanted += self._observer(idle)
-        found = [with_quiet(one, quiet) for one in self._together(sorted(wanted))]
+        found = [with_quiet(one, quiet, self._most_beside) for one in self._together(sorted(wanted))]
         if early and self._early is None and now >= self._early_at:
             found += self._begin_early(sorted(early), now)
         if any(one.line is not None for one in found):
@@ -190,12 +190,17 @@ class PollSchedule:
             early = early and now < table.next_at
         return min(table.asked_at, table.checked_at + EARLY if early else table.next_at), early and now < table.asked_at
 
+    def several_ended(self) -> None:
+        """Record that a poll of several tables was answered."""
+        self._most_beside = min(MOST_TOGETHER, 2 * self._most_beside)
+
     def several_failed(self, names: Iterable[str], now: float, possible: bool = True) -> None:
         """Record a failed poll of several tables: each is polled by itself now, and for a while.
 
         `possible`: False if the source has no such poll.
         """
         self._beside_from = now + ALL_AGAIN if possible else math.inf
+        self._most_beside = max(2, self._most_beside // 2)  # a slow server cannot answer for many in time
         for name in names:
             if name in self._tables:
                 self._taken.discard(self._tables[name].line)

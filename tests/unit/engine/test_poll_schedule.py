@@ -15,6 +15,7 @@ from slotkeeper.core.engine.driver.poll_schedule import (
     FEWEST_CHECKED,
     LINES,
     MOST_CHECKED,
+    MOST_TOGETHER,
     Due,
     PollSchedule,
     poll_pause,
@@ -195,7 +196,7 @@ class Gated:
         self.checks: list[tuple[str, ...]] = []
         self.ends = self.several = True
         """Whether a check ends at once, and whether a poll of several tables succeeds."""
-        self.messages = 0
+        self.messages = self.largest = 0
         self.wait(150.0)  # until each pause is the longest
         self.polled.clear()
 
@@ -229,6 +230,9 @@ class Gated:
                 self.schedule.several_failed([one.table, *(table for table, _ in one.beside)], self.now)
             else:
                 self.messages += 1
+                self.largest = max(self.largest, 1 + len(one.beside))
+                if one.beside:
+                    self.schedule.several_ended()
                 for table in (one.table, *(table for table, _ in one.beside)):
                     self.polled.append(table)
                     latest = dict.fromkeys(("dn_1", "dn_2", "dn_3"), DwsPosition(self.point, None))
@@ -385,13 +389,17 @@ def test_tables_without_a_move_share_polls_and_each_is_polled_within_its_longest
 
 def test_after_a_failed_poll_of_several_tables_each_is_polled_by_itself_for_a_while() -> None:
     gated = Gated(200)
-    gated.several, gated.messages = False, 0
+    gated.several, gated.messages, gated.largest = False, 0, 0
     gated.wait(LONGEST / 1000 + 2.0)
     assert set(gated.polled) == set(gated.tables)
     assert gated.messages == len(gated.polled)
     gated.several = True
+    while gated.largest == 1:
+        gated.now += 0.05
+        gated.turn()
+    assert gated.largest <= MOST_TOGETHER // 2
     gated.wait(ALL_AGAIN)
-    assert gated.messages < len(gated.polled)
+    assert MOST_TOGETHER // 2 < gated.largest <= MOST_TOGETHER
 
 
 def test_a_source_that_goes_back_ends_the_trust_and_each_table_is_polled_within_its_longest_pause() -> None:
