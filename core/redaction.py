@@ -6,6 +6,7 @@ pure.
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 
@@ -104,3 +105,18 @@ def masked_values(value: object) -> object:
     if isinstance(value, Mapping):
         return {key: masked_values(each) for key, each in value.items()}
     return [masked_values(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def masked_json(value: object) -> str:
+    """Return values in JSON form as text, with their strings masked.
+
+    A string contains a secret only if the text contains the secret's JSON form: JSON spells each character by itself.
+    So text without secrets, which is nearly every text, is searched as a whole.
+
+    >>> masked_json({"rows": 7, "said": ["fine", None]})
+    '{"rows": 7, "said": ["fine", null]}'
+    """
+    text = json.dumps(value)
+    if any(json.dumps(one)[1:-1] in text for one in _known[0].spellings):
+        return json.dumps(masked_values(value))
+    return text

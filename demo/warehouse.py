@@ -196,6 +196,10 @@ class Warehouse:
         """
         self._set_control("by_time", self.nodes()[0][0])
 
+    def newest_by_table(self) -> None:
+        """Make the newest point of a table advance only with commits on the table itself."""
+        self._set_control("own_latest", self.nodes()[0][0])
+
     def purge(self) -> None:
         """Clear expired points, and delete the records that no slot needs, in batches, as DWS does with a delay."""
         with _session(self.server, self.database) as cursor:

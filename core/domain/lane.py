@@ -5,13 +5,13 @@ Each lane is an immutable record that the driver's loop replaces.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import TypeVar
 
 from slotkeeper.core.domain.elapsed import Curve
-from slotkeeper.core.domain.position import Kept, Position
+from slotkeeper.core.domain.position import Kept, Position, further
 from slotkeeper.core.domain.progress import Activity, LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.tries import NO_HISTORY, History
@@ -113,12 +113,70 @@ class Lane:
     @property
     def answered(self) -> Lane:
         """The lane with its errors cleared, because its DN has responded or one of its steps has succeeded."""
+        if self.history == NO_HISTORY and not (self.error or self.side or self.code or self.silent):
+            return self if self.silent_since is None else replace(self, silent_since=None)
         return replace(self, history=NO_HISTORY, error="", side="", code="", silent_since=None, silent="")
 
     @property
     def retry(self) -> str:
         """The retry as text, without the remaining seconds; it is shown until an attempt succeeds."""
         return f"retrying {self.history.failures}" if self.error and self.history.failures else ""
+
+
+class Lanes(dict[str, Lane]):
+    """The lanes of a job by name, with indexes: a turn of the driver's loop must not visit each idle lane."""
+
+    def __init__(self, lanes: Mapping[str, Lane]) -> None:
+        super().__init__()
+        self._by_activity: dict[Activity, dict[str, None]] = {activity: {} for activity in Activity}
+        self._catching_up: set[str] = set()
+        self._changed: dict[str, None] = {}
+        self.update(lanes)
+
+    def of(self, *activities: Activity) -> list[Lane]:
+        """Return the lanes with one of these activities."""
+        return [self[name] for activity in activities for name in self._by_activity[activity]]
+
+    @property
+    def idle(self) -> Set[str]:
+        """The names of the idle lanes; the set changes with the lanes."""
+        return self._by_activity[Activity.IDLE].keys()
+
+    @property
+    def state(self) -> LaneState:
+        """The state of the least advanced lanes."""
+        return LaneState.CATCHING_UP if self._catching_up else LaneState.RUNNING
+
+    def take_changed(self) -> list[Lane]:
+        """Return the lanes that were set since the last call."""
+        changed, self._changed = self._changed, {}
+        return [self[name] for name in changed]
+
+    def __setitem__(self, name: str, lane: Lane) -> None:
+        before = self.get(name)
+        if before is None or before.activity is not lane.activity:
+            if before is not None:
+                del self._by_activity[before.activity][name]
+            self._by_activity[lane.activity][name] = None
+        if lane.state is not LaneState.RUNNING:
+            self._catching_up.add(name)
+        elif self._catching_up:
+            self._catching_up.discard(name)
+        self._changed[name] = None
+        super().__setitem__(name, lane)
+
+    def update(self, lanes: Mapping[str, Lane]) -> None:  # type: ignore[override]
+        """Set these lanes."""
+        for name, lane in lanes.items():
+            self[name] = lane
+
+    def pop(self, name: str) -> Lane:  # type: ignore[override]
+        """Remove a lane and return it."""
+        lane = super().pop(name)
+        del self._by_activity[lane.activity][name]
+        self._catching_up.discard(name)
+        self._changed.pop(name, None)
+        return lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +208,11 @@ class Assignment:
 def due(lane: Lane, now: float) -> Lane:
     """Return the lane with activity DUE since `now`."""
     return replace(lane, activity=Activity.DUE, since=now)
+
+
+def read_to(lanes: Iterable[Lane]) -> Position:
+    """Return the latest position up to which each of these lanes has found no row that it has not applied."""
+    return min(further(lane.position, lane.checked) or lane.position for lane in lanes)
 
 
 def names_by_table(lanes: Mapping[str, Lane]) -> dict[str, tuple[str, ...]]:

@@ -14,6 +14,17 @@ from slotkeeper.core.domain.spec import JobSpec, start_at
 from slotkeeper.core.errors import Refused
 
 
+class Newest(Enum):
+    """Whether the newest position that a table's status shows also advances with changes of other tables."""
+
+    OWN = "own"
+    """No, or positions of different tables cannot be compared."""
+    OBSERVED = "observed"
+    """The vendor does not document it; a job relies on it only after it has observed it."""
+    COMMON = "common"
+    """Yes: all tables of the server have one newest position."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTraits:
     """Traits of a kind of source. `keeps_positions`: the server stores confirmed positions and retains binlog for them.
@@ -47,6 +58,7 @@ class SourceTraits:
     binlog_keys: str = "dws"
     changelogs: bool = False
     """Whether a DataFrame can read its tables."""
+    newest: Newest = Newest.OWN
     speaks: str = "PostgreSQL"
     """The protocol of the server's port."""
     no_probe: tuple[str, str] = ("", "")

@@ -19,6 +19,7 @@ from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.target_seen import TargetSeen
+from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.sink import TargetReader, TargetRecords
@@ -398,6 +399,10 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
     @property
     def shares_position(self) -> bool:
         """Whether the source stores one position for all channels of the job."""
+
+    @property
+    def newest(self) -> Newest:
+        """Whether the newest position in a table's status also advances with changes of other tables."""
 
     @property
     def shards_apart(self) -> bool:

@@ -5,10 +5,10 @@ All calls block; they raise only errors of `slotkeeper.core.errors`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, TypeAlias
 
 from slotkeeper.core.domain.inspection import Filter, Range, Searched
 from slotkeeper.core.domain.position import Kept, Position
@@ -102,11 +102,26 @@ class SourceWaits:
         return self.before
 
 
+ReadBeside: TypeAlias = "Callable[[Sequence[Source]], Sequence[list[SlotStatus]]] | None"
+FindNews: TypeAlias = Callable[[Mapping[str, Position]], Set[str]] | None
+
+
 class Source(Protocol):
     """Reads one binlog table of one source; one session, not shared between threads."""
 
     joint_status: bool
     """Whether the status of all DNs costs about as much as that of one."""
+    read_beside: ReadBeside
+    """Returns for each of several sources over this session what `read_status(None)` returns, with one message for all.
+
+    Raises the error of any of them. None if this kind of source has no such message.
+    """
+    find_news: FindNews
+    """Returns those of several tables that can have a row after the given position, with one message for all of them.
+
+    Only brings polls forward: a wrong answer delays a poll, or causes an extra one. Raises the error of any table. None
+    if this kind of source has no such message.
+    """
 
     def admit(self) -> None:
         """Raise Refused for a server or a table that a job cannot follow; touches no slot."""
@@ -352,11 +367,13 @@ class SourceTable:
         """Whether the slot has a point, without creating it; False if the server cannot list slots."""
         return any(one.slot == slot for one in self.points() or ())
 
+    def slot_ttl(self) -> Ttl | None:
+        """Return the TTL of the table's slots; None if the server stores no positions, or no slot expires."""
+        return self.inspector.clock()[1] if self.slot is not None and self.words.retains else None
+
     def record_ttl(self) -> int | None:
         """Return the TTL if records are deleted by age and no status shows whether a lane's records are retained."""
-        if self.slot is None or not self.words.retains:
-            return None
-        _, ttl = self.inspector.clock()
+        ttl = self.slot_ttl()
         return ttl.seconds if ttl is not None and ttl.by_record else None
 
 

@@ -29,9 +29,11 @@ from slotkeeper.core.state import observed
 from slotkeeper.core.state.sqlite import StateError, Store
 
 _PENDING = JobState.PENDING.value
-EVERY, LONGEST, SHARE = 1.0, 3.0, 50
+EVERY, LONGEST, SHARE = 1.0, 3.0, 200
 """Seconds between reports, at most, and the factor by which they exceed the time that a report takes: with hundreds of
 lanes, a report takes long. A console shows data of six seconds as old."""
+AT_ONCE = 0.1
+"""Seconds since the lanes were converted, up to which the ages in their reports are current."""
 CLOCK_SET = 2.0
 """Seconds by which the offset between wall clock and monotonic clock has to change to show that the clock was set."""
 
@@ -254,7 +256,7 @@ class StoreNarrator:
                 trying = () if self._trying is None else (self._trying,)
                 found = merged((*self._silences, *trying, *self._of_lanes))
             conditions = tuple(explained(one, self._job) for one in found)
-            lanes = tuple(_older(lane, since) for lane in report.lanes)
+            lanes = report.lanes if since < AT_ONCE else tuple(_older(lane, since) for lane in report.lanes)
             reason = self._unanswered or report.reason
             self._store.put_report(replace(report, lanes=lanes, reason=reason, conditions=conditions))
         except (Busy, Refused):

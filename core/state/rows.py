@@ -18,7 +18,7 @@ from slotkeeper.core import codec
 from slotkeeper.core.domain.field import Positive
 from slotkeeper.core.domain.report import Identity, JobReport, JobStatus
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.redaction import masked_values
+from slotkeeper.core.redaction import masked_json
 from slotkeeper.core.state.faults import WAY_OUT, StateError
 
 _Value = TypeVar("_Value")
@@ -93,7 +93,7 @@ def identity_text(identity: Identity | None) -> str | None:
 
 def report_text(report: JobReport) -> str:
     """Return a report in the format of its column."""
-    return json.dumps(masked_values(codec.values_of(report)))
+    return masked_json(codec.values_of(report))
 
 
 def _record(kind: type[_Value], *of_json: str) -> Callable[[sqlite3.Row], _Value]:

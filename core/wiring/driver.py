@@ -14,6 +14,7 @@ from slotkeeper.core.domain.locks import LockWait, job_named
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.source_waits import SourceWait, of_job
 from slotkeeper.core.domain.spec import JobSpec, TableAsked
+from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.drivers.socket_folder import SocketFolder, socket_folder
 from slotkeeper.core.engine.driver.upkeep import LocksAt, Pinged
 from slotkeeper.core.errors import SlotkeeperError
@@ -218,6 +219,10 @@ class WiredSessions:
     @property
     def shares_position(self) -> bool:
         return sources.open(self._job.source_kind).traits.shares_position
+
+    @property
+    def newest(self) -> Newest:
+        return sources.open(self._job.source_kind).traits.newest
 
     @property
     def shards_apart(self) -> bool:

@@ -16,10 +16,15 @@ $$ SELECT 'Slotkeeper stand-in for the DWS binlog surface on PostgreSQL; not Gau
 CREATE TABLE dws.node (
     ord smallint PRIMARY KEY, node_name name NOT NULL UNIQUE, node_id integer NOT NULL UNIQUE);
 
--- one row per binlog table; names and types are the columns for which the store was built, so that DDL is detected
+CREATE SEQUENCE dws.csn START 10000;
+SELECT nextval('dws.csn');
+
+-- one row per binlog table; names and types are the columns for which the store was built, so that DDL is detected;
+-- begins_at is the first safe point at that time
 CREATE TABLE dws.tab (
     rel oid PRIMARY KEY, ttl_s integer NOT NULL, with_time boolean NOT NULL, distribute_by text[] NOT NULL,
-    names text[] NOT NULL DEFAULT '{}', types text[] NOT NULL DEFAULT '{}');
+    names text[] NOT NULL DEFAULT '{}', types text[] NOT NULL DEFAULT '{}',
+    begins_at bigint NOT NULL DEFAULT pg_sequence_last_value('dws.csn') + 1);
 
 -- all records of (rel, dn) with a point below purged_to have been deleted
 CREATE TABLE dws.shard (
@@ -34,12 +39,9 @@ CREATE TABLE dws.binlog_tx (xid xid8 PRIMARY KEY, csn bigint NOT NULL, floor_xid
 CREATE UNIQUE INDEX binlog_tx_csn ON dws.binlog_tx (csn) INCLUDE (xid);
 GRANT SELECT ON dws.binlog_tx TO dws_readers;
 
-CREATE SEQUENCE dws.csn START 10000;
-SELECT nextval('dws.csn');
-
 CREATE TABLE dws.switch (name text PRIMARY KEY, is_on boolean NOT NULL);
 
--- run-time controls: kind is down, hang, by_time (for any node) or partial (times = number of calls still to ignore)
+-- run-time controls: kind is down, hang, by_time or own_latest (for any node) or partial (times = number of calls still to ignore)
 CREATE TABLE dws.control (kind text, node_id integer, times integer NOT NULL DEFAULT 0, PRIMARY KEY (kind, node_id));
 
 -- While a row exists, the changes function materializes the whole range, as DWS can under any LIMIT, and records it.

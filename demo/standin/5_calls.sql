@@ -2,9 +2,22 @@
 -- arguments and columns. demo/switches.py replaces the words between @ signs once per configuration, so no switch is
 -- read at run time. Arguments are used by position, because many have the name of a column.
 
+-- The newest point of a table: the first safe point of the cluster, or with the control `own_latest` the one after the
+-- table's own newest record (before the first record, and once all are purged, the one at which its binlog was enabled).
+CREATE OR REPLACE FUNCTION dws.first_safe_of(rel oid) RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+DECLARE
+    safe bigint := dws.first_unsafe();
+BEGIN
+    IF EXISTS (SELECT FROM dws.control WHERE kind = 'own_latest') THEN
+        RETURN greatest((SELECT max((dws.newest($1, n.ord, safe - 1)).csn) FROM dws.node n) + 1,
+                        (SELECT t.begins_at FROM dws.tab t WHERE t.rel = $1));
+    END IF;
+    RETURN safe;
+END $$;
+
 -- `latest` as clients see it. It can be one point below an earlier result, but never below a registered point.
-CREATE OR REPLACE FUNCTION dws.latest() RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS
-$$ BEGIN RETURN dws.first_unsafe() @latest_offset@; END $$;
+CREATE OR REPLACE FUNCTION dws.latest(t oid) RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS
+$$ BEGIN RETURN dws.first_safe_of(t) @latest_offset@; END $$;
 
 -- The xmin that DN number $2 reports: the oldest open transaction, slightly lower on each further DN.
 CREATE OR REPLACE FUNCTION dws.xmin_of(rel oid, dn smallint, floor_xid bigint) RETURNS bigint
@@ -21,27 +34,36 @@ END $$;
 
 -- A query creates the missing points of (slot, checkpoint) if auto-creation is on, and sets the session's table. It
 -- uses a transaction ID, so that xmin advances, unless dws.sight states that a status query uses none (9_sight.sql).
-CREATE OR REPLACE FUNCTION pg_catalog.pgxc_get_binlog_sync_point(
-    rel_name text, slot_name text, checkpoint boolean, node_id integer)
-RETURNS SETOF dws.sync_point_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+-- The search_path of the inner function is constant: PostgreSQL plans the statements of a function again if the
+-- search_path has changed ("Managing Plan Caching"), which is so for each table that a session queries.
+CREATE OR REPLACE FUNCTION dws.status_rows(t oid, slot_name text, checkpoint boolean, node_id integer)
+RETURNS SETOF dws.sync_point_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog AS $$
 #variable_conflict use_column
 DECLARE
-    t oid := dws.enter($1, $4);
-    latest bigint := dws.first_unsafe() @latest_offset@;
+    latest bigint := dws.first_safe_of(t) @latest_offset@;
     floor_xid bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
 BEGIN
-    PERFORM dws.orient(t);
     IF NOT (SELECT status_idle FROM dws.sight) THEN
         PERFORM pg_current_xact_id();
     END IF;
     @auto_create@
     RETURN QUERY SELECT q.* FROM (SELECT n.node_name, n.node_id, s.sync_point,
         CASE WHEN s.sync_point <= (SELECT c.last_value FROM dws.csn c) THEN greatest(latest, s.sync_point) ELSE latest END,
-        dws.xmin_of(t, n.ord, floor_xid)
+        dws.xmin_of($1, n.ord, floor_xid)
     FROM dws.node n JOIN dws.slot s ON s.dn = n.ord
-    WHERE s.rel = t AND s.slot_name = $2 AND s.checkpoint = $3 AND $4 IN (0, n.node_id)
+    WHERE s.rel = $1 AND s.slot_name = $2 AND s.checkpoint = $3 AND $4 IN (0, n.node_id)
     UNION ALL SELECT e.node_name, e.node_id, 0, latest, 3 FROM dws.elsewhere e WHERE e.answers AND $4 = 0
     ) q ORDER BY random();
+END $$;
+
+CREATE OR REPLACE FUNCTION pg_catalog.pgxc_get_binlog_sync_point(
+    rel_name text, slot_name text, checkpoint boolean, node_id integer)
+RETURNS SETOF dws.sync_point_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+DECLARE
+    t oid := dws.enter($1, $4);
+BEGIN
+    PERFORM dws.orient(t);
+    RETURN QUERY SELECT * FROM dws.status_rows(t, $2, $3, $4);
 END $$;
 
 CREATE OR REPLACE FUNCTION dws.create_points(oid, text, boolean, integer) RETURNS void
@@ -91,7 +113,7 @@ CREATE OR REPLACE FUNCTION pg_catalog.pgxc_register_full_sync_point(rel_name tex
 RETURNS integer LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
     t oid := dws.enter($1, 0);
-    latest bigint := dws.latest();
+    latest bigint := dws.latest(t);
     floor_xid bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
     registered integer := 0;
     n dws.node;
@@ -180,26 +202,19 @@ END $$;
 -- The first safe record of a DN at or after a point and a time; one row per DN, empty if there is no such record. The
 -- meaning of "first" for a time is not documented: with the control `by_time`, it is the earliest time of all visible
 -- records.
-CREATE OR REPLACE FUNCTION dws.cursor_at(rel oid, point bigint, us bigint, node integer)
-RETURNS SETOF dws.cursor_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+CREATE OR REPLACE FUNCTION dws.cursor_at(t oid, point bigint, us bigint, node integer)
+RETURNS SETOF dws.cursor_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog AS $$
 DECLARE
-    first_unsafe bigint := dws.first_unsafe();
+    latest bigint := dws.first_safe_of(t) @latest_offset@;
     by_time boolean := us IS NOT NULL AND EXISTS (SELECT FROM dws.control WHERE kind = 'by_time');
-    n dws.node;
-    answer dws.cursor_row;
 BEGIN
-    FOR n IN SELECT * FROM dws.node WHERE $4 IN (0, node_id) ORDER BY random() LOOP
-        EXECUTE format('SELECT $1, $2, NULL, x.csn, b.ts_us, dws.xmin_of(%s::oid, $3, x.floor_xid) '
-            'FROM dws.binlog_tx x JOIN dws.b_%1$s b ON b.xid = x.xid WHERE b.dn = $3 AND x.csn >= $4 AND x.csn < $5 '
-            'AND ($6 IS NULL OR b.ts_us >= $6) ORDER BY %s LIMIT 1', $1,
-            CASE WHEN by_time THEN 'b.ts_us, x.csn' ELSE 'x.csn, b.seq' END)
-            INTO answer USING n.node_name, n.node_id, n.ord, $2,
-                CASE WHEN by_time THEN 9223372036854775807 ELSE first_unsafe END, $3;
-        answer.node_name := n.node_name;
-        answer.node_id := n.node_id;
-        answer.latest_sync_point := first_unsafe @latest_offset@;
-        RETURN NEXT answer;
-    END LOOP;
+    RETURN QUERY EXECUTE format(
+        'SELECT n.node_name, n.node_id, $1, r.csn, r.ts_us, r.xmin FROM dws.node n LEFT JOIN LATERAL ('
+        'SELECT x.csn, b.ts_us, dws.xmin_of(%s::oid, n.ord, x.floor_xid) AS xmin '
+        'FROM dws.binlog_tx x JOIN dws.b_%1$s b ON b.xid = x.xid WHERE b.dn = n.ord AND x.csn >= $2 AND x.csn < $3 '
+        'AND ($4 IS NULL OR b.ts_us >= $4) ORDER BY %s LIMIT 1) r ON true WHERE $5 IN (0, n.node_id) ORDER BY random()',
+        $1, CASE WHEN by_time THEN 'b.ts_us, x.csn' ELSE 'x.csn, b.seq' END)
+        USING latest, $2, CASE WHEN by_time THEN 9223372036854775807 ELSE dws.first_unsafe() END, $3, $4;
 END $$;
 
 -- Sets the session's table like a sync-point call, so that a client can read changes without naming a slot.

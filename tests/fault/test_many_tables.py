@@ -20,7 +20,7 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, SparkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver import idle_lanes
-from slotkeeper.core.engine.driver.idle_lanes import LINES
+from slotkeeper.core.engine.driver.poll_schedule import LINES
 from slotkeeper.core.engine.driver.threads import SHARED_FROM
 from slotkeeper.core.spark.runner import open_runner
 from slotkeeper.core.wiring.worker import session_name
@@ -45,18 +45,21 @@ class SessionCount:
 def most_sessions(tables: int, dns: int, pool: int) -> SessionCount:
     """The maximum that a job of this number of tables holds; `pool` is its `connection_pool_size`.
 
-    At the source: the start's, one that watches the set of DNs, those that check all DNs of a table, one per DN that
-    checks if one does not answer, one per DN that registers, and those of the tasks. At the sink: the lease, one per DN
-    that registers, three (keeping slots alive during a copy, progress, quarantine), and those of the tasks.
+    At the source: the start's, one that watches the set of DNs, those that check all DNs of a table, one that checks
+    many tables, one per DN that checks if one does not answer, one per DN that registers, and those of the tasks. At
+    the sink: the lease, one per DN that registers, three (keeping slots alive during a copy, progress, quarantine), and
+    those of the tasks.
 
     >>> most_sessions(1, 4, 5), most_sessions(200, 4, 5), most_sessions(200, 64, 5)
-    (SessionCount(source=18, sink=13), SessionCount(source=21, sink=13), SessionCount(source=45, sink=25))
+    (SessionCount(source=18, sink=13), SessionCount(source=22, sink=13), SessionCount(source=46, sink=25))
     """
     lines = min(dns, SHARED_FROM)
-    return SessionCount(STARTING + 1 + min(tables, LINES) + 2 * lines + pool, 1 + lines + 3 + pool)
+    return SessionCount(STARTING + 1 + min(tables, LINES) + (tables > 1) + 2 * lines + pool, 1 + lines + 3 + pool)
 
 
 ROWS = 40
+SOON = 3.0
+"""Seconds: a job of few tables finds a change after less than a second (ADR 89)."""
 
 
 def named(count: int, prefix: str = "t") -> tuple[str, ...]:
@@ -212,7 +215,7 @@ def test_a_job_of_200_tables_runs_within_two_minutes_and_brings_rows_as_a_small_
         "tables",
         f"{count} tables in one job, on Spark",
         f"{count} tables on 4 DNs, `local[2]`, every parameter at its default; beside it a job of ten tables. Rows: one"
-        " for each table, from its commit until it is read at the sink (an idle table is looked at every 10 s).",
+        " for each table, from its commit until it is read at the sink.",
         ("figure", "value", "target", "met"),
     )
     warehouse = make_warehouse()
@@ -236,7 +239,8 @@ def test_a_job_of_200_tables_runs_within_two_minutes_and_brings_rows_as_a_small_
         ratio = statistics.mean(rows[0].took.values()) / statistics.mean(rows[1].took.values())
         page.add(f"new rows, {count} tables", rows[0].told(), "all", True)
         page.add("new rows, 10 tables", rows[1].told(), "all", True)
-        page.add("ratio of the means", ratio, "at most 2", ratio <= 2)
+        many = statistics.mean(rows[0].took.values())
+        page.add("ratio of the means", ratio, f"at most 2, or a mean of {SOON:g} s", ratio <= 2 or many <= SOON)
         page.add(f"sessions, {count} tables", quarantined[0], "", "")
         page.add("sessions, 10 tables", quarantined[1], "", "")
         big.wait_equal()
@@ -245,4 +249,4 @@ def test_a_job_of_200_tables_runs_within_two_minutes_and_brings_rows_as_a_small_
     finally:
         big.runner.close()
     assert running <= 120
-    assert ratio <= 2
+    assert ratio <= 2 or many <= SOON

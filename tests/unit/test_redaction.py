@@ -195,3 +195,14 @@ def test_a_text_of_4000_characters_is_searched_for_no_long_secret_one_by_one() -
         masking.remember(f"{number:04d}" + "aB3" * 399, "a token")
     assert redaction.masked(Counted(WORDS)) == WORDS
     assert not [one for one in searched if len(str(one)) >= redaction.STRIDE + redaction.PIECE]
+
+
+@pytest.mark.parametrize(
+    "secret", ["s3cret", 'qu"ote\\d', "line\nend", "gr\u00fc\u00dfe", "\U0001f511key", "</a>", "null", "false"]
+)
+def test_values_as_json_are_masked_as_one_by_one_and_nothing_else_changes(secret: str) -> None:
+    redaction.know([secret])
+    values = {"said": [f"a {secret} b", secret, None, False, 7], "plain": {"x": "y"}, "null": "false "}
+    assert json.loads(redaction.masked_json(values)) == redaction.masked_values(values)
+    clean = {"said": ["a", None, True], "rows": 7}
+    assert json.loads(redaction.masked_json(clean)) == clean

@@ -18,7 +18,9 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.domain.tries import Requests, Tries
+from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.engine.driver.threads import beside
 from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Probe, nothing
@@ -70,7 +72,21 @@ class JobAudit(Protocol):
 
 
 KEEPALIVE = 30.0
-"""Seconds after which an idle lane registers its point again: well below 6 h, a quarter of the default TTL."""
+"""Seconds after which a lane registers its point again if its slot's TTL is short or unknown."""
+OF_TTL, LONGEST_KEEPALIVE = 20, 10
+"""An idle lane registers its point again after a twentieth of its slot's TTL, at most ten times the shortest interval:
+the TTL can be reduced while the job runs."""
+
+
+def keepalive_of(shortest: float, ttl: Ttl | None) -> float:
+    """Return the seconds after which an idle lane registers its point again.
+
+    >>> keepalive_of(30.0, Ttl(86_400)), keepalive_of(30.0, Ttl(1_200)), keepalive_of(30.0, None)
+    (300.0, 60.0, 30.0)
+    """
+    if ttl is None or ttl.seconds is None:
+        return shortest
+    return min(max(shortest, ttl.seconds / OF_TTL), LONGEST_KEEPALIVE * shortest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +196,15 @@ def name_table(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperEr
     return error
 
 
-def record_ttls(*parts: JobContext) -> RecordTtls:
-    """Return the TTLs of these channels' records; runs at most two statements per channel."""
-    ttls = {part.job.channel.source_table: part.sessions.starter().record_ttl() for part in parts}
-    return RecordTtls({table: ttl for table, ttl in ttls.items() if ttl is not None}, parts[0].curves)
+def slot_ttls(*parts: JobContext) -> dict[str, Ttl | None]:
+    """Return the TTLs of these channels' slots by source table; runs at most two statements per channel."""
+    return {part.job.channel.source_table: part.sessions.starter().slot_ttl() for part in parts}
+
+
+def record_ttls(ttls: Mapping[str, Ttl | None], curves: dict[str, Curve]) -> RecordTtls:
+    """Return the TTLs of the tables whose records are deleted by age."""
+    by_record = {table: ttl.seconds for table, ttl in ttls.items() if ttl is not None and ttl.by_record}
+    return RecordTtls({table: seconds for table, seconds in by_record.items() if seconds is not None}, curves)
 
 
 def do_nothing(*_: object) -> None:
@@ -211,7 +232,7 @@ class Desk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """The inputs of a loop; `keepalive`: seconds between an idle lane's registrations of the same point.
+    """The inputs of a loop; `keepalive`: the shortest interval in seconds of an idle lane's registrations of one point.
 
     `keep_lease` raises if the job's lease or the lock on a target is not held; `sever_lease` closes the session that
     holds them. `whole` is the job with all its tables, which determines the lane names. `find_leaving` returns the
@@ -243,6 +264,10 @@ class StreamPlan:
     """Reports retries: `Narrator.retrying`."""
     feed: str = ""
     """The address of the source's shared reader; "" if each lane reads for itself."""
+    keepalives: Mapping[str, float] = field(default_factory=dict)
+    """Longer intervals of source tables whose slots have a long TTL."""
+    newest: Newest = Newest.OWN
+    """Whether a poll of one table can show commits on others."""
 
 
 SHORTEST, LONGEST = 0.02, 0.2

@@ -19,7 +19,7 @@ from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.slot import FirstRecord, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import EVERY_DN, StartAt, StartKind
 from slotkeeper.core.domain.watch import Turn, trouble
-from slotkeeper.core.engine.driver.context import JobContext, record_ttls, wait_for_open_transactions
+from slotkeeper.core.engine.driver.context import JobContext, record_ttls, slot_ttls, wait_for_open_transactions
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.driver import StartStore
 from slotkeeper.core.ports.source import Source, SourceTable
@@ -83,7 +83,7 @@ def create_slot(ctx: JobContext, store: StartStore, identity: TableIdentity, epo
         return store.rows()
     registered = {status.shard: _register_first(store, table, ctx, status, epoch) for status in statuses}
     found = {status.shard: status.kept for status in table.source.read_status(None)}
-    ttls, now = record_ttls(ctx), ctx.clock.monotonic()
+    ttls, now = record_ttls(slot_ttls(ctx), ctx.curves), ctx.clock.monotonic()
     for status in statuses:
         ttls.see(ctx.job.channel.source_table, status.shard.name, status.latest, now)
         if found.get(status.shard) != registered[status.shard]:

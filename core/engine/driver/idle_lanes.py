@@ -1,23 +1,22 @@
 """Polls and settles idle lanes, and reports lanes with waiting rows; lanes in a task are the loop's responsibility.
 
 Only the loop's thread calls `IdleLanes`. Queries run in the executor's threads and return plain values, which arrive as
-events. `PollSchedule` decides which polls are due, over a few connections regardless of the number of tables; it is
-pure.
+events. `PollSchedule` decides which polls are due.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import partial
+from zlib import crc32
 
 from slotkeeper.core.clock import Clock
-from slotkeeper.core.domain.lane import Lane, due, names_by_table
+from slotkeeper.core.domain.lane import Lane, due, names_by_table, read_to
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import Activity, LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.domain.watch import (
     ahead_of_row,
     explain_miss,
@@ -29,6 +28,8 @@ from slotkeeper.core.domain.watch import (
 )
 from slotkeeper.core.engine.driver.context import StreamPlan
 from slotkeeper.core.engine.driver.failure import of_several
+from slotkeeper.core.engine.driver.gate import Gate
+from slotkeeper.core.engine.driver.poll_schedule import PollSchedule
 from slotkeeper.core.engine.driver.registration import LaneOwner, Proven, Settled, TargetWatch, register_at
 from slotkeeper.core.engine.driver.threads import SerialExecutor
 from slotkeeper.core.engine.worker.step import Probe
@@ -40,6 +41,9 @@ SETTLE_EVERY = 3.0
 """Minimum seconds between two moves of an idle lane over empty ranges, and between two registrations of that lane."""
 SETTLED_A_SECOND = 20
 """Maximum number of registrations of idle lanes per second; more would slow down lanes with rows."""
+MOVED_A_SECOND = 5
+"""Maximum number of moves of idle lanes over empty ranges per second: a move takes about ten statements, and the source
+retains no records for a table without changes."""
 AT_ONCE = 20
 """Maximum number of registrations in one turn after an interval without registrations."""
 OLDER_STATUSES, OLDER_SECONDS = 3, 10.0
@@ -66,17 +70,27 @@ class IdleLanes:
         self._settling: dict[str, None] = {}
         self._settles, self._settled_at = float(AT_ONCE), clock.monotonic()
         names = names_by_table(lanes)
-        self._schedule = PollSchedule({t: {n: lanes[n].shard.node_id for n in own} for t, own in names.items()})
+        # a job that ends once it has caught up waits for a poll of each lane
+        gate = Gate(plan.newest if len(names) > 1 and not plan.until_caught_up else Newest.OWN)
+        nodes = {t: {n: lanes[n].shard.node_id for n in own} for t, own in names.items()}
+        self._schedule = PollSchedule(nodes, gate)
         self._older: dict[str, tuple[int, float]] = {}
         self._committed: dict[str, float] = {}
 
     def poll(self, now: float) -> None:
         """Start the polls that are due."""
         self._reset_pauses()
-        idle = {name for name, lane in self._loop.lanes.items() if lane.activity is Activity.IDLE}
-        for wanted in self._schedule.due(idle, now):
+        for wanted in self._schedule.due(self._loop.lanes.idle, now, self._loop.paused):
             lanes = [self._loop.lanes[name] for name in wanted.lanes]
-            if wanted.line is None:
+            if wanted.checked:
+                places = {table: read_to(self._loop.lanes_of(table)) for table in wanted.checked}
+                self._executor.submit("check", partial(self._check, places))
+            elif wanted.beside:
+                asked = [(wanted.table, lanes)]
+                asked += [(table, [self._loop.lanes[name] for name in names]) for table, names in wanted.beside]
+                see_several = partial(self._see_several, asked, f"poll {wanted.line}")
+                self._executor.submit(f"poll all {wanted.line}", see_several)
+            elif wanted.line is None:
                 self._executor.submit(f"poll {self._loop.line(lanes[0])}", partial(self._see_one, lanes[0]))
             else:
                 see_all = partial(self._see_all, wanted.table, lanes, f"poll {wanted.line}")
@@ -93,24 +107,55 @@ class IdleLanes:
 
     def _reset_pauses(self) -> None:
         """Update the tables' poll times after lanes return from a task, because a commit resets their poll pauses."""
-        for name, lane in self._loop.lanes.items():
+        for lane in self._loop.lanes.take_changed():
             table = lane.key.source_table
             if lane.committed_at is not None and lane.committed_at > self._committed.get(table, -1.0):
                 self._committed[table] = lane.committed_at
                 self._schedule.busy(table)
             if lane.poll_by is not None:
                 self._schedule.soon(table, lane.poll_by)
-                self._loop.lanes[name] = replace(lane, poll_by=None)
+                self._loop.lanes[lane.name] = replace(lane, poll_by=None)
 
     def _see_one(self, lane: Lane) -> None:
+        sent = self._clock.monotonic()
         try:
             source = self._sessions.of(lane.key.source_table).source(f"poll/{self._loop.line(lane)}")
             seen = see_one(source, lane, not self._loop.paused)
         except Exception as error:  # if no result were posted, this lane would not be polled again
             seen = Seen(lane.shard, error=classed(error))
-        self._loop.post(self._polled_alone, lane, seen)
+        self._loop.post(self._polled_alone, lane, seen, sent)
+
+    def _see_several(self, asked: list[tuple[str, list[Lane]]], session: str) -> None:
+        """Poll several tables, whose statuses are one message."""
+        sent, handles = self._clock.monotonic(), list[Callable[[], None]]()
+        try:
+            sources = [self._sessions.of(table).source(session) for table, _ in asked]
+            statuses = sources[0].read_beside(sources) if sources[0].read_beside is not None else None
+        except Exception:
+            statuses = []
+        if not statuses:
+            tables, possible = [table for table, _ in asked], statuses is not None
+            self._loop.post(lambda: self._schedule.several_failed(tables, self._clock.monotonic(), possible))
+            return
+        for (table, idle), source, found in zip(asked, sources, statuses, strict=True):
+            try:
+                ours = {lane.shard: lane.expected.fingerprint for lane in self._loop.lanes_of(table)}
+                seen, shards = see_all(source, idle, set(ours), max(ours.values()), not self._loop.paused, found)
+                by_shard = {one.shard: one for one in seen}
+                pairs = [(lane, by_shard[lane.shard]) for lane in idle if lane.shard in by_shard]
+                handles.append(partial(self._polled, table, pairs, shards, sent))
+            except Exception as error:
+                handles.append(partial(self._poll_failed, table, classed(error)))
+
+        def handle_all() -> None:
+            self._schedule.several_ended()
+            for handle in handles:
+                handle()
+
+        self._loop.post(handle_all)
 
     def _see_all(self, table: str, idle: list[Lane], session: str) -> None:
+        sent = self._clock.monotonic()
         try:
             ours = {lane.shard: lane.expected.fingerprint for lane in self._loop.lanes_of(table)}
             source = self._sessions.of(table).source(session)
@@ -121,7 +166,28 @@ class IdleLanes:
             return
         by_shard = {one.shard: one for one in seen}
         pairs = [(lane, by_shard[lane.shard]) for lane in idle if lane.shard in by_shard]
-        self._loop.post(self._polled, table, pairs, shards)
+        self._loop.post(self._polled, table, pairs, shards, sent)
+
+    def _check(self, places: dict[str, Position]) -> None:
+        """Find the tables that need a poll, in one message for all of them."""
+        moves = self._schedule.gate.moves
+        try:
+            source = self._sessions.of(next(iter(places))).source("check")
+            found = None if source.find_news is None else source.find_news(places)
+        except Exception:
+            # the tables' own polls report the error
+            self._loop.post(lambda: self._schedule.check_failed(self._clock.monotonic()))
+            return
+        self._loop.post(self._checked, set(places), found, moves)
+
+    def _checked(self, tables: set[str], found: Set[str] | None, moves: int) -> None:
+        now = self._clock.monotonic()
+        if found is None:
+            self._schedule.check_failed(now, possible=False)
+            return
+        for table in tables - found:
+            self._schedule.gate.clean(table, moves)
+        self._schedule.check_ended(found, now)
 
     def _poll_failed(self, table: str, error: SlotkeeperError) -> None:
         if table not in self._schedule:
@@ -132,33 +198,43 @@ class IdleLanes:
             return
         self._schedule.together_failed(table, self._clock.monotonic())
 
-    def _polled(self, table: str, pairs: list[tuple[Lane, Seen]], shards: set[Shard]) -> None:
+    def _polled(self, table: str, pairs: list[tuple[Lane, Seen]], shards: set[Shard], sent: float) -> None:
         if table not in self._schedule:
             self._schedule.free(table)
             return
         ours = {lane.shard for lane in self._loop.lanes_of(table)}
         if shards != ours:
             self._loop.nodes_changed(shards ^ ours)
-        self._schedule.together_ended(table)
-        self._apply_polls(table, pairs)
+        self._schedule.together_ended(table, self._clock.monotonic())
+        self._apply_polls(table, pairs, sent)
 
-    def _polled_alone(self, lane: Lane, seen: Seen) -> None:
+    def _polled_alone(self, lane: Lane, seen: Seen, sent: float) -> None:
         if lane.key.source_table not in self._schedule:
             self._schedule.answered(lane.shard.node_id)
             return
         self._schedule.alone_ended(lane.key.source_table, lane.name, seen.error is None, self._clock.monotonic())
-        self._apply_polls(lane.key.source_table, [(lane, seen)])
+        self._apply_polls(lane.key.source_table, [(lane, seen)], sent)
 
-    def _apply_polls(self, table: str, pairs: list[tuple[Lane, Seen]]) -> None:
+    def _apply_polls(self, table: str, pairs: list[tuple[Lane, Seen]], sent: float) -> None:
         now = self._clock.monotonic()
         for asked, seen in pairs:
             if self._loop.lanes.get(asked.name) is asked:
                 self._apply_poll(asked, seen, now, pairs)
         if table not in self._schedule:  # the result of the poll made the table fail
             return
+        self._note_newest(table, [seen for _, seen in pairs], sent, now)
         found = any(lane.activity is Activity.DUE for lane in self._loop.lanes_of(table))
         options = self._plan.job.binlog
         self._schedule.paced(table, found, now, options.binlog_sleep_time, options.binlog_max_sleep_time)
+
+    def _note_newest(self, table: str, polled: list[Seen], sent: float, now: float) -> None:
+        latest = {seen.shard.name: seen.status.latest for seen in polled if seen.status is not None}
+        if len(latest) < sum(1 for _ in self._loop.lanes_of(table)):
+            self._schedule.gate.see_part(table, latest, now)
+            return
+        waiting = {seen.waiting if seen.error is None else None for seen in polled}
+        rows = True if True in waiting else None if None in waiting else False
+        self._schedule.gate.see(table, latest, rows, sent, now)
 
     def _apply_poll(self, lane: Lane, seen: Seen, now: float, pairs: list[tuple[Lane, Seen]]) -> None:
         if seen.error is not None:
@@ -185,28 +261,33 @@ class IdleLanes:
             self._loop.fail_table(lane.key.source_table, late)
             return
         self._older.pop(lane.name, None)
-        lane = replace(lane.answered, latest=status.latest, polled_at=now, alone=False)
-        self._loop.lanes[lane.name] = lane
+        checked = status.latest if seen.waiting is False else lane.checked
+        lane = replace(lane.answered, latest=status.latest, polled_at=now, alone=False, checked=checked)
         if seen.waiting and not self._loop.paused:
             self._loop.lanes[lane.name] = due(lane, now)
             return
-        if seen.waiting is False:
-            lane = replace(lane, checked=status.latest)
         self._loop.lanes[lane.name] = lane
         if self._settle_due(lane, now):
             self._settling[lane.name] = None
 
     def _settle_due(self, lane: Lane, now: float) -> bool:
         age = now - lane.kept_at
-        if lane.name in self._checks.waiting and age < self._keeps_every:
+        keeps = self._keeps_every(lane)
+        if lane.name in self._checks.waiting and age < keeps:
             return False
         # lanes that are catching up settle more often, because the job waits for them
-        often = SETTLE_EVERY if lane.state is LaneState.CATCHING_UP else max(SETTLE_EVERY, self.many_lanes)
-        return age >= self._keeps_every or (age >= often and (self._moves(lane) or lane.unregistered))
+        slowly = max(SETTLE_EVERY, len(self._loop.lanes) / MOVED_A_SECOND)
+        often = SETTLE_EVERY if lane.state is LaneState.CATCHING_UP else slowly
+        return age >= keeps or (age >= often and (self._moves(lane) or lane.unregistered))
 
-    @property
-    def _keeps_every(self) -> float:
-        return max(self._plan.keepalive, self.many_lanes)
+    def _keeps_every(self, lane: Lane) -> float:
+        """Return the seconds after which an idle lane registers its point again, regardless of changes.
+
+        They differ by up to a half between lanes, so that the lanes of a start do not register at the same time.
+        """
+        longest = self._plan.keepalives.get(lane.key.source_table, self._plan.keepalive)
+        share = 1.0 - (crc32(lane.name.encode()) % 512) / 1024
+        return max(self._plan.keepalive, self.many_lanes, longest * share)
 
     def _moves(self, lane: Lane) -> bool:
         return lane.has_later and not self._loop.paused
@@ -230,7 +311,7 @@ class IdleLanes:
     def _start_settling(self, lane: Lane, move: bool) -> None:
         epoch, clock, probe = self._plan.epoch, self._clock, self._probe
         others, proven = self._loop.sharing(lane), self._checks.find_proven(lane)
-        keeps = clock.monotonic() - lane.kept_at >= self._keeps_every
+        keeps = clock.monotonic() - lane.kept_at >= self._keeps_every(lane)
         self._loop.start_registration(
             lane,
             lambda: settle(*self._loop.registrar(lane), lane, epoch, move, clock, probe, others, proven, keeps),
@@ -248,14 +329,20 @@ class Seen:
 
 
 def see_all(
-    source: Source, lanes: Iterable[Lane], ours: set[Shard], fingerprint: str, asks: bool = True
+    source: Source,
+    lanes: Iterable[Lane],
+    ours: set[Shard],
+    fingerprint: str,
+    asks: bool = True,
+    found: Sequence[SlotStatus] | None = None,
 ) -> tuple[list[Seen], set[Shard]]:
     """Return the status of each idle lane's DN, and the set of DNs; with `asks`, also query whether rows wait.
 
+    `found`: the statuses of all DNs, if they were just read.
     Raises SLOT LOST for a DN without a status: a server that does not create a slot when queried returns no row for a
     DN that lost its points.
     """
-    statuses = {status.shard: status for status in source.read_status(None)}
+    statuses = {status.shard: status for status in (source.read_status(None) if found is None else found)}
     there = set(statuses)
     if ours - there:
         there |= set(source.nodes())
@@ -362,189 +449,3 @@ def _read_judged(source: Source, lane: Lane) -> SlotStatus:
     if found:
         raise found
     return status
-
-
-LINES = 4
-"""Maximum number of parallel polls of all DNs, each for one table and over its own source session."""
-ALL_AGAIN = 30.0
-"""Seconds between polls of all DNs while one DN does not answer, in addition to the polls of single DNs."""
-DN_AGAIN = 5.0
-"""Seconds before a silent DN is polled again for any lane, because it can share its connection with other DNs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """A due poll. It covers all DNs of a table over connection `line`, or the DN of one lane if `line` is None."""
-
-    table: str
-    lanes: tuple[str, ...]
-    line: int | None = None
-
-
-@dataclass(slots=True)
-class _Table:
-    """A table's polls. `nodes`: node ids by lane; `alone`: lanes whose separate poll runs or waits for its DN."""
-
-    nodes: Mapping[str, int]
-    line: int
-    alone: set[str] = field(default_factory=set)
-    apart: bool = False
-    again_at: float = 0.0
-    next_at: float = 0.0
-    empty_rounds: int = 0
-
-
-class PollSchedule:
-    """Tracks running polls and the times of the next polls, in monotonic seconds.
-
-    A poll is one query to all DNs of a table. If the poll of one table fails, the table's DNs are polled one by one. If
-    the poll of a second table fails before any poll succeeds, a DN is not answering, so the DNs of all tables are
-    polled one by one. A DN that hangs must not delay polls of other DNs.
-
-    `nodes`: the node ids of the lanes, by source table and lane.
-    """
-
-    def __init__(self, nodes: Mapping[str, Mapping[str, int]]) -> None:
-        self._tables = {table: _Table(lanes, place % LINES) for place, (table, lanes) in enumerate(nodes.items())}
-        self._gone: dict[str, int] = {}
-        """The connection of each dropped table."""
-        self._taken: set[int] = set()
-        self._failed: set[str] = set()
-        """Tables whose poll of all DNs has failed since the last successful poll of any table."""
-        self._all_apart = False
-        self._next = deque(self._tables)
-        """The order of the tables for polls of all DNs, used while DNs are polled one by one.
-
-        The order rotates, because the cause of a failed poll can be its table.
-        """
-        self._again_at = 0.0
-        self._waiting: dict[int, deque[tuple[str, str]]] = {}
-        self._asked: set[int] = set()
-        self._rests: dict[int, float] = {}
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._tables
-
-    def drop(self, name: str) -> None:
-        """Stop polling a table."""
-        self._gone[name] = self._tables.pop(name).line
-        self._failed.discard(name)
-        self._next = deque(one for one in self._next if one != name)
-        self._all_apart = self._all_apart and bool(self._next)
-        for node, waiting in self._waiting.items():
-            self._waiting[node] = deque(one for one in waiting if one[0] != name)
-
-    def free(self, name: str) -> None:
-        """Release the connection of a dropped table for other polls, after the table's own poll has ended."""
-        self._taken.discard(self._gone[name])
-
-    def answered(self, node: int) -> None:
-        """Allow the next poll of a DN after a dropped table's poll of that DN has ended."""
-        self._asked.discard(node)
-
-    def due(self, idle: AbstractSet[str], now: float) -> list[Due]:
-        """Return the due polls, and record them as running; `idle`: the names of idle lanes."""
-        wanted: list[tuple[float, str, tuple[str, ...]]] = []
-        for name, table in self._tables.items():
-            if table.apart and now >= table.next_at:
-                self._queue(name, table, idle)
-            at = table.again_at if table.apart else table.next_at
-            if self._all_apart or table.line in self._taken or now < at:
-                continue
-            free = tuple(lane for lane in table.nodes if lane in idle and lane not in table.alone)
-            if free or table.apart:
-                wanted.append((at, name, () if table.apart else free))
-        if self._all_apart and now >= self._again_at and self._tables[self._next[0]].line not in self._taken:
-            self._again_at = now + ALL_AGAIN
-            wanted.append((now, self._next[0], ()))
-            self._next.rotate(-1)
-        return self._together(sorted(wanted)) + self._by_themselves(idle, now)
-
-    def _together(self, wanted: list[tuple[float, str, tuple[str, ...]]]) -> list[Due]:
-        found = []
-        for _, name, lanes in wanted:  # a connection runs one poll at a time; the longest overdue poll runs first
-            line = self._tables[name].line
-            if line not in self._taken:
-                self._taken.add(line)
-                found.append(Due(name, lanes, line))
-        return found
-
-    def _queue(self, name: str, table: _Table, idle: AbstractSet[str]) -> None:
-        for lane, node in table.nodes.items():
-            if lane in idle and lane not in table.alone:
-                table.alone.add(lane)
-                self._waiting.setdefault(node, deque()).append((name, lane))
-
-    def _by_themselves(self, idle: AbstractSet[str], now: float) -> list[Due]:
-        found = []
-        for node, waiting in self._waiting.items():
-            while waiting and node not in self._asked and now >= self._rests.get(node, 0.0):
-                name, lane = waiting.popleft()
-                if lane in idle:
-                    self._asked.add(node)
-                    found.append(Due(name, (lane,)))
-                else:
-                    self._tables[name].alone.discard(lane)
-        return found
-
-    def together_failed(self, name: str, now: float) -> None:
-        """Record that the query to all DNs failed, and poll each DN separately from now on."""
-        table = self._tables[name]
-        self._taken.discard(table.line)
-        table.next_at = table.next_at if table.apart else 0.0
-        table.apart, table.again_at = True, now + ALL_AGAIN
-        self._failed.add(name)
-        if len(self._failed) > 1 and not self._all_apart:
-            self._all_apart, self._again_at = True, now + ALL_AGAIN
-            self._next = deque(sorted(self._tables, key=lambda one: one in self._failed))
-            for one in self._tables.values():
-                one.apart = True
-
-    def together_ended(self, name: str) -> None:
-        """Record that all DNs answered, and poll them together again."""
-        self._taken.discard(self._tables[name].line)
-        for one in self._tables.values() if self._all_apart else (self._tables[name],):
-            one.apart = False
-        self._all_apart = False
-        self._failed.clear()
-        for node, waiting in self._waiting.items():
-            kept = deque(one for one in waiting if self._tables[one[0]].apart)
-            for table, lane in waiting if len(kept) < len(waiting) else ():
-                if not self._tables[table].apart:
-                    self._tables[table].alone.discard(lane)
-            self._waiting[node] = kept
-
-    def alone_ended(self, name: str, lane: str, answered: bool, now: float) -> None:
-        """Record that a lane's DN answered, or that its poll failed."""
-        table = self._tables[name]
-        table.alone.discard(lane)
-        self._asked.discard(table.nodes[lane])
-        self._rests[table.nodes[lane]] = 0.0 if answered else now + DN_AGAIN
-
-    def paced(self, name: str, found: bool, now: float, sleep_ms: int, max_sleep_ms: int) -> None:
-        """Set the time of a table's next poll; `found`: a lane is due, so the next pause is the shortest."""
-        table = self._tables[name]
-        table.empty_rounds = 0 if found else table.empty_rounds + (not table.alone)
-        table.next_at = now + poll_pause(table.empty_rounds, sleep_ms, max_sleep_ms)
-
-    def soon(self, name: str, at: float) -> None:
-        """Make a table's next poll due at `at` or earlier."""
-        self._tables[name].next_at = min(self._tables[name].next_at, at)
-
-    def now(self, name: str, now: float) -> None:
-        """Make a table's next poll due now, even if its DNs are polled one by one."""
-        table = self._tables[name]
-        table.next_at, table.again_at = min(table.next_at, now), min(table.again_at, now)
-
-    def busy(self, name: str) -> None:
-        """Reset a table's poll pause to the shortest pause after rows were applied."""
-        self._tables[name].empty_rounds = 0
-
-
-def poll_pause(empty_rounds: int, sleep_ms: int, max_sleep_ms: int) -> float:
-    """Return the seconds between polls: `binlog_sleep_time` x consecutive empty polls, at most `binlog_max_sleep_time`.
-
-    >>> poll_pause(1, 500, 10_000), poll_pause(3, 500, 10_000), poll_pause(99, 500, 10_000)
-    (0.5, 1.5, 10.0)
-    """
-    return min(sleep_ms * max(1, empty_rounds), max_sleep_ms) / 1000

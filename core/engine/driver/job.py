@@ -6,7 +6,7 @@ A job with one table is one group; `tables.py` manages the groups of a job with 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 
@@ -28,7 +28,9 @@ from slotkeeper.core.engine.driver.context import (
     StreamPlan,
     SwitchState,
     about,
+    keepalive_of,
     record_ttls,
+    slot_ttls,
     stay_paused,
 )
 from slotkeeper.core.engine.driver.copy import Snapshot, TaskSessions
@@ -189,7 +191,9 @@ class Streaming:
         self._behind: dict[str, Begun] = {}
         """Channels in state CATCHING UP, by source table."""
         self._names: dict[str, tuple[str, ...]] = {}
-        self._record_ttls = record_ttls(*(one.part for one in begun))
+        ttls = slot_ttls(*(one.part for one in begun))
+        self._record_ttls = record_ttls(ttls, ctx.curves)
+        self._keepalives = {table: keepalive_of(ctx.keepalive, ttl) for table, ttl in ttls.items()}
         self._leases = Leases(ctx, self._epoch)
         self._since = 0.0
         self._watched: dict[str, Watched] = {}
@@ -238,7 +242,7 @@ class Streaming:
         try:
             ended = loop.run()
             if loop.lanes:  # report commits made while the loop ended
-                ctx.narrator.lanes(loop.lanes, least_state(loop.lanes.values()), self._epoch, loop.registrations)
+                ctx.narrator.lanes(loop.lanes, loop.lanes.state, self._epoch, loop.registrations)
             resumes = ended in (End.RESUMED, End.OTHER_NODES)
         except (Trouble, *REFUSALS):
             resumes = True  # the leases' session is needed to handle a changed table
@@ -275,11 +279,13 @@ class Streaming:
             follows_servers=ctx.parts[0].sessions.admin("start").failover is not None,
             retrying=ctx.narrator.retrying,
             feed=ctx.sessions.feed(lowest),
+            keepalives=self._keepalives,
+            newest=ctx.sessions.newest,
         )
 
     def _report_start(self, loop: Loop) -> None:
         """Report RUNNING if no lane is catching up; after FAILED, only once the lanes' first steps succeed."""
-        if least_state(loop.lanes.values()) is not LaneState.RUNNING:
+        if loop.lanes.state is not LaneState.RUNNING:
             states = (LaneState.RUNNING, LaneState.CATCHING_UP)
             self._ctx.narrator.stored({table: states[table in self._behind] for table in self._names})
             return
@@ -303,14 +309,14 @@ class Streaming:
             if not self._since:
                 self._since = self._ctx.clock.monotonic()
                 self._ctx.narrator.event(JobEvent.PAUSED)
-        elif least_state(loop.lanes.values()) is LaneState.CATCHING_UP:
+        elif loop.lanes.state is LaneState.CATCHING_UP:
             self._catch_up(loop)
         elif self._first is not None and self._first.all_in(loop.lanes, self._ctx.clock.monotonic()):
             self._first = None
             self._report_running()
         if loop.quarantined is not None:
             self._ctx.narrator.quarantined(*loop.quarantined)
-        self._ctx.narrator.lanes(loop.lanes, least_state(loop.lanes.values()), self._epoch, loop.registrations)
+        self._ctx.narrator.lanes(loop.lanes, loop.lanes.state, self._epoch, loop.registrations)
 
     def _catch_up(self, loop: Loop) -> None:
         """Set each channel to RUNNING once its lanes have reached their recorded ends, and the job after the last."""
@@ -321,7 +327,7 @@ class Streaming:
             ends = {name: end for name in names if (end := self._noted[name]) is not None}
             if all(loop.lanes[name].position >= end for name, end in ends.items()):
                 self._turn_to_running(table, loop)
-        if least_state(loop.lanes.values()) is LaneState.RUNNING:
+        if loop.lanes.state is LaneState.RUNNING:
             self._ctx.narrator.event(JobEvent.CAUGHT_UP)
 
     def _turn_to_running(self, table: str, loop: Loop) -> None:
@@ -341,12 +347,6 @@ class Streaming:
         for name in names:
             loop.lanes[name] = replace(loop.lanes[name], state=LaneState.RUNNING)
         self._ctx.narrator.stored({table: LaneState.RUNNING})
-
-
-def least_state(lanes: Iterable[Lane]) -> LaneState:
-    """Return the state of the least advanced lanes."""
-    running = all(lane.state is LaneState.RUNNING for lane in lanes)
-    return LaneState.RUNNING if running else LaneState.CATCHING_UP
 
 
 WITHIN = 20.0

@@ -18,14 +18,15 @@ from typing import Any
 from slotkeeper.core import errors, retry
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.job import WantedState
-from slotkeeper.core.domain.lane import Assignment, Lane, assign, due, names_by_table, pairs_of, times
+from slotkeeper.core.domain.lane import Assignment, Lane, Lanes, assign, due, names_by_table, pairs_of, times
 from slotkeeper.core.domain.progress import Activity, LaneKey
 from slotkeeper.core.domain.report import GIVEN_UP
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.watch import OTHER_SERVER, exactly, trouble
 from slotkeeper.core.engine.driver.context import StreamPlan, name_table
 from slotkeeper.core.engine.driver.failure import retry_early, retry_sink_lanes
-from slotkeeper.core.engine.driver.idle_lanes import LINES, SETTLE_EVERY, IdleLanes
+from slotkeeper.core.engine.driver.idle_lanes import SETTLE_EVERY, IdleLanes
+from slotkeeper.core.engine.driver.poll_schedule import LINES
 from slotkeeper.core.engine.driver.registration import Settled, TargetWatch
 from slotkeeper.core.engine.driver.threads import SHARED_FROM, SerialExecutor, line_of
 from slotkeeper.core.engine.driver.upkeep import Upkeep, changed_nodes
@@ -81,7 +82,7 @@ class Loop:
         tick: Callable[[Loop], None],
         probe: Probe,
     ) -> None:
-        self.plan, self.lanes = plan, lanes
+        self.plan, self.lanes = plan, Lanes(lanes)
         self.paused, self.registrations, self.other_nodes = False, 0, ""
         self._sessions, self._runner, self._stream = sessions, runner, stream
         self._clock, self._wanted, self._tick, self._probe = clock, wanted, tick, probe
@@ -90,7 +91,7 @@ class Loop:
         self._names = names_by_table(lanes)
         self._nodes = len({lane.shard.node_id for lane in lanes.values()})
         self._failure: SlotkeeperError | None = None
-        self._executor = SerialExecutor(2 * min(self._nodes, SHARED_FROM) + LINES + 4)
+        self._executor = SerialExecutor(2 * min(self._nodes, SHARED_FROM) + LINES + 5)
         self._targets = TargetWatch(self, plan, self._executor, clock, probe)
         self._idle = IdleLanes(self, plan, sessions, self._executor, clock, probe, self._targets)
         self._upkeep = Upkeep(self, plan, sessions, self._executor, clock)
@@ -229,9 +230,7 @@ class Loop:
         end, cancelled = self._clock.monotonic() + STOP_WITHIN, False
         halfway = end - STOP_WITHIN / 3
         while self._clock.monotonic() < end and (
-            self._tasks
-            or self._targets.awaits_check
-            or any(lane.activity is Activity.REGISTERING for lane in self.lanes.values())
+            self._tasks or self._targets.awaits_check or self.lanes.of(Activity.REGISTERING)
         ):
             self._targets.check(self._clock.monotonic(), at_once=not self._tasks)
             self._handle_events(0.1)
@@ -247,12 +246,12 @@ class Loop:
             self.lanes[name] = replace(lane, activity=left, task=0)
 
     def _wake_lanes(self, now: float) -> None:
-        for name, lane in self.lanes.items():
+        for lane in self.lanes.of(Activity.WAITING, Activity.DUE):
             ready = lane.activity is Activity.WAITING and lane.ready_at <= now
             if self.paused and (ready or lane.activity is Activity.DUE):
-                self.lanes[name] = replace(lane, activity=Activity.IDLE)  # an idle lane keeps its slot alive
+                self.lanes[lane.name] = replace(lane, activity=Activity.IDLE)  # an idle lane keeps its slot alive
             elif ready:
-                self.lanes[name] = due(lane, now)
+                self.lanes[lane.name] = due(lane, now)
 
     def _handle_overruns(self, now: float) -> None:
         for number, task in list(self._tasks.items()):
@@ -290,10 +289,7 @@ class Loop:
 
     def _fail_late_lanes(self, now: float) -> bool:
         """Whether the source may have deleted records that a due lane needs."""
-        waiting = (
-            [lane for lane in self.lanes.values() if lane.activity is Activity.DUE] if self.plan.record_ttls.any else []
-        )
-        for lane in waiting:
+        for lane in self.lanes.of(Activity.DUE) if self.plan.record_ttls.any else ():
             late = self.plan.record_ttls.late(lane, now)
             if late is not None and lane.name in self.lanes:
                 self.fail_table(lane.key.source_table, late)
@@ -302,12 +298,12 @@ class Loop:
     def _fail_without_lease(self) -> bool:
         """Return whether the lease is lost; if so, due lanes fail with the error of the lease check."""
         if self._upkeep.not_ours is not None:
-            for lane in [lane for lane in self.lanes.values() if lane.activity is Activity.DUE]:
+            for lane in self.lanes.of(Activity.DUE):
                 self.fail_lane(lane, self._upkeep.not_ours)
         return self._upkeep.not_ours is not None
 
     def _assign_lanes(self, now: float) -> None:
-        if self._fail_late_lanes(now) or self._fail_without_lease():
+        if self._fail_late_lanes(now) or self._fail_without_lease() or not self.lanes.of(Activity.DUE):
             return
         assigned = assign(
             self.lanes.values(),
@@ -546,12 +542,13 @@ class Loop:
             self._registration_failed(lane, settled)
             return
         self._targets.note_position(lane)
+        applied = lane.committed_at is not None and lane.committed_at > lane.kept_at
         if settled.registered is not None:
             self.registrations += 1
             expected = exactly(settled.registered, lane.expected.fingerprint)
             lane = replace(lane, registered=settled.registered, expected=expected, kept_at=now, checked=None)
         lane = lane.answered
-        again = settled.waiting or lane.has_later
+        again = settled.waiting or lane.has_later or applied  # a poll shows that nothing waits after the applied rows
         now_due = settled.waiting or (lane.has_more and not self.paused)  # reading a status first would only cost time
         lane = due(lane, now) if now_due else replace(lane, activity=Activity.IDLE)
         self.lanes[name] = replace(lane, has_more=False, poll_by=now + SETTLE_EVERY / 10 if again else None)

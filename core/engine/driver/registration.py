@@ -15,7 +15,7 @@ from typing import Protocol
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import WantedState
-from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.lane import Lane, Lanes
 from slotkeeper.core.domain.position import NOTHING_KEPT, Position, confirmable
 from slotkeeper.core.domain.position import Kept as Registered
 from slotkeeper.core.domain.progress import Activity, LaneKey, ProgressRow
@@ -177,7 +177,7 @@ def register_at(
 class LaneOwner(Protocol):
     """The owner of the lanes: the loop. Only the loop replaces lanes and decides on failures and registrations."""
 
-    lanes: dict[str, Lane]
+    lanes: Lanes
     paused: bool
 
     def lanes_of(self, table: str) -> Iterable[Lane]:

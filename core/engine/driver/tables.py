@@ -9,7 +9,7 @@ while other tables stream.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +22,7 @@ from slotkeeper.core.domain.progress import STREAMING, Activity, LaneState
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.engine.driver.context import JobContext, Narrator
 from slotkeeper.core.engine.driver.failure import act_of
-from slotkeeper.core.engine.driver.job import JobEnd, least_state, run_group
+from slotkeeper.core.engine.driver.job import JobEnd, run_group
 from slotkeeper.core.engine.driver.reshape import NAMES, PASSING
 from slotkeeper.core.engine.tasks import Pooled, SharedRunner
 from slotkeeper.core.errors import AwaitsCopy, Busy, ErrorKind, SlotkeeperError, Trouble, classed
@@ -518,3 +518,9 @@ class GroupNarrator:
         said = text.removeprefix(f"{self.tables[0]}: ")
         self._joint.waits(self.tables[0], said)
         self._joint.retrying(self, f"{self.tables[0]}: {said}" if text else "", by)
+
+
+def least_state(lanes: Iterable[Lane]) -> LaneState:
+    """Return the state of the least advanced lanes."""
+    running = all(lane.state is LaneState.RUNNING for lane in lanes)
+    return LaneState.RUNNING if running else LaneState.CATCHING_UP

@@ -160,20 +160,23 @@ class Upkeep:
 
     def read_rows(self, now: float) -> None:
         """Read the rows of lanes in tasks every second: a task reports only at its end. Read all rows less often."""
-        every = now >= self._read_all_at
-        tables = sorted({lane.key.source_table for lane in self._loop.lanes.values() if lane.task or every})
-        if "rows" in self._under_way or now < self._read_at or not tables:
+        if "rows" in self._under_way or now < self._read_at:
+            return
+        every, lanes = now >= self._read_all_at, self._loop.lanes
+        read = lanes.values() if every else lanes.of(Activity.APPLYING)
+        tables = sorted({lane.key.source_table for lane in read})
+        if not tables:
             return
         self._read_at = now + READ_EVERY
         if every:
             self._read_all_at = now + max(IDLE_EVERY, len(tables) / IDLE_A_SECOND)
-        stood = {name: lane.position for name, lane in self._loop.lanes.items()}
+        stood = {name: lane.position for name, lane in lanes.items()}
 
-        def read() -> list[ProgressRow]:
+        def read_all() -> list[ProgressRow]:
             return [row for table in tables for row in self._sessions.of(table).rows("reader").rows()]
 
         # a step that writes to the sink reports the error
-        self._ask("rows", read, lambda _: [], partial(self._rows_read, stood))
+        self._ask("rows", read_all, lambda _: [], partial(self._rows_read, stood))
 
     def _rows_read(self, stood: Mapping[str, Position], rows: list[ProgressRow]) -> None:
         """Update the lanes. `stood`: their positions before the read; a row before that position was set back."""
@@ -198,8 +201,7 @@ class Upkeep:
 
         Idle lanes are polled anyway; a task's call can take long and reports nothing until it ends.
         """
-        waiting = [lane for lane in self._loop.lanes.values() if lane.activity in _BUSY]
-        if "life" in self._under_way or now < self._life_at or not waiting:
+        if "life" in self._under_way or now < self._life_at or not (waiting := self._loop.lanes.of(*_BUSY)):
             return
         self._life_at = now + LIFE_EVERY
         # one table per DN is enough: the query checks the DN

@@ -224,6 +224,15 @@ def ours(position: Position) -> DwsPosition:
     return cast("DwsPosition", position)
 
 
+def unread_from(position: DwsPosition) -> int:
+    """Return the first point of which an event can be unread.
+
+    >>> unread_from(DwsPosition(10516, 2)), unread_from(DwsPosition(10516)), unread_from(DwsPosition(10516, None))
+    (10517, 10516, 10516)
+    """
+    return position.point + (position.sequence not in (None, NOTHING))
+
+
 def points_of(kept: Kept) -> SyncPoints:
     """Return a slot's state as this dialect's type."""
     return cast("SyncPoints", kept)

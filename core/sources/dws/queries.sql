@@ -32,6 +32,34 @@ CROSS JOIN (
     GROUP BY a.attrelid
 ) t
 
+-- name: status_of
+-- The part of `statuses` for one table; {number} stands for the table.
+SELECT {number} AS number, {table}::regclass AS rel, false AS checkpoint, node_name, node_id, last_sync_point,
+       latest_sync_point, xmin
+FROM pgxc_get_binlog_sync_point({table}, {slot}, false, 0)
+UNION ALL
+SELECT {number}, {table}::regclass, true, node_name, node_id, last_sync_point, latest_sync_point, xmin
+FROM pgxc_get_binlog_sync_point({table}, {slot}, true, 0)
+
+-- name: statuses
+-- Return the number that stands for a table, and the columns of `status`, for several tables and all DNs.
+SELECT s.number, s.checkpoint, s.node_name, s.node_id, s.last_sync_point, s.latest_sync_point, s.xmin, t.oid, t.names,
+       t.types, t.numbers, t.key
+FROM ({each}) s
+JOIN (
+    SELECT a.attrelid AS rel, a.attrelid::bigint AS oid,
+           array_agg(a.attname::text ORDER BY a.attnum) AS names,
+           array_agg(CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
+                     THEN '' ELSE quote_ident(n.nspname) || '.' END || format_type(a.atttypid, a.atttypmod)
+                     ORDER BY a.attnum) AS types,
+           array_agg(a.attnum::integer ORDER BY a.attnum) AS numbers,
+           (SELECT k.conkey::integer[] FROM pg_constraint k
+            WHERE k.conrelid = a.attrelid AND k.contype = 'p') AS key
+    FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid JOIN pg_namespace n ON n.oid = y.typnamespace
+    WHERE a.attrelid IN ({tables}) AND a.attnum > 0 AND NOT a.attisdropped
+    GROUP BY a.attrelid
+) t ON t.rel = s.rel
+
 -- name: identity
 -- Return the table, its columns in order, and its key columns in key order. No binlog function is called, so nothing is
 -- created. `type` is written as in `status`. The conkey of a primary key contains its columns in key order, without
@@ -145,6 +173,11 @@ SELECT * FROM pgxc_register_full_sync_point(%(table)s, %(slot)s)
 -- Return the xmin of the first record at or after a sync point, and that record's own point (inclusive according to the
 -- vendor's example).
 SELECT binlog_sync_point, binlog_xmin FROM pgxc_get_binlog_cursor_by_syncpoint(%(table)s, %(point)s, %(node)s)
+
+-- name: news
+-- Return the number that stands for a table if a DN has a record at or after a sync point. Several of these statements
+-- are one message.
+SELECT {number} FROM pgxc_get_binlog_cursor_by_syncpoint({table}, {point}, 0) WHERE binlog_sync_point IS NOT NULL
 
 -- name: slots
 -- Return the slots of a table without creating a slot. Kernel 9.1.0.223 or newer.

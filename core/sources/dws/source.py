@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol, cast
 
 from slotkeeper.core.domain.finding import refuse
 from slotkeeper.core.domain.locks import Sight
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.shape import Mapped
-from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
+from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.watch import exactly, judge
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import Operators, operators_of
 from slotkeeper.core.drivers.pipe import put, texts
-from slotkeeper.core.drivers.session import Rows
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
-from slotkeeper.core.ports.source import Chunk, Confirmation, OpenTransactions, Waiter
+from slotkeeper.core.ports.source import Chunk, Confirmation, FindNews, OpenTransactions, ReadBeside, Source, Waiter
 from slotkeeper.core.sources.dws import chunks, eligibility, sight
 from slotkeeper.core.sources.dws.identity import identity_of, user_types
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours, points_of
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from slotkeeper.core.sources.dws.sight import DwsOpenTransactions
+from slotkeeper.core.sources.dws.statuses import read_several, statuses_of
 from slotkeeper.core.sources.dws.viewer import NO_RELATION, DwsViewer
 from slotkeeper.core.sqltext import dotted, statements
 
@@ -83,6 +83,8 @@ class DwsSource:
         self.slot = slot
         self.options = options
         self.selection = selection or Selection()
+        self.read_beside: ReadBeside = self.read_several
+        self.find_news: FindNews = DwsViewer(session).find_news
         self.copy_allowed = True
         self.reads_only = True
         """Whether a read-only transaction can read the binlog, as far as known; DWS does not document this."""
@@ -196,6 +198,13 @@ class DwsSource:
             # a server that does not create the slot returns no row if the slot is missing
             raise Trouble(f"{shard.name} returned no point for slot {self.slot}", name=TroubleName.SLOT_LOST)
         return found if shard is not None else self._at_home(found)
+
+    def read_several(self, others: Sequence[Source]) -> list[list[SlotStatus]]:
+        """Return the statuses of all DNs for each of these sources of this kind and slot."""
+        sources = [cast("DwsSource", one) for one in others]
+        found = read_several(self.session, [(one.table, one.slot, one.identity.server) for one in sources])
+        self.session.oriented = ""
+        return [one._at_home(statuses) for one, statuses in zip(sources, found, strict=True)]
 
     def _at_home(self, found: list[SlotStatus]) -> list[SlotStatus]:
         """Return the statuses of the DNs that hold the table: DWS does not document the answers of other DNs.
@@ -548,32 +557,3 @@ def _column_images(
             name = pg.sql.SQL("CASE WHEN {} IN ('I', 'U') THEN {} END").format(kind, name)
         spelled.append(pg.text_form(identity.plain(column.type), name) if as_text else name)
     return pg.sql.SQL(", ").join(spelled)
-
-
-def statuses_of(rows: Rows, server: str) -> list[SlotStatus]:
-    """Return statuses by DN from the result rows of statement `status` (two rows per DN, one per checkpoint flag)."""
-    by_shard: dict[Shard, dict[bool, tuple[Any, ...]]] = {}
-    for row in rows:
-        by_shard.setdefault(Shard(str(row[1]), int(str(row[2]))), {})[bool(row[0])] = row
-    found = []
-    for shard, flags in sorted(by_shard.items()):
-        some = list(flags.values())
-        xmin = min(int(str(row[5])) for row in some)
-        points = SyncPoints(_point(flags.get(False)), _point(flags.get(True)), xmin)
-        spelled, types, numbers, constrained = some[0][7:]
-        names = dict(zip(numbers, spelled, strict=True))
-        key = tuple(names[number] for number in constrained or ())
-        columns = tuple(Column(name, type_) for name, type_ in zip(spelled, types, strict=True))
-        found.append(
-            SlotStatus(
-                shard,
-                points,
-                DwsPosition(min(int(str(row[4])) for row in some), None, points.xmin),
-                fingerprint=TableIdentity(int(str(some[0][6])), columns, key, server).text,
-            )
-        )
-    return found
-
-
-def _point(row: tuple[object, ...] | None) -> int | None:
-    return None if row is None or row[3] is None else int(str(row[3]))

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.domain.traits import SourceTraits
+from slotkeeper.core.domain.traits import Newest, SourceTraits
 
-TRAITS = SourceTraits(keeps_positions=True, slot_unasked=False, one_stream=False, changelogs=True)
+TRAITS = SourceTraits(
+    keeps_positions=True,
+    slot_unasked=False,
+    one_stream=False,
+    changelogs=True,
+    # "Hybrid data warehouse functions", pgxc_get_binlog_sync_point: latest_sync_point is "the current latest
+    # synchronization point". The page does not state whose. Its examples show one value on all DNs, and a later value
+    # without a record of the table; "Subscribing to Hybrid Data Warehouse Binlog": points are unique and ordered.
+    newest=Newest.OBSERVED,
+)

@@ -5,18 +5,21 @@ The vendor's sync-point function creates the slot that is queried, so this modul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import RegisteredPoint, UnreadRows
 from slotkeeper.core.domain.ttl import Ttl, ttl_of
+from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg import number
 from slotkeeper.core.drivers.session import Book, Rows, names_of_path
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.sources.dws.eligibility import ServerFacts, TableFacts
-from slotkeeper.core.sources.dws.position import place
+from slotkeeper.core.sources.dws.position import ours, place, unread_from
 from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sqltext import dotted, statements
 
 COUNT_LIMIT_MS = 30_000
 """Timeout of a count of unread rows, in milliseconds: the count reads the binlog itself."""
@@ -61,6 +64,25 @@ class DwsViewer:
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
         rows = or_none(lambda: self.session.rows("slots", {"table": table}))
         return None if rows is None else points_of(rows)
+
+    def find_news(self, places: Mapping[str, Position]) -> set[str]:
+        """Return the tables with a record after a position on any DN.
+
+        DWS, "Hybrid Data Warehouse Functions", pgxc_get_binlog_cursor_by_syncpoint: the first record after a point, and
+        the example includes the point itself. A record on a DN that does not hold the table costs an extra poll.
+        """
+        tables, news = list(places), statements("slotkeeper.core.sources.dws")["news"]
+        asked = [
+            pg.sql.SQL(news).format(
+                number=pg.sql.Literal(at),
+                table=pg.sql.Literal(dotted(table)),
+                point=pg.sql.Literal(unread_from(ours(places[table]))),
+            )
+            for at, table in enumerate(tables)
+        ]
+        self.session.oriented = ""  # the last table of the statement is the session's table now
+        rows = self.session.composed_rows(pg.sql.SQL(" UNION ALL ").join(asked), None)
+        return {tables[int(found)] for (found,) in rows}
 
     def server(self) -> ServerSeen:
         version, user, clock, superuser = self._rows("server", {})[0]

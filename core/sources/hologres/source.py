@@ -21,7 +21,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pipe import put, texts
 from slotkeeper.core.errors import Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.sink import Top
-from slotkeeper.core.ports.source import Chunk
+from slotkeeper.core.ports.source import Chunk, FindNews, ReadBeside
 from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.hologres import catalog, eligibility
 from slotkeeper.core.sources.hologres.catalog import SECOND, TableState, number_of
@@ -40,6 +40,8 @@ class HoloSource:
     """One table; implements `slotkeeper.core.ports.source.Source`."""
 
     joint_status = False
+    read_beside: ReadBeside = None
+    find_news: FindNews = None
 
     by_slot = False
     """Whether the job uses a slot whose position the server stores."""

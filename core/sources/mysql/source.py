@@ -20,7 +20,7 @@ from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.drivers.pipe import put, put_all
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
-from slotkeeper.core.ports.source import Chunk, OpenTransactions
+from slotkeeper.core.ports.source import Chunk, FindNews, OpenTransactions, ReadBeside
 from slotkeeper.core.sources.mysql import chunks, faults, side_effects, starts
 from slotkeeper.core.sources.mysql.events import Action
 from slotkeeper.core.sources.mysql.faults import BinlogError
@@ -69,6 +69,8 @@ class MysqlSource:
     """One table; implements `slotkeeper.core.ports.source.Source`."""
 
     joint_status = True
+    read_beside: ReadBeside = None
+    find_news: FindNews = None
 
     def __init__(
         self,

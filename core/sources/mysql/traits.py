@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.domain.traits import SourceTraits
+from slotkeeper.core.domain.traits import Newest, SourceTraits
 
 TRAITS = SourceTraits(
     keeps_positions=False,
@@ -12,5 +12,8 @@ TRAITS = SourceTraits(
     server_keys="mysql",
     silent_cascades=True,
     speaks="MySQL",
+    # MySQL Reference Manual, "The Binary Log": one log contains the changes of all tables of the server; "SHOW BINARY
+    # LOG STATUS" returns its end
+    newest=Newest.COMMON,
     no_probe=("a MySQL source has no probe: its binlog is documented", "`slotkeeper doctor` checks it"),
 )

@@ -36,7 +36,7 @@ from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.drivers.pipe import put, texts
 from slotkeeper.core.errors import Refused, TroubleName, Unreachable
 from slotkeeper.core.ports.sink import Top
-from slotkeeper.core.ports.source import Chunk, Confirmation, SlotWords
+from slotkeeper.core.ports.source import Chunk, Confirmation, FindNews, ReadBeside, SlotWords
 from tests.support.sqlite_pair.binlog import (
     BEGIN,
     KEPT_POSITIONS,
@@ -177,6 +177,8 @@ class SqliteSource:
     """One table; implements `slotkeeper.core.ports.source.Source` and `Inspector`."""
 
     joint_status = True
+    read_beside: ReadBeside = None
+    find_news: FindNews = None
 
     unread = consumed = may_drop = purge = None
 

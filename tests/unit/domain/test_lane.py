@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotkeeper.core.domain.lane import FEWEST, GATHER, Assignment, Lane, assign, due
-from slotkeeper.core.domain.progress import Activity, LaneKey
+from slotkeeper.core.domain.lane import FEWEST, GATHER, Assignment, Lane, Lanes, assign, due
+from slotkeeper.core.domain.progress import Activity, LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
@@ -160,3 +161,32 @@ def test_waiting_lanes_get_a_seat_as_soon_as_one_is_free() -> None:
 
 def test_a_lane_is_due_from_the_moment_of_the_request() -> None:
     assert due(replace(lane("a"), activity=Activity.WAITING), 4.0).since == 4.0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_indexes_of_lanes_agree_with_the_lanes_after_any_changes(seed: int) -> None:
+    chance = random.Random(seed)
+    names = [f"dn_{number}" for number in range(8)]
+    lanes, changed = Lanes({name: replace(lane(name), label=name) for name in names}), set(names)
+    for _ in range(300):
+        turn, name = chance.random(), chance.choice(names)
+        if turn < 0.05 and name in lanes:
+            lanes.pop(name)
+            changed.discard(name)
+        elif turn < 0.1:
+            assert {one.name for one in lanes.take_changed()} == changed
+            changed.clear()
+        else:
+            state = chance.choice([LaneState.RUNNING, LaneState.RUNNING, LaneState.CATCHING_UP])
+            one = replace(lane(name), label=name, activity=chance.choice(list(Activity)), state=state)
+            if turn < 0.5:
+                lanes.update({name: one})
+            else:
+                lanes[name] = one
+            changed.add(name)
+        for activity in Activity:
+            expected = [one for one in lanes.values() if one.activity is activity]
+            assert sorted(one.name for one in lanes.of(activity)) == sorted(one.name for one in expected)
+        assert lanes.idle == {name for name, one in lanes.items() if one.activity is Activity.IDLE}
+        running = all(one.state is LaneState.RUNNING for one in lanes.values())
+        assert lanes.state is (LaneState.RUNNING if running else LaneState.CATCHING_UP), f"seed {seed}"

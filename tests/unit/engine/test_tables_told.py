@@ -11,7 +11,7 @@ from slotkeeper.core.domain.progress import Activity, LaneState
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.watch import exactly
-from slotkeeper.core.engine.driver.idle_lanes import PollSchedule
+from slotkeeper.core.engine.driver.poll_schedule import PollSchedule
 from slotkeeper.core.engine.driver.tables import GroupNarrator, JointNarrator
 from slotkeeper.core.engine.tasks import SharedRunner
 from slotkeeper.core.errors import Refused
