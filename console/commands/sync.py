@@ -13,8 +13,9 @@ import typer
 from slotkeeper.console.cli import diagnostics, output, select
 from slotkeeper.console.cli.select import Json, OneJob, StateDir
 from slotkeeper.console.commands import configured
-from slotkeeper.console.views.sync_jobs import SyncConfig, SyncJob, SyncStatus, sync_job
+from slotkeeper.console.views.sync_jobs import SyncJob, SyncStatus, sync_job
 from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.codec import shown
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.domain.last_known import state_text
@@ -55,7 +56,7 @@ def show(ctx: typer.Context, job: OneJob = "", as_json: Json = False, state_dir:
     others = [name for name in names if not kinds[name]]
     if job and others:
         what = f"job {job} reads no binlog as Binlog Load did, or its kind of source is unknown"
-        raise Refused(what, f"slotkeeper jobs show {typed(job)}")
+        raise Refused(what, f"`slotkeeper jobs show {typed(job)}`")
     if others:
         diagnostics.note(f"left out {many(len(others), 'job')} with another or an unknown source: {', '.join(others)}")
     if as_json:
@@ -102,7 +103,8 @@ def _lines(job: SyncJob) -> Iterator[tuple[str, str]]:
     yield "State", f"{state} (Binlog Load: {old})" if job.state and old not in (None, job.state.value) else state
     yield "Channel", ", ".join(f"{one.source_table}->{one.target}" for one in job.channel) or "-"
     yield "Status", "; ".join(_status(job.status)) if job.status is not None else "no position yet"
-    yield "JobConfig", ", ".join(_config(job.job_config)) if job.job_config is not None else "not read"
+    config = [f"{name}: {value}" for name, value in shown(job.job_config).items()] if job.job_config else ["not read"]
+    yield "JobConfig", ", ".join(config)
     for label, at in (
         ("CreateTime", job.create_time),
         ("LastStartTime", job.last_start_time),
@@ -132,8 +134,3 @@ def _status(found: SyncStatus) -> Iterator[str]:
         yield f"of {found.source_table}, the last of {found.lanes} lanes"
     if not found.current and found.reported_at is not None:
         yield f"reported at {output.second(found.reported_at)}"
-
-
-def _config(found: SyncConfig) -> Iterator[str]:
-    for name in SyncConfig.__dataclass_fields__:
-        yield f"{name}: {getattr(found, name)}"

@@ -13,7 +13,7 @@ from typing import Annotated
 from slotkeeper.core.domain.elapsed import FRESH_SECONDS, elapsed
 from slotkeeper.core.domain.field import TextOrNull
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.report import JobStatus, LaneReport, why_of
+from slotkeeper.core.domain.report import JobStatus, why_of
 from slotkeeper.core.domain.spec import JobSpec
 
 OLD_STATES = ("PENDING", "RUNNING", "PAUSED", "CANCELLED")
@@ -172,7 +172,8 @@ def delay_now(delay: float | None, age: float, current: bool) -> float | None:
 def _channel(view: JobStatus | None, spec: JobSpec | None) -> tuple[SyncChannel, ...]:
     """Return the tables of the last report, which are those of its run, or else the configured ones."""
     report = view.report if view is not None else None
-    pairs = [(one.source_table, one.target) for one in (*report.tables, *report.lanes)] if report is not None else []
+    pairs = [(one.source_table, one.target) for one in report.tables] if report is not None else []
+    pairs += [(one.source_table, one.target) for one in report.lanes] if report is not None else []
     if not pairs and spec is not None:
         pairs = [(one.source_table, one.target) for one in spec.channels]
     return tuple(SyncChannel(source, target) for source, target in dict.fromkeys(pairs))
@@ -186,7 +187,8 @@ def _status(view: JobStatus, now: datetime) -> SyncStatus | None:
         return None
     lane = lanes[min(known)[1]]
     age = None if view.reported_at is None else elapsed(view.reported_at, now)
-    current = not view.last_known and age is not None and _fresh(lane, age)
+    heard = age is not None and lane.polled_age is not None and lane.polled_age + age <= FRESH_SECONDS
+    current = heard and not view.last_known
     return SyncStatus(
         source_table=lane.source_table,
         lanes=len(lanes),
@@ -200,11 +202,6 @@ def _status(view: JobStatus, now: datetime) -> SyncStatus | None:
         current=current,
         reported_at=view.reported_at,
     )
-
-
-def _fresh(lane: LaneReport, age: float) -> bool:
-    """Return whether the lane's source reported its end within the last few seconds; `age` is that of the report."""
-    return lane.polled_age is not None and lane.polled_age + age <= FRESH_SECONDS
 
 
 def _config(spec: JobSpec) -> SyncConfig:

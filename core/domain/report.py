@@ -180,8 +180,7 @@ class LaneReport:
     """Seconds by which the last applied change is behind the source's clock; increases while nothing is applied, and is
     0 if no change is pending; null: positions of this kind have no time."""
     applied_at: MomentOrNone = None
-    """Commit time of the last applied change, by the source's clock; null: none in this run, or positions of this kind
-    have no time."""
+    """Commit time of the last applied change, by the source's clock; null: unknown, or positions have no time."""
 
     @property
     def name(self) -> str:

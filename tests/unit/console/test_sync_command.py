@@ -127,9 +127,10 @@ def row(capsys: pytest.CaptureFixture[str], job: str, *words: str) -> dict[str, 
 def block(text: str) -> dict[str, str]:
     """The fields of one block, by label, without line breaks."""
     found: dict[str, str] = {}
+    last = ""
     for line in text.splitlines():
         label, value = line[:13].strip(), line[13:].strip()
-        last = label or last  # noqa: F821 - the first line has a label
+        last = label or last
         found[last] = f"{found.get(last, '')} {value}".strip()
     return found
 
