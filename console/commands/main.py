@@ -121,7 +121,7 @@ class LazyGroup(typer.core.TyperGroup):
             for name in (name for name in names if COMMANDS[name].part is part):
                 formatter.write(f"{label:<9}{name:<12}{COMMANDS[name].help}\n")
                 label = ""
-        formatter.write(f"\n{_OPTIONS}")
+        formatter.write(_OPTIONS)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command named by the arguments. The error for an unknown name suggests the nearest one."""
