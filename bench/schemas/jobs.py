@@ -25,6 +25,7 @@ from bench.schemas.pieces import (
     word_of,
 )
 from bench.schemas.records import fields_of, record
+from slotkeeper.console.views.sync_jobs import SyncJob
 from slotkeeper.core.alerts.rules import Kind
 from slotkeeper.core.domain.fault import Fault
 from slotkeeper.core.domain.host import HostReport
@@ -302,6 +303,9 @@ _OF_JOBS: dict[str, Schema] = {
         thing("the comparison of several tables", {**_COMPARED, "channels": listed("the tables", _CHANNEL)}),
     ),
     "status": _STATUS,
+    "sync show": listed(
+        "the jobs that read a binlog as Binlog Load did, in the columns of SHOW SYNC JOB", record(SyncJob)
+    ),
 }
 
 NOTIFICATION = "alert"

@@ -54,6 +54,7 @@ COMMANDS: dict[str, Entry] = {
     "watch": Entry("slotkeeper.console.commands.watch", "follow one job in six lines below the prompt", group=False),
     "verify": Entry("slotkeeper.console.commands.verify", "compare source and target of a job", group=False),
     "audit": Entry("slotkeeper.console.commands.audit", "who changed what, when and why"),
+    "sync": Entry("slotkeeper.console.commands.sync", "jobs in the columns of SHOW SYNC JOB (Binlog Load)"),
     "jobs": Entry("slotkeeper.console.commands.jobs", "list, start, pause, stop, drain and cancel jobs", part=Part.ACT),
     "slots": Entry(
         "slotkeeper.console.commands.slots", "show slots and what they retain, and change them", part=Part.ACT
@@ -120,7 +121,7 @@ class LazyGroup(typer.core.TyperGroup):
             for name in (name for name in names if COMMANDS[name].part is part):
                 formatter.write(f"{label:<9}{name:<12}{COMMANDS[name].help}\n")
                 label = ""
-        formatter.write(f"\n{_OPTIONS}")
+        formatter.write(_OPTIONS)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command named by the arguments. The error for an unknown name suggests the nearest one."""

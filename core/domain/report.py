@@ -13,7 +13,7 @@ from typing import Annotated
 
 from slotkeeper.core.domain.elapsed import FRESH_SECONDS
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.field import SIGNED, Moment, Positive, Signed, SignedOrNone
+from slotkeeper.core.domain.field import SIGNED, Moment, MomentOrNone, Positive, Signed, SignedOrNone
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState, said_of
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.source_waits import SourceWait
@@ -179,6 +179,8 @@ class LaneReport:
     delay: float | None = None
     """Seconds by which the last applied change is behind the source's clock; increases while nothing is applied, and is
     0 if no change is pending; null: positions of this kind have no time."""
+    applied_at: MomentOrNone = None
+    """Commit time of the last applied change, by the source's clock; null: unknown, or positions have no time."""
 
     @property
     def name(self) -> str:

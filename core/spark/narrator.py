@@ -290,6 +290,7 @@ def _older(lane: LaneReport, seconds: float) -> LaneReport:
         lane,
         last_commit_age=None if lane.last_commit_age is None else lane.last_commit_age + seconds,
         polled_age=None if lane.polled_age is None else lane.polled_age + seconds,
+        delay=lane.delay + seconds if lane.delay else lane.delay,  # a pending change stays pending
     )
 
 
@@ -334,6 +335,7 @@ def _lane_report(lane: Lane, target: str, now: float, there: float) -> LaneRepor
         behind=lane.latest.ahead_of(lane.position) if lane.latest else None,
         shown=lane.position.shown,
         delay=delay,
+        applied_at=at,
     )
 
 

@@ -1,4 +1,4 @@
-"""`docs/binlog-load.md` names a test for each fault and trap: each of them is there."""
+"""`docs/binlog-load.md` names a test for each fault and trap, and `docs/mysql.md` for each setting: all exist."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tests.architecture.checkout import ROOT
 
 PAGE = ROOT / "docs" / "binlog-load.md"
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+SETTINGS = ROOT / "docs" / "mysql.md"
 ROWS = re.compile(r"^\| (?!-|fault|trap)(.*) \|$", re.MULTILINE)
 
 
@@ -33,6 +34,12 @@ def test_each_fault_and_trap_has_a_test_that_is_there() -> None:
     rows = ROWS.findall(PAGE.read_text("utf-8"))
     assert len(rows) > 50
     assert [name for row in rows for name in missing(row)] == []
+
+
+def test_each_test_that_the_page_about_settings_names_is_there() -> None:
+    named = NAMED.findall(SETTINGS.read_text("utf-8"))
+    assert len(named) > 15
+    assert [f"{file}::{test}" for file, test in named if not there(file, test)] == []
 
 
 def test_a_name_that_is_not_there_is_found() -> None:

@@ -33,7 +33,7 @@ MOST_LINES = {
     "console/commands": 5_500,
     "console/monitor": 2_100,
     "console/tui": 9_600,  # the command line on plans and confirmations, and the way back from an undo
-    "console/views": 5_500,
+    "console/views": 5_700,
 }
 """A tenth above the size of each package when its ceiling was set. A capability that needs more raises its ceiling
 here, and the commit gives the reason. `demo` is not part of the product, so it has no ceiling.
@@ -46,7 +46,8 @@ are 250 lines of the console. A verdict for each screen, and the pace and steps 
 mouse and the detail next to every row are 50 lines of screens. The steps of a reset and the labels of events are 40
 lines of the domain. Sweeps (ADR 85) are 200 lines of the engine, 50 of the ports and 25 of the domain. Another server
 of a MySQL source (ADR 88) is 700 lines of the sources, 200 of the engine and 15 of the domain. Idle tables (ADR 89) are
-400 lines of the engine and 70 of the domain. The shared reader of a MySQL job (ADR 87) is 600 lines of the sources.
+400 lines of the engine and 70 of the domain. The shared reader of a MySQL job (ADR 87) is 600 lines of the sources. The
+columns of SHOW SYNC JOB are a view of 220 lines.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 496, 25, 75, 218
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.

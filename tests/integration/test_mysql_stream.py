@@ -266,10 +266,12 @@ def test_a_rolled_back_transaction_has_no_rows(filled: Maria) -> None:
     assert ids(filled, filled.stream("t").items(blocking=False)) == [902]
 
 
-def test_a_row_image_that_is_not_full_is_refused(filled: Maria) -> None:
+@pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
+def test_a_row_image_that_is_not_full_is_refused(filled: Maria, image: str) -> None:
     """Absent columns came as NULL."""
+    filled.run("ALTER TABLE t ADD COLUMN b TEXT")
     filled.mark()
-    filled.run("SET SESSION binlog_row_image = 'MINIMAL'", "UPDATE t SET v = 'x' WHERE id = 5")
+    filled.run(f"SET SESSION binlog_row_image = '{image}'", "UPDATE t SET v = 'x' WHERE id = 5")
     with pytest.raises(ValueError, match="binlog_row_image was not FULL"):
         filled.decoded(filled.stream("t").items(blocking=False))
 

@@ -107,6 +107,7 @@ def look(place: Place, entry: str) -> None:
         ("verify", JOB): 4,
         ("locks",): 0,
         ("slots", "history", *place.slot): 0,
+        ("sync", "show"): 0,
     }.items():
         place.call(*words, "--json", code=code)
     place.call("slots", "peek", TABLE, "--jsonl")

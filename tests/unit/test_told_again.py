@@ -19,6 +19,7 @@ from slotkeeper.core.domain.report import JobReport
 from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
 from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.sources.dws.position import DwsPosition
+from slotkeeper.core.sources.mysql.position import MysqlPosition
 from slotkeeper.core.spark.narrator import LONGEST, StoreNarrator
 from slotkeeper.core.state.observed import last, record
 from slotkeeper.core.state.sqlite import Store
@@ -60,6 +61,17 @@ def test_the_age_of_the_sources_answer_grows_while_it_is_not_queried(told: Told)
     assert (lane.polled_age, lane.last_commit_age) == (40.0, 42.0)
     (lane,) = told.after(5.0).lanes
     assert (lane.polled_age, lane.last_commit_age) == (45.0, 47.0)
+
+
+def test_a_delay_grows_while_the_loop_waits_if_a_change_is_pending_and_only_then(told: Told) -> None:
+    for pending, delay in ((True, 47.0), (False, 0.0)):
+        told.clock.at += timedelta(seconds=60)
+        place = MysqlPosition("b.000001", 100, time=int(told.clock.utc().timestamp()) - 7)
+        latest = replace(place, offset=900) if pending else place
+        lane = replace(LANE, position=place, latest=latest, polled_at=told.clock.monotonic())
+        told.narrator.lanes({"dn_1": lane}, LaneState.RUNNING, 1, 0)
+        (found,) = told.after(40.0).lanes
+        assert (found.delay, found.applied_at) == (delay, place.time)
 
 
 @pytest.mark.parametrize(("seconds", "behind"), [(FRESH_SECONDS, 0), (FRESH_SECONDS + 1, None)])

@@ -14,6 +14,7 @@ from slotkeeper.console.__main__ import main
     [
         ("status", 3),
         ("jobs list", 0),
+        ("sync show", 0),
         ("jobs show x", 3),
         ("jobs logs x", 3),
         ("audit list", 0),

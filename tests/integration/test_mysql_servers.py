@@ -1,0 +1,90 @@
+"""Servers that start with other settings than those that a source needs: encrypted binlogs, and no binlog at all."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, MysqlPosition
+from slotkeeper.core.sources.mysql.transactions import End
+from slotkeeper.demo.mariadb import MariaServer
+from slotkeeper.demo.placement import give, owner_of
+from tests.support import maria as support
+from tests.support.maria import Maria
+
+PLUGIN = "file_key_management"
+MARK = "a text that the file must not contain"
+
+
+@pytest.fixture
+def server() -> Iterator[MariaServer]:
+    made = support.begin()
+    yield made
+    support.end(made)
+
+
+def encrypt(server: MariaServer) -> None:
+    """Restart it with encrypted binlogs; skips if the host's MariaDB has no plugin for keys in a file.
+
+    Source: MariaDB, "Managing Binary Log Encryption" (the key with id 1) and "File Key Management Encryption Plugin".
+    """
+    keys = server.place / "keys"
+    keys.write_text(f"1;{secrets.token_hex(32)}\n", "ascii")
+    keys.chmod(0o600)
+    give(keys, owner_of(server.place))
+    session = support.log_in(server)
+    (folder,) = session.rows("SELECT @@plugin_dir")[0]
+    session.close()
+    if not (Path(str(folder)) / f"{PLUGIN}.so").exists():
+        pytest.skip(f"no plugin {PLUGIN} in {folder}")
+    server.restart({"plugin_load": PLUGIN, f"{PLUGIN}_filename": str(keys), "encrypt_binlog": "ON"})
+
+
+def test_an_encrypted_binlog_is_read_from_every_position_and_across_files(server: MariaServer) -> None:
+    """The server decrypts what it sends; an encrypted file has one more event, which the offsets must count."""
+    encrypt(server)
+    session = support.log_in(server)
+    session.rows("CREATE DATABASE test_encrypted")
+    session.rows("USE test_encrypted")
+    made = Maria(server, session, "test_encrypted", "", 0)
+    made.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(80))")
+    made.run("FLUSH BINARY LOGS")
+    made.mark()
+    for number in range(5):
+        made.run(f"INSERT INTO t VALUES ({number}, '{MARK}')")
+    made.run("FLUSH BINARY LOGS", f"INSERT INTO t VALUES (5, '{MARK}')")
+    assert made.rows("SELECT @@encrypt_binlog") == [(1,)]
+    files = [server.data_dir / str(name) for name, _ in made.rows("SHOW BINARY LOGS")]
+    assert len(files) > 2 and not any(MARK.encode() in file.read_bytes() for file in files)
+
+    whole = MysqlPosition(made.file, FIRST_OFFSET, made.position().gtids)
+    ends = [one.position for one in made.stream("t", start=whole).items(blocking=False) if isinstance(one, End)]
+    assert (ends[-1].file, ends[-1].offset) == made.here()
+    for low, high in itertools.combinations([whole, *ends], 2):
+        found = made.decoded(made.stream("t", start=low).read(high))
+        rows = [row for change in found for row in change.after]
+        first = 0 if low is whole else ends.index(low) + 1
+        assert rows == [(number, MARK) for number in range(first, ends.index(high) + 1)], (low, high)
+    with support.lane(server, "test_encrypted.t") as lane:
+        made.run("UPDATE t SET v = 'new' WHERE id = 1", "DELETE FROM t WHERE id = 2")
+        assert lane.catch_up().rows == lane.copied()
+    session.close()
+
+
+def test_a_server_without_a_binlog_is_refused_with_the_setting(server: MariaServer) -> None:
+    server.restart({"log_bin": ""})
+    session = support.log_in(server)
+    session.rows("CREATE DATABASE test_none")
+    session.rows("CREATE TABLE test_none.t (id INT PRIMARY KEY)")
+    session.close()
+    with (
+        pytest.raises(Refused, match=r"the server writes no binlog \(log_bin is off\)") as refused,
+        support.lane(server, "test_none.t"),
+    ):
+        pass
+    assert refused.value.hint == "set log_bin and restart the server"
