@@ -60,8 +60,12 @@ def change(mirror: Mirror, table: str) -> float:
 
 def trusted(mirror: Mirror, gates: list[Gate]) -> None:
     """Change a table until its poll and that of another table have shown how the source's newest position moves."""
-    change(mirror, TABLES[0])
-    until(lambda: gates[-1].trusted(time.monotonic()), 30, "the gate to be trusted")
+
+    def is_trusted() -> bool:
+        change(mirror, TABLES[0])  # one before the first poll of each table shows nothing
+        return gates[-1].trusted(time.monotonic())
+
+    until(is_trusted, 60, "the gate to be trusted")
 
 
 def test_a_change_of_an_idle_table_arrives_long_before_its_longest_pause(

@@ -34,8 +34,7 @@ from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.statements import create_staging
 from slotkeeper.core.sources.dws import identity as dws_types
 from slotkeeper.core.sources.dws.identity import identity_of
-from slotkeeper.core.sources.dws.position import POSITIONS
-from slotkeeper.core.sources.dws.statuses import statuses_of
+from slotkeeper.core.sources.dws.position import POSITIONS, statuses_of
 from slotkeeper.core.sources.hologres.catalog import read_table as read_hologres
 from slotkeeper.core.sources.mysql.session import ServerFacts
 from slotkeeper.core.sources.mysql.tables import read_table as read_mysql

@@ -88,6 +88,7 @@ EVERY: dict[str, list[list[str]] | str] = {
     "audit export": [[]],
     "audit accept": [WHY],
     "audit verify": [["--json"]],
+    "sync show": [["--json"], []],
     "verify": [["canary", "--json"]],
     "status": [["--json"], []],
     "doctor": [["--json"], ["--probe", "dws1"]],

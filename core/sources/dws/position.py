@@ -7,11 +7,13 @@ each with an xmin, which "affects whether old tuples can be read" and must never
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from functools import lru_cache
+from typing import Any, cast
 
 from slotkeeper.core.domain.position import Kept, Order, Position
+from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.sqltext import dotted, literal
 
 NOTHING = -1
@@ -252,3 +254,39 @@ def _number(text: str, whole: str) -> int:
         return int(text)
     except ValueError:
         raise ValueError(f"invalid position: {whole!r}") from None
+
+
+def statuses_of(rows: Iterable[Sequence[Any]], server: str) -> list[SlotStatus]:
+    """Return statuses by DN from the result rows of statement `status` (two rows per DN, one per checkpoint flag)."""
+    by_shard: dict[Shard, dict[bool, tuple[Any, ...]]] = {}
+    for row in rows:
+        by_shard.setdefault(Shard(str(row[1]), int(str(row[2]))), {})[bool(row[0])] = tuple(row)
+    found = []
+    for shard, flags in sorted(by_shard.items()):
+        some = list(flags.values())
+        xmin = min(int(str(row[5])) for row in some)
+        points = SyncPoints(_point(flags.get(False)), _point(flags.get(True)), xmin)
+        described = tuple(tuple(each or ()) for each in some[0][7:])
+        found.append(
+            SlotStatus(
+                shard,
+                points,
+                DwsPosition(min(int(str(row[4])) for row in some), None, points.xmin),
+                fingerprint=fingerprint_of(int(str(some[0][6])), server, *described),
+            )
+        )
+    return found
+
+
+@lru_cache(4_096)
+def fingerprint_of(
+    oid: int, server: str, spelled: Sequence[str], types: Sequence[str], numbers: Sequence[int], key: Sequence[int]
+) -> str:
+    """Return the fingerprint of a table: its columns' names, types and numbers, and the numbers of its key."""
+    names = dict(zip(numbers, spelled, strict=True))
+    columns = tuple(Column(name, type_) for name, type_ in zip(spelled, types, strict=True))
+    return TableIdentity(oid, columns, tuple(names[number] for number in key), server).text
+
+
+def _point(row: tuple[object, ...] | None) -> int | None:
+    return None if row is None or row[3] is None else int(str(row[3]))

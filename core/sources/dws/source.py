@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from slotkeeper.core.domain.finding import refuse
 from slotkeeper.core.domain.locks import Sight
@@ -23,10 +23,9 @@ from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk, Confirmation, FindNews, OpenTransactions, ReadBeside, Source, Waiter
 from slotkeeper.core.sources.dws import chunks, eligibility, sight
 from slotkeeper.core.sources.dws.identity import identity_of, user_types
-from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours, points_of
+from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours, points_of, statuses_of
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from slotkeeper.core.sources.dws.sight import DwsOpenTransactions
-from slotkeeper.core.sources.dws.statuses import read_several, statuses_of
 from slotkeeper.core.sources.dws.viewer import NO_RELATION, DwsViewer
 from slotkeeper.core.sqltext import dotted, statements
 
@@ -200,11 +199,26 @@ class DwsSource:
         return found if shard is not None else self._at_home(found)
 
     def read_several(self, others: Sequence[Source]) -> list[list[SlotStatus]]:
-        """Return the statuses of all DNs for each of these sources of this kind and slot."""
-        sources = [cast("DwsSource", one) for one in others]
-        found = read_several(self.session, [(one.table, one.slot, one.identity.server) for one in sources])
+        """Return the statuses of all DNs for each of these sources of this kind, with one message.
+
+        The time limit is that of one status, so a DN that hangs delays all of them no longer than one.
+        """
+        sources, book = [cast("DwsSource", one) for one in others], statements("slotkeeper.core.sources.dws")
+        names = [pg.sql.Literal(dotted(one.table)) for one in sources]
+        each = [
+            pg.sql.SQL(book["status_of"]).format(
+                number=pg.sql.Literal(at), table=names[at], slot=pg.sql.Literal(one.slot)
+            )
+            for at, one in enumerate(sources)
+        ]
+        rels = pg.sql.SQL(", ").join([pg.sql.SQL("{}::regclass").format(name) for name in names])
+        statement = pg.sql.SQL(book["statuses"]).format(each=pg.sql.SQL(" UNION ALL ").join(each), tables=rels)
+        rows: list[list[tuple[Any, ...]]] = [[] for _ in sources]
+        for number, *row in self.session.composed_rows(statement, None):
+            rows[int(number)].append(tuple(row))
         self.session.oriented = ""
-        return [one._at_home(statuses) for one, statuses in zip(sources, found, strict=True)]
+        found = zip(sources, rows, strict=True)
+        return [one._at_home(statuses_of(own, one.identity.server)) for one, own in found]
 
     def _at_home(self, found: list[SlotStatus]) -> list[SlotStatus]:
         """Return the statuses of the DNs that hold the table: DWS does not document the answers of other DNs.
