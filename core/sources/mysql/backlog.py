@@ -28,8 +28,6 @@ STATEMENT_FACTOR = 32
 """Bytes in memory for each character of a statement, whose tokens are stored."""
 FILE_BYTES = 32 << 20
 """Size in bytes from which a file gets no more blocks; it is closed once its blocks have been applied."""
-
-
 _numbers = count(1)
 """Numbers of blocks, which are unique in this process."""
 
@@ -106,9 +104,8 @@ class Backlog:
         if isinstance(item, Statement):
             size = STATEMENT_FACTOR * len(item.text)
         if self._whole and self._size + size >= BLOCK_BYTES:
-            self._pack(
-                self._whole, self._whole_size
-            )  # an ended transaction is readable: it shares no block with an open one
+            # an ended transaction is readable, so it shares no block with an open one
+            self._pack(self._whole, self._whole_size)
         self._items.append(item)
         self._size += size
         self.bytes += size

@@ -142,6 +142,9 @@ class Feed:
         self._apart: dict[Table, float] = {}
         """Until when the lanes of single tables read for themselves, in monotonic seconds."""
         self._taken_at = 0.0
+        """When the stream was last ready for the next item, in monotonic seconds."""
+        self._full = False
+        """Whether the stream waits for room, and is therefore not silent."""
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="slotkeeper-feed", daemon=True)
 
@@ -196,7 +199,6 @@ class Feed:
                     if self._closed:
                         return
                     self._take(item)
-                    self._taken_at = self._clock.monotonic()
                     self._inside = stream.inside
                     # the first events prove that the position's file is the server's file of that name
                     if not self._inside and number >= FIRST_EVENTS:
@@ -235,11 +237,13 @@ class Feed:
 
     def _make_room(self) -> None:
         """Wait until lanes have applied rows; if a lane waits for later rows, discard the table with the most rows."""
+        self._full = self._bytes > self._most_bytes
         while self._bytes > self._most_bytes and not self._closed:
             if self._waiting:
                 self._discard(max(self._backlogs, key=lambda table: self._backlogs[table].bytes))
             else:
                 self._changed.wait()
+        self._full, self._taken_at = False, self._clock.monotonic()
 
     def _discard(self, table: Table) -> None:
         backlog = self._backlogs.pop(table)
@@ -265,7 +269,9 @@ class Feed:
             apart = max(self._apart_until, self._apart.get(asked.table, 0.0))
             if self._closed or asked.table not in self._tables or now < apart:
                 return None
-            if self._at is None and not self._backlogs:  # after a failure: start again at the furthest lane
+            if (
+                self._at is None and self._stream is None and not self._backlogs
+            ):  # after a failure: start again at the furthest lane
                 self._at = self._furthest = self._furthest or asked.after
                 self._changed.notify_all()
             if not self._reaches(asked.after, now + WAIT_SECONDS):
@@ -282,7 +288,7 @@ class Feed:
     def _found(self, asked: Asked) -> Answer | None:
         """Return what is buffered of a range: everything may have changed during a wait."""
         backlog, end = self._backlogs.get(asked.table), self._end(asked)
-        if self._clock.monotonic() - self._taken_at > QUIET_SECONDS:
+        if not self._full and self._clock.monotonic() - self._taken_at > QUIET_SECONDS:
             self._apart_until = self._clock.monotonic() + APART_SECONDS
         if backlog is None or end is None or asked.server != self._server:
             return None
@@ -311,7 +317,7 @@ class Feed:
         self._waiting += 1
         self._changed.notify_all()
         try:
-            while not self._closed and (self._at is not None or self._backlogs):
+            while not self._closed and (self._at is not None or self._stream is not None or self._backlogs):
                 if self._here is not None and there(self._here, place):
                     return True
                 if (left := until - self._clock.monotonic()) <= 0:
