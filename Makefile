@@ -45,8 +45,8 @@ test: $(STAMP)
 endif
 
 check: $(STAMP) ## lint, format, types, import contracts, budgets and the fast tests
-	$(PY) -m ruff check core console demo slotkeeper/*.py tests bench
-	$(PY) -m ruff format --check core console demo slotkeeper/*.py tests bench
+	$(PY) -m ruff check core console demo slotkeeper/*.py tests bench examples
+	$(PY) -m ruff format --check core console demo slotkeeper/*.py tests bench examples
 	$(PY) -m mypy
 	$(MAKE) $(PASSED)
 

@@ -1,7 +1,34 @@
-"""The core as a library: read a slot batch by batch, write to a sink, confirm. Delivery is at least once."""
+"""The core as a library: read the changes of a table, and write batches or single records.
+
+A reader delivers at least once; a `TableWriter` with positions writes each record once.
+"""
 
 from __future__ import annotations
 
-from slotkeeper.core.library import Batch, EventType, Reader, Record, Sink, SlotkeeperError, Trouble, load, passes
+from slotkeeper.core.library import (
+    Batch,
+    EventType,
+    Reader,
+    Record,
+    RecordSink,
+    Sink,
+    SlotkeeperError,
+    TableWriter,
+    Trouble,
+    load,
+    passes,
+)
 
-__all__ = ["Batch", "EventType", "Reader", "Record", "Sink", "SlotkeeperError", "Trouble", "load", "passes"]
+__all__ = [
+    "Batch",
+    "EventType",
+    "Reader",
+    "Record",
+    "RecordSink",
+    "Sink",
+    "SlotkeeperError",
+    "TableWriter",
+    "Trouble",
+    "load",
+    "passes",
+]

@@ -26,8 +26,9 @@ from slotkeeper.core.config.check import Reading, Table, beside, dotted, read_se
 from slotkeeper.core.config.model import DEFAULT, Layer, Loaded, NoConfig, Origin, SinkEntry, SourceEntry
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.judgement.facts import MIB, AlertOptions, Limits
+from slotkeeper.core.sinks.registry import KINDS, traits
 
 CONFIG_VARIABLE = "SLOTKEEPER_CONFIG"
 SIZE_MAX = 1_048_576
@@ -101,6 +102,22 @@ def load_usable(
     alerts = read_alerts(reading)
     warnings = tuple(_warnings(sources, sinks, jobs))
     return Loaded(file, sources, sinks, jobs, state_dir, cache(reading.settings), warnings, refused, alerts)
+
+
+def store_entry(loaded: Loaded, name: str) -> SinkEntry:
+    """Return a sink that commits rows and a fence in one transaction.
+
+    Raises ConfigError for an unknown name, and Refused for a sink of another kind.
+    """
+    if name not in loaded.sinks:
+        known = ", ".join(sorted(loaded.sinks)) or "none"
+        raise ConfigError(f"{safe(loaded.path)} has no [sinks.{safe(name, 40)}]", f"known: {known}")
+    sink = loaded.sinks[name]
+    if not traits(sink.kind).is_store:
+        what = f"sinks.{sink.name} is of kind {sink.kind}, which cannot commit rows and fence in one transaction"
+        possible = " or ".join(sorted(kind for kind in KINDS if traits(kind).is_store))
+        raise Refused(what, f"write to a sink of kind {possible}, or use a job", where="sink")
+    return sink
 
 
 def load_alerts(file: Path, env: Mapping[str, str], text: str | None = None) -> AlertOptions:

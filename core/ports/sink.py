@@ -404,6 +404,9 @@ class QuerySink(Protocol):
         After an error the outcome is unknown: repeat the call.
         """
 
+    def last(self, query: str) -> int | None:
+        """Return the last committed batch of this query; None if it has none. Raises Refused if another query has."""
+
     def discard(self) -> None:
         """Delete staged rows that no run needs any more; revert nothing, and ignore failures."""
 

@@ -6,7 +6,6 @@ docs/dataframes.md lists the types.
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from slotkeeper.core.dataframe.changelog import CHANGE, DN, KEY_PLACE, POINT, SEQUENCE
 from slotkeeper.core.domain.slot import Column
-from slotkeeper.core.domain.type_name import TEXT, Condition, Field, FieldKind, FieldType
+from slotkeeper.core.domain.type_name import TEXT, Condition, Field, FieldKind, FieldType, field_type
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import Source
 
@@ -76,41 +75,6 @@ def spark_type(field: FieldType) -> types.DataType:
     if field.kind is FieldKind.DECIMAL:
         return types.DecimalType(field.precision, field.scale)
     return _PLAIN[field.kind]
-
-
-MOST_DIGITS = 38
-"""Maximum number of digits of a reader's decimal type (Spark: DecimalType; Arrow: decimal128)."""
-_OWN_KINDS = {
-    "boolean": FieldKind.BOOLEAN,
-    "tinyint": FieldKind.SHORT,
-    "smallint": FieldKind.SHORT,
-    "integer": FieldKind.INTEGER,
-    "bigint": FieldKind.LONG,
-    "real": FieldKind.FLOAT,
-    "double precision": FieldKind.DOUBLE,
-    "date": FieldKind.DATE,
-    "bytea": FieldKind.BYTES,
-}
-_TIMES = re.compile(r"timestamp(\([0-6]\))? (with|without) time zone")
-_NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
-
-
-def field_type(spelled: str) -> FieldType:
-    """Return the reader's type for a type name from format_type; pass the base type for a domain.
-
-    >>> field_type("numeric(12,2)"), field_type("numeric").kind, field_type("timestamp(3) with time zone").kind
-    (FieldType(kind=<FieldKind.DECIMAL: 'decimal'>, precision=12, scale=2), <FieldKind.TEXT: 'text'>, \
-<FieldKind.INSTANT: 'timestamp'>)
-    """
-    if spelled in _OWN_KINDS:
-        return FieldType(_OWN_KINDS[spelled])
-    if found := _TIMES.fullmatch(spelled):
-        return FieldType(FieldKind.INSTANT if found[2] == "with" else FieldKind.LOCAL_TIME)
-    if found := _NUMERIC.fullmatch(spelled):
-        precision, scale = int(found[1]), int(found[2])
-        if precision <= MOST_DIGITS and 0 <= scale <= precision:
-            return FieldType(FieldKind.DECIMAL, precision, scale)
-    return TEXT
 
 
 def layout(log: Source, columns: Sequence[str], as_text: Sequence[str], led: bool) -> Layout:

@@ -17,7 +17,7 @@ from slotkeeper.core.config import values
 from slotkeeper.core.config.check import Reading, as_fields, read_section
 from slotkeeper.core.config.keys import REQUIRED, Key, section
 from slotkeeper.core.config.keys_sink import SINK_OPTIONS, conflict
-from slotkeeper.core.config.load import load_usable
+from slotkeeper.core.config.load import load_usable, store_entry
 from slotkeeper.core.config.model import Layer, Origin, SinkEntry
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.dataframe import changelog
@@ -122,15 +122,7 @@ def _read(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _sink(config: str | None, name: str) -> SinkEntry:
-    loaded = load_usable(Path(config) if config else None, os.environ)
-    if name not in loaded.sinks:
-        known = ", ".join(sorted(loaded.sinks)) or "none"
-        raise ConfigError(f"{safe(loaded.path)} has no [sinks.{safe(name, 40)}]", f"known: {known}")
-    sink = loaded.sinks[name]
-    if not sinks.open(sink.kind).traits.is_store:
-        what = f"sinks.{sink.name} is of kind {sink.kind}, which cannot commit rows and fence in one transaction"
-        raise Refused(what, "write to a sink of kind postgres, or use a job", where="sink")
-    return sink
+    return store_entry(load_usable(Path(config) if config else None, os.environ), name)
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual, Not, StringStartsWith
 
 from slotkeeper.core.dataframe.reader import read, schema
-from slotkeeper.core.dataframe.reader.schema import Layout, field_type, spark_type
+from slotkeeper.core.dataframe.reader.schema import Layout, spark_type
 from slotkeeper.core.domain.slot import Column
-from slotkeeper.core.domain.type_name import TEXT, Condition, Field, FieldKind, FieldType
+from slotkeeper.core.domain.type_name import TEXT, Condition, Field, FieldKind, FieldType, field_type
 from slotkeeper.core.errors import Defect, RowRefused
 
 UTC = datetime.timezone.utc

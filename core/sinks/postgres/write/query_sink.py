@@ -115,6 +115,12 @@ class PostgresQuerySink:
             lengthen(cursor, COPY_LIMIT_MS)
             return pg.copy_in(cursor, query_staging.fill(self.session.schema, place, len(self._target.columns)), lines)
 
+    def last(self, query: str) -> int | None:
+        found = self.session.fetched("last", {"target": self._target.name}, _SQL)
+        if found and found[0][0] not in (query, self._target.successor_of):
+            raise self._of_another(*found[0])
+        return int(found[0][1]) if found and found[0][0] == query else None
+
     # -- a batch ----------------------------------------------------------------------------------------------------
 
     def commit(self, batch: QueryBatch, staged: Sequence[Staged]) -> bool:

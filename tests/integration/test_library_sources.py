@@ -1,0 +1,173 @@
+"""One program text over the library reads DWS, MySQL and Hologres, and continues after it was killed anywhere."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.library import Reader, Sink, passes
+from slotkeeper.demo.warehouse import Warehouse
+from tests.support.hologres import HoloPair
+from tests.support.mirror import MakeMirror
+from tests.support.pairs import MakeMysqlPair, MysqlPair
+from tests.support.waiting import until
+
+TABLE, TARGET = "ods.t", "mart.t"
+Write = Callable[..., None]
+Rows = Callable[[], Sequence[tuple[object, ...]]]
+
+
+class Killed(Exception):
+    """The program ends here."""
+
+
+def program(job: JobSpec, stored: dict[str, str], stop: Callable[[str], None], done: Callable[[], bool]) -> None:
+    """Mirror a table until `done`, with its marks in `stored`; `stop` raises Killed at a named place."""
+    with Reader(job) as reader, Sink(job, reader.table) as sink:
+        stored.update(reader.start(stored))
+        stop("started")
+        while not done():
+            try:
+                for batch in reader.read():
+                    stop("read")
+                    sink.write(batch)
+                    stop("written")
+                    stored[batch.shard.name] = batch.mark
+                    stop("stored")
+                    reader.register(batch)
+                    stop("registered")
+            except SlotkeeperError as error:
+                if not passes(error):
+                    raise
+
+
+def texts(rows: Sequence[tuple[object, ...]]) -> list[str]:
+    """Rows of two numbers, as a record's text or as two values."""
+    return sorted(str(row[0]) if len(row) == 1 else f"({row[0]},{row[1]})" for row in rows)
+
+
+@pytest.fixture(params=["dws", "mysql", "hologres", "hologres_slot"])
+def side(request: pytest.FixtureRequest) -> tuple[JobSpec, Write, Rows, Rows]:
+    """A job that was never started, a writer of its source table (id, v), and the rows of source and target."""
+    if request.param == "dws":
+        warehouse: Warehouse = request.getfixturevalue("warehouse")
+        make: MakeMirror = request.getfixturevalue("make_mirror")
+        warehouse.create_table(TABLE, "id bigint, v bigint", ("id",), ("id",))
+        mirror = make(warehouse, TABLE, TARGET)
+
+        def put(*changes: tuple[int, int | None]) -> None:
+            for key, value in changes:
+                if value is None:
+                    mirror.source(f"DELETE FROM {TABLE} WHERE id = {key}")
+                else:
+                    both = f"({key}, {value}) ON CONFLICT (id) DO UPDATE SET v = excluded.v"
+                    mirror.source(f"INSERT INTO {TABLE} VALUES {both}")
+
+        return mirror.job, put, mirror.source_rows, mirror.target_rows
+    if request.param == "mysql":
+        pair: MysqlPair = request.getfixturevalue("mysql_pair")
+        rows = lambda: pair.rows(f"SELECT id, v FROM {TABLE} ORDER BY id")  # noqa: E731
+        return pair.mirror.job, pair.write, rows, pair.mirror.target_rows
+    name = "holo_pair" if request.param == "hologres" else "slot_pair"
+    holo: HoloPair = request.getfixturevalue(name)
+    return (
+        holo.mirror.job,
+        holo.write,
+        lambda: holo.hologres.rows(f"SELECT id, v FROM {TABLE}"),
+        holo.mirror.target_rows,
+    )
+
+
+def test_a_program_killed_at_random_places_loses_and_repeats_nothing(
+    side: tuple[JobSpec, Write, Rows, Rows], seed: int
+) -> None:
+    job, write, source, target = side
+    job = replace(job, channels=(replace(job.channel, create_target=True),))
+    chance, stored = random.Random(seed), dict[str, str]()
+    with Reader(job) as first:  # the place from which changes count
+        stored.update(first.start())
+    kills, deadline = 0, time.monotonic() + 60
+
+    def in_time() -> bool:
+        assert time.monotonic() < deadline, (texts(source()), texts(target()))
+        return equal()
+
+    def equal() -> bool:
+        return texts(source()) == texts(target())
+
+    def stop(place: str) -> None:
+        if chance.random() < 0.2:
+            raise Killed(place)
+
+    for _ in range(8):
+        write(*((chance.randrange(30), chance.choice((None, chance.randrange(1000)))) for _ in range(12)))
+        try:
+            program(job, stored, stop, lambda: chance.random() < 0.3)
+        except Killed:
+            kills += 1
+    program(job, stored, lambda place: None, in_time)
+    assert kills
+
+
+def test_records_have_values_in_python_s_types(make_mysql_pair: MakeMysqlPair) -> None:
+    pair = make_mysql_pair("id bigint PRIMARY KEY, price decimal(10,2), born date, raw varbinary(4), name varchar(20)")
+    with Reader(pair.mirror.job) as reader:
+        reader.start()
+        pair.run(f"INSERT INTO {TABLE} VALUES (7, 1.50, '2026-01-02', x'00ff', 'a\tb'), (8, NULL, NULL, NULL, NULL)")
+        found: list[Mapping[str, object]] = []
+
+        def read() -> bool:
+            for batch in reader.read():
+                found.extend(record.typed for record in batch.records)
+                reader.register(batch)
+            return len(found) == 2
+
+        until(read, 30, "both rows")
+    assert found[0] == {"id": 7, "price": Decimal("1.50"), "born": found[0]["born"], "raw": b"\x00\xff", "name": "a\tb"}
+    assert str(found[0]["born"]) == "2026-01-02"
+    assert found[1] == {"id": 8, "price": None, "born": None, "raw": None, "name": None}
+
+
+def test_a_damaged_or_foreign_mark_is_refused_in_one_line(mysql_pair: MysqlPair) -> None:
+    job = mysql_pair.mirror.job
+    with ExitStack() as stack:
+        reader = stack.enter_context(Reader(job))
+        for mark in ("", "[]", '["x", 1]', "{}", "\x1b[31m", "null"):
+            with pytest.raises(Refused, match=r"the mark of binlog is damaged") as refused:
+                reader.start({"binlog": mark})
+            assert "\n" not in str(refused.value) and "\x1b" not in str(refused.value)
+        marks = reader.start()
+        with pytest.raises(Refused, match=r"the marks are of dn_9, but the table is on binlog"):
+            stack.enter_context(Reader(job)).start({"dn_9": marks["binlog"]})
+
+
+def test_a_mark_of_a_table_that_was_changed_since_ends_with_its_name(mysql_pair: MysqlPair) -> None:
+    job = mysql_pair.mirror.job
+    with Reader(job) as reader:
+        marks = reader.start()
+    mysql_pair.run(f"ALTER TABLE {TABLE} MODIFY v int")
+    with Reader(job) as reader, pytest.raises(Trouble) as ended:
+        reader.start(marks)
+    assert ended.value.name is TroubleName.SCHEMA_CHANGED
+
+
+@pytest.mark.parametrize("side", ["dws", "hologres_slot"], indirect=True)
+def test_marks_without_their_slot_end_as_slot_lost_and_create_no_slot(side: tuple[JobSpec, Write, Rows, Rows]) -> None:
+    job, write, _, _ = side
+    with Reader(job) as reader:
+        marks = reader.start()
+    write((1, 1))
+    with Reader(job) as reader:
+        reader._slot and reader._slot.clear()
+        for _ in range(2):
+            with pytest.raises(Trouble, match="no longer exists") as ended:
+                reader.start(marks)
+            assert ended.value.name is TroubleName.SLOT_LOST
