@@ -23,6 +23,7 @@ from tests.support.waiting import until
 TABLE, TARGET = "ods.t", "mart.t"
 Write = Callable[..., None]
 Rows = Callable[[], Sequence[tuple[object, ...]]]
+Side = tuple[JobSpec, Write, Rows, Rows]
 
 
 class Killed(Exception):
@@ -55,7 +56,7 @@ def texts(rows: Sequence[tuple[object, ...]]) -> list[str]:
 
 
 @pytest.fixture(params=["dws", "mysql", "hologres", "hologres_slot"])
-def side(request: pytest.FixtureRequest) -> tuple[JobSpec, Write, Rows, Rows]:
+def side(request: pytest.FixtureRequest) -> Side:
     """A job that was never started, a writer of its source table (id, v), and the rows of source and target."""
     if request.param == "dws":
         warehouse: Warehouse = request.getfixturevalue("warehouse")
@@ -86,15 +87,23 @@ def side(request: pytest.FixtureRequest) -> tuple[JobSpec, Write, Rows, Rows]:
     )
 
 
-def test_a_program_killed_at_random_places_loses_and_repeats_nothing(
-    side: tuple[JobSpec, Write, Rows, Rows], seed: int
-) -> None:
+def test_a_program_killed_at_random_places_loses_nothing(side: Side, seed: int) -> None:
+    assert survived(side, seed, 8)
+
+
+@pytest.mark.chaos
+def test_a_program_killed_thirty_times_loses_nothing(side: Side, seed: int) -> None:
+    assert survived(side, seed, 1_000, 30) == 30
+
+
+def survived(side: Side, seed: int, rounds: int, most: int = 1_000) -> int:
+    """Write and mirror in turns, with a program that is killed at random places; return the number of kills."""
     job, write, source, target = side
     job = replace(job, channels=(replace(job.channel, create_target=True),))
     chance, stored = random.Random(seed), dict[str, str]()
     with Reader(job) as first:  # the place from which changes count
         stored.update(first.start())
-    kills, deadline = 0, time.monotonic() + 60
+    kills = 0
 
     def in_time() -> bool:
         assert time.monotonic() < deadline, (texts(source()), texts(target()))
@@ -107,14 +116,17 @@ def test_a_program_killed_at_random_places_loses_and_repeats_nothing(
         if chance.random() < 0.2:
             raise Killed(place)
 
-    for _ in range(8):
+    for _ in range(rounds):
+        if kills == most:
+            break
         write(*((chance.randrange(30), chance.choice((None, chance.randrange(1000)))) for _ in range(12)))
         try:
             program(job, stored, stop, lambda: chance.random() < 0.3)
         except Killed:
             kills += 1
+    deadline = time.monotonic() + 60
     program(job, stored, lambda place: None, in_time)
-    assert kills
+    return kills
 
 
 def test_records_have_values_in_python_s_types(make_mysql_pair: MakeMysqlPair) -> None:
@@ -160,7 +172,7 @@ def test_a_mark_of_a_table_that_was_changed_since_ends_with_its_name(mysql_pair:
 
 
 @pytest.mark.parametrize("side", ["dws", "hologres_slot"], indirect=True)
-def test_marks_without_their_slot_end_as_slot_lost_and_create_no_slot(side: tuple[JobSpec, Write, Rows, Rows]) -> None:
+def test_marks_without_their_slot_end_as_slot_lost_and_create_no_slot(side: Side) -> None:
     job, write, _, _ = side
     with Reader(job) as reader:
         marks = reader.start()
