@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from slotkeeper.core.domain.elapsed import elapsed
-from slotkeeper.core.domain.fault import Fault, Party, Severity, in_brief
+from slotkeeper.core.domain.fault import NAMED, Fault, Party, Severity, in_brief
 from slotkeeper.core.domain.finding import CLOCK_SECONDS
 from slotkeeper.core.domain.job import JobState, TableReport, amiss, said_of, to_do
 from slotkeeper.core.domain.locks import Locked, locked
@@ -115,7 +115,7 @@ def _ended(seen: JobSeen) -> Fault:
     cause = view.reason or "no reason recorded"
     if view.state is JobState.DEAD:
         return _of_process("job_dead", seen, Severity.CRITICAL, cause, _stands(view))
-    name = next((one for one in TroubleName if one.value == view.trouble), None)
+    name = _named(view.trouble)
     side, server, words = server_of(cause) if name is None else ("", "", cause)
     party = _PARTIES.get(name, Party.PROCESS) if name is not None else _SIDES.get(side, Party.PROCESS)
     called = view.trouble or safe(server, 80) or f"job {safe(view.name, 60)}"
@@ -124,8 +124,12 @@ def _ended(seen: JobSeen) -> Fault:
     return Fault(
         "job_failed", party, called, Severity.CRITICAL, safe(_after(called, cause), 400),
         f"the job has ended; {_stands(view)}", do, began(view), view.name, value=view.state.value,
-        code=_code_of(view.reason) if name is None else "",
+        code=_code_of(view.reason) if name is None else NAMED[name],
     )  # fmt: skip
+
+
+def _named(trouble: str) -> TroubleName | None:
+    return next((one for one in TroubleName if one.value == trouble), None)
 
 
 def _code_of(said: str) -> str:
@@ -348,18 +352,18 @@ def _of_tables(seen: JobSeen) -> Iterator[Fault]:
 
 
 def _of_table(table: TableReport, view: JobStatus, all_said: str) -> Fault:
-    name = safe(table.source_table, 80)
+    called, name = safe(table.source_table, 80), _named(table.trouble)
     asked = f"{table.state} as requested; the other tables of the job continue"
     rule = "awaits_copy" if table.state == JobState.AWAITS_COPY.value else f"table_{table.state.lower()}"
     since = None if table.since is None else datetime.fromtimestamp(table.since, timezone.utc)
     party = Party.TABLE if table.state == JobState.FAILED.value else Party.PERSON
     cause = safe(table.reason.removeprefix(f"{table.source_table}: ") or asked, 300)
-    head = all_said.partition(":")[0] if all_said else f"table {name}"
+    head = all_said.partition(":")[0] if all_said else f"table {called}"
     return Fault(
-        rule, party, f"{head}: {name}" if all_said else head, _SEVERITY_OF_TABLE.get(table.state, Severity.WARNING),
+        rule, party, f"{head}: {called}" if all_said else head, _SEVERITY_OF_TABLE.get(table.state, Severity.WARNING),
         cause, f"its target does not advance; the other tables continue; {unread_meanwhile(view.report)}",
         safe(to_do(view.name, table), 4_000), since, view.name, table.source_table, table.source_table, table.state,
-        code="" if table.trouble else _code_of(table.reason.removeprefix(f"{table.source_table}: ")),
+        code=NAMED[name] if name else _code_of(table.reason.removeprefix(f"{table.source_table}: ")),
     )  # fmt: skip
 
 
@@ -511,5 +515,5 @@ EXPIRES = "unread changes are lost when its slot expires"
 def unread_meanwhile(report: JobReport | None) -> str:
     """Describe what happens to unread changes while a job does not read; a source that stores positions has a TTL."""
     if report is not None and not report.keeps_positions:
-        return "unread changes may expire in the source"
+        return "the source may purge unread changes"
     return EXPIRES

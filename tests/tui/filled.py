@@ -188,7 +188,8 @@ def fill(store: Store) -> None:
     begin(store, "ledger_full", state="SNAPSHOT", chunks_done=31, chunks_total=50, changes=0)
     begin(store, "stock_rt", lane("dn_1", 88_120_441), living=False)
     reason = "the registered point of dn_1 is gone"
-    store.set_state("stock_rt", JobState.FAILED, reason, "SLOT LOST", "`slotkeeper slots reset` plans what can be done")
+    act = "`slotkeeper slots reset` plans a new snapshot and prints the command that executes it"
+    store.set_state("stock_rt", JobState.FAILED, reason, "SLOT LOST", act)
     store.register_job("legacy_rt", "c.toml")
     store.record_event("stock_rt", "failed", reason)
     store.record_event("invoice_rt", "trouble", "dn_3 does not answer")
