@@ -1,7 +1,7 @@
 """The core as a library: read a slot in batches, handle errors, write to a sink, register. At-least-once delivery.
 
-The library uses no progress rows: the slot's own points record the progress. A program that ends between writing and
-registering reads its last batch again, and the sink's upserts and deletes by key make that harmless. A slot that is
+The library uses no progress rows: the slot's own points record the progress. A program that exits between writing and
+registering reads its last batch again; this is harmless, because the sink upserts and deletes by key. A slot that is
 read in this way belongs to no job.
 """
 

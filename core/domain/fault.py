@@ -35,7 +35,7 @@ class Party(Enum):
     SLOT = "slot"
     TABLE = "table"
     PROCESS = "process"
-    """A process of Slotkeeper."""
+    """A Slotkeeper process."""
     MACHINE = "machine"
     """This host: its disk, its clock, Slotkeeper's files on it."""
     PERSON = "person"

@@ -189,7 +189,8 @@ LAPSED = "; it expired, or another session cleared it"
 
 
 def cause(then: str, now: str) -> str:
-    """Return the cause of a lost slot: the change if the table's fingerprint has changed, else what remains."""
+    """Return the cause of a lost slot: the change if the table's fingerprint has changed, else the other possible
+    causes."""
     return f"; cause: {_what_changed(then, now)}" if then != now else LAPSED
 
 

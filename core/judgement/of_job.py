@@ -43,7 +43,8 @@ _SIDES = {"source": Party.SOURCE, "sink": Party.SINK}
 """The party responsible for the end of a job that a server's rejection ended, by side."""
 _SERVERS = (Party.SOURCE.value, Party.SINK.value)
 LOOP = 2
-"""Number of crashes within the window `crashes` that form a loop: one restart does not prove that a driver stays up."""
+"""Number of crashes within the window `crashes` that count as a crash loop, because a restarted driver can crash
+again."""
 OLD_ROWS = "nothing is applied; the target shows the old rows until the copy is complete"
 _SEVERITY_OF_TABLE = {JobState.FAILED.value: Severity.CRITICAL}
 
@@ -208,7 +209,7 @@ def _conditions(view: JobStatus) -> list[tuple[str, ...]]:
     if view.report is None:
         return []
     every = tuple(lane.name for lane in view.report.lanes)
-    # a condition of a server that does not answer names no lanes: all lanes wait for it
+    # the condition of a server that does not answer names no lanes, because all lanes wait for it
     return [
         tuple(view.report.locked_lanes),
         *(
@@ -314,7 +315,7 @@ def _stopped(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
-    """Yield a fault for the DN with the largest lag that no other reported fault explains."""
+    """Yield a fault for the DN with the largest lag among the lags that no other reported fault explains."""
     if seen.view.state is not JobState.RUNNING or facts.machine.full:  # a report that could not be stored proves no lag
         return
     known = {name: lag for name, lag in seen.lags.items() if lag is not None}
