@@ -60,7 +60,7 @@ Kind = TypeVar("Kind", bound=Screen[Any])
 
 
 class StillClock(SystemClock):
-    """A clock that only the test moves."""
+    """A clock that only the test sets."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -75,7 +75,7 @@ class StillClock(SystemClock):
 
 @dataclass
 class StillFeed(Collector):
-    """Reads only on request, in the app's own thread; counts the requests."""
+    """A feed that reads only on request, in the app's own thread, and counts the requests."""
 
     reader: Reader
     slot_poller: SlotPoller
@@ -117,7 +117,7 @@ class StillFeed(Collector):
 
 @dataclass
 class PlantedWatch:
-    """Returns the planted answers, one table of the source after the other, all of them at once."""
+    """A watch that returns the planted answers for all tables of the source at once, one table after the other."""
 
     answers: dict[tuple[str, str], Polled | Exception]
     source: str

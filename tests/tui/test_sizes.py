@@ -1,5 +1,4 @@
-"""Every screen at every size: only ASCII bytes in ASCII mode, nothing cut that has room, a row counter, no empty
-half."""
+"""Every screen at every size: only ASCII in ASCII mode, no cut text beside free space, a row counter, no empty half."""
 
 from __future__ import annotations
 

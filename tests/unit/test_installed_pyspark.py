@@ -1,4 +1,4 @@
-"""A worker takes pyspark from the installed package where Spark's archive is of the same one, and only there."""
+"""A worker imports pyspark from the installed package only if Spark's archive has the same version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library reads sources that keep a slot's points and give COPY text; others are refused by name."""
+"""The library reads sources that store a slot's points and return COPY text; other kinds are rejected by name."""
 
 from __future__ import annotations
 
