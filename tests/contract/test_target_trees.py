@@ -1,6 +1,7 @@
 """Targets with partitions and child tables: each partition is checked like the target, and no statement changes rows of
-an inheritance child. One database for all; most cases run the check of a start, a dry run and `doctor`
-(`targets.check`) without a job.
+an inheritance child.
+
+One database for all; most cases run the check of a start, a dry run and `doctor` (`targets.check`) without a job.
 """
 
 from __future__ import annotations

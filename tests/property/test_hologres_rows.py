@@ -1,5 +1,6 @@
-"""Any value that a table may contain is read from a binlog row as PostgreSQL would write it. The expected text is
-Python's own text of the value (datetime, Decimal, JSON), never the decoder's.
+"""Any value that a table may contain is read from a binlog row as PostgreSQL would write it.
+
+The expected text is Python's own text of the value (datetime, Decimal, JSON), never the decoder's.
 """
 
 from __future__ import annotations

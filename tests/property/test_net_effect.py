@@ -1,5 +1,6 @@
-"""The net effect of a changelog, however it is split into batches and parts, equals applying the events one by one. In
-Arrow, as a task of Spark computes it; `tests/spark/test_dataframe_writer.py` tests the same with Spark and a table.
+"""The net effect of a changelog, however it is split into batches and parts, equals applying the events one by one.
+
+In Arrow, as a task of Spark computes it; `tests/spark/test_dataframe_writer.py` tests the same with Spark and a table.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """For any history with bad rows, split anywhere, with repairs and replays at any time, the target ends as the oracle
-says. Until then, every key that is not held is as the oracle says at that time.
+says.
+
+Until then, every key that is not held is as the oracle says at that time.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""For any history, split into any batches and tasks, with any options, the target is as the oracle says. Like
-`test_sink_effects.py`, but through the staging of a Spark query; a batch may be repeated, as after a restart.
+"""For any history, split into any batches and tasks, with any options, the target is as the oracle says.
+
+Like `test_sink_effects.py`, but through the staging of a Spark query; a batch may be repeated, as after a restart.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The page that answers the console's review lists each defect by its number, and each test that it names exists. Also
-tests of small defects from the review that no other test covers.
+"""The page that answers the console's review lists each defect by its number, and each test that it names exists.
+
+Also tests of small defects from the review that no other test covers.
 """
 
 from __future__ import annotations

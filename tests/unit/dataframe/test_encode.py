@@ -1,5 +1,6 @@
-"""Staged CSV lines from which a server reads the original values. `tests/contract/test_query_sink.py` shows it with a
-real server.
+"""Staged CSV lines from which a server reads the original values.
+
+`tests/contract/test_query_sink.py` shows it with a real server.
 """
 
 from __future__ import annotations

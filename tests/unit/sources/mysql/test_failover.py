@@ -1,6 +1,8 @@
 """The position of a lane at another server: where exactly its transactions end there, or the transactions that prevent
-it. `Written` is a server's binlog in memory. The oracle of the random histories ignores files: it searches for the
-number of transactions after which exactly the lane's transactions are executed.
+it.
+
+`Written` is a server's binlog in memory. The oracle of the random histories ignores files: it searches for the number
+of transactions after which exactly the lane's transactions are executed.
 """
 
 from __future__ import annotations
@@ -220,9 +222,8 @@ def test_drawn_histories_are_translated_as_the_definition_says(kind: type[Gtids]
         mine = drawn(chance, kind)
         count = chance.randint(1, len(mine))
         there = list(mine)
-        for _ in range(
-            chance.choice([0, 0, 1, 2])
-        ):  # transactions that are reordered, missing, or written by the server itself
+        # transactions that are moved, missing, or written by the server itself
+        for _ in range(chance.choice([0, 0, 1, 2])):
             act, at = chance.randrange(3), chance.randrange(len(there) + 1)
             if act == 0 and len(there) > 1:
                 last = there.pop()
