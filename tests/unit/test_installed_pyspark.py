@@ -1,4 +1,4 @@
-"""A worker imports pyspark from the installed package, not from Spark's archive, if the archive belongs to that package."""
+"""A worker imports the installed pyspark, not Spark's archive, if the archive belongs to that package."""
 
 from __future__ import annotations
 
