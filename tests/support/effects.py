@@ -1,4 +1,4 @@
-"""A target of its own for the sink's effects: steps go in through `PostgresSink`, rows come out in the oracle's form.
+"""A separate target for the sink's effects: steps are written by `PostgresSink`, rows are read in the oracle's form.
 
 There is no source and no job: the tests check the effect of a step's events on the target.
 """

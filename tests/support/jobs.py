@@ -34,7 +34,8 @@ class Jobs:
     folder: Path
 
     def config(self, job: str, do: str = "run", alerts: str = "", **more: object) -> Path:
-        """The file that says how the job's fake driver behaves from its next start on; with `[alerts]`, as TOML."""
+        """The file that sets the behaviour of the job's fake driver from its next start on; with `[alerts]`, as
+        TOML."""
         path = self.folder / f"{job}.json"
         said = {"do": do, **more}
         lines = [f"{key} = {json.dumps(value)}" for key, value in said.items()]
@@ -59,7 +60,7 @@ class Jobs:
         return [event.event for event in reversed(self.store.events(job, 1_000))]
 
     def kill_supervisor(self, job: str) -> int:
-        """SIGKILL the recorded supervisor and wait for its death; its pid."""
+        """SIGKILL the recorded supervisor, wait for its exit, and return its pid."""
         supervisor = self.view_of_job(job).supervisor
         assert supervisor is not None
         assert processes.alive(supervisor)

@@ -94,7 +94,7 @@ class Heard:
 
 
 class At:
-    """A probe that acts once: at the `nth` call of the point `point` while `armed`; `done` is set once it has."""
+    """A probe that acts once: at the `nth` call of the point `point` while `armed`; `done` is set afterwards."""
 
     def __init__(self, point: str, action: Callable[[], object], nth: int = 1, armed: bool = True) -> None:
         self.point = point
@@ -272,7 +272,7 @@ class Mirror:
         return self.heard.tables[table]
 
     def wait_equal(self, seconds: float = 60) -> None:
-        """Wait until source and target hold the same rows and every lane has read everything."""
+        """Wait until source and target have the same rows and every lane has read everything."""
         with closing(self.warehouse.connect()) as source, closing(self.sink()) as sink:
             # a session for each check would cost more than the check
             statements = [self._statements(channel) for channel in self.job.channels]
@@ -350,12 +350,13 @@ class Mirror:
         connection.close()
 
     def booked(self) -> dict[str, int]:
-        """Events per DN that the workload's ledger holds: what the binlog must hold and the sink must have applied."""
+        """Events per DN in the workload's ledger: the events that the binlog must contain and the sink must have
+        applied."""
         with closing(self.warehouse.connect()) as connection:
             return {dn: events.total for dn, events in ledger.ledger_totals(connection).items()}
 
     def wait_applied(self, booked: dict[str, int], seconds: float = 60) -> None:
-        """Wait until the progress rows count what the ledger booked, DN by DN, then compare the tables once."""
+        """Wait until the counts of the progress rows equal the ledger for each DN, then compare the tables once."""
 
         def applied() -> dict[str, int]:
             return {dn: count for dn, count in self.changes().items() if count}
@@ -397,7 +398,7 @@ class Mirror:
         return {self.job.lane_name(row.key.source_table, row.key.shard): row.changes for row in self.rows()}
 
     def close(self) -> None:
-        """Stop it and forget its sink; safe twice."""
+        """Stop it and forget its sink; safe to call twice."""
         if self._closed:
             return
         self._closed = True

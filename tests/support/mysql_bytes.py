@@ -96,7 +96,7 @@ def payload(events: Sequence[bytes], compressed: bool = True) -> bytes:
 
 
 def gtid(source: UUID, number: int) -> bytes:
-    """The body of a GTID event of MySQL 8, with what is behind the number."""
+    """The body of a GTID event of MySQL 8, with the fields after the number."""
     return b"\x01" + source.bytes + struct.pack("<qBqq", number, 2, 0, 1) + bytes(7) + b"\xfc\x01"
 
 
@@ -112,7 +112,7 @@ def xa_prepare(gtrid: bytes, bqual: bytes = b"", number: int = 1, one_phase: boo
 
 
 def placed(packets: Sequence[bytes], offset: int = 4) -> list[bytes]:
-    """The same events, each with where it ends in a file in which the first begins at `offset`."""
+    """The same events, each with its end in a file in which the first begins at `offset`."""
     found = []
     for packet in packets:
         offset += len(packet)

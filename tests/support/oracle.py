@@ -1,6 +1,6 @@
 """The required contents of a target: one event after another, by the documented meaning of every option. Pure Python.
 
-It knows no steps, no staging and no SQL, so that it can be wrong only about the rules themselves. Each rule names its
+It has no steps, no staging and no SQL, so that it can be wrong only about the rules themselves. Each rule names its
 source.
 
 Random histories are many and small, each over keys of its own (the key's first column is its number), so that one batch

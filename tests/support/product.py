@@ -136,7 +136,7 @@ RECOVERY = 120.0
 
 @dataclass
 class Mirrored(JobProcesses):
-    """One job of a `Product`; `base` is the ledger at the moment when its slot began to record."""
+    """One job of a `Product`; `base` is the ledger when its slot began to record."""
 
     product: Product
     name: str
@@ -306,7 +306,7 @@ class Mirrored(JobProcesses):
         self.kill(kind)
         until(lambda: self._another(kind, before), RECOVERY, f"{self.name}: another {kind}; {self.log()[-1000:]}")
         if idle:
-            self.product.insert_one()  # only now: a worker of the killed driver may stay with its lanes for a moment
+            self.product.insert_one()  # only now, because a worker of the killed driver may keep its lanes for a moment
         known = self.expected()
         self.wait_applied(known)
         return time.monotonic() - began

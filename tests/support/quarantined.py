@@ -74,7 +74,7 @@ class Target:
         return made
 
     def step(self, sink: PostgresSink, lines: Iterable[Sequence[Any]]) -> bool:
-        """One step of (point, sequence, kind, values...); whether it was taken carefully."""
+        """Apply one step of (point, sequence, kind, values...); returns whether it was isolated."""
         text = b"".join(map(line, lines))
         try:
             self._take(sink, sink.stage, text)
@@ -94,7 +94,7 @@ class Target:
             raise
 
     def chunk(self, sink: PostgresSink, rows: Iterable[Sequence[Any]], plan: bool = True) -> bool:
-        """One chunk of a copy; whether it was taken carefully."""
+        """Apply one chunk of a copy; returns whether it was isolated."""
         if plan:
             planned(self.store, self.epoch)
         text = b"".join(map(line, rows))
