@@ -73,7 +73,7 @@ class Resetting:
     _sink: StartStore | None = None
 
     def on(self, act: Callable[[ResetContext], Any], probe: Probe = silent, steal: str = "") -> Any:
-        """Run an action with a `Bench` of its own, like one command."""
+        """Run an action with its own reset context, like one command."""
         folder = StateFolder.open(self.folder)
         # a start on the same host reads the consent that is stored here
         stored, shared = StoredConsents(folder, self.mirror.job.name), self.mirror.consents
