@@ -1,5 +1,5 @@
 """The modules that Spark's Python processes load: Spark starts two in each batch of a query that writes, and each of
-them imports these modules anew."""
+them imports these modules again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules that need no server: versions and options. An unknown fact is no reason for a refusal."""
+"""The rules that need no server: versions and options. An unknown fact does not cause a refusal."""
 
 from __future__ import annotations
 
