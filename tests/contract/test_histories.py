@@ -106,7 +106,7 @@ class History:
         return self.workers
 
     def write(self, changes: int) -> None:
-        """A transaction of few keys, so that inserts, updates and deletes of one key meet in a step."""
+        """Write a transaction over few keys, so that a step contains inserts, updates and deletes of the same key."""
         made = list[tuple[int, int | None]]()
         for _ in range(changes):
             key, value = self.chance.randrange(KEYS), self.chance.randrange(1_000)

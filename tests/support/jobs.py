@@ -52,7 +52,7 @@ class Jobs:
         return observe(self.store, job)
 
     def pids(self, job: str, what: str = "started") -> list[int]:
-        """The pids that the job's fake drivers (or their children) noted, in the order of their starts."""
+        """The pids of the job's fake drivers (or of their children), in the order of their starts."""
         noted = self.folder / f"{job}.json.{what}"
         return [int(line) for line in noted.read_text(encoding="ascii").split()] if noted.exists() else []
 
@@ -69,7 +69,7 @@ class Jobs:
         return supervisor.pid
 
     def end_all(self) -> None:
-        """End every process that was recorded here, including restarted ones, until no supervisor holds its lock."""
+        """End every recorded process, including restarted ones, until no supervisor holds its lock."""
         for job in [row.name for row in self.store.jobs()]:
             until(lambda job=job: self._end(job), 20, f"all processes of {job} have ended")  # type: ignore[misc]
 

@@ -230,7 +230,7 @@ class Mirror:
             sessions.close()
 
     def stop(self) -> None:
-        """Request its stop and wait for the end of its thread; raises the error that it ended with."""
+        """Stop the job and wait for the end of its thread; raises the job's error, if any."""
         self.wanted = WantedState.STOP
         with no_lingering():
             self.join()
@@ -243,7 +243,7 @@ class Mirror:
             assert not self._thread.is_alive(), "the job did not end"
 
     def pause(self, seconds: float = 30) -> None:
-        """Request its pause and wait until it reports it."""
+        """Pause the job and wait until it reports PAUSED."""
         self.wanted = WantedState.PAUSE
         with no_lingering():
             self._until(lambda: self.heard.events[-1:] == [JobEvent.PAUSED], seconds, "the job to be paused")
@@ -283,7 +283,7 @@ class Mirror:
             self._until(equal, seconds, "source and target to be equal")
 
     def wait_error(self, seconds: float = 60) -> BaseException:
-        """Wait for the job to end with an error; returns it."""
+        """Wait until the job ends with an error, and return the error."""
         until(self.ended, seconds, "the job to end")
         assert self.error is not None, f"the job ended as {self.end}"
         return self.error
@@ -466,7 +466,7 @@ def writers(mirror: Mirror, seed: int, number: int = 3, rate: float = 300) -> Wo
 
 @contextmanager
 def written(mirror: Mirror, seed: int, changes: int = 100, number: int = 3, rate: float = 300) -> Iterator[Workload]:
-    """Writers that write beside the block, and at least `changes` changes in all; they have ended after it."""
+    """Run writers during the block, for at least `changes` changes; they end with the block."""
     work = writers(mirror, seed, number, rate)
     work.start()
     try:

@@ -41,7 +41,7 @@ def event(code: int, body: bytes, end: int = 0, checksum: bool = False, flags: i
 
 
 def format_description(version: str = "8.4.2", checksum: bool = True, created: int = 0) -> bytes:
-    """The first event of a file; its own checksum is always there. `created` is its time, which a dump leaves in it."""
+    """The first event of a file, which always has a checksum. `created` is its time, which a dump retains."""
     body = struct.pack("<H50sIB", 4, version.encode(), 0, HEADER_BYTES) + bytes(41) + bytes([checksum])
     raw = struct.pack("<IBIIIH", created, 15, 1, HEADER_BYTES + len(body) + 4, 0, 0) + body
     return raw + struct.pack("<I", zlib.crc32(raw) if checksum else 0)

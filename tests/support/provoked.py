@@ -180,7 +180,7 @@ _RETRIES = rf"^No action needed: retrying\. If it repeats, `slotkeeper locks {JO
 
 
 def _untold(code: str, act: str, says: str = "") -> Culprit:
-    """An error of unknown kind is tried ten times before it ends the job."""
+    """An unknown error is retried ten times before it ends the job."""
     return replace(_sink(code, act, says=says), rules=("sink_fails", "job_failed"), ends=True)
 
 
@@ -243,9 +243,8 @@ AT_POSTGRES: tuple[Provoked, ...] = (
     _raised("57014", "canceling statement due to user request",
             _sink("SK-1404", r"^No action needed: retrying\. If it repeats, .*\blog of sink mart\b"), looks=True),
 )  # fmt: skip
-"""Refusals of a real sink of a real job, which its administrator ends.
-
-An administrator who cancels a statement or ends a session ends no job.
+"""Errors of a real sink of a real job, which its administrator resolves. Cancelling a statement or ending a session
+does not end the job.
 """
 OF_ROWS: tuple[Provoked, ...] = (
     _by(
@@ -386,7 +385,7 @@ AT_MARIADB: tuple[Provoked, ...] = (
         lambda world: world.at_source(f"GRANT REPLICATION SLAVE ON *.* TO {_ETL}"),
     ),
 )  # fmt: skip
-"""At a real MariaDB as the source of a real job. 1236 is the incident `binlogs-purged`."""
+"""Errors of a real MariaDB as the source of a real job. 1236 is the incident `binlogs-purged`."""
 
 
 def _written(world: World, **values: str) -> None:
@@ -411,7 +410,7 @@ def _misdirected(code: str, act: str, ends: bool = False, /, **values: str) -> P
 
 
 def _through(name: str, line: Line, culprit: Culprit, looks: bool = False) -> Provoked:
-    """A proxy before the sink disturbs its connections."""
+    """Disturb the sink's connections by a proxy."""
     proxies: list[Proxy] = []
 
     def make(world: World) -> None:

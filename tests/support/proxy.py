@@ -34,7 +34,7 @@ Seen = Callable[[bytes], None]
 
 
 class Proxy:
-    """Goes to `port` on loopback; its line may be set at any time, from any thread, and holds from then on."""
+    """A proxy to `port` on loopback; its line may be set at any time and from any thread, with immediate effect."""
 
     def __init__(self, port: int, draw: random.Random | None = None) -> None:
         self.draw = draw or random.Random(port)

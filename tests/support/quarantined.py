@@ -67,7 +67,7 @@ class Target:
         self.position = DwsPosition(0)
 
     def sink(self, options: SinkOptions = QUARANTINING, copying: str = "direct") -> PostgresSink:
-        """A worker's side in a session of its own, as a task begins."""
+        """A worker's sink in a separate session, as at the start of a task."""
         self.session.close()
         made = PostgresSink(self.session, POSITIONS, self.table, options, copying)
         made.read_row(self.lane)
@@ -135,7 +135,7 @@ class Target:
 
 
 def line(values: Sequence[Any]) -> bytes:
-    """One line of COPY text; bytes go as they are."""
+    """One line of COPY text; bytes are passed unchanged."""
     parts = []
     for value in values:
         if isinstance(value, bytes):

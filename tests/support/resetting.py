@@ -247,7 +247,7 @@ class StandinWorld:
         assert self.equal() and self.state is LaneState.RUNNING
 
     def start(self, share: float) -> None:
-        """A copy by the driver itself, to its end."""
+        """Run a complete copy with the driver itself."""
         if self.state not in STREAMING:
             self.mirror.start().wait_running()
             self.mirror.stop()

@@ -89,7 +89,7 @@ def opened(mode: Mode, folder: Path) -> Iterator[Place]:
 
 
 def ended(command: subprocess.Popen[str], seconds: float = 40) -> tuple[int, str, str]:
-    """Its exit code, and its output; a hanging command is killed."""
+    """The exit code and output of a command; a hanging command is killed."""
     try:
         out, err = command.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:

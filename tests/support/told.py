@@ -73,7 +73,7 @@ class Watcher:
         raise AssertionError(f"not within {seconds:g} s: {what}; judged: {said}; screen:\n{self.terminal.screen.text}")
 
     def during(self, seconds: float) -> list[Sample]:
-        """All samples of this number of seconds from now on."""
+        """All samples of the next `seconds` seconds."""
         first, end = len(self.samples), time.monotonic() + seconds
         while time.monotonic() < end:
             self.sample()

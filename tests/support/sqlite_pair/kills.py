@@ -103,7 +103,7 @@ class Kills:
         stands.wait()
 
     def runner(self, capacity: int) -> LocalRunner:
-        """A runner whose killed tasks are those of a lost worker."""
+        """A runner that treats killed tasks as tasks of a lost worker."""
         return _Loses(self, capacity)
 
     def begin(self, lost: Callable[[], None]) -> None:

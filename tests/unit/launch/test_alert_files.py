@@ -1,4 +1,4 @@
-"""The figures overwrite only their own files, and a command that cannot be killed blocks no other work."""
+"""The metrics overwrite only their own file, and a command that cannot be killed blocks no other work."""
 
 from __future__ import annotations
 
