@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from bench.columns import wrapped
-from slotkeeper.core.domain.fault import RULES, Urgency
+from slotkeeper.core.domain.fault import NAMED, RULES, Urgency
+from slotkeeper.core.domain.start import SAFE
 from slotkeeper.core.judgement.servers import CAUSES, IMPACTS, UNKNOWN
 
 _HEAD = """# Messages
@@ -37,6 +38,15 @@ faults that threaten it.
 | code | rule | effect on the job |
 | --- | --- | --- |
 """
+_NAMED = """
+## An error that ends a job or a table (SK-26..)
+
+The rule is `job_failed` or `table_failed`, with the code of the error instead of the rule's own code. If
+the action is a new snapshot, the message also contains the commands.
+
+| code | error | action |
+| --- | --- | --- |
+"""
 _URGENCIES = {
     Urgency.BLOCKS: "rows wait until the fault ends",
     Urgency.DELAYS: "rows are applied late, or information about them is late",
@@ -52,7 +62,8 @@ def page() -> str:
     impacts = [f"| {start}.. | {impact} |" for start, impact in IMPACTS.items()]
     rules = sorted(RULES.items(), key=lambda pair: pair[1].code)
     faults = [f"| {rule.code} | `{name}` | {_URGENCIES[rule.urgency]} |" for name, rule in rules]
-    tables = ((_HEAD, causes), (_OF_KIND, impacts), (_FAULTS, faults))
+    named = [f"| {code} | `{name.value}` | {SAFE[name]} |" for name, code in NAMED.items()]
+    tables = ((_HEAD, causes), (_OF_KIND, impacts), (_FAULTS, faults), (_NAMED, named))
     return wrapped("".join(head + "\n".join(rows) + "\n" for head, rows in tables))
 
 

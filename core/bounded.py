@@ -48,7 +48,7 @@ def end_in(reading: BinaryIO, most_bytes: int) -> tuple[bytes, bool]:
     """Return the last lines of an open file, and whether they are the whole file. Raises OSError."""
     size = reading.seek(0, os.SEEK_END)
     begin = max(0, size - most_bytes)
-    reading.seek(max(0, begin - 1))  # one byte more, because the part may start exactly at a line start
+    reading.seek(max(0, begin - 1))  # read one more byte, because the part may start exactly at the start of a line
     content = reading.read(min(size, most_bytes + 1))
     return (content.partition(b"\n")[2], False) if begin else (content, True)
 
@@ -65,7 +65,7 @@ def output_of(
     `env` is the program's environment (default: this process's environment). A program that exceeds the time or size
     limit is killed together with its child processes. Raises OSError, subprocess.TimeoutExpired and TooLong.
     """
-    import subprocess  # most readers run no program
+    import subprocess  # most callers run no program
 
     stderr = subprocess.STDOUT if errors_too else subprocess.DEVNULL
     end = time.monotonic() + seconds
@@ -86,7 +86,7 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
     """Kill a program and its child processes; otherwise a program started by a script would continue to run."""
     try:
         import psutil
-    except ImportError:  # a cluster's worker has psycopg2 only: child processes are not killed there
+    except ImportError:  # a cluster's worker has only psycopg2 installed, so child processes are not killed there
         child.kill()
         child.wait()
         return

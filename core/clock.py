@@ -1,4 +1,4 @@
-"""The clock and random numbers for the core's decisions; no other code of the core uses `time` or `random` for them."""
+"""The clock and random numbers for the core's decisions; no other core module uses `time` or `random` for decisions."""
 
 from __future__ import annotations
 

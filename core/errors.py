@@ -136,7 +136,7 @@ class AwaitsCopy(Refused):
 
 
 class Superseded(SlotkeeperError):
-    """A later start of the same job has taken over (its epoch is higher): this run ends quietly."""
+    """A later start of the same job has taken over (its epoch is higher): this run ends without an error."""
 
     kind = ErrorKind.SUPERSEDED
 

@@ -14,13 +14,13 @@ MASK = "***"
 LEAST = 3
 """Minimum length of a part of a secret that is masked at the ends of a piece; many pieces end in shorter parts."""
 STRIDE, PIECE = 32, 8
-"""Of a long spelling, the pieces of 8 characters that start at its first 32 positions are known. Wherever text contains
-the spelling, one of these pieces starts at a multiple of 32, so only these positions are compared, instead of searching
-for each spelling."""
+"""For a long spelling of a secret, the 32 pieces of 8 characters that start at its first 32 positions are stored. If a
+text contains the spelling, one of these pieces starts at a multiple of 32 in the text. So only these positions are
+compared, instead of searching the text for each spelling."""
 
 
 class Known:
-    """The spellings to mask, the longest first, so that nothing is left of a secret that contains another secret."""
+    """The spellings to mask, the longest first, so that a secret that contains another secret is masked completely."""
 
     def __init__(self, spellings: Iterable[str] = ()) -> None:
         self.spellings = sorted(filter(None, set(spellings)), key=len, reverse=True)
@@ -35,7 +35,7 @@ class Known:
         >>> Known(["abc", "abcd"]).without("password=abcd;abc")
         'password=***;***'
         """
-        if not self.spellings or len(text) < self.shortest:  # most texts are cells of tables
+        if not self.spellings or len(text) < self.shortest:  # most texts are short, such as the cells of tables
             return text
         first = bisect_left(self._sizes, -len(text))
         if first < self._long:
@@ -48,7 +48,7 @@ class Known:
         return text
 
     def within(self, piece: str) -> str:
-        """Return a piece of a longer text with the spellings masked, also those that its ends cut off.
+        """Return a piece of a longer text with the spellings masked, including spellings that either end cuts off.
 
         >>> Known(["abcdef"]).within("def, abcdef, ab, abc"), Known(["abcdef"]).within("f, ab")
         ('***, ***, ab, ***', 'f, ab')
@@ -78,7 +78,7 @@ _known = [Known()]
 
 
 def know(spellings: Iterable[str]) -> None:
-    """Mask these spellings from now on in this process, instead of the previous ones."""
+    """Mask these spellings from now on in this process; they replace the previous ones."""
     _known[0] = Known(spellings)
 
 
@@ -88,7 +88,7 @@ def masked(text: str) -> str:
 
 
 def masked_piece(piece: str) -> str:
-    """Return a piece of a longer text with this process's secrets masked, also those that its ends cut off."""
+    """Return a piece of a longer text with known secrets masked, including secrets that either end cuts off."""
     return _known[0].within(piece)
 
 
@@ -110,8 +110,8 @@ def masked_values(value: object) -> object:
 def masked_json(value: object) -> str:
     """Return values in JSON form as text, with their strings masked.
 
-    A string contains a secret only if the text contains the secret's JSON form: JSON spells each character by itself.
-    So text without secrets, which is nearly every text, is searched as a whole.
+    JSON encodes each character separately, so a string contains a secret only if the text contains the secret's JSON
+    form. Therefore the text is first searched as a whole; nearly every text contains no secret.
 
     >>> masked_json({"rows": 7, "said": ["fine", None]})
     '{"rows": 7, "said": ["fine", null]}'

@@ -8,7 +8,7 @@ causes are retried according to `[jobs.X.retry]`, with backoff and jitter, by de
 | TRANSIENT, CONTENTION | quick series of the failed side, then long waits until `give_up_after` (default: never) |
 | UNKNOWN | the same waits, ten tries in all, then Stop |
 | ACCESS | two tries in all, the second after a long wait, then Stop, so that no account is locked |
-| LOGIN | waits that double up to a minute, without end; at a job's first start two tries in all, then Stop |
+| LOGIN | waits that double up to a minute, without a limit; at a job's first start two tries in all, then Stop |
 | OVERSIZE | Halve at once, down to one sync point; Stop if that fails |
 | TOPOLOGY, OPERATOR, CONFIG, DATA, DEFECT | Stop |
 | SUPERSEDED | EndQuietly |
@@ -78,7 +78,7 @@ class RetryRules:
     wait_jitter: int = _RETRY.wait_jitter
     give_up_after: int | None = None
     awaits_secret: bool = True
-    """Whether to wait for a new password after a rejection; False at a first start, because a user is present."""
+    """Whether to wait for a new password after a rejection; False at a first start, because a user is watching it."""
 
     @classmethod
     def of(cls, spec: JobSpec) -> RetryRules:

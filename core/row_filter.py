@@ -46,13 +46,14 @@ Slotkeeper sets in its sessions."""
 
 _OPERATORS = _words("= <> != < <= > >= + - * / % ^ || ~ ~* !~ !~* -> ->> ( ) , ::")
 _PLAIN = frozenset("+-*/<>=")
-"""PostgreSQL, "Operators": an operator of only these never ends in + or -, so a + or - after it is unary."""
+"""PostgreSQL, "Operators": an operator that consists only of these characters never ends in + or -, so a + or - after
+it is unary."""
 
 _AS_TEXT = _words("like ilike ~ ~* !~ !~* -> ->>")
 """Operators whose right operand is text, so that a string there is never read as a time."""
 
 _MOVING = _words("now today tomorrow yesterday")
-"""PostgreSQL, "Special Date/Time Inputs": words that a time type reads as the time of the query."""
+"""PostgreSQL, "Special Date/Time Inputs": words that a date or time type interprets as the time of the query."""
 
 _TYPES = {
     "smallint": "int2",
@@ -144,7 +145,7 @@ def read(typed: str) -> RowFilter:
 
 def _tokens(typed: str) -> list[_Token]:
     """Return the tokens, each operator as one token; only blanks can separate tokens."""
-    from sqlglot.dialects.postgres import Postgres  # takes half a second, only if there is a filter
+    from sqlglot.dialects.postgres import Postgres  # takes half a second; needed only for a filter
     from sqlglot.errors import TokenError
 
     try:

@@ -121,7 +121,7 @@ class JobVerb(Enum):
         bound="pause or resume",
         label="pause: its process keeps running and applies nothing",
         typed="its process keeps running and applies nothing",
-        means="its process keeps running and applies nothing; unread changes may expire in the source",
+        means="its process keeps running and applies nothing; the source may purge unread changes",
         requested="PAUSED",
         why_not=lambda state, lives: (
             f"the job is {state.value}: no process"

@@ -124,7 +124,8 @@ def status_asked(args: Sequence[str]) -> tuple[Invocation, bool, bool] | None:
 
 
 def modules_loaded() -> None:
-    """Collect garbage again, if it was suspended while modules loaded; neither it nor the exit visits the modules."""
+    """Resume garbage collection if it was suspended while modules loaded; it then ignores the objects of these
+    modules."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

@@ -331,7 +331,7 @@ def _refuse_sink(kind: str) -> None:
         raise ConfigError(f"unknown kind {safe(kind, 80)!r} (known: {', '.join(_kinds())})", "--sink-kind KIND")
     if kind not in _kinds():
         what = f"a sink of kind {kind} needs a second sink for its progress rows, which init does not configure"
-        raise ConfigError(what, f"write the configuration yourself: {see('delivery', 'A sink beside its store')}")
+        raise ConfigError(what, f"write the configuration yourself: {see('delivery', 'Sinks with a separate store')}")
 
 
 def _new(path: Path, text: str) -> None:

@@ -55,7 +55,7 @@ def show(ctx: typer.Context, job: OneJob = "", as_json: Json = False, state_dir:
         found = [_row(store, name, kinds[name], by_name.get(name), loaded, now) for name in names if kinds[name]]
     others = [name for name in names if not kinds[name]]
     if job and others:
-        what = f"job {job} reads no binlog as Binlog Load did, or its kind of source is unknown"
+        what = f"job {job} does not read a binlog in the way Binlog Load did, or its kind of source is unknown"
         raise Refused(what, f"`slotkeeper jobs show {typed(job)}`")
     if others:
         diagnostics.note(f"left out {many(len(others), 'job')} with another or an unknown source: {', '.join(others)}")

@@ -266,7 +266,7 @@ add(Command("settings", _FORGETS, _settings, "[reset]", lambda app: ["reset"]))
 add(Command("own", "run one of your own commands for the row; without a name: list them", _own, "[NAME]", _own_names))
 _OTHER = "open another configuration or state folder; without a name: list them"
 add(Command("context", _OTHER, lambda app, name: app.open_context(name), "[NAME]", _contexts))
-add(Command("history", "show recorded history; again: leave", lambda app, rest: app.action_history()))
+add(Command("history", "show recorded history, or return from it", lambda app, rest: app.action_history()))
 _MOMENT = "show a past time (UTC): 02:28, 2026-11-21 02:28, -15m"
 add(Command("at", _MOMENT, lambda app, moment: app.show_past(moment), "TIME"))
 add(Command("locks", "sessions that wait for locks, and their blockers", lambda app, rest: app.open("locks")))

@@ -14,7 +14,7 @@ from slotkeeper.core.domain.text import safe
 
 LATELY = timedelta(minutes=10)
 _RUN = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24}\b")
-"""A run's ID and its first part, by which people tell runs apart."""
+"""A run's ID and its first part, by which users distinguish runs."""
 
 
 NO_JOB = [

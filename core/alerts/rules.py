@@ -83,7 +83,7 @@ def evaluate(
     returns within the gap after its last alert, the next alert is sent when the gap has passed. `judged` returns
     whether this evaluation could have found a fault: other faults are neither sent nor ended.
     """
-    found = {one.key: one for one in reversed(ranked(faults)) if judged(one)}  # the worst fault per key remains
+    found = {one.key: one for one in reversed(ranked(faults)) if judged(one)}  # keep only the worst fault per key
     firing = dict(before)
     notes: list[Notification] = []
     for key, fault in found.items():
@@ -152,7 +152,8 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failing alert command: failing since `since`, `tries` attempts, the last one at `at` with the error `cause`."""
+    """A failing alert command: it has failed since `since` in `tries` attempts, the last one at `at` with the error
+    `cause`."""
 
     since: datetime
     at: datetime
@@ -201,7 +202,8 @@ def failed(before: Failure | None, cause: str, now: datetime) -> Failure:
 
 
 def may_try(failure: Failure | None, now: datetime) -> bool:
-    """Return whether the command can be started; after a failure, only once the wait is over."""
+    """Return whether the command can be started; after a failure, this is possible only once the waiting time has
+    passed."""
     if failure is None:
         return True
     wait = timedelta(seconds=min(FIRST_WAIT * 2.0 ** min(failure.tries - 1, 10), LONGEST_WAIT))

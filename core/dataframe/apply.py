@@ -1,4 +1,4 @@
-"""`apply_changes` for `foreachBatch`, with which a user program runs both steps of the streaming writer."""
+"""`apply_changes`, with which a program's `foreachBatch` function runs both steps of the streaming writer."""
 
 from __future__ import annotations
 

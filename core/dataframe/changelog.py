@@ -40,8 +40,8 @@ BEGINNING = -1
 """The value of POINT and SEQUENCE in a copied row; in binlog events they start at 0."""
 
 WRITES = (INSERT, AFTER, COPIED)
-"""Kinds of events after which the table contains the event's row for its key. In events of other kinds (B, d), only the
-key columns are guaranteed to have values."""
+"""Kinds of events after which the table contains the event's row. In events of other kinds (B, d), only the key columns
+are guaranteed to have values."""
 ENDS = (BEFORE, DELETE)
 """Kinds of events after which the table has no row for the event's key, unless a B is followed by a U of the same
 key."""

@@ -13,6 +13,7 @@ from enum import Enum, IntEnum
 
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.field import TextOrNull
+from slotkeeper.core.errors import TroubleName
 
 
 class Severity(Enum):
@@ -34,7 +35,7 @@ class Party(Enum):
     SLOT = "slot"
     TABLE = "table"
     PROCESS = "process"
-    """A process of Slotkeeper."""
+    """A Slotkeeper process."""
     MACHINE = "machine"
     """This host: its disk, its clock, Slotkeeper's files on it."""
     PERSON = "person"
@@ -107,6 +108,19 @@ RULES = {
     "alert_command_fails": Rule("SK-2008", Urgency.THREATENS, 1),
 }
 """All rules; `docs/alerts.md` describes when each starts and ends."""
+NAMED = {
+    TroubleName.SLOT_LOST: "SK-2601",
+    TroubleName.SLOT_MOVED: "SK-2602",
+    TroubleName.PROGRESS_LOST: "SK-2603",
+    TroubleName.SOURCE_OLDER: "SK-2604",
+    TroubleName.SINK_OLDER: "SK-2605",
+    TroubleName.TARGET_CHANGED: "SK-2606",
+    TroubleName.SCHEMA_CHANGED: "SK-2607",
+    TroubleName.TOPOLOGY_CHANGED: "SK-2608",
+    TroubleName.QUARANTINE_FULL: "SK-2609",
+    TroubleName.POSITIONS_DIFFER: "SK-2610",
+}
+"""The code of a job or table that a named error ended, because each of these errors has an action of its own."""
 _COUNTED = ("rows_quarantined",)
 """Rules that count rows: an acknowledgement applies only to the acknowledged number of rows."""
 FEW = 40

@@ -124,7 +124,7 @@ class Lane:
 
 
 class Lanes(dict[str, Lane]):
-    """The lanes of a job by name, with indexes: a turn of the driver's loop must not visit each idle lane."""
+    """The lanes of a job by name, with indexes, so that a pass of the driver's loop does not visit every idle lane."""
 
     def __init__(self, lanes: Mapping[str, Lane]) -> None:
         super().__init__()
@@ -224,10 +224,10 @@ def names_by_table(lanes: Mapping[str, Lane]) -> dict[str, tuple[str, ...]]:
 
 
 def distribute(items: Sequence[Item], piles: int, table: Callable[[Item], str]) -> list[list[Item]]:
-    """Distribute items to piles in turn; a pile's items of one table follow each other.
+    """Distribute items to piles in turn; within a pile, the items of one table are adjacent.
 
-    With at least two tables per pile, a table's items are in one pile, so that its lanes share queries and the prepared
-    state of a session.
+    If there are at least two tables per pile, all items of a table are in the same pile, so that its lanes share
+    queries and the prepared state of a session.
 
     >>> distribute(["a1", "b1", "a2", "b2"], 1, lambda item: item[0])
     [['a1', 'a2', 'b1', 'b2']]
@@ -262,11 +262,12 @@ def times(cancelled: int) -> int:
 
 
 FEWEST = 16
-"""Number of lanes up to which a task is filled even if its share is smaller, as if it were the only task."""
+"""Number of lanes that a task gets if available, even if its share is smaller, as if it were the only task."""
 
 
 LIGHT, FULL = 0.5, 0.8
-"""The load up to which a lane can share a pair of sessions, and the sum of the loads of the lanes that share one."""
+"""The maximum load of a lane that can share a pair of sessions, and the maximum total load of the lanes that share a
+pair."""
 
 
 def pairs_of(lanes: Iterable[Lane]) -> int:
@@ -275,7 +276,8 @@ def pairs_of(lanes: Iterable[Lane]) -> int:
 
 
 GATHER = 0.1
-"""Maximum seconds for which such lanes wait for others that are being registered, to get a common task."""
+"""Maximum seconds for which such lanes wait for other lanes that are being registered, so that all get a common
+task."""
 
 
 def assign(
@@ -292,7 +294,8 @@ def assign(
     The number of tasks does not exceed the capacity. A lane that failed or overran gets a separate task, and such tasks
     leave at least one task slot to other lanes. An overrun task counts until it has ended. A task gets at most its
     share of the lanes and at most `most` lanes, because lanes that it cannot process in time would miss the next task.
-    If all due lanes are light, they get as few tasks as their load allows, which end together with others of this kind.
+    If all due lanes have a low load, they get as few tasks as their load allows; running tasks of such lanes and these
+    tasks end at the same time, if possible.
     """
     known = {lane.name: lane for lane in lanes}
     waiting = sorted((lane for lane in known.values() if lane.activity is Activity.DUE), key=lambda lane: lane.since)

@@ -1,4 +1,4 @@
-"""The last known report of a job without a process, in the past tense. Pure."""
+"""The last known report of a job without a process, worded in the past tense. Pure."""
 
 from __future__ import annotations
 

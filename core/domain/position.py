@@ -15,6 +15,11 @@ from typing import Protocol, Self
 
 from slotkeeper.core.errors import Defect, Trouble, TroubleName
 
+ANOTHER_HISTORY = (
+    "Find out whether the source was rebuilt or failed over, and which server is correct; then take a new snapshot"
+)
+"""The safe action if the order of two positions is unknown."""
+
 
 class Order(Enum):
     """The order of two positions; UNKNOWN if their order is not defined."""
@@ -120,7 +125,7 @@ def _compared(one: Position, other: Position) -> Order:
     found = one.order(other)
     if found is Order.UNKNOWN:
         what = f"the order of {one.text} and {other.text} is unknown: they belong to different binlog histories"
-        raise Trouble(what, "verify the target, then take a new snapshot", name=TroubleName.POSITIONS_DIFFER)
+        raise Trouble(what, ANOTHER_HISTORY, name=TroubleName.POSITIONS_DIFFER)
     return found
 
 

@@ -1,9 +1,9 @@
 """The text of an action, which consists of imperative parts in the order of execution. Pure.
 
-Parts are separated by "; then ", or by "; or " if the next part is for a reader who cannot perform the previous part.
-Users type the text in backquotes exactly as shown: commands that start with `slotkeeper` in a shell, any other text in
-an administrator's session at the server named in the part. The only placeholder in such a text is TEXT, for a reason. A
-part without backquotes describes an action for which there is no Slotkeeper command.
+Parts are separated by "; then ", or by "; or " if the next part is an alternative for a reader who cannot perform the
+previous part. Users type the text in backquotes exactly as shown: commands that start with `slotkeeper` in a shell, any
+other text in an administrator's session at the server named in the part. The only placeholder in such a text is TEXT,
+for a reason. A part without backquotes describes an action for which there is no Slotkeeper command.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import ANOTHER_HISTORY, Position
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.errors import TroubleName
@@ -45,9 +45,7 @@ SAFE = {
     ),
     TroubleName.SCHEMA_CHANGED: "Alter the target's columns to match the source's; then take a new snapshot",
     TroubleName.TOPOLOGY_CHANGED: "To adopt the current DNs, take a new snapshot",
-    TroubleName.POSITIONS_DIFFER: (
-        "Find out whether the source was rebuilt or failed over, and which server is correct; then take a new snapshot"
-    ),
+    TroubleName.POSITIONS_DIFFER: ANOTHER_HISTORY,
     TroubleName.QUARANTINE_FULL: (
         "`slotkeeper errors list JOB` shows the rows in quarantine; then fix the cause in the sink, or raise"
         " quarantine_limit in [jobs.JOB.sink_options]; then `slotkeeper jobs start JOB`; then"
@@ -191,7 +189,8 @@ LAPSED = "; it expired, or another session cleared it"
 
 
 def cause(then: str, now: str) -> str:
-    """Return the cause of a lost slot: the change if the table's fingerprint has changed, else what remains."""
+    """Return the cause of a lost slot: the change if the table's fingerprint has changed, else the other possible
+    causes."""
     return f"; cause: {_what_changed(then, now)}" if then != now else LAPSED
 
 

@@ -46,8 +46,8 @@ class TargetSeen:
     this reading saw: those before the snapshot, and its own transaction. `why` is set if a check failed, and remains
     set until a copy ends. `copying` is the mode of a started copy: no counter includes the rows of its chunks, so rows
     are not compared; `why` then applies if the copy is undone. `members` are the oids of the whole tree; `parted`: a
-    recorded member was detached with rows, or dropped. `older`: a row that the record's snapshot saw still exists;
-    `counted`: the server's statistics report rows.
+    recorded member was detached with rows, or dropped. `older`: a row that was visible in the record's snapshot still
+    exists; `counted`: the server's statistics report rows.
     """
 
     home: int

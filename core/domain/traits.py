@@ -20,7 +20,7 @@ class Newest(Enum):
     OWN = "own"
     """No, or positions of different tables cannot be compared."""
     OBSERVED = "observed"
-    """The vendor does not document it; a job relies on it only after it has observed it."""
+    """Not documented by the vendor; a job relies on it only after it has observed it."""
     COMMON = "common"
     """Yes: all tables of the server have one newest position."""
 

@@ -58,7 +58,7 @@ class Call:
     __slots__ = ("at", "cut", "descriptor", "limit", "most_bytes", "moved", "moved_before", "over")
 
     def __init__(self, descriptor: int, at: float | None, most_bytes: int | None) -> None:
-        self.descriptor = os.dup(descriptor)  # libpq can close its own if a connection breaks; the number is reused
+        self.descriptor = os.dup(descriptor)  # libpq closes its descriptor if a connection breaks
         self.at = at
         came = None if most_bytes is None else received(self.descriptor)
         self.limit = None if came is None or most_bytes is None else came + most_bytes
@@ -67,7 +67,7 @@ class Call:
         self.moved = False
         """Set by a caller that has forwarded a part of the answer; the byte limit then restarts at the next count."""
         self.moved_before = False
-        """Whether a byte count has already found `moved` set."""
+        """Whether a byte count has already seen that `moved` is set."""
         self.cut: Cut | None = None
         self.over = False
 
@@ -348,7 +348,7 @@ class _Aside(threading.Thread, Generic[T]):
 
 
 _asides: set[_Aside[Any]] = set()
-"""Calls that a thread waits for."""
+"""Calls for whose result a thread is waiting."""
 
 
 def in_time(

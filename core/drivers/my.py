@@ -151,7 +151,8 @@ def _open(raw: GuardedConnection, endpoint: Endpoint, seconds: float) -> None:
 
 @contextmanager
 def answered(descriptor: int, seconds: float | None, most_bytes: int | None = None) -> Iterator[Call]:
-    """Limit the calls of the block on this connection; convert any exception that they raise to a DriverError.
+    """Limit the time and size of the block's calls on this connection; convert any exception that they raise to a
+    DriverError.
 
     Data that violates the protocol can raise any exception in pymysql's parser; the server's message is not repeated.
     """

@@ -372,7 +372,7 @@ def _login_as(made: Callable[..., Any], endpoint: Endpoint, password: str, appli
             connection = in_time(opening, seconds + GRACE_SECONDS, _end, line.check)
         except Late:
             raise NoAnswer(seconds + GRACE_SECONDS) from None
-        except UnicodeDecodeError:  # psycopg2 decodes the part of the answer that libpq quotes
+        except UnicodeDecodeError:  # psycopg2 decodes the server's text in libpq's message
             raise psycopg2.OperationalError("the program at this address is not a PostgreSQL server") from None
         except psycopg2.OperationalError as error:
             text = str(error)

@@ -68,7 +68,7 @@ def copy_line(row: tuple[object, ...]) -> bytes:
     texts: Sequence[Any] = ["\\N" if v is None else v for v in row] if nulls else row
     try:
         line = "\t".join(texts)
-    except TypeError:  # nearly all values are strings already
+    except TypeError:  # nearly all values are already strings
         line = "\t".join(map(str, texts))
     # few rows need escapes: searching the line costs less than translating each value
     if "\n" in line or "\r" in line or line.count("\\") > nulls or line.count("\t") >= len(texts):

@@ -176,7 +176,7 @@ class Dialect:
     book: Book
     settings: Mapping[str, str]
     classify: Callable[..., SlotkeeperError]
-    """Converts a driver error after it occurred. The arguments are the error, the server's label and, if it is not the
+    """Converts a driver error. The arguments are the error, the server's label and, if it is not the
     usual one, the error class for a timeout."""
     autocommit: bool = False
     limit_ms: int | None = None

@@ -1,8 +1,8 @@
 """Decide whether this host delays a job: compare the host's pressure during the late step with limits. Pure.
 
 This host is reported only if it withheld resources that the job needed during that step; its fault is then reported
-before the faults that it causes. Blaming the sink for a shortage on this host sends operators to the wrong server, and
-vice versa.
+before the faults that it causes. Otherwise, a shortage on this host would be attributed to the sink, or vice versa, and
+operators would check the wrong server.
 
 Limits. A job that gets half of the CPU time for which its threads were ready (`/proc/<pid>/schedstat`, Linux "Scheduler
 Statistics") takes twice as long: at that point, the host outweighs all other causes together. PSI ("Pressure Stall
@@ -39,8 +39,8 @@ A step that waits for a server needs little CPU time, so a shortage of CPU time 
 WANTED = 1 / 3
 """Minimum number of threads that wanted a CPU, judged by the CPU time that they got on a loaded host.
 
-A thread that always wants a CPU gets about one of `load` parts of the CPUs. The many short waits of a driver that only
-waits for a lock add up, too, but it uses far less than one such part.
+A thread that always wants a CPU gets about 1/`load` of the CPU time. A driver that only waits for a lock also
+accumulates many short CPU waits, but it uses far less CPU time than that.
 """
 WAITED_BY_LIMIT = 0.5
 """Minimum number of waiting threads for a step that a time limit ended.
@@ -82,7 +82,7 @@ def by_host(faults: Iterable[Fault], seen: JobSeen, facts: Facts) -> Iterator[Fa
     }
     cause = next((one for one in pressed.values() if one), "")
     lags = [*seen.lags.items(), *seen.least_lags.items()]
-    locked = seen.view.report.locked_lanes if seen.view.report else frozenset()  # a lock explains a lag, too
+    locked = seen.view.report.locked_lanes if seen.view.report else frozenset()  # a lock also explains a lag
     late = any(lag is not None and lag >= BEHIND_SECONDS for name, lag in lags if name not in locked)
     if late and not pressed and not any(one.rule in _OF_SERVERS for one in found):  # a rejection explains a lag
         cause = pressure(host.short, host)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from slotkeeper.core.domain.elapsed import elapsed
-from slotkeeper.core.domain.fault import Fault, Party, Severity, in_brief
+from slotkeeper.core.domain.fault import NAMED, Fault, Party, Severity, in_brief
 from slotkeeper.core.domain.finding import CLOCK_SECONDS
 from slotkeeper.core.domain.job import JobState, TableReport, amiss, said_of, to_do
 from slotkeeper.core.domain.locks import Locked, locked
@@ -43,7 +43,8 @@ _SIDES = {"source": Party.SOURCE, "sink": Party.SINK}
 """The party responsible for the end of a job that a server's rejection ended, by side."""
 _SERVERS = (Party.SOURCE.value, Party.SINK.value)
 LOOP = 2
-"""Number of crashes within the window `crashes` that form a loop: one restart does not prove that a driver stays up."""
+"""Number of crashes within the window `crashes` that count as a crash loop, because a restarted driver can crash
+again."""
 OLD_ROWS = "nothing is applied; the target shows the old rows until the copy is complete"
 _SEVERITY_OF_TABLE = {JobState.FAILED.value: Severity.CRITICAL}
 
@@ -115,7 +116,7 @@ def _ended(seen: JobSeen) -> Fault:
     cause = view.reason or "no reason recorded"
     if view.state is JobState.DEAD:
         return _of_process("job_dead", seen, Severity.CRITICAL, cause, _stands(view))
-    name = next((one for one in TroubleName if one.value == view.trouble), None)
+    name = _named(view.trouble)
     side, server, words = server_of(cause) if name is None else ("", "", cause)
     party = _PARTIES.get(name, Party.PROCESS) if name is not None else _SIDES.get(side, Party.PROCESS)
     called = view.trouble or safe(server, 80) or f"job {safe(view.name, 60)}"
@@ -124,8 +125,12 @@ def _ended(seen: JobSeen) -> Fault:
     return Fault(
         "job_failed", party, called, Severity.CRITICAL, safe(_after(called, cause), 400),
         f"the job has ended; {_stands(view)}", do, began(view), view.name, value=view.state.value,
-        code=_code_of(view.reason) if name is None else "",
+        code=_code_of(view.reason) if name is None else NAMED[name],
     )  # fmt: skip
+
+
+def _named(trouble: str) -> TroubleName | None:
+    return next((one for one in TroubleName if one.value == trouble), None)
 
 
 def _code_of(said: str) -> str:
@@ -204,7 +209,7 @@ def _conditions(view: JobStatus) -> list[tuple[str, ...]]:
     if view.report is None:
         return []
     every = tuple(lane.name for lane in view.report.lanes)
-    # a condition of a server that does not answer names no lanes: all lanes wait for it
+    # the condition of a server that does not answer names no lanes, because all lanes wait for it
     return [
         tuple(view.report.locked_lanes),
         *(
@@ -310,7 +315,7 @@ def _stopped(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
-    """Yield a fault for the DN with the largest lag that no other reported fault explains."""
+    """Yield a fault for the DN with the largest lag among the lags that no other reported fault explains."""
     if seen.view.state is not JobState.RUNNING or facts.machine.full:  # a report that could not be stored proves no lag
         return
     known = {name: lag for name, lag in seen.lags.items() if lag is not None}
@@ -348,18 +353,18 @@ def _of_tables(seen: JobSeen) -> Iterator[Fault]:
 
 
 def _of_table(table: TableReport, view: JobStatus, all_said: str) -> Fault:
-    name = safe(table.source_table, 80)
+    called, name = safe(table.source_table, 80), _named(table.trouble)
     asked = f"{table.state} as requested; the other tables of the job continue"
     rule = "awaits_copy" if table.state == JobState.AWAITS_COPY.value else f"table_{table.state.lower()}"
     since = None if table.since is None else datetime.fromtimestamp(table.since, timezone.utc)
     party = Party.TABLE if table.state == JobState.FAILED.value else Party.PERSON
     cause = safe(table.reason.removeprefix(f"{table.source_table}: ") or asked, 300)
-    head = all_said.partition(":")[0] if all_said else f"table {name}"
+    head = all_said.partition(":")[0] if all_said else f"table {called}"
     return Fault(
-        rule, party, f"{head}: {name}" if all_said else head, _SEVERITY_OF_TABLE.get(table.state, Severity.WARNING),
+        rule, party, f"{head}: {called}" if all_said else head, _SEVERITY_OF_TABLE.get(table.state, Severity.WARNING),
         cause, f"its target does not advance; the other tables continue; {unread_meanwhile(view.report)}",
         safe(to_do(view.name, table), 4_000), since, view.name, table.source_table, table.source_table, table.state,
-        code="" if table.trouble else _code_of(table.reason.removeprefix(f"{table.source_table}: ")),
+        code=NAMED[name] if name else _code_of(table.reason.removeprefix(f"{table.source_table}: ")),
     )  # fmt: skip
 
 
@@ -511,5 +516,5 @@ EXPIRES = "unread changes are lost when its slot expires"
 def unread_meanwhile(report: JobReport | None) -> str:
     """Describe what happens to unread changes while a job does not read; a source that stores positions has a TTL."""
     if report is not None and not report.keeps_positions:
-        return "unread changes may expire in the source"
+        return "the source may purge unread changes"
     return EXPIRES

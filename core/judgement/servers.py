@@ -390,11 +390,11 @@ def cause_of(code: str, text: str) -> Message:
 IMPACTS = {
     "SK-11": "This login cannot read or write. Position held; the job tries a rejected password at most twice.",
     "SK-12": "The job retries each step, at half its size if that helps. Position held.",
-    "SK-13": "The server cannot be used. Position held; unread changes may expire in the source.",
+    "SK-13": "The server cannot be used. Position held; the source may purge unread changes.",
     "SK-14": "The job retries the step. Position held.",
     "SK-15": 'The target lacks the row, and its lane waits; with on_bad_row = "quarantine" the lane continues.',
     "SK-16": "The lane waits. Position held.",
-    "SK-17": "The job is not connected. Position held; unread changes may expire in the source.",
+    "SK-17": "The job is not connected. Position held; the source may purge unread changes.",
     "SK-18": "The source cannot be read from this position.",
 }
 """The impact by group of codes: `SK-` and the first two digits."""

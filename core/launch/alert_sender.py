@@ -46,7 +46,7 @@ _KILLED_WITHIN = 2.0
 """Seconds to wait for the exit of a killed command; this is short because other notifications are waiting."""
 _BLOCK = 65_536
 _left: list[subprocess.Popen[bytes]] = []
-"""Commands that could not be killed, kept so that their exit is still collected."""
+"""Commands that could not be killed; they are kept so that their exit codes are still collected."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ class Alerting:
         options = self._options.options
         self._once("alerts misconfigured", self._options.fault and f"{_AS[self._options.known]}: {self._options.fault}")
         if not self._options.known:
-            return  # an unsent alert must not count as sent
+            return  # an alert that was not sent must not count as sent
         now = datetime.fromtimestamp(self._store.now(), timezone.utc)
         facts, readable = self._facts(options, now)
         faults = judge(facts)
@@ -164,7 +164,7 @@ class Alerting:
         before = self._unsaved or self._file.read()
         acks = self._acks()
         found = evaluate(faults, before.firing, acks, options.limits.gap, now, judged)
-        self._end_acks(acks, found, now)  # first: if killed, the next evaluation repeats it
+        self._end_acks(acks, found, now)  # done first: if this process is killed, the next evaluation repeats it
         outbox = queued(before.outbox, found.notifications) if options.command else ()
         failure = before.failure if options.command else None
         state = AlertState(found.firing, outbox, failure)
@@ -173,7 +173,7 @@ class Alerting:
         kept = (self._unsaved is None and _marks(before) == _marks(state)) or self._saved(state)
         self._once("alert command failed", f"the [alerts] command fails: {failure.cause}" if failure else "", True)
         if outbox and not kept:
-            alert_sender.spawn(self._store.folder, options, state.outbox)  # now, because the outbox could not be stored
+            alert_sender.spawn(self._store.folder, options, state.outbox)  # the outbox could not be stored
             self._unsaved = replace(state, outbox=())
         elif outbox and may_try(failure, now) and not self._file.is_sending():
             alert_sender.spawn(self._store.folder, options)
@@ -191,7 +191,8 @@ class Alerting:
         return True
 
     def _acks(self) -> Acks:
-        """Return acknowledgements of lasting faults; if unreadable, return none, so that no alert is missing."""
+        """Return the acknowledgements of faults that persist; return none if they are unreadable, so that no alert is
+        suppressed."""
         try:
             found = AckFile(self._store.folder).read()
         except StateError as error:

@@ -45,7 +45,7 @@ _COPYING = (JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 
 class Unwanted(Refused):
-    """A job that the command did not name has meanwhile ended or has been stopped by a user."""
+    """A job that the command did not name has ended or was stopped by a user in the meantime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def start(
 
 
 def has_begun(view: JobStatus) -> bool:
-    """Return whether a start is over: the job runs or has ended."""
+    """Return whether a start has completed: the job is running or has ended."""
     return not view.state.has_process or (view.reported and view.state in _ARRIVED)
 
 

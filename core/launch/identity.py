@@ -1,9 +1,10 @@
-"""Recognize, await and end processes according to facts recorded at their start, never by name.
+"""Identify processes, wait for them and end them by facts that were recorded at their start, never by name.
 
 Ending processes by their command line once killed another user's processes. Therefore, a process counts as Slotkeeper's
 own only if its pid, its start time (in ticks since boot, which clock changes do not affect) and its session match the
-record. The members of its session count only while it is certain that the session is still the recorded session.
-psutil is imported where one is sought: to see a recorded process, /proc suffices, and it takes a tenth of `status`.
+record. The members of its session count only while it is certain that the session is still the recorded session. psutil
+is imported only where processes have to be searched for: /proc is sufficient to check a recorded process, and importing
+psutil takes a tenth of the time of `status`.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def judge(exit_code: int | None, reported: JobState, stop_wanted: bool) -> Ended
 
 
 def because(crash: Crashed, out_of_memory: str) -> Crashed:
-    """Return the crash with the cause of the kill, if known; a signal itself does not carry its cause.
+    """Return the crash with the cause of the kill, if known; a signal itself does not show its cause.
 
     >>> because(Crashed(-9, "SIGKILL", "killed by SIGKILL"), "").text
     'killed by SIGKILL, cause unknown'

@@ -77,7 +77,7 @@ class LaneSeen:
 
 
 class LaneRows(Protocol):
-    """The fence of a lane's row, for the driver and for workers; one session."""
+    """Fenced access to a lane's row, for the driver and for workers; uses one session."""
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """Return the lane's committed progress row."""
@@ -167,7 +167,7 @@ class Lease(Protocol):
         """Return the other visible holders of the lease's lock."""
 
     def pass_lease(self) -> None:
-        """Continue without the lease's lock until it is free: the epoch of the rows is the fence."""
+        """Continue without the lease's lock until it is free: meanwhile, the epoch in the rows fences other writers."""
 
     @property
     def passes(self) -> bool:
@@ -430,7 +430,8 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
     def feed(self, positions: Mapping[str, Position]) -> str:
         """Start a shared reader of the source for the lanes of these tables, and return its address.
 
-        "" if the kind has a stream for each lane, or if the lanes have to read for themselves. An earlier one is ended.
+        Return "" if each lane of this kind has its own stream, or if the lanes have to read over their own connections.
+        A shared reader that was started earlier is ended.
         """
 
     def starter(self) -> SourceTable:

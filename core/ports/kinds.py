@@ -255,7 +255,8 @@ class FeedAsked:
 class Feed:
     """A reader of a server's only stream for several tables of a job; lanes reach it at `address`, on this host.
 
-    It only saves work: a lane that does not reach it, or for which it has no rows, reads for itself. `close` ends it.
+    It only saves work: a lane that cannot connect to it, or for which it has no rows, reads over its own connection.
+    `close` ends it.
     """
 
     address: str

@@ -36,11 +36,9 @@ from slotkeeper.core.errors import Refused, SlotkeeperError
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The highest numbers of the staged pairs: the first number of all pairs, the second of those at the range's end.
+    """The highest first number of the staged pairs, and the highest second number among pairs at the range's end.
 
-    The pairs at the range's end are those with its last first number.
-
-    Both are None without rows.
+    A pair is at the range's end if its first number is that of the end position. Both are None without rows.
     """
 
     first: int | None
@@ -51,13 +49,13 @@ class StepSink(Protocol):
     """A worker's sink: it stages and commits one transaction after another, under the fence."""
 
     encoding: Encoding
-    """The encoding of a batch that the sink reads; `slotkeeper.core.drivers.pipe` converts another encoding once."""
+    """The batch encoding that the sink reads; `slotkeeper.core.drivers.pipe` converts any other encoding once."""
     names_rows: bool
     """Whether an isolating step of a job without quarantine raises RowRefused with the row's key."""
 
     @property
     def sweeps(self) -> Sweeps | None:
-        """The part that commits steps of several lanes together; None if each step needs its own transaction."""
+        """The object that commits steps of several lanes together; None if each step needs its own transaction."""
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """Return the lane's committed progress row."""

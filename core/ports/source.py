@@ -88,7 +88,7 @@ class SourceWaits:
     hidden: str = ""
     """Text about sessions that the last answer did not show; empty if it showed every session."""
     ender: SessionEnder | None = None
-    """Ends a session that waits in front of a job's sessions; None if no session of a job waits for another one."""
+    """Ends a session that waits in front of a job's sessions; None if jobs' sessions never wait for other sessions."""
     before: tuple[SourceWait, ...] = ()
     """The waits that `read` returned last."""
 
@@ -112,15 +112,15 @@ class Source(Protocol):
     joint_status: bool
     """Whether the status of all DNs costs about as much as that of one."""
     read_beside: ReadBeside
-    """Returns for each of several sources over this session what `read_status(None)` returns, with one message for all.
+    """Returns the result of `read_status(None)` for each of several sources of this session, with one message for all.
 
-    Raises the error of any of them. None if this kind of source has no such message.
+    Raises the error of any source. None if this kind of source has no such message.
     """
     find_news: FindNews
-    """Returns those of several tables that can have a row after the given position, with one message for all of them.
+    """Returns the tables, of several, that can have a row after the given position, with one message for all.
 
-    Only brings polls forward: a wrong answer delays a poll, or causes an extra one. Raises the error of any table. None
-    if this kind of source has no such message.
+    The result only makes polls earlier: a wrong answer delays a poll, or causes an additional poll. Raises the error of
+    any table. None if this kind of source has no such message.
     """
 
     def admit(self) -> None:
@@ -318,23 +318,23 @@ class Inspector(Protocol):
 
 
 NOT_YET = "not yet"
-"""The code of an error about transactions that a server lacks now and can still execute, because it is a replica."""
+"""The code of an error about transactions that a server lacks, but may still execute because it is a replica."""
 
 
 class Failover(Protocol):
-    """Continues lanes at another server with the same history; a kind of source without it has none."""
+    """Moves lanes to another server with the same binlog history; None for kinds of sources that cannot do this."""
 
     def other_server(self, fingerprint: str, position: Position, compares: bool) -> str:
-        """Return how the server that answers now differs from the one where the position was stored; "" if it is that.
+        """Return how the server that answers now differs from the position's server; "" if it is the same server.
 
-        Opens a new session, because an open one can still be at the former server. `compares`: also compare the
-        position with the server's binlog.
+        Opens a new session, because an open session can still be connected to the former server. `compares`: also
+        compare the position with the server's binlog.
         """
 
     def moved(self, fingerprint: str, positions: Sequence[Position]) -> Sequence[Position]:
-        """Return the positions at this server that stand for exactly the same transactions, in the same order.
+        """Return the positions on this server that correspond to exactly the same transactions, in the same order.
 
-        Raises Trouble that names why there are none, with the code `NOT_YET` if that can change.
+        Raises Trouble with the reason if there are none, with the code `NOT_YET` if that can change.
         """
 
 
@@ -350,11 +350,11 @@ class SourceTable:
     pinned: Callable[[], AbstractContextManager[None]] = nullcontext
     """Holds one open session for a block that registers: a lost session is not reopened inside it."""
     failover: Failover | None = None
-    """Continues at another server; None if this kind of server cannot."""
+    """Moves lanes to another server; None if this kind of server does not support it."""
 
     @property
     def own_slot(self) -> Slot:
-        """The slot; raises Defect if the server stores no positions, which the caller has excluded."""
+        """The slot; raises Defect if the server stores no positions, which callers must rule out."""
         if self.slot is None:
             raise Defect("this source stores no positions")
         return self.slot

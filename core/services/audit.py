@@ -172,7 +172,7 @@ class Proof:
 
     @property
     def unproven(self) -> list[str]:
-        """The facts that this check cannot prove, as sentences."""
+        """The facts that this check cannot prove, one sentence each."""
         found = []
         if self.after:
             found.append(f"whether the newest {self.after} lines are unchanged: no sink has a hash of them")

@@ -1,8 +1,8 @@
 """The console's queries of a source: slots while they are shown, and rows of one DN's binlog on demand.
 
 Values of a PROD source are masked, except the key. To show them, two audit lines are written; the request is rejected
-if they cannot be. A peek is bounded: the source searches until it has enough rows or its time has passed. No query here
-names or creates a slot, registers, or moves a point.
+if they cannot be. A peek is bounded: the source stops searching when it has enough rows or its time limit has passed.
+No query here names or creates a slot, registers, or moves a point.
 """
 
 from __future__ import annotations

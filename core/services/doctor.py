@@ -85,7 +85,7 @@ def check_source(
 
 
 def _with_protocol(found: list[Finding], entry: SourceEntry, expected: str) -> list[Finding]:
-    """Probe the protocol of the port, but only after a failure: the port can belong to another kind of server."""
+    """After a failure, probe the protocol of the port, because the port can belong to another kind of server."""
     if len(found) != 1 or found[0].level is not Level.FAIL:
         return found
     spoken = speaks(entry.endpoint.host, entry.endpoint.port)

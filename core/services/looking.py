@@ -133,7 +133,7 @@ NO_WAITS = "this kind of source does not report waits"
 class LocksSeen:
     """One server's answer: its `name`, its `place`, and `error` if it did not answer.
 
-    `untold`: why it cannot be queried, "" if it was queried; `hidden`: the facts that the login cannot see. A sink has
+    `untold`: why it cannot be queried, "" if it was queried; `hidden`: the values that the login cannot see. A sink has
     `waits`, a source (`is_source`) has `source_waits`.
     """
 
@@ -237,7 +237,7 @@ class ServerLocks:
             else:
                 threading.Thread(target=work, args=(number, one), name=_NAME, daemon=True).start()
         end = None if seconds is None else time.monotonic() + seconds
-        while len(found) < len(self._servers):  # Ctrl-C arrives here, and the threads are then not awaited
+        while len(found) < len(self._servers):  # on Ctrl-C, this process does not wait for the threads
             try:
                 number, answer = answers.get(timeout=None if end is None else max(0.0, end - time.monotonic()))
             except Empty:

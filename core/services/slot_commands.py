@@ -93,8 +93,7 @@ def poll(loaded: Loaded, source: str, table: str, silent: set[str] | None = None
 def taken_out(loaded: Loaded, source: str = "", table: str = "") -> dict[tuple[str, str], dict[str, str]]:
     """Return the former jobs of tables that no job reads now: by (source, table), then by slot.
 
-    The progress rows of the former job show this. A sink that does not answer at once contributes nothing and is not
-    queried again.
+    The progress rows of the former job show this. A sink that does not answer at once is ignored and not queried again.
     """
     read, silent = set(tables(loaded)), set[str]()
     found: dict[tuple[str, str], dict[str, str]] = {}

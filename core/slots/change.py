@@ -95,8 +95,8 @@ class ChangePlan:
     def rows_to_type(self) -> str:
         """The number to type as consent to the loss of unread rows; "" if there are none.
 
-        It is ten times the current number of unread rows, because a table in use gains rows while the command is being
-        typed, and a recently created slot soon has twice as many.
+        It is ten times the current number of unread rows: a table in use gains rows while the command is being typed,
+        and the number for a recently created slot soon doubles.
         """
         return UNKNOWN_ROWS if self.rows is None else str(10 * self.rows) if self.rows else ""
 

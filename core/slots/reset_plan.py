@@ -69,8 +69,8 @@ from slotkeeper.core.ports.driver import ResetStore
 from slotkeeper.core.ports.source import SourceTable
 
 Probe = Callable[[str], None]
-"""A function called at named points of a reset; it does nothing in production, and stops or kills the reset in tests.
-A function called at named points of a reset; it does nothing in production, and stops or kills the reset in tests."""
+"""A function called at named points of a reset; it does nothing in production, and stops or kills the reset in
+tests."""
 
 
 class Files(Protocol):
@@ -278,7 +278,7 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
 
 @dataclass(frozen=True, slots=True)
 class SlotPast:
-    """The history of each lane according to the slot's resets, as of now and as of the restored backup."""
+    """The history of each lane according to the slot's resets, up to now and up to the restored backup."""
 
     now: Pasts
     then: Pasts

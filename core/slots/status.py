@@ -158,10 +158,9 @@ class KnownBy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ShardRetained:
-    """A slot on one DN; `oldest` is whether it is the furthest back on this DN, or None if unknown.
-
-    `unread` is the number of rows that the DN retains for the point that is further back. If `known_by` is OURS, the
-    points are those that Slotkeeper registered, not those that the server stores.
+    """A slot on one DN; `oldest` is whether its point is the oldest on this DN, or None if unknown. `unread` is the
+    number of rows that the DN retains for the older of its points. If `known_by` is OURS, the points are those that
+    Slotkeeper registered, not those that the server stores.
     """
 
     shard: str
@@ -488,7 +487,7 @@ class StatusPoller:
             mine.count_every = min(COUNT_SLOWEST, mine.count_every * 2)
             return
         mine.late, mine.counted_at = False, self._utc()
-        slow = COUNT_SLOWEST if mine.unread is None else COUNT_EVERY  # if None, this kernel can never count
+        slow = COUNT_SLOWEST if mine.unread is None else COUNT_EVERY  # None means that this kernel cannot count
         mine.count_every = min(COUNT_SLOWEST, max(slow, (self._now() - began) * _SHARE))
 
     def _seen(self, table: str, mine: _Table) -> PolledTable | None:

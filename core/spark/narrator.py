@@ -30,10 +30,10 @@ from slotkeeper.core.state.sqlite import StateError, Store
 
 _PENDING = JobState.PENDING.value
 EVERY, LONGEST, SHARE = 1.0, 3.0, 200
-"""Seconds between reports, at most, and the factor by which they exceed the time that a report takes: with hundreds of
-lanes, a report takes long. A console shows data of six seconds as old."""
+"""Maximum seconds between reports, and the minimum ratio of that interval to the time that a report takes: with
+hundreds of lanes, a report takes long. A console marks data that is six seconds old as outdated."""
 AT_ONCE = 0.1
-"""Seconds since the lanes were converted, up to which the ages in their reports are current."""
+"""Seconds after the conversion of lanes for which the ages in their reports still count as current."""
 CLOCK_SET = 2.0
 """Seconds by which the offset between wall clock and monotonic clock has to change to show that the clock was set."""
 
@@ -114,8 +114,8 @@ class StoreNarrator:
             self._every = min(LONGEST, max(EVERY, SHARE * (self._clock.monotonic() - now)))
 
     def _take_in(self) -> None:
-        """Convert the last reported lanes for the report. This is done only when a report is due; otherwise, a job with
-        many lanes would do little else.
+        """Convert the last reported lanes for the report. This is done only when a report is due, because it would
+        otherwise take most of the time of a job with many lanes.
         """
         if self._lanes is None:
             return
@@ -283,14 +283,14 @@ def _tried(
 
 
 def _older(lane: LaneReport, seconds: float) -> LaneReport:
-    """Add the seconds elapsed since a lane's last report to the ages in it, because a loop that is in a long call has
-    read nothing since then.
+    """Add the seconds elapsed since a lane's last report to the ages in it, because a loop that is blocked in a long
+    call has read nothing since then.
     """
     return replace(
         lane,
         last_commit_age=None if lane.last_commit_age is None else lane.last_commit_age + seconds,
         polled_age=None if lane.polled_age is None else lane.polled_age + seconds,
-        delay=lane.delay + seconds if lane.delay else lane.delay,  # a pending change stays pending
+        delay=lane.delay + seconds if lane.delay else lane.delay,  # a change that is not applied yet stays pending
     )
 
 

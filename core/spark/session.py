@@ -116,7 +116,7 @@ class Context:
 
 
 class _Remains:
-    """The processes and folders to remove at the end, whether Spark started or not."""
+    """The processes and folders to remove at the end, whether or not Spark has started."""
 
     def __init__(self, work_dir: Path, sockets: SocketFolder | None, archive: ClassArchive) -> None:
         self.work_dir, self.sockets, self.archive = work_dir, sockets, archive

@@ -77,8 +77,8 @@ def _unknown(name: str, error: Exception) -> ErrorValues:
 def in_partition(packed: Packed, spec: object, rows: Iterable[object]) -> Iterator[Answer]:
     """Run `call` in the form that Spark requires: for the only partition, yield one answer.
 
-    The rows are read although they are not used: Spark does not reuse a worker with unread input, so every call would
-    take 200 ms more and lose the worker's connections.
+    The rows are read although they are not used: Spark does not reuse a worker with unread input, so otherwise every
+    call would take 200 ms more and lose the worker's connections.
     """
     for _ in rows:
         pass

@@ -110,7 +110,8 @@ class StoredConsents:
         return [one for one in found if one is not None and one.job == self._job]
 
     def given(self, plan: str) -> bool:
-        """Return whether a valid approval exists; False if unreadable, because rows are never deleted on a guess."""
+        """Return whether a valid approval exists; False if unreadable, because rows are never deleted without
+        certainty."""
         try:
             return any(one.plan == plan and one.valid(SystemClock().utc().timestamp()) for one in self.known())
         except StateError:

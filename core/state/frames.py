@@ -1,4 +1,4 @@
-"""The ring of frames, which records the status of each job every few seconds for one day, for replay and for rates.
+"""The ring buffer of frames: the status of each job every few seconds for one day, for replay and for rates.
 
 The lanes of a report are stored as columns, because adjacent values of the same kind compress well. A frame is
 compressed with an earlier frame of its job as the dictionary, because little changes in five seconds. A frame that
@@ -127,7 +127,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class NumberedFrame:
-    """A frame with its number in the ring."""
+    """A frame with its number in the ring buffer."""
 
     id: int
     frame: Frame

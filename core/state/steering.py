@@ -19,7 +19,7 @@ from slotkeeper.core.state.sqlite import Store
 
 
 def wanted(store: Store, job: str) -> dict[str, TableWanted]:
-    """Return the desired states of the job's tables; a table without a desired state of its own follows the job."""
+    """Return the desired states of the job's tables; a table without its own desired state has that of the job."""
     rows = store.read("SELECT source_table, wanted, turn FROM tables_wanted WHERE job = ?", job)
     return {row["source_table"]: TableWanted(WantedState(row["wanted"]), row["turn"]) for row in rows}
 
@@ -36,7 +36,7 @@ def want(store: Store, job: str, table: str, state: WantedState, again: bool = F
 
 
 def forget(store: Store, job: str) -> None:
-    """Delete the desired states of a job's tables, so that all tables follow the job."""
+    """Delete the desired states of a job's tables, so that all tables have the desired state of the job."""
     with store.write() as sql:
         sql.execute("DELETE FROM tables_wanted WHERE job = ?", (job,))
 

@@ -2,9 +2,10 @@
 
 Both tables can change during the comparison: a difference that was seen once is only suspected until `Suspects`
 confirms it. Not detected: a row that becomes wrong after its range was found equal, and values whose text form is
-equal. For each key, `Suspects` reads the source, waits until the sink has settled, reads the sink, and reads the source
-again. If both reads of the source are equal, the sink should have had exactly that row. A single such proof can still
-be wrong if the row changed and changed back in between, so `Options.confirmations` consecutive proofs are required.
+equal. For each key, `Suspects` reads the source, waits until the sink has all changes up to then, reads the sink, and
+reads the source again. If both reads of the source are equal, the sink should have had exactly that row. A single such
+proof can still be wrong if the row changed and changed back in between, so `Options.confirmations` consecutive proofs
+are required.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Options:
     """Options of a comparison."""
 
     settled: Callable[[], bool] | None = None
-    """Wait until the sink must have all changes that the source had at the time of the call; return False if the sink
+    """Wait until the sink has all changes that the source had at the time of the call; return False if the sink
     does not reach that point.
 
     None: the job is not running.

@@ -75,7 +75,7 @@ class _Opened:
             return
         given = login(self.job.source, session_name(self.job.name, f"{self.epoch}/feed"))
         feed = None
-        with suppress(SlotkeeperError, OSError):  # lanes read for themselves, and report an error of the server
+        with suppress(SlotkeeperError, OSError):  # lanes read by themselves, and report server errors
             feed = start(given, FeedAsked(self.job.name, self.job.slot, positions, folder.path))
         if feed is None:
             folder.remove()

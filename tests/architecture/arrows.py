@@ -1,4 +1,4 @@
-"""The modules that each module names: every import, type-only imports too, and modules named in strings."""
+"""The modules that each module names: every import, including type-only imports, and modules named in strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the checkout is, and what of it is ours: shared by the architecture tests."""
+"""The checkout and Slotkeeper's files in it, shared by the architecture tests."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("core", "console", "demo")
-"""Folders of our packages; in `slotkeeper` are links to them, and modules have the names that these give."""
+"""Folders of our packages; `slotkeeper` has links to them, which determine the names of modules."""
 
 
 def sources(root: Path, *folders: str) -> list[Path]:
-    """The Python files below the folders, those of built things left out."""
+    """The Python files below the folders, without build results."""
     return sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
 
 
 def module(path: Path, root: Path) -> str:
-    """The name that a file of one of our packages is imported under."""
+    """The name under which a file of one of our packages is imported."""
     parts = path.relative_to(root).with_suffix("").parts
     return ".".join(("slotkeeper", *(parts[:-1] if parts[-1] == "__init__" else parts)))
 
 
 def link(root: Path) -> None:
-    """Make the links of a checkout in a copy that has packages alone."""
+    """Create the links of a checkout in a copy that contains only packages."""
     (root / "slotkeeper").mkdir(exist_ok=True)
     (root / "slotkeeper" / "__init__.py").touch()
     for package in PACKAGES:
@@ -35,7 +35,7 @@ def link(root: Path) -> None:
 
 @cache
 def tree(text: str) -> tuple[ast.AST, ...]:
-    """Every node of a source text; kept, because many tests walk the same files."""
+    """Every node of a source text; cached, because many tests read the same files."""
     return tuple(ast.walk(ast.parse(text)))
 
 

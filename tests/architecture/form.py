@@ -1,4 +1,4 @@
-"""What counts as too long or badly named, as pure functions over source text."""
+"""Rules for length and names, as pure functions over source text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def too_long(text: str, lines: int = FILE_LINES) -> list[str]:
 
 
 def badly_named(module: str, text: str) -> list[str]:
-    """Modules and classes whose name holds a word that says nothing."""
+    """Modules and classes whose name contains a meaningless word."""
     classes = [node.name for node in tree(text) if isinstance(node, ast.ClassDef)]
     return [name for name in (module, *classes) if any(_is_forbidden(word) for word in words(name))]
 

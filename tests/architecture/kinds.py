@@ -1,4 +1,4 @@
-"""Where code names a kind of server: its name, package, driver, functions, or one of its error codes.
+"""Places in code that name a kind of server: its name, package, driver, functions, or one of its error codes.
 
 Docstrings and comments are allowed to: the source of a rule is cited next to the rule.
 """

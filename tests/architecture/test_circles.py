@@ -1,4 +1,4 @@
-"""No module names itself by a detour, no room of the console one above it, and the checks can fail."""
+"""There are no import cycles, no package of the console imports one above it, and the checks can fail."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROGRAMS = {
     "slotkeeper.core.launch.launch": {"slotkeeper.core.launch.supervisor", "slotkeeper.core.spark.job"},
     "slotkeeper.console.actions.runner": {"slotkeeper.console.actions.child"},
 }
-"""Who starts a program by its name needs nothing of it: no arrow."""
+"""Modules that start a program by its name do not depend on it."""
 MOST_ENTRIES = 12
 _FUTURE = "from __future__ import annotations\n"
 _TYPES = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    "

@@ -1,4 +1,4 @@
-"""What is committed fits every machine, and what is shipped is complete."""
+"""Committed files contain nothing specific to one machine, and the package is complete."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from slotkeeper.core.config import load
 from tests.architecture.checkout import PACKAGES, ROOT, committed
 
 HOST_PATHS = re.compile(r"(?<![\w.$}/])/(?:work|root|home/[a-z]\w*|Users/[A-Za-z]\w*|opt/(?:wheels|pypi))(?:/|-|\b)")
-"""Folders of one machine; those of every machine (/usr/lib/jvm, /tmp) may be named."""
+"""Folders of one machine; common ones (/usr/lib/jvm, /tmp) may be named."""
 REGISTRIES = re.compile(
     r"https?://[^\s\"'<>]*(?:artifactory|nexus|/simple\b|devpi|pypi\.[a-z]+\.|proxy\.golang|registry\.)", re.IGNORECASE
 )
 EXAMPLES = {"tests/architecture/test_files.py"}
-"""Files whose business it is to name such things."""
+"""Files that have to name such things."""
 
 
 def named(text: str) -> list[str]:

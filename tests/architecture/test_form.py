@@ -1,4 +1,4 @@
-"""Files and functions stay short, names say something, and the checks can fail."""
+"""Files and functions stay short, names are meaningful, and the checks can fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rooms above the kinds of server name none of them: they ask a registry, and the kind answers."""
+"""Packages above the kinds of server name none of them: they call a kind through the registry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_no_room_above_them_names_a_kind_of_server() -> None:
 
 
 def test_what_reads_a_configuration_names_none_either() -> None:
-    """They ask its traits; keys of its own parameters are in `keys_source`."""
+    """They use its traits; keys of its own parameters are in `keys_source`."""
     readers = ("build", "check", "load", "model", "secrets", "tls")
     found = {name: kinds((ROOT / "core" / "config" / f"{name}.py").read_text("utf-8")) for name in readers}
     found |= {

@@ -1,4 +1,4 @@
-"""What docstrings point at exists: a pointer that leads nowhere is worse than none."""
+"""Files and modules that docstrings name exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on security names tests that exist: a threat whose test is gone is guarded against by nothing."""
+"""The tests that the page on security names exist: without its test, a threat would not be guarded against."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 
 def missing(text: str) -> list[str]:
-    """The tests that a text names and that are not there."""
+    """The tests that a text names and that do not exist."""
     found = []
     for file, name in TEST.findall(text):
         path = ROOT / file

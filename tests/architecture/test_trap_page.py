@@ -14,7 +14,7 @@ ROWS = re.compile(r"^\| (?!-|fault|trap)(.*) \|$", re.MULTILINE)
 
 
 def missing(row: str) -> list[str]:
-    """What a row's last cell names that is not there; the row itself where it names nothing."""
+    """Tests that a row's last cell names and that do not exist; the row itself if it names none."""
     cell = row.rpartition(" | ")[2]
     named = NAMED.findall(cell)
     if not named and cell != "the same":

@@ -1,4 +1,4 @@
-"""One voice: what a person reads names its actor and uses the field's terms; what is left of other turns only falls."""
+"""One voice: texts name the actor and use the field's terms; the number of other phrases may only fall."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.architecture.checkout import ROOT
 from tests.architecture.voice import EXCEPTIONS, PHRASES, in_file, phrases, spoken
 
 MOST_IN_CODE = {"core/sinks": 6, "tests": 2}  # migrations, and stores of earlier versions: neither may change
-"""What each package had when this was last lowered: a new text adds none, and who rewrites one lowers its figure."""
+"""The number in each package when it was last lowered: new texts add none, and a rewrite lowers the number."""
 
 
 def package(name: str) -> str:

@@ -33,7 +33,7 @@ MOST_LINES = {
     "console/cli": 1_400,
     "console/commands": 5_500,
     "console/monitor": 2_100,
-    "console/tui": 9_600,  # the command line on plans and confirmations, and the way back from an undo
+    "console/tui": 9_600,  # the command line on plans and confirmations, and the return from an undo
     "console/views": 5_700,
 }
 """A tenth above the size of each package when its ceiling was set. A capability that needs more raises its ceiling

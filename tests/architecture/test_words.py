@@ -1,4 +1,4 @@
-"""One word, one meaning: words that only we used are gone from names, keys, columns and what screens say."""
+"""One word, one meaning: no name, key, column or screen uses a word that only this project used."""
 
 from __future__ import annotations
 

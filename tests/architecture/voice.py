@@ -1,4 +1,4 @@
-"""Turns of phrase that a reader has to decode, and where they are: in strings, docstrings, comments and pages; pure.
+"""Finds phrases that a reader has to decode in strings, docstrings, comments and pages; pure.
 
 A message or a page names the actor and uses the field's term: "no session", not "nobody"; "copied again", not "anew".
 """
@@ -32,16 +32,16 @@ PHRASES = {
     "is no X": r"(?<!there\s)is no (?!longer\b|more\b|later\b|less\b)(?=\w)",
     "a DWS": r"a DWS",
 }
-"""What is counted, and its pattern between the borders of words."""
+"""The counted phrases, each with its pattern between word boundaries."""
 EXCEPTIONS = {
     "`nobody`": "the account of that name",
     "tests/architecture/voice.py": "names the phrases",
     "tests/architecture/test_voice.py": "shows that each is found",
 }
-"""A text, or a file, in which none counts, and why."""
+"""Texts or files that are not counted, and why."""
 _ALL = {name: re.compile(rf"\b{pattern}\b", re.IGNORECASE) for name, pattern in PHRASES.items()}
 _ANY = re.compile("|".join(pattern.replace(" ", r"[\s#]+") for pattern in PHRASES.values()), re.IGNORECASE)
-"""Whether a source text can have one at all, also over the end of a line of a comment."""
+"""Whether a source text can contain one at all, also across lines of a comment."""
 _COMMENT = re.compile(r"#[^\n]*")
 """What may be a comment: a module that has no phrase in any is not tokenized."""
 

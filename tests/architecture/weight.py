@@ -1,4 +1,4 @@
-"""How heavy the code is: lines, files, functions and helpers, counted per package; pure but for reading the files."""
+"""The size of the code: lines, files, functions and helpers, counted per package; pure but for reading the files."""
 
 from __future__ import annotations
 

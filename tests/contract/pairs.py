@@ -1,4 +1,5 @@
-"""What the suites of any source and any sink are run on: each pair's job, a writer of its source, and its rows."""
+"""The pairs on which the contracts of any source and any sink run: each pair's job, a writer of its source, and its
+rows."""
 
 from __future__ import annotations
 
@@ -37,14 +38,14 @@ Change = tuple[int, int | None]
 
 
 class Writes(Protocol):
-    """One transaction of the source."""
+    """Writes one transaction at the source."""
 
     def __call__(self, *changes: Change) -> None: ...
 
 
 @dataclass
 class Pair:
-    """A job that has not been started over a table `(id, v)`, and how its source is written."""
+    """A job over a table `(id, v)` that has not been started, and a function that writes its source."""
 
     mirror: Mirror
     write: Writes
@@ -141,7 +142,7 @@ def read(source: Source, status: SlotStatus, after: Position, end: Position) -> 
 
 
 def top(rows: list[Fields], end: Position) -> Top:
-    """What a sink says of the rows that it staged."""
+    """The `Top` that a sink reports for these staged rows."""
     pairs = [pair_of(row) for row in rows]
     last = [number for point, number in pairs if point == end.pair[0]]
     return Top(max((point for point, _ in pairs), default=None), max(last, default=None))

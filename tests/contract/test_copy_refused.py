@@ -1,4 +1,4 @@
-"""A source that refuses a COPY is read by a cursor from then on; one whose COPY fails after some rows is not."""
+"""After a source rejects a COPY, it is read by a cursor; after a COPY that fails in the middle, it is not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def source(warehouse: Warehouse) -> Iterator[DwsSource]:
 
 
 def read(source: DwsSource, out: io.BytesIO) -> int:
-    """What the rows' statement gives, by COPY or else by a cursor, for which nothing refuses."""
+    """The rows of the statement, read by COPY or else by a cursor."""
 
     def statement(as_text: bool) -> pg.sql.Composable:
         return pg.sql.SQL("SELECT g FROM generate_series(1, 3000) g" if as_text else ROWS)

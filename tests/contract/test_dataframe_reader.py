@@ -111,7 +111,7 @@ def test_incremental_batches_equal_the_ledger(
 
 @contextmanager
 def committing(mirror: Mirror, statement: str) -> Iterator[None]:
-    """A transaction that has its point, the newest one, and shows nothing of it before the block's end."""
+    """A transaction that has been assigned the newest point, and commits at the end of the block."""
     with closing(mirror.warehouse.connect(False)) as connection, connection.cursor() as cursor:
         cursor.execute(statement)
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # the stand-in assigns points in a deferred trigger
@@ -141,7 +141,7 @@ def test_what_comes_late_at_the_newest_point_is_read(mirror: Mirror, path: Path)
 def test_a_reader_that_takes_all_of_the_newest_point_for_read_loses_rows(
     mirror: Mirror, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mutant: nothing reports the missing rows."""
+    """A mutant of the reader: nothing reports the missing rows."""
     honest = DwsChangelog.reached
 
     def lossy(
@@ -444,7 +444,7 @@ def test_a_query_whose_slot_was_taken_over_ends(mirror: Mirror, path: Path, impa
 
 
 def test_a_query_whose_process_is_killed_gives_its_slot_back_without_a_stop(mirror: Mirror, path: Path) -> None:
-    """Spark ends a source's process by SIGKILL; the next start would be refused if the lease outlived it."""
+    """Spark ends a source's process by SIGKILL; the next start would be rejected if the lease were still held."""
     words = [sys.executable, "-m", "tests.support.frames", str(path)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as life:
         assert life.stdout is not None

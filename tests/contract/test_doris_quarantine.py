@@ -1,4 +1,5 @@
-"""A job into the stand-in for Doris with rows that its target refuses: quarantined, ended, replayed, through kills."""
+"""A job into the stand-in for Doris with rows that its target rejects: quarantined, closed and replayed, despite
+kills."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from tests.support.waiting import until
 
 NARROW = "id BIGINT NOT NULL, v SMALLINT"
 BAD = 99_999
-"""Too large for a SMALLINT, and for nothing else."""
+"""Too large for a SMALLINT only."""
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def made(pair: DorisPair, columns: str) -> None:
 
 
 def cure(pair: DorisPair) -> None:
-    """Give the target its wide column again, with its existing rows."""
+    """Restore the target's wide column and keep its rows."""
     pair.doris.tables.widen("mart", "t", "v", "BIGINT")
 
 

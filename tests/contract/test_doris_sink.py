@@ -1,4 +1,4 @@
-"""Loads over HTTP: which server gets the password, the cost of a slow or silent server, the result of each answer."""
+"""Loads over HTTP: which servers get the password, the effect of a slow or silent server, and of each answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DNs of the stand-in that come, go and get another name: rows, points and records follow, and scaling waits."""
+"""DNs of the stand-in are added, removed and renamed: rows, points and records are moved, and scaling waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sessions of the stand-in see of each other, and what the probe makes of it."""
+"""Which sessions of the stand-in can see each other, and the probe's conclusions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_sessions_of_two_coordinators_do_not_see_each_other(warehouse: Warehouse
 
 
 def asked(warehouse: Warehouse) -> ProbeFinding:
-    """What the probe tells of other coordinators, on a scratch table of its own."""
+    """The probe's result about other coordinators, on its own scratch table."""
     password = warehouse.etl_password_file.read_text("utf-8").strip()
 
     def opened() -> DwsSession:

@@ -1,4 +1,4 @@
-"""A batch between any two encodings: values arrive as they were, and are converted only where the ends differ, once."""
+"""A batch between any two encodings: values arrive unchanged, and are converted once, only if the encodings differ."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAIRS = [(COPY, COPY), (COPY, ROWS), (ROWS, COPY), (ROWS, ROWS)]
 
 @dataclass
 class Job:
-    """A job between a source that gives one encoding and a sink that takes one."""
+    """A job between a source that returns one encoding and a sink that accepts one."""
 
     mirror: Mirror
     write: Callable[[dict[int, str | None]], None]
@@ -144,6 +144,6 @@ def test_values_arrive_as_they_were_and_are_converted_where_the_ends_differ(
     if word is None:
         assert converted == {}
     else:
-        # a step whose outcome was late is taken once more
+        # a step whose outcome came late is executed again
         assert set(converted) == {word}
         assert converted[word] >= copied + events

@@ -43,7 +43,7 @@ LOADED, KEYS = 25, 40
 
 
 class Loses:
-    """A probe that loses the connection at a named point, once for each time it is armed."""
+    """A probe that drops the connection once at a named point, each time it is armed."""
 
     def __init__(self) -> None:
         self.at = ""
@@ -57,7 +57,7 @@ class Loses:
 
 
 class Workers(LocalRunner):
-    """A runner whose next task, once armed, is lost with its worker or never ends."""
+    """A runner that, once armed, loses its next task with its worker or never ends it."""
 
     lost = hangs = False
     cancelled = 0
@@ -89,7 +89,7 @@ class Workers(LocalRunner):
 
 @dataclass
 class History:
-    """A job over a pair, and its source as the test knows it."""
+    """A job over a pair, and the expected contents of its source."""
 
     pair: Pair
     world: World
@@ -106,7 +106,7 @@ class History:
         return self.workers
 
     def write(self, changes: int) -> None:
-        """A transaction of few keys, so that inserts, updates and deletes of one key meet in a step."""
+        """Write a transaction over few keys, so that a step contains inserts, updates and deletes of the same key."""
         made = list[tuple[int, int | None]]()
         for _ in range(changes):
             key, value = self.chance.randrange(KEYS), self.chance.randrange(1_000)

@@ -1,4 +1,4 @@
-"""A Hologres whose slot at the server follows the progress rows: made, moved, never ahead of them."""
+"""A slot at a Hologres server follows the progress rows: created, moved, and never ahead of them."""
 
 from __future__ import annotations
 

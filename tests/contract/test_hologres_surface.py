@@ -1,4 +1,4 @@
-"""The stand-in for a Hologres answers what the vendor's page says, and places rows by its client's rule."""
+"""The stand-in for a Hologres answers as the vendor's page says, and assigns rows to shards by its client's rule."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MASK = 0xFFFFFFFF
 
 
 def murmur3(data: bytes, seed: int) -> int:
-    """murmur3_32, written here once more after its author's description."""
+    """murmur3_32, implemented here again from its author's description."""
 
     def turned(value: int, bits: int) -> int:
         return ((value << bits) | (value >> (32 - bits))) & MASK
@@ -43,7 +43,7 @@ def murmur3(data: bytes, seed: int) -> int:
 
 
 def shard(parts: list[str], shards: int) -> int:
-    """Of 65536 places `shards` ranges, the first ones wider by one."""
+    """The shard of a key: 65536 places in `shards` ranges, the first ones wider by one."""
     h = 0
     for part in parts:
         h ^= murmur3(part.encode(), 104729)
@@ -56,7 +56,7 @@ def shard(parts: list[str], shards: int) -> int:
 
 
 def asked(hologres: Hologres, statement: str) -> list[tuple[Any, ...]]:
-    """All rows, as the ordinary login asks for them through the proxy."""
+    """All rows of a query by the ordinary login through the proxy."""
     its = login(hologres.endpoint(), "test")
     session = pg.connect(its.endpoint, its.password, its.name, autocommit=True)
     with closing(session), session.cursor() as cursor:

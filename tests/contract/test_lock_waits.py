@@ -1,4 +1,5 @@
-"""Sessions of jobs that wait for a lock at a real PostgreSQL, and those in front: strangers, chains, other jobs."""
+"""Sessions of jobs that wait for a lock at a real PostgreSQL, and the sessions that block them: others, chains, other
+jobs."""
 
 from __future__ import annotations
 

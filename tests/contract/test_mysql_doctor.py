@@ -1,4 +1,4 @@
-"""`doctor` at a MySQL source: each fault once, TLS if requested, the owner of the port; and the expiry of binlogs."""
+"""`doctor` with a MySQL source: each fault once, TLS if requested, the owner of the port, and the expiry of binlogs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def loaded(make_mysql_pair: MakeMysqlPair, tmp_path: Path) -> Loaded:
 
 
 def found(loaded: Loaded, **changed: object) -> list[Finding]:
-    """What doctor finds at the only source, whose endpoint is changed so."""
+    """The findings of doctor for the only source, with these changes of its endpoint."""
     (entry,) = loaded.sources.values()
     return check_source(loaded, replace(entry, endpoint=replace(entry.endpoint, **changed)))  # type: ignore[arg-type]
 

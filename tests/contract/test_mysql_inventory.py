@@ -1,4 +1,4 @@
-"""Changes of a table's rows without row events: refused before a start, and a stop at their place in the stream."""
+"""Changes of a table's rows without row events: rejected before a start, and a stop at their position in the stream."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS = "INSERT INTO t SELECT seq, seq FROM seq_1_to_10"
 
 @pytest.fixture
 def filled(maria: Maria) -> Maria:
-    """A table of ten rows, and one beside it."""
+    """A table of ten rows, and another table."""
     maria.run(f"CREATE TABLE t {COLUMNS}", ROWS)
     maria.run("CREATE TABLE o (id INT PRIMARY KEY, v INT)", "CREATE TABLE p (id INT PRIMARY KEY)")
     return maria
@@ -56,7 +56,7 @@ KEY = "FOREIGN KEY (v) REFERENCES p (id)"
 def test_a_foreign_key_with_cascades_is_refused_by_name_unless_it_is_allowed(
     filled: Maria, follow: Callable[..., Lane], action: str
 ) -> None:
-    """MariaDB writes a table map of the child beside the parent's rows, and no rows of the child."""
+    """MariaDB writes a table map of the child with the parent's rows, but no rows of the child."""
     filled.run("INSERT INTO p SELECT id FROM t", f"ALTER TABLE t ADD CONSTRAINT `c#1` {KEY} {action}")
     with pytest.raises(Refused) as refused:
         follow().start()

@@ -98,7 +98,7 @@ def test_a_copy_and_what_is_behind_its_place_are_the_table(maria: Maria, facts: 
 
 
 def test_writers_that_are_open_are_waited_for_where_no_place_is_exact(maria: Maria, facts: ServerFacts) -> None:
-    """What is asked of a MySQL, by the same view of a MariaDB."""
+    """The query for MySQL, answered by the same view of a MariaDB."""
     session = MysqlSession(Login(support.endpoint(maria.server), maria.server.password(), "slotkeeper/test"))
     maria.run("BEGIN", "INSERT INTO t VALUES (5)")
     waiting = MysqlOpen(session)

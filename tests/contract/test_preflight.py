@@ -1,4 +1,5 @@
-"""Preflight against the stand-in: in each situation the verdict is the server's 0 or 1, with the slots behind it."""
+"""Preflight against the stand-in: the verdict always agrees with the server's 0 or 1, and names the slots that cause
+it."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ class Stage:
         self.surface.start(TABLE, name)
 
     def asked(self, name: str = OURS) -> None:
-        """A slot that was asked for and never registered."""
+        """A slot that was requested but never registered."""
         self.surface.read_status(TABLE, name, True)
         self.surface.read_status(TABLE, name)
 
@@ -145,7 +146,7 @@ def asked(stage: Stage) -> Preflight:
 
 
 def agrees(stage: Stage, found: Preflight) -> None:
-    """The verdicts and the server's own answers are the same, for all DNs and for each."""
+    """Check that the verdicts equal the server's answers, for all DNs and for each DN."""
     consumed = "SELECT pgxc_consumed_binlog_records(%s, %s)"
     said = {name: bool(stage.surface.value(consumed, (TABLE, node))) for name, node in stage.warehouse.nodes()}
     all_of_them = bool(stage.surface.value(consumed, (TABLE, 0)))

@@ -64,7 +64,7 @@ REPORT = {
 
 @dataclass(frozen=True)
 class Place:
-    """A warehouse with a followed table and a slot of somebody, and a configuration whose only source it is."""
+    """A warehouse with a replicated table and somebody's slot, and a configuration with it as the only source."""
 
     warehouse: Warehouse
     config: Path
@@ -73,7 +73,7 @@ class Place:
         return main(["doctor", "--probe", source, *words, "--config", str(self.config)])
 
     def foreign(self) -> list[tuple[Any, ...]]:
-        """All that is not the probe's: slots with their times, rows, relations, records."""
+        """Everything that the probe did not create: slots with their times, rows, relations, records."""
         connection = self.warehouse.connect()
         try:
             with connection.cursor() as cursor:
@@ -362,7 +362,7 @@ def test_a_table_that_cannot_be_dropped_is_named_with_its_cure(
     said = capsys.readouterr()
     (left,) = json.loads(said.out)["left"]
     assert left["cure"] == f"DROP TABLE {left['table']};" and left["cure"] in said.err
-    assert place.call("--reason", "again") == 1  # the next one names it, and touches it not
+    assert place.call("--reason", "again") == 1  # the next one names it, and does not touch it
     assert f"found {left['table']} (owner etl" in capsys.readouterr().err
     holder.rollback()
     holder.close()

@@ -1,4 +1,4 @@
-"""Bad rows of every kind, one isolating step or chunk at a time, beside the rows that the same step applies."""
+"""Bad rows of every kind, one isolated step or chunk at a time, and the other rows of the same step."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def test_a_key_that_the_target_cannot_hold_is_ended_by_its_later_changes_all_the
     [
         ("numeric", "number", "1.00", "1.0"),
         ("double precision", "float", "-0", "0"),
-        ("double precision", "float", "1e+06", "1e+06"),  # in the notation of a real
+        ("double precision", "float", "1e+06", "1e+06"),  # in the notation of a real number
         ("double precision", "float", "0.10000000000000001", "0.1"),  # as a server before PostgreSQL 12 writes it
         ("real", "float", "0.100000001", "0.1"),
         ("double precision", "float", "-Infinity", "-Infinity"),

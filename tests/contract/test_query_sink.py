@@ -1,4 +1,4 @@
-"""The effect of a Spark query's batches on a target, and the refusals before anything is written. No Spark here."""
+"""The effect of a Spark query's batches on a target, and errors before anything is written. Without Spark."""
 
 from __future__ import annotations
 

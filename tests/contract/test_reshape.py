@@ -27,7 +27,7 @@ MOOD = UserType("kinds.mood", "e", parts=("sad", "o'k"))
 
 @pytest.fixture(scope="module")
 def session(pg_server: Server) -> Iterator[SinkSession]:
-    """A sink whose target is recreated by each case."""
+    """A sink; each case recreates its target."""
     new_database(pg_server, DATABASE)
     endpoint = pg_server.endpoint(DATABASE)
     made = SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/reshape/1")

@@ -1,4 +1,4 @@
-"""The effect of each parameter of the sink on a small target: one effect a test, beside the default's."""
+"""The effect of each parameter of the sink on a small target, compared with the default."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def row(key: Key, a: int | None = None, b: str | None = None) -> Image:
 
 
 BEFORE = [row(ONE, 1, "one"), row(TWO, 2, "two")]
-"""What the target holds; its own columns hold "before"."""
+"""The rows of the target; its own columns contain "before"."""
 
 
 def put(key: Key, a: int | None = None, b: str | None = None, point: int = 1, kind: str = "I") -> Event:
@@ -171,7 +171,7 @@ def test_ignore_update_before(target: Effects, drop: bool, wanted: tuple[object,
 
 
 def test_a_key_that_is_left_and_taken_by_another_row_is_another_row(target: Effects) -> None:
-    """The U behind the B belongs to another row: it has the next sequence, but of another sync point."""
+    """The U after the B belongs to another row: it has the next sequence, but at another sync point."""
     events = [*change(ONE, NEW, 1, "one"), *change(TWO, ONE, 2, "two", point=2)]
     assert after(target, SinkOptions(), events) == {1: (2, "two", "7"), 9: (1, "one", "7")}
 
@@ -200,7 +200,7 @@ def test_connection_size() -> None:
 
 
 class Hours(SystemClock):
-    """A clock that a test moves."""
+    """A clock that the test sets."""
 
     now = 0.0
 
@@ -209,7 +209,7 @@ class Hours(SystemClock):
 
 
 def connections(server: Server, options: SinkOptions, ages: list[float]) -> list[int]:
-    """How many connections a worker has had after tasks that begin at these seconds."""
+    """The number of connections that a worker has opened after tasks that start at these seconds."""
     endpoint, clock, found = server.endpoint(DATABASE), Hours(), []
     session = SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/ages/1", clock=clock)
     for age in ages:

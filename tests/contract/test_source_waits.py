@@ -128,7 +128,7 @@ def test_vacuum_full_that_waits_for_a_slot_is_reported_with_who_and_how_many_fol
 
 @dataclass
 class Watched:
-    """The reports of a job's watch on a reader's answers, each with the number of its question."""
+    """The reports of a job's watch on a reader's answers, each with the number of its query."""
 
     reader: SourceWaits
     asked: int = 0
@@ -142,7 +142,7 @@ class Watched:
         self.told.append((self.asked, bool(waits)))
 
     def questions_until(self, waits: bool) -> int:
-        """The number of questions that are sent from now on until that is reported."""
+        """The number of queries that are sent until that is reported."""
         sent, known = self.asked, len(self.told)
         found = until(lambda: [n for n, so in self.told[known:] if so is waits], 20, f"waits to be told: {waits}")
         return found[0] - sent

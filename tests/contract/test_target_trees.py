@@ -1,6 +1,7 @@
-"""A target is its whole tree: each partition is looked at like the target, and no statement reaches a child's rows.
+"""Targets with partitions and child tables: each partition is checked like the target, and no statement changes rows of
+an inheritance child.
 
-One database for all; most cases ask what a start, a dry run and `doctor` ask (`targets.check`), no job runs.
+One database for all; most cases run the check of a start, a dry run and `doctor` (`targets.check`) without a job.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ LOOKS = (
     "CREATE FUNCTION mart.inner(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 <> ''bad'''",
     "CREATE FUNCTION mart.good(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT mart.inner($1)'",
 )
-"""A function whose body looks a name up by its caller's search_path."""
+"""A function whose body resolves a name by its caller's search_path."""
 GOOD = "runs mart.good(text) ({}), which resolves names by the job's pinned search_path"
 PINNED = "ALTER FUNCTION mart.good(text) SET search_path = mart"
 
@@ -171,13 +172,13 @@ def test_a_partition_is_refused_by_its_name_with_what_cures_it(
     run(hands, *TREE, *statements)
     error = refused(session)
     assert error.message == what and error.hint.startswith(cure)
-    assert len(found(session)) == 1  # and nothing is said twice
+    assert len(found(session)) == 1  # and nothing is reported twice
     run(hands, cure)
     targets.check(session, MAPPED, IDENTITY, SinkOptions())
 
 
 def test_a_foreign_table_among_the_partitions_is_refused(session: SinkSession, hands: pg.Connection) -> None:
-    """PostgreSQL makes none under a table with a unique index, so that such a target has no key either."""
+    """PostgreSQL does not allow one under a table with a unique index, so such a target has no key either."""
     run(
         hands,
         f"CREATE TABLE {TARGET} (id bigint NOT NULL, note text) PARTITION BY RANGE (id)",
@@ -498,7 +499,7 @@ def test_the_rows_of_a_partitioned_target_are_those_of_its_partitions(
 def test_steps_go_into_partitions_and_a_row_that_none_takes_is_refused(
     effects: Effects, hands: pg.Connection, optimistic: bool
 ) -> None:
-    """Of every level and every kind of event; a refused row can be quarantined, as one that a CHECK refuses."""
+    """At every level and for every kind of event; such a row can be quarantined, like one that violates a CHECK."""
     run(
         hands,
         f"ALTER TABLE {TARGET} RENAME TO made",
@@ -533,7 +534,7 @@ def test_steps_go_into_partitions_and_a_row_that_none_takes_is_refused(
 
 
 def _mutated(monkeypatch: pytest.MonkeyPatch, change: Callable[[bytes], bytes]) -> None:
-    """What is staged of the inserts is read by a reader that changes their text."""
+    """Read the staged inserts with a reader that changes their text."""
     monkeypatch.setattr(Routed, "lines", lambda self: cast(BinaryIO, io.BytesIO(change(_spooled(self)))))
     monkeypatch.setattr(Routed, "bodies", lambda self: io.BytesIO(b"".join(routing._bodies(_spooled(self), (1, 2)))))
 
@@ -576,6 +577,6 @@ def test_inserts_that_were_kept_apart_are_counted_again_where_they_are_staged(
     ):
         effects.step(sink, events)
     assert set(effects.rows()) == {(1, 0)}
-    monkeypatch.undo()  # the same step, by a reader that changes nothing
+    monkeypatch.undo()  # the same step, with a reader that changes nothing
     effects.step(effects.sink(SinkOptions()), events)
     assert set(effects.rows()) == {event.key for event in events} | {(1, 0)}

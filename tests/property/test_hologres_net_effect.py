@@ -1,4 +1,4 @@
-"""What a range leaves of each key is what its events leave one after another, under every option that a Hologres has.
+"""The net effect of a range on each key equals that of its events one after another, with every option of Hologres.
 
 Random histories with changed and re-used keys, arrivals out of order, and targets that do not agree with their source.
 """
@@ -27,7 +27,7 @@ def fields(event: Event) -> Fields:
 
 
 class Target:
-    """A table that takes what the statements do: deletes by key, then inserts with ON CONFLICT."""
+    """A table that executes the statements: deletes by key, then inserts with ON CONFLICT."""
 
     def __init__(self, rows: Mapping[Key, Image], strategy: str, others: Mapping[str, Value]) -> None:
         self.rows = {key: {**row, **others} for key, row in rows.items()}

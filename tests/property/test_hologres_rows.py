@@ -1,6 +1,6 @@
-"""Any value that a table may hold comes out of a binlog row as PostgreSQL would write it.
+"""Any value that a table may contain is read from a binlog row as PostgreSQL would write it.
 
-What is expected is Python's own text of the value (datetime, Decimal, JSON of nothing), never the decoder's.
+The expected text is Python's own text of the value (datetime, Decimal, JSON), never the decoder's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EPOCH = datetime(1970, 1, 1)
 US = timedelta(microseconds=1)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 Made = tuple[str, Any, str | None]
-"""A column's type, its value as the encoder takes it, and the text that is expected."""
+"""A column's type, its value as the encoder takes it, and the expected text."""
 
 
 EVENTS = {"I": (5,), "U": (3, 7), "D": (2,)}
@@ -75,7 +75,7 @@ def texts(type_: str, value: str) -> Made:
 
 
 def elements(values: list[str | None]) -> Made:
-    """The array's text is not compared with a second writer of texts, but read back: `unquoted` below."""
+    """The array's text is not compared with another encoder's text, but read back by `unquoted`."""
     return "text[]", array("Q", [None if one is None else one.encode() for one in values]), repr(values)
 
 

@@ -1,6 +1,6 @@
-"""The net effect of a changelog, however it is cut into batches and parts, is what one event after another leaves.
+"""The net effect of a changelog, however it is split into batches and parts, equals applying the events one by one.
 
-In Arrow, as a task of Spark runs it; `tests/spark/test_dataframe_writer.py` has the same through Spark and a table.
+In Arrow, as a task of Spark computes it; `tests/spark/test_dataframe_writer.py` tests the same with Spark and a table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The optimistic step makes the same target as one event at a time, and each of its four checks is needed.
+"""An optimistic step leaves the same target as applying one event at a time, and each of its four checks is necessary.
 
 Thousands of small steps over few keys: changed and re-used keys, events out of order, targets that differ from
 their source, and a row filter.
@@ -24,7 +24,7 @@ from tests.support.standin import drop_database, new_database
 
 DATABASE = "optimistic_steps"
 FEW, MANY = 400, 20_000
-"""Random steps in each run."""
+"""The number of random steps in each run."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=[0, routing.WATCHED], ids=["checks alone", "keys watched"])
 def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Either try steps in which a key has two events too, or leave them out while they are read."""
+    """Try steps in which a key has two events, or remove such events while they are read."""
     monkeypatch.setattr(routing, "WATCHED", request.param)
 
 

@@ -1,6 +1,7 @@
-"""Whatever the history, its bad rows, its cuts and the moments of cure and replay: the target ends as the oracle says.
+"""For any history with bad rows, split anywhere, with repairs and replays at any time, the target ends as the oracle
+says.
 
-Before that every key that is not held is as the oracle says at that moment.
+Until then, every key that is not held is as the oracle says at that time.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ ILL = (
     "ALTER TABLE mart.held ADD CONSTRAINT no_three CHECK (a <> 3) NOT VALID,"
     " ADD CONSTRAINT no_document CHECK (j::text <> '[]' AND length(b) < 5) NOT VALID"
 )
-"""Numbers, documents and long texts are refused; after a cure they may be refused again, what is there stays."""
+"""Numbers, documents and long texts are rejected; after a repair they may be rejected again, and existing rows stay."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def database(pg_server: Server) -> Iterator[str]:
 
 
 class Story:
-    """One run: histories cut into steps, with cures, replays and new ills between them."""
+    """One run: histories split into steps, with repairs, replays and new causes of rejections between them."""
 
     def __init__(self, target: Target, options: SinkOptions, accepts: Accepts | None, draw: random.Random) -> None:
         self.target, self.options, self.accepts, self.draw = target, options, accepts, draw
@@ -91,7 +92,7 @@ class Story:
         self.held = max(self.held, len(self.target.listed()))
 
     def heal(self) -> None:
-        """The cure, and a replay of all, in any order."""
+        """A repair, and a replay of all rows, in any order."""
         if self.ill:
             self.target.run("ALTER TABLE mart.held DROP CONSTRAINT no_three, DROP CONSTRAINT no_document")
             self.target.run("ALTER TABLE mart.held ALTER COLUMN b TYPE text")

@@ -1,6 +1,6 @@
-"""Whatever the history and however it is cut into batches and tasks: the target is what the oracle says, by any option.
+"""For any history, split into any batches and tasks, with any options, the target is as the oracle says.
 
-As `test_sink_effects.py`, through the staging of a Spark query; a batch may come twice, as after a restart.
+Like `test_sink_effects.py`, but through the staging of a Spark query; a batch may be repeated, as after a restart.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def options_of(draw: random.Random, mode: str, strategy: str) -> SinkOptions:
 
 
 FEW = sorted({mode: (mode, strategy) for mode, strategy in CELLS}.values())
-"""One cell for each write mode, its strategy as it comes; the chaos runs have all."""
+"""One cell for each write mode, with its first strategy; the chaos runs cover all cells."""
 
 
 @pytest.mark.parametrize(("mode", "strategy"), FEW)
@@ -84,7 +84,7 @@ def test_batches_of_a_query_leave_what_one_event_after_another_leaves(
 def test_batches_of_mostly_inserts_leave_the_same(
     targets: tuple[QueryEffects, QueryEffects], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is tried as an optimistic step, whatever is in it: some keep its checks, others miss one."""
+    """Each is tried as an optimistic step, whatever its content: some pass its checks, others miss one."""
     tried: list[bool] = []
 
     def noted(*given: Any) -> bool:

@@ -1,5 +1,5 @@
-"""Any sequence of resets, partial replays, undos and snapshots: RUNNING means equal, or a plan has said that it
-differs.
+"""Any sequence of resets, partial replays, undos and snapshots: if the job is RUNNING, source and target are equal, or
+a plan said that they would differ.
 
 In memory, the reset's own plan and execution run over lists; a chaos run plays 500 histories against a real store
 and the stand-in, with the worker's own steps.

@@ -1,4 +1,4 @@
-"""Random changes of a table's columns: what its target needs can be done in order, and is needed once."""
+"""Random changes of a table's columns: the statements for its target can be executed in order, and are needed once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Table:
     last: int = 1
 
     def change(self) -> None:
-        """One more change, as a server would take it."""
+        """Another change that a server would accept."""
         others = self.columns[1:]
         free = [name for name in NAMES if name not in {one.name for one in self.columns}]
         act = self.draw.choice(["add", "add", "drop", "rename", "type", "null"])
@@ -60,7 +60,7 @@ def fits(there: str, wanted: str) -> bool:
 
 
 def done(columns: Columns, made: list[Need]) -> Columns:
-    """The target's columns behind these statements; each has to be one that a server takes."""
+    """The target's columns after these statements; a server has to accept each of them."""
     found = dict(columns)
     for one in made:
         assert (one.column in found) == (one.act is not Act.ADD), one

@@ -1,4 +1,4 @@
-"""Any history, cut into any steps: the target is as the oracle computes it, under every option.
+"""For any history, split into any steps, the target is as the oracle computes it, with every option.
 
 Hundreds of histories with separate keys go through one step after another, as the changes of one lane do; the
 oracle applies them one event at a time.

@@ -1,4 +1,4 @@
-"""A crowd of lanes for the real loop and the real tasks, over a source and a sink that only count.
+"""A crowd of lanes for the real loop and the real tasks, with a source and a sink that only count.
 
 Not real: the cost of a step (`step` seconds of waiting), and that no change is ever missing.
 """
@@ -40,8 +40,8 @@ STATUS_LIMIT = 2.0
 
 
 IDLE = 0.05
-"""Seconds of an interval without any step that count in full; of a longer one, a tenth: then the host, and not the
-loop, keeps the places waiting.
+"""Seconds of an interval without any step that count in full. A longer interval counts a tenth, because then the host
+and not the loop delays the tasks.
 """
 
 
@@ -62,9 +62,9 @@ class WorkClock(SystemClock):
 
 @dataclass
 class Crowd:
-    """`names` are the lanes; each always has one change more. `slow` lanes take ten times as long a step, `hanging`
-    ones never answer. `done` counts steps per lane, `sessions` has the numbers of the pairs of sessions that tasks got.
-    Implements the sessions of a loop and its task runner.
+    """`names` are the lanes; each always has another change to apply. `slow` lanes take ten times as long a step,
+    `hanging` ones never answer. `done` counts steps per lane, `sessions` has the numbers of the pairs of sessions that
+    tasks got. Implements the sessions of a loop and its task runner.
     """
 
     names: list[str]
@@ -118,7 +118,7 @@ class Crowd:
         return JobSpec("crowd", end, end, "s", (ChannelSpec("ods.t", "mart.t"),), binlog=options)
 
     def loop(self, task_seconds: float, tick: Any) -> Loop:
-        """The product's loop over this crowd; it stops once `over` is set."""
+        """Slotkeeper's loop over this crowd; it stops once `over` is set."""
         lanes = {name: lane_of(row, 1, self.now()) for name, row in self.rows_.items()}
         plan = StreamPlan(self.job, 1, 3_600.0, task_seconds=task_seconds)
         wanted = lambda: WantedState.STOP if self.over.is_set() else WantedState.RUN  # noqa: E731

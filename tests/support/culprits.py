@@ -1,4 +1,4 @@
-"""The owner of each scene's fault, and the action that ends it: written down before anything runs.
+"""The party that caused each scene's fault, and the action that ends it, both written before anything runs.
 
 `SINGLES` is the table of the incidents of DWS. The expected first fault of two at once is not written down but derived
 from it, by the documented order of faults (docs/alerts.md): severity; what is present before what is past; what blocks
@@ -32,11 +32,11 @@ class Seen(IntEnum):
     BY_DRIVER = 0
     """A fault that is unknown for a job without a running driver."""
     BY_HOST = 1
-    """Every process on this host sees it."""
+    """Every process on this host can observe it."""
     AT_SINK = 2
-    """The driver sees it in a step that reaches the sink."""
+    """The driver observes it in a step that reaches the sink."""
     AT_SOURCE = 3
-    """The driver sees it if the source answers."""
+    """The driver observes it if the source answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Culprit:
     """The expected first report of one fault."""
 
     rules: tuple[str, ...]
-    """One or the other."""
+    """One of the two."""
     parties: tuple[Party, ...]
     severity: Severity
     act: str

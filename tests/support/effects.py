@@ -1,4 +1,4 @@
-"""A target of its own for the sink's effects: steps go in through `PostgresSink`, rows come out in the oracle's form.
+"""A separate target for the sink's effects: steps are written by `PostgresSink`, rows are read in the oracle's form.
 
 There is no source and no job: the tests check the effect of a step's events on the target.
 """
@@ -76,12 +76,13 @@ class Effects:
             cursor.copy_expert(f"COPY {self._name} ({spelled}) FROM STDIN", io.BytesIO(lines))
 
     def sink(self, options: SinkOptions, copying: str = "direct") -> PostgresSink:
-        """A worker's side under these options, in a session of its own."""
+        """A worker's sink with these options, in a separate session."""
         self.session.close()
         return PostgresSink(self.session, POSITIONS, self.table, options, copying)
 
     def step(self, sink: PostgresSink, events: list[Event], accepts: Accepts | None = None) -> None:
-        """One step: stage, fence, apply, commit; isolating if it has a bad row and such rows are quarantined."""
+        """Apply one step: stage, fence, apply, commit; in isolation if it has a bad row and bad rows are
+        quarantined."""
         text = copy_text(events, accepts)
         try:
             self._take(sink, sink.stage, text)
@@ -98,7 +99,8 @@ class Effects:
         self.position = new
 
     def chunk(self, sink: PostgresSink, rows: Iterable[Image]) -> None:
-        """One chunk of a copy: planned, taken, filled, committed; then steps may follow, which no copy lets commit."""
+        """Apply one chunk of a copy: planned, claimed, written, committed; steps may follow, which cannot commit during
+        a copy."""
         planned(self._store, self.epoch)
         text = copy_lines(rows, list(COLUMNS))
         try:
@@ -123,7 +125,7 @@ class Effects:
 
 
 def planned(store: PostgresProgress, epoch: int) -> None:
-    """One chunk planned in a copy that starts, for any earlier state of the rig's one lane."""
+    """Start a copy and plan one chunk, in any earlier state of the only lane."""
     turn = Turn(epoch, 1, tuple(LaneState), LaneState.COPYING)
     store.begin_copy(turn, [Chunk(0, (), ("0",))], "direct", lambda cursor: None)
 

@@ -72,7 +72,7 @@ class FakeServer:
 
     @property
     def sslmode(self) -> str:
-        """Without TLS, unless the mode is about it."""
+        """Disabled, unless the mode tests TLS."""
         return "require" if self.mode in (Mode.TLS_HANG, Mode.NO_TLS) else "disable"
 
     def endpoint(self, name: str = "dws1", connect_timeout_ms: int = 2_000) -> Endpoint:
@@ -117,7 +117,7 @@ class FakeServer:
             client.sendall(b"N")
             code, body = self._startup(client)
         if code == _CANCEL:
-            self.cancelled.set()  # and the connection stays open: a client that waits for its end waits for ever
+            self.cancelled.set()  # the connection stays open: a client that waited for its end would never return
             return False
         if self.mode is Mode.HANG_AT_LOGIN:
             self.asked.set()

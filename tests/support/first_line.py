@@ -101,7 +101,7 @@ class Sampling:
             self._done.wait(0.1)
 
     def agrees(self) -> bool:
-        """Whether the command reports the same first fault as this process, asked between two equal samples."""
+        """Whether the command reports the same first fault as this process, queried between two equal samples."""
         for _ in range(5):
             before = self.until(lambda one: True, 30, len(self.samples))
             answer = json.loads(self._world.run(("status", "--json")).text)["faults"]

@@ -37,7 +37,8 @@ def configured(mirror: Mirror, folder: Path, slot: str = "frames_slot", table: s
 
 
 class Program:
-    """One checkpoint and what a sink has got; a `Query` of its own per life, as after a crash of the driver."""
+    """One checkpoint and the rows that a sink has received; a new `Query` for each start, as after a crash of the
+    driver."""
 
     def __init__(self, path: Path, probe: Probe = nothing, **options: str) -> None:
         self.options = {"config": str(path), "job": JOB, **options}
@@ -47,7 +48,7 @@ class Program:
             self.layout = layout(log, self.asked.columns, self.asked.as_text, led=self.asked.read != "rows")
         self.probe = probe
         self.offsets: dict[str, Any] | None = None
-        """The end of a batch that is in the offset log, and may not be in the commit log."""
+        """The end of a batch that is in the offset log, and possibly not in the commit log."""
         self.commits: dict[str, Any] | None = None
         """The end of the newest batch in the commit log."""
         self.rows: list[Row] = []
@@ -64,7 +65,7 @@ class Program:
         return Offset.read(kept, registry.open(self.asked.job.source_kind).positions)
 
     def batch(self, width: int | None = None) -> int:
-        """One trigger: as Spark constructs a batch, runs it and notes it; how many rows it had, -1 for no batch."""
+        """One trigger: construct, run and log a batch as Spark does; returns its number of rows, -1 for no batch."""
         start = self.offset(self.commits) if self.commits else self.query.initial()
         if self.offsets == self.commits:
             end = self.query.latest(start, width or self.asked.points_per_trigger)
@@ -93,12 +94,12 @@ class Program:
         return dict(Counter(row["slotkeeper_dn"] for row in self.events))
 
     def doubled(self) -> int:
-        """The number of changes that came more than once."""
+        """The number of changes that were received more than once."""
         places = [(row["slotkeeper_dn"], row["slotkeeper_point"], row["slotkeeper_sequence"]) for row in self.events]
         return len(places) - len(set(places))
 
     def table(self) -> dict[tuple[Any, ...], Row]:
-        """What the rows make of an empty table: copied ones first, then each change in its order."""
+        """The contents of an empty table after the rows: copied ones first, then each change in its order."""
         found: dict[tuple[Any, ...], Row] = {}
         for row in sorted(self.rows, key=lambda one: (one["slotkeeper_point"], one["slotkeeper_sequence"])):
             key = tuple(row[name] for name in self.layout.key)
@@ -121,7 +122,8 @@ def slot_places(mirror: Mirror, slot: str = "frames_slot") -> dict[str, set[int]
 
 
 def begun(mirror: Mirror) -> bool:
-    """Whether a query's start is through, by the store: what is written from then on is its to read at `latest` too.
+    """Whether a query's start has completed, by the store: changes that are written afterwards are read at `latest`
+    too.
 
     A slot is there before that: at `latest` it is moved once more, when nothing is open any more that was then.
     """
@@ -131,7 +133,7 @@ def begun(mirror: Mirror) -> bool:
 
 
 def wait_begun(query: Any, mirror: Mirror) -> None:
-    """Wait until the query's start is through; fail with what it ended with, where it has ended."""
+    """Wait until the query's start has completed; if the query has ended, fail with its error."""
 
     def through() -> bool:
         assert query.exception() is None, query.exception()
@@ -141,7 +143,7 @@ def wait_begun(query: Any, mirror: Mirror) -> None:
 
 
 def main(config: str) -> None:
-    """Begin at the newest place, and live until stdin ends."""
+    """Begin at the newest position, and run until stdin ends."""
     program = Program(Path(config), start="latest", poll_interval="0ms")
     program.query.initial()
     print("begun", flush=True)

@@ -1,4 +1,4 @@
-"""Fixtures: the stand-in for a Hologres in a database of its own, and jobs that read it by SQL or by stream."""
+"""Fixtures: the stand-in for a Hologres in a separate database, and jobs that read it by SQL or by stream."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def hologres_template(pg_server: Server) -> str:
 
 @pytest.fixture
 def make_hologres(pg_server: Server, hologres_template: str) -> Iterator[MakeHologres]:
-    """A maker of stand-ins, each in a database of its own that goes with the test."""
+    """A maker of stand-ins, each in a separate database that is dropped with the test."""
     made: list[Hologres] = []
 
     def make(shards: int = SHARDS) -> Hologres:
@@ -103,7 +103,7 @@ class HoloPair:
         return cast(HoloConnection, kind.connect(login(self.mirror.job.source, "slotkeeper-test")))
 
     def read(self, width: int = 1_000_000, forgiven: int = 0) -> tuple[dict[str, bytes], list[SlotkeeperError]]:
-        """Each shard's whole binlog as a job reads it, in ranges of this number of records, and errors on the way."""
+        """Each shard's whole binlog as a job reads it, in ranges of this number of records, and the errors."""
         found: dict[str, bytes] = {}
         errors: list[SlotkeeperError] = []
         with closing(self.connection()) as session:

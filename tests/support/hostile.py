@@ -6,7 +6,7 @@ import random
 import re
 
 RAW = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Characters that no terminal, log or file of the product may hold raw; lines and tabs are its own."""
+"""Characters that must not appear raw in a terminal, log or file; newlines and tabs are allowed."""
 
 FIRST = [
     "a\x1fb",

@@ -136,12 +136,12 @@ class Writer(MariaLoop):
         return [f"UPDATE {table.name} SET v = v + 1, d = d + 0.01 WHERE {at}"] * self._chance.randint(1, 4)
 
     def put(self, table: Hot) -> list[str]:
-        """An insert or an update, whichever the key needs."""
+        """Insert the key, or update it if it exists."""
         values = self._values(self._chance.choice(table.hot))
         return [f"INSERT INTO {table.name} VALUES ({values}) ON DUPLICATE KEY UPDATE v = VALUES(v), w = VALUES(w)"]
 
     def again(self, table: Hot) -> list[str]:
-        """Deleted and inserted again; half of the time deleted and inserted once more."""
+        """Delete a row and insert it again; in half of the cases, twice."""
         key = self._chance.choice(table.hot)
         pair = [
             f"DELETE FROM {table.name} WHERE {table.at(key)}",
@@ -157,7 +157,7 @@ class Writer(MariaLoop):
         ]
 
     def move(self, table: Hot) -> list[str]:
-        """A row that moves to another key, in half of the cases changed there and moved back."""
+        """Move a row to another key; in half of the cases, change it there and move it back."""
         here, there = self._chance.sample(table.hot, 2)
         found = [
             f"DELETE FROM {table.name} WHERE {table.at(there)}",
@@ -169,21 +169,21 @@ class Writer(MariaLoop):
         return found
 
     def swap(self, table: Hot) -> list[str]:
-        """Two rows that exchange their keys, by way of a third."""
+        """Swap the keys of two rows through a third key."""
         one, other = self._chance.sample(table.hot, 2)
         third = (str(-1_000 - self._number), *(f"'third {self._number}'" for _ in table.key[1:]))
         steps = ((one, third), (other, one), (third, other))
         return [f"UPDATE {table.name} SET {table.to(there)} WHERE {table.at(here)}" for here, there in steps]
 
     def letters(self, table: Hot) -> list[str]:
-        """A key in other letters, which the source takes for the same key."""
+        """A key with other letters that the source considers equal."""
         if table is not NAMES:
             return self.update(table)
         flipped = "IF(BINARY name = LOWER(name), UPPER(name), LOWER(name))"
         return [f"UPDATE {NAMES.name} SET name = {flipped} WHERE {NAMES.at(self._chance.choice(NAMES.hot))}"]
 
     def shift(self, table: Hot) -> list[str]:
-        """Cold rows of which each takes its neighbour's key, in one statement, and the way back."""
+        """Move each cold row to its neighbour's key in one statement, and back."""
         if table is not NUMBERS:
             return self.bulk(table)
         last = self._chance.randint(10, 60)
@@ -227,7 +227,7 @@ Rows = list[tuple[object, ...]]
 
 
 class HotJob(JobProcesses):
-    """The job, and the commands that an operator types about it."""
+    """The job, and the commands that an operator runs for it."""
 
     def __init__(self, pair: MysqlPair, folder: Path, at_sink: Callable[[str], Rows], draw: random.Random) -> None:
         self.pair, self.at_sink, self.draw = pair, at_sink, draw
@@ -307,7 +307,7 @@ def _put(server: MariaServer, table: Hot, number: int) -> None:
 
 
 def asking(pair: MysqlPair, doris: DorisStandin | None) -> Callable[[str], Rows]:
-    """What asks the sink, past the product's own reading of tables."""
+    """A function that queries the sink without Slotkeeper's own code."""
 
     def of_postgres(statement: str) -> Rows:
         with closing(pair.mirror.sink()) as connection, connection.cursor() as cursor:
@@ -325,7 +325,7 @@ def asking(pair: MysqlPair, doris: DorisStandin | None) -> Callable[[str], Rows]
 
 
 def refuse_difference(job: HotJob) -> int:
-    """The rows of both tables, whose checksums have to be the same at source and sink."""
+    """Check that the checksums of both tables are the same at source and sink."""
     total = 0
     with closing(connected(job.pair.server)) as session:
         for table in TABLES:

@@ -34,7 +34,8 @@ class Jobs:
     folder: Path
 
     def config(self, job: str, do: str = "run", alerts: str = "", **more: object) -> Path:
-        """The file that says how the job's fake driver behaves from its next start on; with `[alerts]`, as TOML."""
+        """The file that sets the behaviour of the job's fake driver from its next start on; with `[alerts]`, as
+        TOML."""
         path = self.folder / f"{job}.json"
         said = {"do": do, **more}
         lines = [f"{key} = {json.dumps(value)}" for key, value in said.items()]
@@ -51,7 +52,7 @@ class Jobs:
         return observe(self.store, job)
 
     def pids(self, job: str, what: str = "started") -> list[int]:
-        """The pids that the job's fake drivers (or their children) noted, in the order of their starts."""
+        """The pids of the job's fake drivers (or of their children), in the order of their starts."""
         noted = self.folder / f"{job}.json.{what}"
         return [int(line) for line in noted.read_text(encoding="ascii").split()] if noted.exists() else []
 
@@ -59,7 +60,7 @@ class Jobs:
         return [event.event for event in reversed(self.store.events(job, 1_000))]
 
     def kill_supervisor(self, job: str) -> int:
-        """SIGKILL the recorded supervisor and wait for its death; its pid."""
+        """SIGKILL the recorded supervisor, wait for its exit, and return its pid."""
         supervisor = self.view_of_job(job).supervisor
         assert supervisor is not None
         assert processes.alive(supervisor)
@@ -68,7 +69,7 @@ class Jobs:
         return supervisor.pid
 
     def end_all(self) -> None:
-        """End every process that was recorded here, including restarted ones, until no supervisor holds its lock."""
+        """End every recorded process, including restarted ones, until no supervisor holds its lock."""
         for job in [row.name for row in self.store.jobs()]:
             until(lambda job=job: self._end(job), 20, f"all processes of {job} have ended")  # type: ignore[misc]
 

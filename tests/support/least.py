@@ -1,4 +1,4 @@
-"""Logins with exactly the rights that `doctor` prints, at both ends of a mirror; nothing is left to PUBLIC.
+"""Logins with exactly the privileges that `doctor` prints, at both ends of a mirror; PUBLIC has none.
 
 `Rotation` gives both logins new passwords while the job runs.
 """
@@ -34,7 +34,7 @@ _GRANT = re.compile(r"GRANT (?P<rights>[A-Z, ]+) ON (?P<what>.+) TO (?P<user>.+)
 
 @dataclass(frozen=True)
 class Least:
-    """A mirror whose logins have the printed rights, and the configuration that says the same as its job."""
+    """A mirror whose logins have the printed privileges, and a configuration with the same job."""
 
     mirror: Mirror
     config: Path
@@ -55,7 +55,7 @@ class Least:
         run(connect, statement)
 
     def rights(self) -> Iterator[tuple[str, str, str]]:
-        """(source or sink, the right, the statement that takes it away) of every single right that is printed."""
+        """(source or sink, the privilege, the statement that revokes it) of every printed privilege."""
         for side, statement in self.printed():
             found = _GRANT.fullmatch(statement)
             for right in found["rights"].split(", ") if found else ():
@@ -70,7 +70,7 @@ def run(connect: Callable[[], pg.Connection], *statements: str) -> None:
 
 
 def least(mirror: Mirror, folder: Path, more: Sequence[str] = (), create: bool = True) -> Least:
-    """Close both databases, make logins without a right, and give them what is printed for the mirror's job.
+    """Revoke everything from PUBLIC, create logins without privileges, and grant what is printed for the mirror's job.
 
     `more` are lines of the job's table; without `create` the channel does not say create_target.
     """
@@ -105,7 +105,7 @@ LENGTH = 1_200
 
 @dataclass
 class Rotation:
-    """`way` is how the references are written. A variable is read at a start, so each rotation restarts the job."""
+    """`way` is the kind of the references. A variable is read at a start, so each rotation restarts the job."""
 
     mirror: Mirror
     way: str
@@ -113,7 +113,7 @@ class Rotation:
     patch: pytest.MonkeyPatch
     chance: random.Random
     seconds: list[float] = field(default_factory=list)
-    """From the begin of each rotation, with what it takes itself, until a row that was written then was at the sink."""
+    """Seconds from the start of each rotation until a row that was then written had arrived at the sink."""
     waited_out: list[bool] = field(default_factory=list)
     """Whether a session ended while the source registered a position by it: its lane waits until no call can land."""
     number: int = 0

@@ -60,7 +60,7 @@ def _count(file: Path) -> None:
 
 
 def counts(file: Path) -> Taken:
-    """How the steps went so far; those of a driver that was killed between COMMIT and its letter are not in."""
+    """The outcomes of the steps so far, except of steps whose driver was killed between COMMIT and its letter."""
     letters = file.read_text("ascii") if file.exists() else ""
     return Taken(*(letters.count(letter) for letter in _LETTERS))
 
@@ -76,7 +76,7 @@ class Local(LocalRunner):
     lost = False
 
     def end_by(self, at: float) -> None:
-        """Nothing is waited for anyway."""
+        """Do nothing: the driver waits for nothing."""
 
 
 def main() -> int:

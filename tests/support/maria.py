@@ -45,7 +45,7 @@ from tests.support.standin import PREFIX
 from tests.support.tls_lines import Authority
 
 SETTINGS = {"innodb_flush_log_at_trx_commit": "0", "innodb_buffer_pool_size": "32M", "innodb_log_file_size": "16M"}
-"""A crash of the server loses nothing that a test reads; a crash of the host ends the run anyway."""
+"""A crash of the server loses nothing that a test reads; a crash of the host ends the run in any case."""
 SECONDS = 20.0
 _numbers = itertools.count(1)
 

@@ -1,4 +1,4 @@
-"""Two MariaDB servers of which one replicates from the other, and what makes the replica the source."""
+"""Two MariaDB servers of which one replicates from the other, and the promotion of the replica."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The memory disk on which tests write, if the host has one: a write that must reach a disk takes milliseconds, and a
-job's state, audit and servers make many.
+"""The memory disk for tests, if the host has one: a write that must reach a disk takes milliseconds, and a job's state,
+audit and servers write often.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ROOM = 4 << 30
 
 
 def memory_disk(with_programs: bool = False) -> Path | None:
-    """The memory disk if it has room and, on request, if a program that lies there may be executed."""
+    """The memory disk if it has space and, on request, if programs there may be executed."""
     if not DISK.is_dir() or shutil.disk_usage(DISK).free < ROOM:
         return None
     return None if with_programs and os.statvfs(DISK).f_flag & os.ST_NOEXEC else DISK

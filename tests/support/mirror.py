@@ -94,7 +94,7 @@ class Heard:
 
 
 class At:
-    """A probe that acts once: at the `nth` call of the point `point` while `armed`; `done` is set once it has."""
+    """A probe that acts once: at the `nth` call of the point `point` while `armed`; `done` is set afterwards."""
 
     def __init__(self, point: str, action: Callable[[], object], nth: int = 1, armed: bool = True) -> None:
         self.point = point
@@ -230,7 +230,7 @@ class Mirror:
             sessions.close()
 
     def stop(self) -> None:
-        """Request its stop and wait for the end of its thread; raises the error that it ended with."""
+        """Stop the job and wait for the end of its thread; raises the job's error, if any."""
         self.wanted = WantedState.STOP
         with no_lingering():
             self.join()
@@ -243,7 +243,7 @@ class Mirror:
             assert not self._thread.is_alive(), "the job did not end"
 
     def pause(self, seconds: float = 30) -> None:
-        """Request its pause and wait until it reports it."""
+        """Pause the job and wait until it reports PAUSED."""
         self.wanted = WantedState.PAUSE
         with no_lingering():
             self._until(lambda: self.heard.events[-1:] == [JobEvent.PAUSED], seconds, "the job to be paused")
@@ -272,7 +272,7 @@ class Mirror:
         return self.heard.tables[table]
 
     def wait_equal(self, seconds: float = 60) -> None:
-        """Wait until source and target hold the same rows and every lane has read everything."""
+        """Wait until source and target have the same rows and every lane has read everything."""
         with closing(self.warehouse.connect()) as source, closing(self.sink()) as sink:
             # a session for each check would cost more than the check
             statements = [self._statements(channel) for channel in self.job.channels]
@@ -283,7 +283,7 @@ class Mirror:
             self._until(equal, seconds, "source and target to be equal")
 
     def wait_error(self, seconds: float = 60) -> BaseException:
-        """Wait for the job to end with an error; returns it."""
+        """Wait until the job ends with an error, and return the error."""
         until(self.ended, seconds, "the job to end")
         assert self.error is not None, f"the job ended as {self.end}"
         return self.error
@@ -350,12 +350,13 @@ class Mirror:
         connection.close()
 
     def booked(self) -> dict[str, int]:
-        """Events per DN that the workload's ledger holds: what the binlog must hold and the sink must have applied."""
+        """Events per DN in the workload's ledger: the events that the binlog must contain and the sink must have
+        applied."""
         with closing(self.warehouse.connect()) as connection:
             return {dn: events.total for dn, events in ledger.ledger_totals(connection).items()}
 
     def wait_applied(self, booked: dict[str, int], seconds: float = 60) -> None:
-        """Wait until the progress rows count what the ledger booked, DN by DN, then compare the tables once."""
+        """Wait until the counts of the progress rows equal the ledger for each DN, then compare the tables once."""
 
         def applied() -> dict[str, int]:
             return {dn: count for dn, count in self.changes().items() if count}
@@ -397,7 +398,7 @@ class Mirror:
         return {self.job.lane_name(row.key.source_table, row.key.shard): row.changes for row in self.rows()}
 
     def close(self) -> None:
-        """Stop it and forget its sink; safe twice."""
+        """Stop it and forget its sink; safe to call twice."""
         if self._closed:
             return
         self._closed = True
@@ -465,7 +466,7 @@ def writers(mirror: Mirror, seed: int, number: int = 3, rate: float = 300) -> Wo
 
 @contextmanager
 def written(mirror: Mirror, seed: int, changes: int = 100, number: int = 3, rate: float = 300) -> Iterator[Workload]:
-    """Writers that write beside the block, and at least `changes` changes in all; they have ended after it."""
+    """Run writers during the block, for at least `changes` changes; they end with the block."""
     work = writers(mirror, seed, number, rate)
     work.start()
     try:

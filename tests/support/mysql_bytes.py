@@ -41,7 +41,7 @@ def event(code: int, body: bytes, end: int = 0, checksum: bool = False, flags: i
 
 
 def format_description(version: str = "8.4.2", checksum: bool = True, created: int = 0) -> bytes:
-    """The first event of a file; its own checksum is always there. `created` is its time, which a dump leaves in it."""
+    """The first event of a file, which always has a checksum. `created` is its time, which a dump retains."""
     body = struct.pack("<H50sIB", 4, version.encode(), 0, HEADER_BYTES) + bytes(41) + bytes([checksum])
     raw = struct.pack("<IBIIIH", created, 15, 1, HEADER_BYTES + len(body) + 4, 0, 0) + body
     return raw + struct.pack("<I", zlib.crc32(raw) if checksum else 0)
@@ -96,7 +96,7 @@ def payload(events: Sequence[bytes], compressed: bool = True) -> bytes:
 
 
 def gtid(source: UUID, number: int) -> bytes:
-    """The body of a GTID event of MySQL 8, with what is behind the number."""
+    """The body of a GTID event of MySQL 8, with the fields after the number."""
     return b"\x01" + source.bytes + struct.pack("<qBqq", number, 2, 0, 1) + bytes(7) + b"\xfc\x01"
 
 
@@ -112,7 +112,7 @@ def xa_prepare(gtrid: bytes, bqual: bytes = b"", number: int = 1, one_phase: boo
 
 
 def placed(packets: Sequence[bytes], offset: int = 4) -> list[bytes]:
-    """The same events, each with where it ends in a file in which the first begins at `offset`."""
+    """The same events, each with its end in a file in which the first begins at `offset`."""
     found = []
     for packet in packets:
         offset += len(packet)

@@ -1,6 +1,6 @@
 """The required contents of a target: one event after another, by the documented meaning of every option. Pure Python.
 
-It knows no steps, no staging and no SQL, so that it can be wrong only about the rules themselves. Each rule names its
+It has no steps, no staging and no SQL, so that it can be wrong only about the rules themselves. Each rule names its
 source.
 
 Random histories are many and small, each over keys of its own (the key's first column is its number), so that one batch
@@ -86,7 +86,7 @@ class Oracle:
             self.rows.pop(event.key, None)
 
     def _written(self, key: Key, image: Image) -> None:
-        """I and U are one thing to a sink. Ours: an image that the row filter refuses is a delete by key.
+        """A sink treats I and U alike. Ours: an image that the row filter rejects is a delete by key.
 
         DWS: I maps to INSERT, U to UPDATE_AFTER, and the connector writes both alike.
         """
@@ -98,7 +98,7 @@ class Oracle:
             self.rows[key] = {**image, **self._others()}
 
     def _others(self) -> dict[str, Value]:
-        """What columns that are not mirrored get in a new row: their default, as INSERT does without naming them.
+        """Values of columns that are not mirrored in a new row: their default, as in an INSERT that does not name them.
 
         Connector, conflictStrategy = replace: absent columns become NULL; ours: in a new row too, so that a row does
         not tell how often it was written.
@@ -121,7 +121,7 @@ class Oracle:
 
 
 COLUMNS = ("h", "k", "a", "b", "tags", "j")
-"""The mirrored columns: two of the key, then a number, a text, an array and a json (which has no order)."""
+"""The mirrored columns: two key columns, then a number, a text, an array and a json (which cannot be sorted)."""
 
 _TEXTS: tuple[Value, ...] = (None, "", "x", "y\tz", "back\\slash", "new\nline", "\\N")
 _TAGS: tuple[Value, ...] = (None, "{}", "{1,2}", "{NULL,3}", "{{1,2},{3,4}}")
@@ -140,7 +140,7 @@ def image(draw: random.Random, key: Key) -> Image:
 
 @dataclass
 class History:
-    """The events of one history; `steps` are its parts, cut at random between transactions."""
+    """The events of one history; `steps` are its parts, split at random between transactions."""
 
     number: int
     rows: dict[Key, Image] = field(default_factory=dict)
@@ -150,7 +150,7 @@ class History:
 
 
 def history(draw: random.Random, number: int, keys: int = 4, transactions: int = 8, cuts: int = 3) -> History:
-    """One history; source and target begin with rows of their own, which need not agree."""
+    """One history; source and target start with separate rows, which need not agree."""
     made = History(number)
     places: list[Key] = [(number, k) for k in range(keys)]
     made.rows = {key: image(draw, key) for key in places if draw.random() < 0.5}
@@ -187,9 +187,9 @@ def _change(draw: random.Random, rows: dict[Key, Image], places: list[Key], poin
 
 
 def copy_text(events: Iterable[Event], accepts: Accepts | None) -> bytes:
-    """Events as a source writes them, what the filter refuses as kind x.
+    """Events as a source writes them; rows that the filter rejects have kind x.
 
-    Old images hold their key alone or, every other one, values that must not get anywhere.
+    Old images contain only their key or, every second one, other values that must not be used.
     """
     lines = []
     for event in events:

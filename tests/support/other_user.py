@@ -1,6 +1,6 @@
-"""Another user's access to a state folder, in a process that was root's until its imports were done.
+"""Another user's access to a state folder, from a process that was root until its imports were done.
 
-`python -m tests.support.other_user VERB FOLDER UID UMASK GROUP` prints what happened as JSON. So it works where that
+`python -m tests.support.other_user VERB FOLDER UID UMASK GROUP` prints what happened as JSON. So it works even if that
 user cannot reach the checkout.
 """
 
@@ -42,7 +42,7 @@ AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 def run(
     verb: str, folder: Path, uid: int, umask: int = 0o022, group: int = 0, served: Served | None = None
 ) -> dict[str, str]:
-    """Do it as that user, whose own group has the same number, and who may be in one more group."""
+    """Run it as that user, whose own group has the same number, and who may be in another group."""
     env = dict(os.environ)
     if served is not None:
         env |= {"SLOTKEEPER_TEST_SERVED": json.dumps(asdict(served))}
@@ -59,7 +59,7 @@ def run(
 
 
 def use(path: Path) -> dict[str, str]:
-    """Every file that commands, consoles and supervisors leave in a state folder, written once more."""
+    """Write again every file that commands, consoles and supervisors leave in a state folder."""
     with Store.open(path) as store:
         folder, files = store.folder, ResetFiles(store.folder)
         store.register_job("orders", "c")
@@ -90,7 +90,7 @@ def use(path: Path) -> dict[str, str]:
 
 
 def intrude(path: Path) -> dict[str, str]:
-    """Whatever of a folder, which lies below one that anybody may enter, can be seen, read, written or opened."""
+    """Everything in a folder below a public one that can be listed, read, written or opened."""
     found = {}
     tries: dict[str, Callable[[Path], object]] = {
         "list": lambda one: list(one.iterdir()),
@@ -145,7 +145,7 @@ def break_in(path: Path) -> dict[str, str]:
 
 
 def attempt(path: Path) -> dict[str, str]:
-    """Open the folder; what is said where that is refused."""
+    """Open the folder; returns the error if that is denied."""
     try:
         StateFolder.open(path)
     except SlotkeeperError as error:
@@ -166,7 +166,7 @@ def main() -> None:
     verb, folder, uid, umask, group = sys.argv[1:]
     if verb == "break_in":
         strangers.load_all()
-    identity.of(os.getpid())  # what this needs is loaded while it can be reached
+    identity.of(os.getpid())  # import everything now, while the checkout can be reached
     statements = schema.migrations()
     schema.migrations = lambda: statements
     os.umask(int(umask))

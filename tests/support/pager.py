@@ -25,7 +25,7 @@ class Pager:
 
     @property
     def command(self) -> str:
-        """In the form that `[alerts]` has."""
+        """The command as in `[alerts]`."""
         return f"{sys.executable} {Path(__file__)} {self.folder}"
 
     def does(self, what: str) -> None:

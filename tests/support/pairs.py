@@ -74,7 +74,7 @@ class Pair:
         until(asked, seconds, what)
 
     def repeats(self) -> int:
-        """Rows that the store has counted as repeated."""
+        """The number of rows that the store has counted as repeated."""
         return sum(row.repeats for row in self.mirror.rows())
 
 
@@ -114,7 +114,7 @@ class HologresPair(FromWarehouse):
 
 @pytest.fixture
 def doris(monkeypatch: pytest.MonkeyPatch) -> Iterator[DorisStandin]:
-    """A stand-in of the test's own, with one table."""
+    """A separate stand-in with one table."""
     monkeypatch.setenv(VARIABLE, PASSWORD)
     with DorisStandin(password=PASSWORD) as made:
         made.create(TARGET, "id BIGINT NOT NULL, v BIGINT", ("id",))
@@ -165,7 +165,7 @@ class MysqlPair(Pair):
     session: my.Session
 
     def run(self, *statements: str) -> None:
-        """Statements, each committed by itself."""
+        """Run statements, each in its own transaction."""
         for statement in statements:
             self.session.rows(statement)
 

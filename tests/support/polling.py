@@ -1,4 +1,4 @@
-"""A configuration file over the embedded servers, for commands that read one."""
+"""A configuration file for the embedded servers, for commands that read one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slotkeeper.core.domain.endpoint import Endpoint
 
 
 def server(kind: str, endpoint: Endpoint, more: Sequence[str] = ()) -> str:
-    """A `[sources.X]` or `[sinks.X]` for an endpoint whose password, if any, lies in a file."""
+    """A `[sources.X]` or `[sinks.X]` for an endpoint whose password, if any, is in a file."""
     what = 'dialect = "dws"' if kind == "sources" else 'kind = "postgres"'
     lines = [
         f"[{kind}.{endpoint.name}]",

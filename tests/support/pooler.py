@@ -1,4 +1,4 @@
-"""A real PgBouncer before the run's PostgreSQL, if the host has one: loopback only, ended by its process id.
+"""A real PgBouncer in front of the run's PostgreSQL, if the host has one: loopback only, ended by its process ID.
 
 PgBouncer refuses to run as root, so it runs as the embedded server does (`slotkeeper.demo.unprivileged`).
 """

@@ -1,5 +1,5 @@
-"""The output of screens and commands, as a person reads it: rows joined again, a remedy's parts, typed commands. It
-knows the form of remedies (docs/console.md), and no fault.
+"""The output of screens and commands as a user reads it: joined rows, a remedy's parts, typed commands. It knows only
+the form of remedies (docs/console.md), and no particular fault.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def bare(text: str) -> str:
 
 
 _GOES_ON = re.compile(r"^(?: {3}| {10}(?!\d+  ))\S")
-"""Below a sentence, or beside a label and no further entry of its list."""
+"""Continues the sentence above, or stands beside a label and is not the next entry of its list."""
 _TYPED = re.compile(r"`([^`]+)`")
 _DIVIDED = re.compile(r"; (then|or) ")
 _REASON = re.compile(r"--reason (?:TEXT|'\.\.\.')")
@@ -79,12 +79,12 @@ def parts(remedy: str) -> list[Part]:
 
 
 def with_reason(command: str) -> str:
-    """A command with a reason in the place of the word that stands for one."""
+    """A command with a reason in place of the placeholder."""
     return _REASON.sub(f"--reason '{WHY}'", command)
 
 
 def printed_to_repeat(said: str) -> Iterator[str]:
-    """The commands that a dry run has printed to be typed: rows of their own, with --execute.
+    """The commands with --execute that a dry run has printed on separate rows.
 
     >>> list(printed_to_repeat("plan\\nslotkeeper slots undo b \\\\\\n  --execute --plan p\\nthe way back: x"))
     ['slotkeeper slots undo b --execute --plan p']

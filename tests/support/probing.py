@@ -41,7 +41,7 @@ def interrogate(warehouse: Warehouse, progress: Callable[[str], None] = lambda s
 
 
 def flipped(*names: str) -> Switches:
-    """The default switches with some of them the other way."""
+    """The default switches with some of them inverted."""
     return Switches.of((name, value != (name in names)) for name, value in Switches().pairs())
 
 

@@ -136,7 +136,7 @@ RECOVERY = 120.0
 
 @dataclass
 class Mirrored(JobProcesses):
-    """One job of a `Product`; `base` is the ledger at the moment when its slot began to record."""
+    """One job of a `Product`; `base` is the ledger when its slot began to record."""
 
     product: Product
     name: str
@@ -245,7 +245,7 @@ class Mirrored(JobProcesses):
         self._until(reached, seconds, f"{self.name} to apply {least}")
 
     def wait_copying(self, share: float = 0.2) -> None:
-        """Wait until a part of the chunks is done; AssertionError if none is left then."""
+        """Wait until some of the chunks are done; AssertionError if none is left then."""
 
         def reached() -> bool:
             self.refuse_end()
@@ -257,7 +257,8 @@ class Mirrored(JobProcesses):
         assert done < planned, "the copy was over too soon to be disturbed"
 
     def wait_equal(self, seconds: float = RECOVERY) -> None:
-        """With quiet writers: wait until RUNNING and every event is applied once, and both tables are the same."""
+        """With stopped writers: wait until the job is RUNNING, every event is applied once, and both tables are
+        equal."""
         self.wait_applied(self.expected(), seconds)
         self.wait_state(JobState.RUNNING, seconds)
         applied, expected = self.applied(), self.expected()
@@ -293,20 +294,21 @@ class Mirrored(JobProcesses):
             self.kill_workers()
 
     def drop_slot(self) -> None:
-        """Let the source forget the slot, so that it retains no records for it."""
+        """Drop the slot, so that the source retains no records for it."""
         with closing(self.product.warehouse.connect()) as connection, connection.cursor() as cursor:
             cursor.execute("SELECT pgxc_binlog_clear_target_slot(%s, %s)", (TABLE, self.name))
 
     # -- the common course of every kill
 
     def recover_from(self, kind: Kind, idle: bool = False) -> float:
-        """Kill, then return the seconds until the earlier commits and one change more are applied without a command."""
+        """Kill, then return the seconds until the earlier commits and another change are applied without any
+        command."""
         before = self.view()
         began = time.monotonic()
         self.kill(kind)
         until(lambda: self._another(kind, before), RECOVERY, f"{self.name}: another {kind}; {self.log()[-1000:]}")
         if idle:
-            self.product.insert_one()  # only now: a worker of the killed driver may stay with its lanes for a moment
+            self.product.insert_one()  # only now, because a worker of the killed driver may keep its lanes for a moment
         known = self.expected()
         self.wait_applied(known)
         return time.monotonic() - began
@@ -394,12 +396,13 @@ class Product:
         return self.warehouse.connect(autocommit=False)
 
     def insert_one(self) -> None:
-        """One booked insert on some DN, like a writer's."""
+        """Insert one row on some DN and record it in the ledger, like a writer."""
         with closing(self.warehouse.connect()) as connection:
             workload.bulk(connection, "insert", 20, first=900_000_000_000 + time.monotonic_ns() // 1_000_000)
 
     def burst(self, rows: int) -> None:
-        """This number of booked inserts of new orders, spread over the DNs, in large transactions."""
+        """Insert this number of new orders, spread over the DNs, in large transactions, and record them in the
+        ledger."""
         with closing(self.warehouse.connect()) as connection:
             workload.bulk(connection, "insert", rows, workload.BULK_FIRST + self._bursts, seed=self.seed)
         self._bursts += rows

@@ -1,6 +1,6 @@
-"""Every JSON value that a command prints in a test is held against its schema, strictly.
+"""Every JSON value that a command prints in a test is validated against its schema, strictly.
 
-`printed` names the schemas that were met.
+`printed` names the schemas that were used.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def broken(name: str, value: object) -> list[str]:
 
 
 def _inner(error: Any) -> Any:
-    """Of an error in one of several forms, the one in the form that came nearest."""
+    """If a value matches none of several forms, the error of the closest form."""
     while error.context:
         error = max(error.context, key=lambda one: (len(one.absolute_path), one.validator != "additionalProperties"))
     return error
 
 
 def named(args: Sequence[str]) -> str:
-    """The schema's name of a command line, "" of one that has none.
+    """The name of a command line's schema; "" if it has none.
 
     >>> named(["slots", "peek", "t", "--jsonl", "--config", "c"]), named(["--ascii", "status", "--json"]), named(["x"])
     ('slots peek --jsonl', 'status', '')

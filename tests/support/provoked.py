@@ -1,4 +1,4 @@
-"""Codes of servers, each provoked at a real server, with the expected party and its own action. The table is written
+"""Error codes, each provoked at a real server, with the expected cause and action. The table is written
 down before anything runs, from the servers' documentation of their codes and from docs/messages.md, and not from a
 job's output. An action is complete: the statement with its names, and the start of a job that it has ended.
 
@@ -39,7 +39,7 @@ _ROWS = 5
 
 @dataclass(frozen=True, slots=True)
 class Provoked:
-    """A code. `make` provokes it until `cure`, which a person carries out at the request of the printed action."""
+    """A code. `make` provokes it until `cure`, which a user carries out as the printed action requests."""
 
     name: str
     culprit: Culprit
@@ -47,7 +47,7 @@ class Provoked:
     cure: Callable[[World], object]
     by: str = ""
     looks: bool = False
-    """Its action finds out more or says that none is needed, and the provoked condition then ends by itself."""
+    """Its action investigates or says that nothing is needed, and the provoked condition then ends by itself."""
 
 
 _STARTS = rf"[^`]*; then `slotkeeper jobs start {JOB}`"
@@ -102,7 +102,7 @@ def _next(world: World) -> int:
 
 
 def _by(name: str, culprit: Culprit, make: str, cure: str, ends_sessions: bool = False) -> Provoked:
-    """Made by one statement at the sink, and fixed by another; `{user}` is the job's login there."""
+    """Provoked by one statement at the sink, and fixed by another; `{user}` is the job's login there."""
 
     def made(world: World) -> None:
         world.at_sink(*_each(make.format(user=world.sink_user)))
@@ -180,7 +180,7 @@ _RETRIES = rf"^No action needed: retrying\. If it repeats, `slotkeeper locks {JO
 
 
 def _untold(code: str, act: str, says: str = "") -> Culprit:
-    """An error of unknown kind is tried ten times before it ends the job."""
+    """An unknown error is retried ten times before it ends the job."""
     return replace(_sink(code, act, says=says), rules=("sink_fails", "job_failed"), ends=True)
 
 
@@ -243,9 +243,8 @@ AT_POSTGRES: tuple[Provoked, ...] = (
     _raised("57014", "canceling statement due to user request",
             _sink("SK-1404", r"^No action needed: retrying\. If it repeats, .*\blog of sink mart\b"), looks=True),
 )  # fmt: skip
-"""Refusals of a real sink of a real job, which its administrator ends.
-
-An administrator who cancels a statement or ends a session ends no job.
+"""Errors of a real sink of a real job, which its administrator resolves. Cancelling a statement or ending a session
+does not end the job.
 """
 OF_ROWS: tuple[Provoked, ...] = (
     _by(
@@ -373,7 +372,7 @@ AT_MARIADB: tuple[Provoked, ...] = (
     ),
     Provoked(
         "1227",
-        replace(  # each session finds out in its own try that it was ended; the second refusal ends the job
+        replace(  # each session notices at its next attempt that it was ended; the second error ends the job
             _of_source(
                 "SK-1101",
                 r"^As an administrator of source \w+, run `GRANT REPLICATION SLAVE, REPLICATION CLIENT ON \*\.\* TO"
@@ -386,7 +385,7 @@ AT_MARIADB: tuple[Provoked, ...] = (
         lambda world: world.at_source(f"GRANT REPLICATION SLAVE ON *.* TO {_ETL}"),
     ),
 )  # fmt: skip
-"""At a real MariaDB as the source of a real job. 1236 is the incident `binlogs-purged`."""
+"""Errors of a real MariaDB as the source of a real job. 1236 is the incident `binlogs-purged`."""
 
 
 def _written(world: World, **values: str) -> None:
@@ -411,7 +410,7 @@ def _misdirected(code: str, act: str, ends: bool = False, /, **values: str) -> P
 
 
 def _through(name: str, line: Line, culprit: Culprit, looks: bool = False) -> Provoked:
-    """A proxy before the sink disturbs its connections."""
+    """Disturb the sink's connections by a proxy."""
     proxies: list[Proxy] = []
 
     def make(world: World) -> None:

@@ -34,7 +34,7 @@ Seen = Callable[[bytes], None]
 
 
 class Proxy:
-    """Goes to `port` on loopback; its line may be set at any time, from any thread, and holds from then on."""
+    """A proxy to `port` on loopback; its line may be set at any time and from any thread, with immediate effect."""
 
     def __init__(self, port: int, draw: random.Random | None = None) -> None:
         self.draw = draw or random.Random(port)
@@ -42,7 +42,8 @@ class Proxy:
         self.flips = 0
         """Bytes that were corrupted."""
         self.on_sent: Seen = lambda data: None
-        """Told what a client sends before it is passed on, in the line's thread; it may set the line."""
+        """Called with each piece of a client's data before it is passed on, in the line's thread; it may set the
+        line."""
         self.asked = threading.Event()
         """Set once a client has sent something."""
         self._line = Line.THROUGH
@@ -120,7 +121,7 @@ class Proxy:
             self.asked.set()
         dropped = (Line.BLACK_HOLE,) if sent else (Line.BLACK_HOLE, Line.HALF_OPEN)
         if self._line in dropped:
-            if not data:  # the other end hears of nothing, not even of this, before the line is whole again
+            if not data:  # the other end receives nothing, not even this, before the line works again
                 with self._changed:
                     self._changed.wait_for(lambda: self._line not in dropped)
             return bool(data)
@@ -179,7 +180,7 @@ class Wire(Proxy):
         return bool(one.recv(65_536))
 
     def whole(self, cut: bool) -> None:
-        """Carry again; `cut` resets the lines of before, which otherwise stay silent until an end closes them."""
+        """Pass data again; `cut` resets the earlier lines, which otherwise stay silent until one end closes them."""
         if cut:
             self.set(Line.CUT)
         self.set(Line.THROUGH)

@@ -168,7 +168,7 @@ def tagged() -> list[str]:
 
 
 def storable(text: str) -> str:
-    """A text as UTF-8 can carry it, with what it cannot carry spelled out."""
+    """A text that UTF-8 can encode, with other characters written as escapes."""
     return text.encode("utf-8", "surrogateescape" if _is_bytes(text) else "backslashreplace").decode(
         "utf-8", "backslashreplace"
     )
@@ -185,7 +185,7 @@ WIDE = "wide_rt"
 
 @contextmanager
 def living() -> Iterator[Identity]:
-    """A process that can be recorded as a job's supervisor: it lives, and does nothing until its end."""
+    """A process that can be recorded as a job's supervisor: it runs and does nothing."""
     code = "import sys; print('on', flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -330,7 +330,7 @@ def _put(store: Store, kind: str, name: str, value: object) -> None:
 
 
 def _past_the_store(file: Path, texts: list[str]) -> None:
-    """What the store itself would have made visible, or refused."""
+    """Texts that the store itself would have escaped or rejected."""
     connection = sqlite3.connect(file)
     try:
         for number, text in enumerate(texts):
@@ -348,7 +348,7 @@ def _past_the_store(file: Path, texts: list[str]) -> None:
 
 
 def frames(folder: Path) -> None:
-    """What was, for the replay: the jobs as they are now, hostile as they are."""
+    """History for the replay: the jobs in their current state, with the hostile texts."""
     from slotkeeper.core.launch.view import observe_all
     from slotkeeper.core.state.frames import Frame
 
@@ -360,7 +360,7 @@ def frames(folder: Path) -> None:
 
 
 def harm(folder: Path) -> dict[str, object]:
-    """What an action would have changed: compared before and after."""
+    """Everything that an action could have changed, to be compared before and after."""
     connection = sqlite3.connect(f"file:{folder / FILE_NAME}?mode=ro", uri=True)
     try:
         jobs = connection.execute("SELECT name, state, wanted, run FROM jobs ORDER BY name").fetchall()

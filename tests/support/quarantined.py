@@ -67,14 +67,14 @@ class Target:
         self.position = DwsPosition(0)
 
     def sink(self, options: SinkOptions = QUARANTINING, copying: str = "direct") -> PostgresSink:
-        """A worker's side in a session of its own, as a task begins."""
+        """A worker's sink in a separate session, as at the start of a task."""
         self.session.close()
         made = PostgresSink(self.session, POSITIONS, self.table, options, copying)
         made.read_row(self.lane)
         return made
 
     def step(self, sink: PostgresSink, lines: Iterable[Sequence[Any]]) -> bool:
-        """One step of (point, sequence, kind, values...); whether it was taken carefully."""
+        """Apply one step of (point, sequence, kind, values...); returns whether it was isolated."""
         text = b"".join(map(line, lines))
         try:
             self._take(sink, sink.stage, text)
@@ -94,7 +94,7 @@ class Target:
             raise
 
     def chunk(self, sink: PostgresSink, rows: Iterable[Sequence[Any]], plan: bool = True) -> bool:
-        """One chunk of a copy; whether it was taken carefully."""
+        """Apply one chunk of a copy; returns whether it was isolated."""
         if plan:
             planned(self.store, self.epoch)
         text = b"".join(map(line, rows))
@@ -135,7 +135,7 @@ class Target:
 
 
 def line(values: Sequence[Any]) -> bytes:
-    """One line of COPY text; bytes go as they are."""
+    """One line of COPY text; bytes are passed unchanged."""
     parts = []
     for value in values:
         if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""A target of its own for batches of a Spark query: histories go in as its tasks stage them, rows come out.
+"""A separate target for batches of a Spark query: histories are staged as by its tasks, rows are read.
 
 No Spark: the tests check the sink's side.
 
@@ -76,7 +76,7 @@ _TYPES = {"h": "integer", "k": "integer", "a": "integer"}
 
 
 class QueryEffects(Effects):
-    """One target, `sink()` sessions at it, and how far its fence is."""
+    """One target, `sink()` sessions at it, and the position of its fence."""
 
     def __init__(self, server: Server, database: str, name: str, others: bool = False, kind: str = "postgres") -> None:
         self._server, self._database, self._kind = server, database, kind
@@ -117,7 +117,7 @@ class QueryEffects(Effects):
         query: str = QUERY,
         **more: Any,
     ) -> bool:
-        """A whole batch of two tasks, whose rows come in any order."""
+        """A whole batch of two tasks, whose rows have any order."""
         mixed = list(events)
         (draw or random.Random(number)).shuffle(mixed)
         half = len(mixed) // 2
@@ -138,7 +138,7 @@ class QueryEffects(Effects):
             self.asked("DELETE FROM public.slotkeeper_streams WHERE target = %s", (self.table.name,))
 
     def versions(self) -> set[tuple[Any, ...]]:
-        """Where each row lies and which transaction wrote it: the same where nothing was written."""
+        """The location of each row and the transaction that wrote it, which stay the same if nothing was written."""
         return set(self.asked(f"SELECT ctid::text, xmin::text FROM {self._name}"))
 
     def staged_rows(self) -> int:

@@ -1,4 +1,4 @@
-"""A writer for Spark that writes nothing and records its calls: the product's writer depends on them."""
+"""A writer for Spark that writes nothing and records its calls, on which Slotkeeper's writer depends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Answer(WriterCommitMessage):  # type: ignore[misc]
 
 
 class RecordingWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Each call is a line of the option `log`; the first commit of batch 1 fails behind its line."""
+    """Each call writes a line to the file of the option `log`; the first commit of batch 1 then fails."""
 
     def __init__(self, log: str) -> None:
         self.log = log

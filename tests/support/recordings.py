@@ -62,7 +62,7 @@ _BLOBS = {1: "tinytext", 2: "text", 3: "mediumtext", 4: "longtext"}
 
 
 def described(table: TableMap) -> Described:
-    """What information_schema would say of a table: characters are utf8mb4, whole numbers have a sign."""
+    """The columns as in information_schema: texts are utf8mb4, integers are signed."""
     return tuple(_described(one, f"c{place}") for place, one in enumerate(table.columns, 1))
 
 
@@ -100,7 +100,7 @@ def events_of(binlog: bytes) -> Iterator[bytes]:
 
 
 def read(packets: Iterable[bytes]) -> Iterator[Event]:
-    """The events as the source reads them, those of a compressed transaction in its place."""
+    """The events as the source reads them, a compressed transaction replaced by its events."""
     parser = Parser()
     for packet in packets:
         event = parser.parse(packet)
@@ -145,7 +145,7 @@ def _values(columns: Iterable[Column], row: Row) -> list[str]:
 
 
 def _shown(kind: str, value: Any) -> str:
-    """A value as the tool writes it: moments as seconds, characters between quotes."""
+    """A value as the tool writes it: timestamps as seconds, texts in quotes."""
     if value is None:
         return "NULL"
     if kind.startswith("timestamp"):

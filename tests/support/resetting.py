@@ -73,7 +73,7 @@ class Resetting:
     _sink: StartStore | None = None
 
     def on(self, act: Callable[[ResetContext], Any], probe: Probe = silent, steal: str = "") -> Any:
-        """Run an action with its own bench, as one command would."""
+        """Run an action with its own reset context, like one command."""
         folder = StateFolder.open(self.folder)
         # a start on the same host reads the consent that is stored here
         stored, shared = StoredConsents(folder, self.mirror.job.name), self.mirror.consents
@@ -247,7 +247,7 @@ class StandinWorld:
         assert self.equal() and self.state is LaneState.RUNNING
 
     def start(self, share: float) -> None:
-        """A copy by the driver itself, to its end."""
+        """Run a complete copy with the driver itself."""
         if self.state not in STREAMING:
             self.mirror.start().wait_running()
             self.mirror.stop()

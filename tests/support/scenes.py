@@ -41,7 +41,7 @@ LAUNCH = Launch((sys.executable, "-P", str(DRIVER)), limits=Limits(poll=0.05, le
 ROWS = 400
 SECONDS = 60.0
 ALERTS = '\n[alerts]\ncrashes = "15s"\ndisk_free = "1m"\n'
-"""A crash is waited for to end, and a small disk has less space than usual."""
+"""The job waits for the end of a crash, and a small disk has less space than usual."""
 _numbers = itertools.count(1)
 
 

@@ -37,7 +37,7 @@ class MemoryAudit:
 
 
 def prepared(warehouse: Warehouse, make_mirror: MakeMirror, policy: str, columns: str = COLUMNS) -> Mirror:
-    """A mirror of a table of 50 rows, which replaces its target's where it copies again; not started."""
+    """A mirror of a table of 50 rows that is not started; a new copy replaces the rows of its target."""
     warehouse.create_table(TABLE, columns, ("id",))
     mirror = make_mirror(warehouse, TABLE, TARGET)
     channel = replace(mirror.job.channel, on_schema_change=policy)
@@ -47,18 +47,18 @@ def prepared(warehouse: Warehouse, make_mirror: MakeMirror, policy: str, columns
 
 
 def insert(mirror: Mirror, rows: str) -> None:
-    """Rows `first, last` of the table as it was made."""
+    """Insert the rows `first` to `last`, with the original columns."""
     run(mirror.warehouse, ROWS.format(table=TABLE, rows=rows))
 
 
 def statements_of(hint: str) -> list[str]:
-    """What a hint says to run at the sink, one statement each."""
+    """The statements that a hint says to run at the sink."""
     said = hint.partition("run in the sink: ")[2].partition("; then ")[0]
     return [] if said.startswith("no statement") else [one.strip("`") for one in said.split("; ")]
 
 
 def typed_as_printed(mirror: Mirror, hint: str, folder: Path) -> None:
-    """Carry out a hint, word for word: the statements, the reset, the start."""
+    """Carry out a hint exactly: the statements, the reset, the start."""
     assert hint.endswith(f"; then {new_snapshot(mirror.job)}"), hint
     mirror.at_sink(*statements_of(hint))
     assert Resetting(mirror, folder / "state").reset(SNAPSHOT).outcome == DONE

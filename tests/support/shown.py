@@ -1,4 +1,4 @@
-"""`jobs show` of one job again and again, in a process of its own: what it printed, and the seconds of the call.
+"""Calls `jobs show` of one job repeatedly, in a separate process: its output, and the seconds of each call.
 
     python -m tests.support.shown CONFIG JOB
 
@@ -23,7 +23,7 @@ from tests.support.terminal import ROOT
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One answer; `at` is the monotonic moment before it was asked for, `done` that after."""
+    """One answer; `at` and `done` are the monotonic times before and after the call."""
 
     at: float
     done: float
@@ -39,7 +39,7 @@ class Shown:
 
     @property
     def why(self) -> str:
-        """The first reason that it gives: the job's, a table's, a lane's, a condition's; "" where it gives none."""
+        """The first reason in it: the job's, a table's, a lane's, a condition's; "" if there is none."""
         report = self.job.get("report") or {}
         given = [self.job.get("reason")]
         given += [one.get("reason") for one in [*(self.job.get("tables") or ()), *(report.get("tables") or ())]]
@@ -49,7 +49,7 @@ class Shown:
 
 
 class Looking:
-    """The process; `look` asks it once more."""
+    """The process; `look` makes another call."""
 
     def __init__(self, config: Path, job: str) -> None:
         words = [sys.executable, "-m", "tests.support.shown", str(config), job]

@@ -45,24 +45,24 @@ WAITING = "import slotkeeper.console.commands.main, psycopg2, threading; print(f
 
 @dataclass
 class Place:
-    """Both servers of a configuration, in one mode, and where it lies."""
+    """A configuration whose two servers are in one mode, and its folder."""
 
     source: FakeServer
     sink: FakeServer
     folder: Path
 
     def begin(self, words: tuple[str, ...]) -> subprocess.Popen[str]:
-        """A command as a user at a prompt starts it."""
+        """A command, started as by a user at a prompt."""
         return begun(self.folder / "slotkeeper.toml", words)
 
     def files(self) -> str:
-        """All that was written, but the secret's own file."""
+        """All files that were written, except the secret's own file."""
         found = [path for path in self.folder.rglob("*") if path.is_file() and path.name != "password"]
         return "".join(path.read_text("utf-8", "replace") for path in found)
 
 
 def begun(config: Path, words: tuple[str, ...]) -> subprocess.Popen[str]:
-    """A command over a configuration, whose home is the folder of that."""
+    """A command with a configuration, whose home is the configuration's folder."""
     return subprocess.Popen(
         [sys.executable, "-m", "slotkeeper.console", *words, "--config", str(config)],
         cwd=ROOT,
@@ -89,7 +89,7 @@ def opened(mode: Mode, folder: Path) -> Iterator[Place]:
 
 
 def ended(command: subprocess.Popen[str], seconds: float = 40) -> tuple[int, str, str]:
-    """Its exit code, and its output; a hanging command is killed."""
+    """The exit code and output of a command; a hanging command is killed."""
     try:
         out, err = command.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Embedded servers of every kind at once, and the attempts of a user of the host without their passwords.
+"""Embedded servers of every kind at once, and the attempts of a local user who does not have their passwords.
 
 `python -m tests.support.strangers FOLDER UID` starts them as that user, says where they are as one line of JSON, and
 ends them when its input ends. `break_in` is tried by another process (`tests.support.other_user`).

@@ -1,4 +1,4 @@
-"""A program on its own terminal: keys in, bytes out with their times, the screen, and the CPU and memory used.
+"""A program on its own terminal: its input, its output with times, the screen, and its CPU time and memory.
 
 Waits are for conditions, not for times, where possible; `during` is for measuring. Used by the tests and by
 `bench`.
@@ -258,11 +258,11 @@ class Terminal:
 
     @property
     def count(self) -> int:
-        """The number of these bytes."""
+        """The number of occurrences of these bytes."""
         return sum(len(piece.content) for piece in self.pieces)
 
     def send(self, keys: str | bytes) -> float:
-        """Type; returns the time."""
+        """Type keys; returns the time."""
         os.write(self.master, keys.encode() if isinstance(keys, str) else keys)
         return time.monotonic()
 
@@ -318,7 +318,7 @@ class Terminal:
                 raise AssertionError(f"not quiet within {most:g} s")
 
     def during(self, seconds: float) -> Used:
-        """Read for this long; returns the resources that it used meanwhile."""
+        """Read for this long; returns the resources that the program used meanwhile."""
         began, cpu, count = time.monotonic(), self.cpu(), self.count
         while (left := began + seconds - time.monotonic()) > 0 and self._open:
             self.read(min(left, 0.5))

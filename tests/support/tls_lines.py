@@ -49,7 +49,7 @@ class Authority:
         self.ca.cert_pem.write_to_path(self.root)
 
     def server(self, *names: str, days: int = 1, client: Authority | None = None) -> ssl.SSLContext:
-        """A server's side with a certificate for `names` that expires in this number of days; clients show one of
+        """The server's files with a certificate for `names` that expires in this number of days; clients present one of
         `client`.
         """
         ends = datetime.now(timezone.utc) + timedelta(days=days)
@@ -153,7 +153,7 @@ def exactly(line: socket.socket, count: int) -> bytes:
 
 
 def exchange(line: socket.socket, behind: socket.socket) -> None:
-    """Carry bytes both ways until one end closes, in one thread: a TLS socket of Python 3.11 does not support two."""
+    """Pass bytes both ways until one end closes, in one thread: a TLS socket of Python 3.11 does not support two."""
     while True:
         waits = isinstance(line, ssl.SSLSocket) and line.pending()
         for one in [line] if waits else select.select([line, behind], [], [])[0]:
@@ -175,7 +175,7 @@ SSL_REQUEST_BYTES = 32
 
 @dataclass(slots=True)
 class Middle:
-    """The loot of the man in the middle: `port` is his port, `logins` are the packets in which clients log in."""
+    """What the man in the middle has captured: `port` is his port, `logins` are the packets in which clients log in."""
 
     port: int = 0
     logins: list[bytes] = field(default_factory=list)

@@ -25,7 +25,7 @@ EVERY = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """At a monotonic moment: the first lines of the Overview, and all faults."""
+    """The first lines of the Overview and all faults, at a monotonic time."""
 
     at: float
     screen: str
@@ -43,7 +43,7 @@ class Sample:
 
 @dataclass
 class Watcher:
-    """A console on its own terminal, and the judgement of the same state folder beside it."""
+    """A console on its own terminal, and the judgement of the same state folder."""
 
     terminal: Terminal
     store: Store
@@ -73,7 +73,7 @@ class Watcher:
         raise AssertionError(f"not within {seconds:g} s: {what}; judged: {said}; screen:\n{self.terminal.screen.text}")
 
     def during(self, seconds: float) -> list[Sample]:
-        """All samples of this number of seconds from now on."""
+        """All samples of the next `seconds` seconds."""
         first, end = len(self.samples), time.monotonic() + seconds
         while time.monotonic() < end:
             self.sample()
@@ -81,7 +81,7 @@ class Watcher:
 
 
 class Beside:
-    """A watcher in a separate thread, for the `with` block: making a fault may take its time meanwhile."""
+    """A watcher in a separate thread, for the `with` block, in which causing a fault may take long."""
 
     def __init__(self, terminal: Terminal, state: Path, config: Path) -> None:
         self.samples: list[Sample] = []

@@ -81,7 +81,7 @@ def watched(sample: Callable[[], Sample | None], every: float) -> Iterator[ToldS
 
 
 def of_mirror(mirror: Mirror) -> Sample:
-    """A job in a thread of the test."""
+    """Watch a job in a thread of the test."""
     told = {table: one.state for table, one in mirror.heard.tables.items()}
     statement = "SELECT source_table, state FROM slotkeeper_progress WHERE slot = %s"
     with closing(mirror.sink()) as sink, sink.cursor() as cursor:
@@ -90,7 +90,8 @@ def of_mirror(mirror: Mirror) -> Sample:
 
 
 def of_product(job: Mirrored) -> Sample | None:
-    """A job of processes, by its state store; None while no driver reports: its last report counts as old then."""
+    """Watch a job of processes by its state store; None while no driver reports, because its last report is then
+    old."""
     view = job.view()
     age = None if view.reported_at is None else elapsed(view.reported_at, SystemClock().utc())
     if not view.driver_alive or not view.reported or age is None or age >= WITHIN:

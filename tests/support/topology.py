@@ -1,4 +1,4 @@
-"""Changes of the set of DNs beside a mirror: every kind, every moment, and how each has to end."""
+"""Changes of the set of DNs during a mirror: every kind, at every time, and the required end of each."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def exchanged(warehouse: Warehouse) -> None:
 
 
 def expected(kind: str, moment: str, unread: str) -> str:
-    """How a situation ends; a change that waits in vain does not happen, and the mirror is equal without it."""
+    """How a situation ends; a change whose wait fails does not happen, and the mirror is equal without it."""
     left = unread == "unread" and moment != "running"
     if KINDS[kind].waits and left:
         return EQUAL
@@ -73,7 +73,7 @@ def prepared(warehouse: Warehouse, make_mirror: MakeMirror, need: bool = True) -
 
 
 def touch(mirror: Mirror, rounds: int = 2) -> None:
-    """Every key changes `rounds` times, one goes, one comes back."""
+    """Change every key `rounds` times, delete one, and insert one again."""
     for _ in range(rounds):
         mirror.source(f"UPDATE {TABLE} SET v = v + 1", f"DELETE FROM {TABLE} WHERE id = {KEYS}")
         mirror.source(f"INSERT INTO {TABLE} SELECT {KEYS}, max(v) FROM {TABLE}")
@@ -166,7 +166,7 @@ def equal(mirror: Mirror) -> bool:
 
 
 def check(mirror: Mirror, kind: str, moment: str, unread: str, folder: Path) -> str:
-    """Play it; a named trouble is named again at the next start, wrote nothing wrong, and its way out leads on."""
+    """Play it; a named error is named again at the next start, has written nothing wrong, and its remedy works."""
     guarded(mirror)
     situation = Situation(mirror, kind, moment, unread)
     error = situation.play()

@@ -1,4 +1,4 @@
-"""The data of earlier versions: the fixtures of `tests/fixtures/upgrade`, as files and tables."""
+"""Data of earlier versions: the fixtures of `tests/fixtures/upgrade`, as files and tables."""
 
 from __future__ import annotations
 

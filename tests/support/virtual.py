@@ -1,4 +1,4 @@
-"""Virtual time: the real driver and its tasks in the test's own thread, with a clock that only waiting moves.
+"""Virtual time: the real driver and its tasks in the test's own thread, with a clock that advances only by waiting.
 
 What the driver gives to its threads and runners waits in a list. When the driver waits for an event, one piece of that
 work is done, chosen by the seed; if there is none, the clock moves by the time that the driver would have slept, and
@@ -64,7 +64,7 @@ class World:
             self._work.append(work)
 
     def step(self) -> bool:
-        """Do a piece of the waiting work; return whether there was one."""
+        """Do a piece of the waiting work; returns whether there was one."""
         with self._lock:
             if not self._work:
                 return False
@@ -74,7 +74,7 @@ class World:
         return True
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and the scene act."""
+        """Advance the clock, and run the scene."""
         if any(thread.name.startswith("slotkeeper-") for thread in threading.enumerate()):
             time.sleep(0.001)
         with self._lock:
@@ -105,7 +105,7 @@ class World:
             self._awaits = lambda: self.now >= until
 
     def run(self, mirror: Mirror, scene: Scene, probe: Probe = nothing, driver_probe: Probe = nothing) -> Mirror:
-        """Run the job beside the scene until it has ended; raises what the scene raised, or the job's error."""
+        """Run the job with the scene until it has ended; raises the error of the scene or of the job."""
         failed = self.fails(mirror, scene, probe, driver_probe)
         if failed is not None:
             raise failed
@@ -144,7 +144,7 @@ class Inbox(queue.SimpleQueue[Any]):
 
 
 class Pool:
-    """An executor whose work the world does."""
+    """An executor whose work is done by the world."""
 
     def __init__(self, world: World, *_: object) -> None:
         self._world, self._closed = world, False

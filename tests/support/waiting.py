@@ -16,10 +16,10 @@ MOST = 240.0
 
 
 def until(condition: Callable[[], T | None], seconds: float, what: str, every: float = 0.0) -> T:
-    """Ask `condition` repeatedly until its answer is true, and return it; AssertionError after a multiple of `seconds`,
-    which are those of an idle host.
+    """Call `condition` repeatedly until its answer is true, and return the answer; AssertionError after a multiple of
+    `seconds`, which are those of an idle host.
 
-    It is not asked more often than `every`.
+    It is called at most once in `every` seconds.
     """
     seconds = max(seconds, min(PATIENCE * max(seconds, 10.0), MOST))
     deadline = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""Every type that a column can have, with the values that are hard to carry: one wide table, and its text."""
+"""Every type that a column can have, with its most difficult values: one wide table, and its text."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _value(values: Sequence[str], n: int) -> str:
 
 
 def difference(mirror: Mirror) -> dict[str, list[Any]]:
-    """The columns that are not the same text on both sides, with the first values that differ; and absent keys."""
+    """Columns whose texts differ between both sides, with the first values that differ; and missing keys."""
     texts = ", ".join(f"{name}::text" for name in _COLUMNS)
     source = {row[:2]: row[2:] for row in _rows(mirror, TABLE, texts, at_source=True)}
     target = {row[:2]: row[2:] for row in _rows(mirror, TARGET, texts, at_source=False)}

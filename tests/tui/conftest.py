@@ -1,4 +1,4 @@
-"""How often tests of the console check that it is idle: every 4 ms instead of every 20 ms."""
+"""Tests of the console check that it is idle every 4 ms instead of every 20 ms."""
 
 from __future__ import annotations
 

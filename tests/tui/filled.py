@@ -60,7 +60,7 @@ Kind = TypeVar("Kind", bound=Screen[Any])
 
 
 class StillClock(SystemClock):
-    """A clock that only the test moves."""
+    """A clock that only the test sets."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -75,7 +75,7 @@ class StillClock(SystemClock):
 
 @dataclass
 class StillFeed(Collector):
-    """Reads only on request, in the app's own thread; counts the requests."""
+    """A feed that reads only on request, in the app's own thread, and counts the requests."""
 
     reader: Reader
     slot_poller: SlotPoller
@@ -117,7 +117,7 @@ class StillFeed(Collector):
 
 @dataclass
 class PlantedWatch:
-    """Returns the planted answers, one table of the source after the other, all of them at once."""
+    """A watch that returns the planted answers for all tables of the source at once, one table after the other."""
 
     answers: dict[tuple[str, str], Polled | Exception]
     source: str
@@ -188,7 +188,8 @@ def fill(store: Store) -> None:
     begin(store, "ledger_full", state="SNAPSHOT", chunks_done=31, chunks_total=50, changes=0)
     begin(store, "stock_rt", lane("dn_1", 88_120_441), living=False)
     reason = "the registered point of dn_1 is gone"
-    store.set_state("stock_rt", JobState.FAILED, reason, "SLOT LOST", "`slotkeeper slots reset` plans what can be done")
+    act = "`slotkeeper slots reset` plans a new snapshot and prints the command that executes it"
+    store.set_state("stock_rt", JobState.FAILED, reason, "SLOT LOST", act)
     store.register_job("legacy_rt", "c.toml")
     store.record_event("stock_rt", "failed", reason)
     store.record_event("invoice_rt", "trouble", "dn_3 does not answer")

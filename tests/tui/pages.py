@@ -1,4 +1,4 @@
-"""Pages of binlog rows for tests: one order's life, as in the design."""
+"""Pages of binlog rows for tests: the history of one order, as in the design."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def page(*rows: ChangeRow, **more: object) -> Page:
 
 @dataclass
 class PlantedPeeker:
-    """Answers the planted page, or raises; keeps what it was asked."""
+    """Returns the planted page or raises an error, and records the requests."""
 
     answer: Page | Exception = field(default_factory=page)
     asked: list[tuple[Ask, bool]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A runner for tests that starts no process: it records the orders, and returns the answers that a test planted."""
+"""A runner for tests that starts no process: it records the commands, and returns the answers that a test planted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Answer = tuple[int, object, str]
 
 @dataclass
 class Planted(Runner):
-    """`answers` maps an order to its immediate answer; for None the order runs until `end`."""
+    """`answers` maps a command to its immediate answer; for None the command runs until `end`."""
 
     clock: StillClock
     answers: Callable[[Order], Answer | None] = lambda order: None
@@ -42,7 +42,7 @@ class Planted(Runner):
 
     @property
     def done(self) -> list[Order]:
-        """The orders that were not dry runs."""
+        """The commands that were not dry runs."""
         return [one for one in self.orders if one.listed]
 
     def start(self, order: Order) -> str:
@@ -87,7 +87,7 @@ def plant(made: Filled, answers: Callable[[Order], Answer | None] = lambda order
 
 
 async def until(pilot: Pilot[int], app: ConsoleApp, *words: str) -> str:
-    """Wait until the screen shows these words, and return it."""
+    """Wait until the screen shows these words, and return the screen."""
     async with asyncio.timeout(10):
         while not all(word in screen(app) for word in words):
             await pilot.pause(0.02)

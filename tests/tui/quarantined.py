@@ -27,7 +27,7 @@ def entry(id: int, key: str = "4711", **more: object) -> QuarantineEntry:
 
 
 def entries() -> list[QuarantineEntry]:
-    """A changed key, a copied row, a constraint, and closed entries; the newest first."""
+    """A changed key, a copied row, a violated constraint, and closed entries; the newest first."""
     pair = "dn_1 88512305/4"
     over = {"state": EntryState.SUPERSEDED, "ended_at": NOW, "ended_by": "88512329/2", "reason": "a later change"}
     return [
@@ -96,7 +96,7 @@ def holding(folder: Path, *rows: QuarantineEntry, **more: object) -> tuple[Fille
 
 
 def tell(made: Filled, number: int | None) -> None:
-    """Let the job report `number` rows in quarantine."""
+    """Make the job report `number` rows in quarantine."""
     lanes = tuple(lane(f"dn_{n}", 88_512_330 - n) for n in range(1, 5))
     report = JobReport("orders_rt", "run-orders_rt", "RUNNING", lanes=lanes, changes=12_403_118, epoch=3)
     assert made.store.put_report(replace(report, quarantined=number))

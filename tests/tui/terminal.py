@@ -64,7 +64,7 @@ class Terminal:
         os.write(self.master, keys)
 
     def read_until(self, wanted: bytes, since: int = 0) -> None:
-        """Read what it writes until that comes, behind the first `since` bytes."""
+        """Read the output until that text appears after the first `since` bytes."""
         deadline = time.monotonic() + SOON
         while wanted not in self.seen[since:] and time.monotonic() < deadline:
             if select.select([self.master], [], [], 0.2)[0]:
@@ -77,7 +77,7 @@ class Terminal:
             raise AssertionError(wanted, self.seen[since:][-2_000:])
 
     def press(self, keys: bytes, wanted: bytes) -> None:
-        """Type, and read until what that leads to is written."""
+        """Type keys, and read until the resulting text appears."""
         since = len(self.seen)
         self.write(keys)
         self.read_until(wanted, since)
@@ -87,7 +87,7 @@ class Terminal:
         self.master = -1
 
     def colours(self) -> set[bytes]:
-        """The colours that were asked for, as their SGR parameters."""
+        """The colours in the output, as SGR parameters."""
         found: set[bytes] = set()
         for match in SGR.finditer(self.seen):
             found |= {one for one in match[1].split(b";") if re.fullmatch(rb"[349]\d|10\d", one)}

@@ -737,7 +737,7 @@ TRUNCATED = "TRUNCATE at the source is likely: it has far fewer rows"
 
 
 def of_snapshots(order: Order) -> Answer | None:
-    """The answers to the dry runs of a snapshot, by the mode requested for the target's rows."""
+    """The answers to the dry runs of a snapshot, by the requested mode for the target's rows."""
     if order.listed:
         return None
     how = next((word.partition("=")[2] for word in order.words if word.startswith("--on-existing=")), "")

@@ -1,4 +1,4 @@
-"""What must not be done more often, or earlier, than somebody sees it: counted, never timed."""
+"""Work that must not be done more often, or earlier, than a user sees its result: counted, not timed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ NEVER = (
     "zipfile",
     "pyspark",
 )
-"""What a console that only reads has no use for: each of them was in its memory once."""
+"""Modules that a read-only console does not need; earlier versions loaded each of them."""
 
 
 def test_what_no_screen_needs_is_never_loaded() -> None:

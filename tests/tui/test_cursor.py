@@ -1,4 +1,4 @@
-"""Whatever happens to the rows, the cursor's key never changes by itself, and a key acts on what was shown."""
+"""Whatever happens to the rows, the cursor stays on its row, and a key acts on the row that was shown."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ KEYS = [f"k{number}" for number in range(30)]
 
 
 class Walk:
-    """One thing after the other happens; `quarantined` is the key that a person put the cursor on."""
+    """Random events on a table; `quarantined` is the key of the row on which the user put the cursor."""
 
     def __init__(self, made: Filled, pilot: Pilot[int], shown: Things, chance: random.Random) -> None:
         self.made, self.pilot, self.shown, self.chance = made, pilot, shown, chance
         self.quarantined = self.seen()
 
     def seen(self) -> str | None:
-        """The name that is drawn in the row of the cursor."""
+        """The name that is shown in the cursor's row."""
         table = self.shown.table
         return table.words(table.cursor_row)[1].strip() if table.show_cursor else None
 
     async def update(self) -> None:
-        """Rows come, go, and change."""
+        """Add, remove and change rows."""
         keys = [key for key in KEYS if self.chance.random() < self.chance.choice((1.0, 0.8, 0.1))]
         self.chance.shuffle(keys)
         lags = (None, 1, 2, 3)
@@ -41,23 +41,23 @@ class Walk:
         self.shown.redraw()
 
     async def filter(self) -> None:
-        """Another filter, or none."""
+        """Set another filter, or none."""
         self.shown.wanted = self.chance.choice(("", "", "1", "!2", "k0"))
         self.shown.rearranged()
 
     async def order(self) -> None:
-        """Sorted, turned, faults only, wide."""
+        """Sort, reverse the order, show only faults, or widen."""
         await self.pilot.press(self.chance.choice("sSZw"))
 
     async def move(self) -> None:
-        """A person moves the cursor, or marks and so moves it."""
+        """Move the cursor, or mark a row, which moves it too."""
         await self.pilot.press(self.chance.choice(("j", "k", "g", "G", "space", "pagedown")))
         self.quarantined = self.shown.table.cursor_key
         if self.shown.table.row_count == 0:
             self.quarantined = None
 
     async def act(self) -> None:
-        """Enter and `a` hit what is drawn under the cursor, or what is marked."""
+        """Check that Enter acts on the row under the cursor, and `a` on the marked rows, or else on that row."""
         seen, marked, before = self.seen(), self.shown.marked, len(self.shown.opened_keys)
         await self.pilot.press("a", "enter")
         await self.pilot.pause()
@@ -67,7 +67,7 @@ class Walk:
         assert self.shown.acted == []
 
     async def unmark(self) -> None:
-        """No marks."""
+        """Remove all marks."""
         await self.pilot.press("u")
         assert self.shown.marked == []
 

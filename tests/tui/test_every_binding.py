@@ -1,4 +1,4 @@
-"""Every binding of every screen is pressed: nothing breaks, and the screen changes or a line says why it did not.
+"""Press every binding of every screen: nothing fails, and the screen changes or a line says why it does not.
 
 Keys that work everywhere, and in every table, are pressed on one screen.
 """

@@ -1,4 +1,4 @@
-"""Every key of every screen reaches what its binding says: none is hidden by another, none leads nowhere."""
+"""Every key of every screen runs the action of its binding: no binding hides another, and each has an action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors and Alerts: what they show and what their keys do."""
+"""The screens Errors and Alerts: their contents and their keys."""
 
 from __future__ import annotations
 

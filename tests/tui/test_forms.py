@@ -1,4 +1,4 @@
-"""Every form: the first empty field has the keys, Tab leads on to the action, Esc leaves it and says so."""
+"""Every form: the first empty field has the focus, Tab moves on to the action, Esc closes the form and says so."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def made_for(folder: Path, form: str) -> tuple[Filled, Planted]:
 
 
 OF_SLOTS = frozenset({"reset", "drop", "register"})
-"""Those that come after a plan, to which Esc leads back."""
+"""Forms that follow a plan; Esc returns to the plan."""
 
 
 def focus(made: Filled) -> str:

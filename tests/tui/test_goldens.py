@@ -86,7 +86,7 @@ def _with_a_failed_table(folder: Path) -> Filled:
     ]
     lanes[2:4] = [replace(one, activity="stopped", error=why) for one in lanes[2:4]]
     found = [TableReport(one, one.replace("ods.", "mart."), "RUNNING") for one in TABLES]
-    cure = "`slotkeeper slots reset ods.items orders_slot` plans what can be done"
+    cure = "`slotkeeper slots reset ods.items orders_slot` plans a new snapshot and prints the command that executes it"
     found[1] = replace(found[1], state="FAILED", reason=why, trouble="SLOT LOST", safe=cure, since=NOW.timestamp())
     begin(made.store, "orders_rt", *lanes, reason=said_of(found), tables=tuple(found))
     made.store.record_event("orders_rt", "table FAILED", f"ods.items: {why}")

@@ -1,4 +1,4 @@
-"""The past of a real store, as the recorder stored it and the screens read it."""
+"""History from a real store, as the recorder stored it and the screens show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person chooses is there at the next start; a file that is not used says so in one line and stops nothing."""
+"""A user's choices are restored at the next start; a settings file that cannot be used is reported in one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.tui.planted import typed, until
 
 
 def started(folder: Path, name: str) -> Filled:
-    """A console over its own state with this person's settings."""
+    """A console with its own state and this user's settings."""
     (folder / name).mkdir()
     made = console(folder / name)
     made.app.services.settings = SettingsFile(folder / "config" / "console.json")

@@ -1,4 +1,5 @@
-"""A large terminal is used: what is wrong is not cut beside an empty column, and a panel has the rows that are free."""
+"""Large terminals are used fully: a problem is not cut while another column is empty, and a panel gets the free
+rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cursor's key never changes by itself, whatever happens to the rows."""
+"""The cursor stays on its row, whatever happens to the rows."""
 
 from __future__ import annotations
 

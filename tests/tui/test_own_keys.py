@@ -1,4 +1,4 @@
-"""Own commands by their keys, and contexts: asked first, off while read-only, hostile names shown harmless."""
+"""Own commands by their keys, and contexts: confirmed first, disabled while read-only, hostile names made visible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands are typed behind a colon; help lists keys and commands, and does them."""
+"""Commands are typed after a colon; the help lists keys and commands, and can run them."""
 
 from __future__ import annotations
 

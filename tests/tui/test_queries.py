@@ -1,4 +1,4 @@
-"""DataFrame queries among the jobs: shown as jobs that run elsewhere, read-only, on small terminals too."""
+"""DataFrame queries in the list of jobs: shown like jobs that run elsewhere, read-only, also on small terminals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ QUERY = QuerySeen(
 
 
 class Stores:
-    """The stores of a configuration: their answer, or that they do not answer."""
+    """The stores of a configuration, which return the planted answer or do not answer."""
 
     def __init__(self, made: Filled, answer: QuerySeen | None) -> None:
         self.answer = answer

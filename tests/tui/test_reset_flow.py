@@ -1,4 +1,4 @@
-"""A reset as one flow: what is not possible says why, the result offers the start, and a copy is consented to."""
+"""A reset from start to end: disabled choices say why, the result offers the start, and a copy needs a consent."""
 
 from __future__ import annotations
 
@@ -194,5 +194,5 @@ def test_a_long_name_is_wrapped_in_each_of_the_three_screens_and_never_cut(
 
 
 def unbroken(shown: str) -> str:
-    """The screen with the words that go on in the next row in one piece."""
+    """The screen's text with words that continue in the next row joined."""
     return re.sub(r"\\ *[|\u2502]?\n[|\u2502]? +", "", shown)

@@ -1,4 +1,5 @@
-"""The console before servers that never answer: it stays alive, says so, shows no secret, and q leaves at once."""
+"""The console with servers that never answer: it stays responsive, reports them, shows no secret, and q exits at
+once."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ SLOTS = "3"
 
 
 def left(terminal: Terminal) -> float:
-    """Seconds that the console takes to be left."""
+    """Seconds until the console has exited."""
     began = time.monotonic()
     terminal.send("q")
     assert terminal.gone() == 0
@@ -40,7 +41,7 @@ def test_the_console_says_that_a_source_does_not_answer_and_is_left_at_once(mode
         terminal.send(SLOTS)
         assert place.source.asked.wait(60)
         terminal.send("?")
-        terminal.shows("Help: Slots")  # it draws while a source hangs
+        terminal.shows("Help: Slots")  # it redraws while a source hangs
         terminal.send("\x1b[27u")
         terminal.shows("does not answer within")
         terminal.shows("no source has answered yet")

@@ -1,5 +1,4 @@
-"""Every screen at every size: only ASCII bytes in ASCII mode, nothing cut that has room, a row counter, no empty
-half."""
+"""Every screen at every size: only ASCII in ASCII mode, no cut text beside free space, a row counter, no empty half."""
 
 from __future__ import annotations
 
@@ -91,7 +90,7 @@ def test_a_large_terminal_has_no_empty_half(name: str, tmp_path: Path) -> None:
 
 
 def test_after_a_resize_each_screen_is_what_it_is_at_that_size(tmp_path: Path) -> None:
-    """No part is left blank and none keeps the other size, whether rows were added or removed."""
+    """No part stays blank or keeps the old size, whether the screen grew or shrank."""
 
     def masked(made: Filled) -> list[str]:
         return [re.sub(r"rss +\d+M", "rss", line) for line in lines(made.app)]

@@ -1,4 +1,4 @@
-"""The slot screens: their texts about a slot, in addition to its figures, and the keys to other screens."""
+"""The slot screens: texts about a slot beside its figures, and the keys to other screens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent to the terminal: as few bytes as there can be, and all of what is shown."""
+"""Output to the terminal: as few bytes as possible, and everything that is shown."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, press
 WIDTH = 12
 Cells = dict[tuple[int, int], tuple[str, frozenset[str]]]
 _ON_BLANKS = frozenset({"is 4", "is 7", "is 9"})
-"""Underlined, reversed and struck: without them a blank looks the same in every color and weight of text."""
+"""Underlined, reversed and struck out: without these, a blank looks the same in every colour and weight."""
 _TAKEN = {"22": "12", "23": "3", "24": "4", "27": "7", "29": "9"}
 
 
 def _drawn(cells: Cells, sent: str) -> Cells:
-    """The cells after what was sent, each as (character, how it looks); starts and ends without a style."""
+    """The cells after this output, each as (character, style); output starts and ends without a style."""
     pen: dict[str, str] = {}
     row = column = 0
     for token in (found[0] for found in _TOKEN.finditer(sent)):
@@ -117,7 +117,7 @@ def _recorded(sent: list[str], app: App[int], screen: object, renderable: Any) -
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What goes to the terminal, a text for each frame."""
+    """The output to the terminal, one text for each frame."""
     found: list[str] = []
     monkeypatch.setattr(App, "_display", lambda app, screen, renderable: _recorded(found, app, screen, renderable))
     return found

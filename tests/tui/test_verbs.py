@@ -1,4 +1,4 @@
-"""Verbs that are typed go through the gates of the menu; a jump always reaches the list; columns are chosen."""
+"""Typed verbs need the same confirmations as the menu; a jump always opens the list; columns can be chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmark says of its own results: ratios, what fell since the kept one, and the picture."""
+"""The benchmark's report on its results: ratios, regressions since the stored result, and the chart."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class NoRig:
 
 @dataclass
 class Way:
-    """A peer that catches up in two seconds, or breaks."""
+    """A peer that catches up in two seconds, or fails."""
 
     name: str
     label: str

@@ -1,4 +1,4 @@
-"""Nothing of a file or of another program is held without a most, and what is too much is said at once."""
+"""Every read of a file or of another program's output has a limit, and exceeding it is reported at once."""
 
 from __future__ import annotations
 

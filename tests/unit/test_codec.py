@@ -33,7 +33,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A whole of parts. It is only made here."""
+    """A whole with parts. It exists only in these tests."""
 
     at: datetime
     """When."""

@@ -1,4 +1,4 @@
-"""Two incidents at once in the table of culprits, and those of its texts that are not actions."""
+"""The table of culprits: two incidents at once, and texts that are not actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples in docstrings say what the code does."""
+"""The examples in docstrings give the documented results."""
 
 from __future__ import annotations
 

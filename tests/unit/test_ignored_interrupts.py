@@ -1,4 +1,4 @@
-"""Tests on Ctrl-C hold wherever the suite is started: also as a background job, where SIGINT is ignored."""
+"""Tests of Ctrl-C pass however the suite is started, even as a background job, where SIGINT is ignored."""
 
 from __future__ import annotations
 

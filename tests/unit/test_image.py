@@ -1,4 +1,4 @@
-"""The Dockerfile and what it copies: a linter accepts it, and it keeps to what an arbitrary user may do."""
+"""The Dockerfile and the files that it copies: a linter accepts it, and the image works for an arbitrary user."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_entrypoint_starts_the_command_with_its_arguments(tmp_path: Path) ->
 
 
 def test_a_user_without_a_name_gets_one(tmp_path: Path) -> None:
-    """The programs that ask the system are stood in for; nss_wrapper itself is Debian's."""
+    """The programs that query the system are replaced by fakes; nss_wrapper is Debian's."""
     answers = {
         "id": "echo 123456",
         "getent": "exit 2",

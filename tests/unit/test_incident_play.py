@@ -1,4 +1,4 @@
-"""How an incident is played: a deviation from its record is an error; a plan's id and numbers are handed on."""
+"""Playing an incident: a deviation from its record is an error; a plan's id and numbers are passed on."""
 
 from __future__ import annotations
 

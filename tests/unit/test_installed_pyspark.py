@@ -1,4 +1,4 @@
-"""A worker takes pyspark from the installed package where Spark's archive is of the same one, and only there."""
+"""A worker imports the installed pyspark, not Spark's archive, if the archive belongs to that package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state function answers everything, and the page that draws it says the same."""
+"""The state function covers every case, and the diagram of the page agrees with it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_cancelled_is_final_and_running_only_follows_a_done_copy(events: list[Jo
         except Refused:
             continue
         assert state is not JobState.CANCELLED
-        # a new run, and one that is resumed, says itself whether it copies
+        # a new run, or a resumed one, reports by itself whether it copies
         if event in (JobEvent.COPY_BEGAN, JobEvent.COPY_DONE, JobEvent.START, JobEvent.BEGAN, JobEvent.RESUMED):
             copying = after is JobState.SNAPSHOT
         if after is JobState.RUNNING:

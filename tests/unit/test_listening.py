@@ -1,4 +1,4 @@
-"""What the comparison of listening sockets with the page's table finds."""
+"""The comparison of listening sockets with the page's table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A MariaDB that runs but never listens is waited for no longer than one that does nothing."""
+"""A wait for a MariaDB that runs but never listens ends as soon as one for a MariaDB that does nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages only name of the command line is there: each command in a sentence, and each option beside it."""
+"""Every command and option that a sentence of the pages names exists."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ SHARED = {"--help", "--config", "--state-dir", "--ascii", "--mono", "--read-only
 
 
 def spans(text: str) -> Iterator[str]:
-    """What stands in a sentence word for word, and the lines of blocks."""
+    """The code spans of sentences, and the lines of code blocks."""
     for found in CODE.finditer(text):
         yield from [found[1]] if found[1] else found[0].splitlines()[1:-1]
 
 
 def child(command: Any, name: str) -> Any:
-    """The command of that name below another; None where there is none."""
+    """The subcommand of that name; None if there is none."""
     find = getattr(command, "get_command", None)
     return find(None, name) if find is not None else None
 
 
 def named(span: str, root: Any) -> tuple[list[str], list[str]] | None:
-    """The commands that a span names, and its options; None where it names none."""
+    """The commands and options that a span names; None if it names no command."""
     words = span.strip().removeprefix(".venv/bin/").split()
     if words[:1] == ["slotkeeper"]:
         words = words[1:]

@@ -1,5 +1,5 @@
-"""Files that control the product, on a real disk: links are followed part by part; files that others can change are
-not read."""
+"""Files that control Slotkeeper, on a real file system: links are followed part by part; files that others can change
+are rejected."""
 
 from __future__ import annotations
 

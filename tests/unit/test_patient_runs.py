@@ -1,4 +1,5 @@
-"""A program of a server's start is waited for as long as it makes progress, and killed ten minutes after the last."""
+"""A program that starts a server may run as long as it makes progress, and is killed ten minutes after the last
+progress."""
 
 from __future__ import annotations
 

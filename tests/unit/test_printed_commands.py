@@ -1,4 +1,4 @@
-"""What the pages beside the runbook print to be typed: the command line takes each as it is printed."""
+"""Commands that pages other than the runbook print: the command line accepts each of them as printed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.unit.test_runbook import BLOCK, refused_by_parser
 PAGES = sorted({"README.md", *(f"docs/{page.name}" for page in ROOT.glob("docs/*.md"))} - {"docs/runbook.md"})
 _STANDS_FOR = {"JOB": "orders_rt", "TABLE": "ods.orders", "SLOT": "orders_rt", "KEY": "1", "SOURCE": "dws1"}
 _REMARK = re.compile(r" {3,}.*")
-"""Beside a command in a block stands what it does."""
+"""A comment after a command in a code block."""
 _NAMED_ONLY = re.compile(r"\.\.\.|\[|\|| --?[\w-]+$")
-"""Not meant to be typed as it stands: left open, or ending with an option that may need its value."""
+"""A command that is incomplete on purpose: it has an ellipsis, or ends with an option that may need a value."""
 _FLAGS = ("--exit-code", "--resume", "--origin")
 
 
 def printed(page: str) -> Iterator[str]:
-    """Command lines in the page's blocks, and in its sentences those that have arguments."""
+    """Command lines in the page's code blocks, and those with arguments in its sentences."""
     text = (ROOT / page).read_text("utf-8")
     for line in "\n".join(BLOCK.findall(text)).splitlines():
         for part in re.split(r" && | \| ", _REMARK.sub("", line.strip())):

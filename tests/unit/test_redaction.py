@@ -1,4 +1,4 @@
-"""A secret that this process has resolved is in none of its texts, in any encoding."""
+"""A secret that this process has resolved appears in none of its texts, in no encoding."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_traceback_of_a_program_is_without_it() -> None:
 
 def test_after_a_thousand_tokens_of_one_reference_the_newest_few_are_known_and_a_text_costs_no_more() -> None:
     size, before = 0, min(timeit.repeat(lambda: redaction.masked(WORDS), number=10, repeat=100)) / 10
-    for number in range(1_000):  # those that are forgotten may be short
+    for number in range(1_000):  # secrets that are dropped may be short
         masking.remember(f"{number:04d}" + "aB3" * (399 if number > 990 else 33), "a token")
         size = size or len(redaction._known[0].spellings)
     known = redaction._known[0]

@@ -1,4 +1,4 @@
-"""A kind of server is opened by the name that the configuration has, and by nothing else."""
+"""A kind of server is opened only by its name in the configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of failure has its row; waits are documented, bounded, and never shrink without a success."""
+"""Every kind of failure has its rule; waits are documented and bounded, and never become shorter without a success."""
 
 from __future__ import annotations
 

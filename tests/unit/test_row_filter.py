@@ -1,4 +1,4 @@
-"""What a row filter may hold, what is sent of it, and that what is sent is read as the same filter."""
+"""The allowed contents of a row filter, the text that is sent, and that servers read this text as the same filter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runbook: each fault has a section of five parts; its commands exist and are the ones that tests type."""
+"""The runbook: each fault has a section of five parts; its commands exist and are the ones that tests execute."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TASKS = {
 PAGE = (ROOT / "docs" / "runbook.md").read_text("utf-8")
 BLOCK = re.compile(r"^ *```\w*\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 MENTIONED = re.findall(r"`(slotkeeper [^\s`]+ [^`\n|.]+)`", BLOCK.sub("", PAGE))
-"""A command in a sentence: one that is only named, or several in one pair of backquotes, is not to be typed."""
+"""A command in a sentence; a command that is only named, or several in one pair of backquotes, is not to be typed."""
 COMMANDS = sorted({
     part.strip()
     for text in (*"\n".join(BLOCK.findall(PAGE)).splitlines(), *MENTIONED)

@@ -1,4 +1,4 @@
-"""Names in printed statements: what a server would not read as a column is quoted."""
+"""Names in printed statements: a name that a server would not read as a column is quoted."""
 
 from __future__ import annotations
 

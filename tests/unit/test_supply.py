@@ -1,4 +1,4 @@
-"""What Slotkeeper installs: its licences, its SBOM, and the pages that name packages."""
+"""Slotkeeper's dependencies: their licences, the SBOM, and the pages that name packages."""
 
 from __future__ import annotations
 

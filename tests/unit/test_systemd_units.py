@@ -1,4 +1,4 @@
-"""The example units of docs/systemd: what a service may do is limited, and systemd itself agrees where it is there."""
+"""The example units of docs/systemd restrict the service, also according to systemd itself if it is installed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HARDENING = {
     "User",
 }
 MOST_EXPOSED = 40
-"""Tenths: what `systemd-analyze security` calls exposure, 9.6 for a service without limits; 5 and less is "OK"."""
+"""The exposure by `systemd-analyze security`, in tenths: 9.6 for a service without restrictions; up to 5 is "OK"."""
 
 
 def lines(unit: Path) -> dict[str, str]:

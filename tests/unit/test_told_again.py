@@ -29,7 +29,7 @@ from tests.unit.engine.test_lane_io import LANE
 
 
 class Told:
-    """A narrator over a store, and a clock that a test moves."""
+    """A narrator over a store, and a clock that the test sets."""
 
     def __init__(self, folder: Path, lane: Lane) -> None:
         folder.joinpath("c.toml").write_text(VALID, encoding="utf-8")

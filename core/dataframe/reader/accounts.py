@@ -1,9 +1,9 @@
 """Write the progress of queries that read slots to the store: batch, checkpoint and lag.
 
 Spark does not pass these values to a Python source, neither on its driver nor in a task, but they are available in the
-program's own Spark session. A thread of the program therefore queries that session once per second (this takes a
-millisecond and delays no batch) and writes changes with one statement in a persistent session, fenced by the epoch. The
-reports are only informational: a failed write is retried later, and no query waits for it.
+program's own Spark session. A thread of the program therefore queries that Spark session once per second, which takes a
+millisecond and delays no batch. It writes changed values over a persistent database session, with one statement that is
+fenced by the epoch. The reports are only informational: a failed write is retried later, and no query waits for it.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def opened(place: Place) -> QueryAccounts:
 
 def _over(job: JobSpec) -> QueryAccounts:
     """Open the store under a separate session name, so that no job start ends this session or waits for it to end."""
-    from slotkeeper.core.services.looking import open_store  # not needed in a program that only registers
+    from slotkeeper.core.services.looking import open_store  # a program that only registers does not need this import
 
     return open_store(job, LIMIT_MS, f"slotkeeper-accounts/{job.name}"[:63]).accounts(job.lane_key())
 

@@ -244,7 +244,8 @@ class Query:
 
 
 class SlotOnlooker:
-    """Slot access of a query that registers nothing (`register = "never"`); another program maintains the slot.
+    """Read-only slot access for a query that registers nothing (`register = "never"`); another program maintains the
+    slot.
 
     All changes after a slot's registered position are retained, so the query can read from any later position; the
     program that maintains the slot advances it after the query has read the changes. The query takes no lease and

@@ -37,7 +37,7 @@ Values = Mapping[str, object]
 
 
 def connect(file: str) -> sqlite3.Connection:
-    """A session, which waits for the single writer that SQLite allows."""
+    """Open a session, which waits while another session writes, as SQLite allows only one writer."""
     connection = sqlite3.connect(file, timeout=60, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA synchronous = OFF")
     return connection
@@ -77,7 +77,7 @@ class Origin:
 
     @contextmanager
     def transaction(self) -> Iterator[Writing]:
-        """One transaction; its events are in the binlog once it has ended, and none of them if it raises."""
+        """One transaction; its events are in the binlog after it has ended, or none of them if it raises an error."""
         with closing(connect(str(self.path))) as connection:
             connection.execute("BEGIN IMMEDIATE")
             writing = Writing(connection, self.clock())
@@ -115,7 +115,7 @@ class Origin:
             connection.commit()
 
     def rebuild(self) -> None:
-        """The same tables under another life of the binlog, which starts empty."""
+        """Replace the binlog by one with another life, which starts empty; the tables stay."""
         with closing(connect(str(self.path))) as connection:
             connection.execute("BEGIN IMMEDIATE")
             (life,) = connection.execute("SELECT life FROM binlog_head").fetchone()
@@ -135,7 +135,7 @@ def _begin_life(connection: sqlite3.Connection, life: str) -> None:
 
 
 class Writing:
-    """One transaction under way: changes to tables, and their events."""
+    """A transaction in progress: changes to tables, and their events."""
 
     def __init__(self, connection: sqlite3.Connection, time_us: int) -> None:
         self.events: dict[str, int] = {}
@@ -202,7 +202,7 @@ def table_columns(connection: sqlite3.Connection, table: str) -> list[tuple[str,
 BEGIN = 4
 """The offset of the first event of a file."""
 HIGHEST = 1 << 32
-"""Offsets stay below."""
+"""Upper bound of offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +375,7 @@ def pair_of(file: int, offset: int, number: int = 0) -> tuple[int, int]:
 
 
 def ours(position: Position) -> SqlitePosition:
-    """A position of this dialect; any other would fail at its first use."""
+    """Return a position of this dialect; any other would fail at its first use."""
     return cast("SqlitePosition", position)
 
 

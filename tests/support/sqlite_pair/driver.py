@@ -1,7 +1,7 @@
-"""The product's driver for jobs of the second pair: `driver.py local|spark`, then the supervisor's arguments.
+"""Slotkeeper's driver for jobs of the second pair: `driver.py local|spark`, then the supervisor's arguments.
 
-Everything is real but the kinds, which are added to the registries first, and, on request, Spark, which is replaced by
-threads.
+Everything is real except the kinds, which are added to the registries first, and, on request, Spark, which is replaced
+by threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a Spark worker calls for a job of the second pair: a process of its own, which does not know these kinds yet."""
+"""Functions that a Spark worker calls for a job of the second pair: a separate process, which has to register these
+kinds."""
 
 from __future__ import annotations
 
@@ -10,19 +11,19 @@ from tests.support.sqlite_pair import kind, sink
 
 
 def register() -> None:
-    """Put the kinds into the registries of this process, for as long as it lives."""
+    """Register the kinds in this process."""
     for_good = pytest.MonkeyPatch()
     kind.register(for_good)
     sink.register(for_good)
 
 
 def stream(task: StreamTask) -> StreamOutcome:
-    """A stream task of the product, where the kinds are known."""
+    """Run a stream task of Slotkeeper after registering the kinds."""
     register()
     return ENTRIES.stream(task)
 
 
 def copy(task: CopyTask) -> CopyOutcome:
-    """A copy task of the product, where the kinds are known."""
+    """Run a copy task of Slotkeeper after registering the kinds."""
     register()
     return ENTRIES.copy(task)

@@ -1,4 +1,4 @@
-"""Workers that are killed at random points, for a job of the local runner: they end there, or keep running unseen.
+"""Workers that are killed at random points, for a job of the local runner: they end there, or keep running unnoticed.
 
 One that is killed raises past everything that catches errors; its outcome is lost. A worker that keeps running has lost
 its outcome, too: its driver assigns its lane to another worker, or is itself restarted, while the worker waits at its
@@ -31,7 +31,7 @@ from tests.support.waiting import until
 CALLS = 9
 """A kill is at one of the next calls of any point, at most this many away."""
 QUIET = frozenset({"after_status", "after_read", "after_recheck"})
-"""Points that an idle worker passes; before a range is prepared they are all alike."""
+"""Points that an idle worker passes; before a range is prepared they are all equivalent."""
 
 LOCKED = frozenset({"in_commit"})
 """Points at which a worker has the file's lock: a worker that waited there would stop all others, and the next kill."""
@@ -66,7 +66,7 @@ class Kills:
             self._left = self._chance.randint(1, CALLS)
 
     def disarm(self) -> None:
-        """Kill no more, for any caller, and let all waiting workers continue."""
+        """Stop killing workers, for any caller, and let all waiting workers continue."""
         with self._lock:
             self._over = True
             standing, self._standing = self._standing, []
@@ -103,7 +103,7 @@ class Kills:
         stands.wait()
 
     def runner(self, capacity: int) -> LocalRunner:
-        """A runner whose killed tasks are those of a lost worker."""
+        """A runner that treats killed tasks as tasks of a lost worker."""
         return _Loses(self, capacity)
 
     def begin(self, lost: Callable[[], None]) -> None:
@@ -154,11 +154,11 @@ class _Loses(LocalRunner):
 
 
 LOADED = 60
-"""Rows that are there before the job begins."""
+"""Rows that exist before the job starts."""
 
 
 class Written(Protocol):
-    """A source's table `(id, v)`: its rows, and the number of its events since the job follows it."""
+    """A source's table `(id, v)`: its rows, and the number of its events since the job started to replicate it."""
 
     chance: random.Random
     rows: dict[int, int]
@@ -181,7 +181,7 @@ class Case:
     file: Path
 
     def start(self) -> None:
-        """Another start, beside waiting workers of an earlier one."""
+        """Start again, while workers of an earlier start are waiting."""
         self.mirror.start(self.kills.here)
 
     def kill(self, count: int) -> None:
@@ -222,14 +222,14 @@ class Case:
 
 
 def refuse_loss(case: Case, found: Contents) -> None:
-    """Every event is there, every row of the copy is, and no others are."""
+    """Check that the sink has every event and every row of the copy, and no others."""
     assert len(found.read) == case.table.events
     assert len(found.copied) == LOADED
     assert {int(key or 0): int(v or 0) for key, v in found.rows.values()} == case.table.rows
 
 
 def refuse_uncounted(found: Contents, counted: Repeats) -> None:
-    """Each decided or counted range was written as often, except for the rows that a kill left out."""
+    """Check that each range was written as often as it was decided or counted, except for rows that a kill left out."""
     print(f"{repeats(found.read)} repeats of {len(found.read)} events, {counted.ranges} counted")
     print(f"{sink.unwritten.ranges} rows were left out by kills")
     assert repeats(found.read) == counted.ranges - sink.unwritten.ranges

@@ -28,7 +28,7 @@ from tests.support.sqlite_pair.source import (
 )
 
 NAME, KEEPS = "sqlite", "sqlite_keeps"
-"""Without and with one position kept for the stream."""
+"""Without and with one stored position for the stream."""
 
 
 class SqliteDoctor:
@@ -41,7 +41,7 @@ class SqliteDoctor:
         return ()
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """The file can be opened, and each table can be followed."""
+        """Check that the file can be opened and each table can be replicated."""
         place = f"source {asked.name}"
         with self.session.reading():
             yield Finding(place, Level.OK, "the file can be opened")
@@ -75,10 +75,10 @@ class SqliteConnection:
         return SourceTable(made, None, made, WORDS)
 
     def ping(self) -> None:
-        """A file answers at once."""
+        """Do nothing: a file answers at once."""
 
     def sever(self) -> None:
-        """A file has no connection that could be cut."""
+        """Do nothing: a file has no connection."""
 
     def close(self) -> None:
         self.session.close()

@@ -101,14 +101,14 @@ SECONDS = 120.0
 
 
 class Configured(Protocol):
-    """A job that can be written down as a configuration."""
+    """A job that can be written as a configuration."""
 
     @property
     def mirror(self) -> Mirror:
         """The job."""
 
     def config(self, folder: Path) -> Path:
-        """Write it, with a state folder of its own."""
+        """Write the configuration, with a separate state folder."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""A sink over one SQLite file, in two parts beside a store: repeats add up, change nothing, or are excluded by tokens.
+"""A sink over one SQLite file, in two parts with a separate store: repeats accumulate, change nothing, or are prevented
+by tokens.
 
 Every variant counts how often it has each event (`events`): lost are those that it has not, repeats are those beyond
 the first. Rows are stored by key with the place of their last event (`rows`), so that an older row never replaces a
@@ -83,7 +84,7 @@ unwritten = Unwritten()
 
 
 def connect(file: str) -> sqlite3.Connection:
-    """A session; tasks of one job use it from several threads, one after another."""
+    """Open a session; tasks of one job use it from several threads, one after another."""
     connection = sqlite3.connect(file, timeout=60, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA synchronous = OFF")
     return connection
@@ -110,7 +111,7 @@ class SqliteSink:
         return token
 
     def commit(self, token: str) -> bool:
-        """All of it in one transaction, once."""
+        """Write everything in one transaction, once."""
         hook("before_commit")
         with self.session.writing() as cursor:
             found = cursor.execute("SELECT committed, batch FROM prepared WHERE token = ?", (token,)).fetchone()
@@ -130,7 +131,7 @@ class SqliteSink:
             cursor.execute("DELETE FROM prepared WHERE token = ? AND committed = 0", (token,))
 
     def write(self, batch: Batch) -> None:
-        """In pieces; the rows that a kill leaves out are noted."""
+        """Write in pieces; the rows that a kill leaves out are recorded."""
         left = batch.count
         try:
             hook("before_write")
@@ -226,7 +227,7 @@ class SqliteTarget:
         return Reshape(changes(old or (), identity.columns))
 
     def alterable(self, shape: Reshape) -> None:
-        """No other writer has the target."""
+        """Yes: the target has no other writer."""
 
     def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
         return ()  # a row is stored by its columns' names, with any names
@@ -264,7 +265,7 @@ class SqliteSession:
         yield Finding(f"sink {asked.name}", Level.OK, f"{self.file} can be opened")
 
     def targets(self) -> None:
-        """It reports nothing of a table but its name."""
+        """It reports only the name of a table."""
         return
 
     def ping(self) -> None:

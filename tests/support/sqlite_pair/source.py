@@ -77,7 +77,7 @@ class SqliteSession:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """One moment of the file; an error of SQLite is temporary."""
+        """A read transaction on the file; an error of SQLite is temporary."""
         with self._lock:
             try:
                 if self._connection is None:
@@ -113,7 +113,7 @@ class SqliteSession:
 
 
 def identity(connection: sqlite3.Connection, table: str) -> TableIdentity:
-    """A table as it is; Refused if there is none, or it has no key."""
+    """The description of a table; Refused if it does not exist or has no key."""
     columns = table_columns(connection, table)
     number = connection.execute("SELECT number FROM binlog_tables WHERE name = ?", (table,)).fetchone()
     if not columns or number is None:
@@ -129,7 +129,7 @@ def latest(connection: sqlite3.Connection) -> SqlitePosition:
 
 
 def oldest(connection: sqlite3.Connection) -> SqlitePosition:
-    """The offset of the first event that is still there, or that will be."""
+    """The offset of the first remaining event, or else of the next one."""
     life, file, tx = connection.execute(
         "SELECT life, f.file, f.tx FROM binlog_head, binlog_files f ORDER BY f.file LIMIT 1"
     ).fetchone()
@@ -191,7 +191,7 @@ class SqliteSource:
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def admit(self) -> None:
-        """A table that exists and has a key can be followed."""
+        """Check that the table exists and has a key."""
         self.identify()
 
     def identify(self, filters: bool = False) -> TableIdentity:

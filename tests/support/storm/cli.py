@@ -1,4 +1,4 @@
-"""`slotkeeper` as a chaos run types it: the product's command, whose jobs run where the run says.
+"""`slotkeeper` as a chaos run types it: the real command, with jobs on the runner that the run chose.
 
 `SLOTKEEPER_CHAOS_RUNNER` is `spark`, or `local` for tasks in threads. A run that kills drivers for half an hour would
 reach the limit of a crash loop, so that limit is raised; everything else is the product's.
@@ -28,7 +28,7 @@ def launch(runner: str) -> Launch:
 
 
 def begun(runner: str, config: Path, *words: str) -> subprocess.Popen[str]:
-    """A command as a person starts it, its output in one pipe."""
+    """A command as a user starts it, its output in one pipe."""
     return subprocess.Popen(
         [sys.executable, "-m", "tests.support.storm.cli", *words, "--config", str(config)],
         cwd=ROOT,

@@ -1,7 +1,7 @@
-"""The load of a chaos run, from one seed: TPC-B, short lives of keys, bulk changes, and the product's own orders.
+"""The load of a chaos run, from one seed: TPC-B, short-lived keys, bulk changes, and the orders of the demo.
 
-Each transaction books its row counts in a source table without a binlog, so that the ledger is independent of the code
-under test. An insert or a delete is one event, an update is two.
+Each transaction records its row counts in a source table without a binlog, so that the ledger is independent of the
+code under test. An insert or a delete is one event, an update is two.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ _LEDGER = "CREATE TABLE tpcb.ledger (writer bigint, tx bigint, tab text, events 
 
 
 class Booked(Loop):
-    """A writer: transaction after transaction, each booked within itself, through restarts of the source."""
+    """A writer of transactions that each record their own counts, across restarts of the source."""
 
     def __init__(self, product: Product, seed: str, number: int, every: float) -> None:
         super().__init__(product.connect, f"storm-{number}", lambda: 0.0)
@@ -165,7 +165,7 @@ class Teller(Booked):
 
 
 class Churner(Booked):
-    """Short lives: keys deleted and inserted again several times, moved to other keys, undone by savepoints."""
+    """Short-lived keys: deleted and inserted again several times, moved to other keys, undone by savepoints."""
 
     def act(self, cursor: pg.Cursor) -> None:
         for _ in range(self.draw.randint(1, 6)):
@@ -290,7 +290,7 @@ class Load:
             writer.start()
 
     def quiet(self) -> None:
-        """End this turn's writers; raises the error that ended one before its time."""
+        """End this turn's writers; raises the error that ended one of them early."""
         writers, self.writers = self.writers, []
         for writer in writers:
             writer.stop()
@@ -309,12 +309,13 @@ class Load:
                 raise writer.error
 
     def close(self) -> None:
-        """Ask all writers to end, in any state."""
+        """Request the end of all writers, in any state."""
         for one in (*self.writers, self.purger):
             one.stop()
 
     def beacon(self) -> int:
-        """A change of each table, committed in one transaction: once its number arrives, all of them have."""
+        """A change of each table, committed in one transaction; when its number arrives, all earlier changes have
+        arrived."""
         self.beacons += 1
         number = self.beacons
         done = threading.Event()

@@ -32,12 +32,12 @@ from tests.support.waiting import until
 
 JOB = SLOT = "storm"
 SETTLED = 420.0
-"""Seconds after which a disturbance counts as not overcome, on a host with other work."""
+"""Seconds after which a recovery from a disturbance counts as failed, on a host with other load."""
 COMMAND = 400.0
 TOGETHER = 4.0
-"""Seconds in which what ends one table ends the others as well."""
+"""Seconds in which a cause that ends one table also ends the others."""
 CURES = 30
-"""Remedies that are typed after one disturbance at most: each table may need its own."""
+"""The maximum number of remedies that are typed after one disturbance: each table may need its own."""
 ALL = (*(table.name for table in TABLES), ORDERS)
 TARGETS = {**{table.name: table.target for table in TABLES}, ORDERS: "mart.orders"}
 CALM = frozenset({*(table.name for table in TABLES if table.calm), ORDERS})
@@ -101,12 +101,12 @@ class Rig:
             raise
         self.tally = Tally()
         self.base: dict[str, int] = {}
-        """What the ledger has more than the progress rows, by table, where both were compared at the last look."""
+        """By table, by how much the ledger exceeds the progress rows, if both were compared at the last check."""
         self.troubles: list[str] = []
-        """Error names of the disturbance that is under way."""
+        """Error names of the current disturbance."""
         self.ensured = self.cured = 0
         self.paired: Counter[str] = Counter()
-        """How often an act was one of two at once."""
+        """The number of acts that were done two at a time."""
 
     def _job(self) -> Mirrored:
         product, folder = self.product, self.product.demo.folder
@@ -202,7 +202,7 @@ class Rig:
     # -- waiting
 
     def wait(self, condition: Callable[[], object], seconds: float, what: str, every: float = 0.3) -> None:
-        """Wait for a condition, and print the job's events if it does not come."""
+        """Wait for a condition, and print the job's events if it is not met."""
         pause = threading.Event()
 
         def looked() -> bool:
@@ -229,7 +229,7 @@ class Rig:
         return int(least or 0) >= number
 
     def settle(self, person: bool) -> float:
-        """Seconds until all that is committed by now has arrived, in every table.
+        """Seconds until everything that is committed now has arrived, in every table.
 
         A dead job is started by `jobs ensure`, as the timer does. A FAILED one is a fault of the product, unless a
         `person` is needed: then what is printed as its remedy is typed.
@@ -256,7 +256,7 @@ class Rig:
             self.say(f"  jobs ensure ended with {answer.code}: {_short(answer.said)}")
 
     def _failed(self) -> list[tuple[str, str, str]]:
-        """What has FAILED, its reason and its printed remedy; the job as the last where it has ended."""
+        """What has FAILED, with its reason and its printed remedy; the job comes last if it has ended."""
         view = self.job.view()
         amiss = [one for one in self.tables() if one.state == JobState.FAILED.value]
         if view.state is JobState.STOPPED:  # a reset of a job that has FAILED leaves it so

@@ -1,4 +1,4 @@
-"""Faults as the rules see them."""
+"""Faults for tests of the alert rules."""
 
 from __future__ import annotations
 

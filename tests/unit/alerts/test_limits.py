@@ -1,4 +1,4 @@
-"""Each limit of `[alerts]` decides about the fault that it is named after: one second more or less makes it."""
+"""Each limit of `[alerts]` controls the fault that it is named after, exactly to the second."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def running(seconds: float = 0, *conditions: Condition) -> JobStatus:
 
 
 def seen(limit: str, seconds: float) -> Facts:
-    """What there is to judge where the thing that the limit is about has lasted so long."""
+    """The facts if the condition that this limit is about has lasted for `seconds`."""
     if limit == "disk_free":
         return Facts(T0, machine=Machine(free=int(seconds)), limits=LIMITS)
     job = {

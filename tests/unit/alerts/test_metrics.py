@@ -67,7 +67,7 @@ def test_an_unknown_value_has_no_sample() -> None:
 
 
 def test_an_older_reader_takes_them_too() -> None:
-    """node_exporter reads the text format 0.0.4, without times after values and with fewer types."""
+    """node_exporter reads the text format 0.0.4, which has fewer types and which we write without timestamps."""
     for line in exposition(FACTS, [a_fault()]).splitlines():
         assert re.fullmatch(r"# (EOF|TYPE \w+ gauge|HELP \w+ .+)|\w+(\{.*\})? [0-9.e+-]+", line), line
 

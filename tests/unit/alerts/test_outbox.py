@@ -1,4 +1,5 @@
-"""Notifications that wait while the command fails: those that still matter, and the end of each reported fault."""
+"""Notifications that wait while the command fails: which are still sent, and that each reported fault is reported as
+ended."""
 
 from __future__ import annotations
 

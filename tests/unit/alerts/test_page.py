@@ -30,7 +30,7 @@ def rows(title: str) -> list[list[str]]:
 
 
 def rules_in(text: str) -> set[str]:
-    """The rules of the faults in a source text: the first argument of `Fault` and `_of_process`, and `_RULES`."""
+    """The rules of the faults in a source file: the first argument of `Fault` and `_of_process`, and `_RULES`."""
     found = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Fault", "_of_process"):

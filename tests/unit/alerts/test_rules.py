@@ -1,4 +1,4 @@
-"""Which notifications a fault causes, and when: with a clock that the test sets."""
+"""Which notifications a fault causes, and when. The test sets the clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one malformed configuration is; `malformed.py` and `malformed_exact.py` list them."""
+"""The type of a malformed configuration; `malformed.py` and `malformed_exact.py` list the cases."""
 
 from __future__ import annotations
 

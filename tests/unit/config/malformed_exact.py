@@ -1,4 +1,4 @@
-"""Malformed configurations with the exact lines that they are refused with; the file's folder is left out."""
+"""Malformed configurations with the exact lines of the error message; the file's folder is left out."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ STARTS = [
     ("points with a gap", 'start = "dn_1=1, , dn_2=2"', 'must name points as "dn_1=10516, dn_2=10517"'),
     ("points as a table", "start = {dn_1 = 5}", "must be text in quotes"),
 ]
-"""Name, line of the job, and what is said about `start`."""
+"""Name, line of the job, and the error about `start`."""
 
 VALUES = [
     (
@@ -95,7 +95,7 @@ VALUES = [
     ),
     ("width too large", "binlog_sync_point_size = 1000000001", "must be from 1 to 1000000000"),
 ]
-"""Name, line of [jobs.X.binlog], and what is said about its key."""
+"""Name, line of [jobs.X.binlog], and the error about its key."""
 
 WITHOUT_MEANING = [
     ("binlog_queue_size = 5", "rows pass through a pipe of fixed size"),

@@ -1,4 +1,4 @@
-"""A small valid configuration and ways to spoil it."""
+"""A small valid configuration and ways to make it invalid."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ def changed(old: str, new: str) -> str:
 
 
 def added(table: str, lines: str) -> str:
-    """The valid text with lines put under a table's header."""
+    """The valid text with lines added below a table's header."""
     return changed(f"[{table}]\n", f"[{table}]\n{lines}\n")

@@ -1,4 +1,4 @@
-"""`[alerts]`: what it becomes, what is refused, and that it is read where the rest of the file is broken."""
+"""`[alerts]`: the resulting values, the rejected ones, and that it is read even if the rest of the file is invalid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example and the page of parameters say what the model says."""
+"""The example and the page of parameters agree with the model."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ ELSEWHERE = {
     *("binlog_slot_name", "binlog_start_time"),
     *("binlog_start_up_mode", "start_time", "start_lsn", "cdc_mode", "retry_count"),
 }
-"""Keys of [jobs.X.binlog] that are another name of one of [jobs.X], or are counted or checked otherwise."""
+"""Keys of [jobs.X.binlog] that are an alias of a key of [jobs.X], or have another unit or other checks."""
 
 
 def _table_of_example(title: str) -> str:
@@ -115,7 +115,7 @@ def test_a_named_test_exists(key: Key) -> None:
 
 
 def without_effect_test(key: Key, test: str) -> str:
-    """Why a key counts as not tested for its effect; nothing where it is, or where it cannot be set."""
+    """Why a key counts as not tested for its effect; nothing if it is tested or cannot be set."""
     if key.because:
         return ""
     file, _, name = test.partition("::")
@@ -129,9 +129,9 @@ def without_effect_test(key: Key, test: str) -> str:
 
 
 OURS = ("on_bad_row", "quarantine_limit", "optimistic_step")
-"""Sink parameters that the vendor's connector has not."""
+"""Sink parameters that the vendor's connector does not have."""
 EFFECTS = (SINK_OPTIONS, {name: key for name, key in CHANNEL.items() if name != "from"})
-"""Tables whose every key names the test that shows its effect."""
+"""Tables in which every key names the test of its effect."""
 
 
 @pytest.mark.parametrize("key", [key for section in EFFECTS for key in section.values()], ids=lambda key: key.name)

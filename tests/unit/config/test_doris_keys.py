@@ -1,4 +1,4 @@
-"""A Doris is named by its FE's two ports; it needs a store, and further hosts have to be named."""
+"""A Doris is configured by the two ports of its FE; it needs a progress store, and further hosts must be listed."""
 
 from __future__ import annotations
 

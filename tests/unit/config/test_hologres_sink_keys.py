@@ -1,4 +1,4 @@
-"""A Hologres is named as a PostgreSQL is, needs a store, and promises no more than "at least once"."""
+"""A Hologres sink has the keys of PostgreSQL, needs a progress store, and promises only "at least once"."""
 
 from __future__ import annotations
 

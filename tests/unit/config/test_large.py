@@ -1,4 +1,4 @@
-"""The work of reading a configuration grows with its channels, not with their pairs; no error differs for that."""
+"""The time to read a configuration grows with the number of channels, not of their pairs; the errors stay the same."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each of these functions is called; `channels` counts the tables read as a channel."""
+    """The number of calls of each of these functions; `channels` counts the tables that are read as a channel."""
     found: Counter[str] = Counter()
 
     def counted(module: object, name: str) -> None:

@@ -1,4 +1,4 @@
-"""A valid configuration: what it becomes, what wins over what, and where each value came from."""
+"""A valid configuration: its resulting values, which setting takes precedence, and the origin of each value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A source of kind mysql in a configuration: its keys, the pace of its jobs, and canal's keys refused by name."""
+"""A source of kind mysql in a configuration: its keys, the rate limits of its jobs, and canal's keys, rejected by
+name."""
 
 from __future__ import annotations
 

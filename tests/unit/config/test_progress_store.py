@@ -1,4 +1,4 @@
-"""A sink that keeps no progress rows names one that does; jobs get both, and every other pairing is refused."""
+"""A sink that stores no progress rows names one that does; jobs get both, and any other combination is rejected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BESIDE = changed('sink = "mart"', 'sink = "lite"') + LITE
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests' own kind may stand in a file."""
+    """Register the tests' own kind of sink, so that a configuration may name it."""
     sqlite.register(monkeypatch)
 
 

@@ -1,4 +1,4 @@
-"""A reference is asked at each login: its answer serves a few seconds, and is dropped at the first refusal."""
+"""A reference is resolved at each login: the value is cached for a few seconds, and dropped at the first rejection."""
 
 from __future__ import annotations
 

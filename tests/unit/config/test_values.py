@@ -1,4 +1,4 @@
-"""Readers of single values: units, ranges and names."""
+"""Parsing single values: units, ranges and names."""
 
 from __future__ import annotations
 

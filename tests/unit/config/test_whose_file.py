@@ -1,4 +1,4 @@
-"""A configuration or a secret that somebody else could have written is refused, by starts as by `config check`."""
+"""A configuration or secret that another user could have written is rejected by starts and by `config check`."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_users_configuration_is_not_obeyed_by_root(config: Path, capsys: pytes
 
 
 def test_a_configuration_behind_a_link_is_read_as_one_of_the_links_folder(config: Path) -> None:
-    """As a projected volume of Kubernetes has it: file -> ..data/file -> ..of_today/file, all of them root's."""
+    """As in a projected volume of Kubernetes: file -> ..data/file -> ..of_today/file, all owned by root."""
     folder = config.parent / "volume"
     (folder / "..of_today").mkdir(parents=True)
     config.rename(folder / "..of_today" / "config.toml")

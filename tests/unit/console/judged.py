@@ -1,4 +1,4 @@
-"""Jobs as the console shows them, judged from what is given."""
+"""Jobs as the console shows them, judged from the given facts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slotkeeper.core.judgement.judge import judge
 
 
 def shown(*views: JobStatus, now: datetime, slots: tuple[SlotSeen, ...] = (), **more: object) -> Local:
-    """What the console knows of these jobs, judged; `limit` is their `quarantine_limit`, `more` is of the machine."""
+    """These jobs with their faults; `limit` is their `quarantine_limit`, `more` are fields of `Machine`."""
     limit = more.pop("limit", None)
     seen = tuple(JobSeen(view, quarantine_limit=limit) for view in views)  # type: ignore[arg-type]
     resets = more.pop("resets", ())
@@ -21,5 +21,5 @@ def shown(*views: JobStatus, now: datetime, slots: tuple[SlotSeen, ...] = (), **
 
 
 def stands(view: JobStatus, now: datetime) -> JobFacts:
-    """How it stands at that moment, as far as it says itself."""
+    """The state of a job at that moment, from its own report alone."""
     return facts(view, judge(Facts(now, (JobSeen(view),))), now)

@@ -1,4 +1,4 @@
-"""The command lines of actions are accepted by the real parser, whatever names and texts are in them."""
+"""The real parser accepts the command lines of actions, whatever names and texts they contain."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TEXTS = {Part.REASON: "INC-1 because", Part.NAME: "orders_rt", Part.TABLE: "ods.
 
 
 def accepted(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """(the command, its parameters) as the real parser understands the words; fails where it does not."""
+    """(the command, its parameters) as the real parser reads the words; fails if the parser rejects them."""
     group, args = main.main_command(), main.hoisted(words)
     context = group.make_context("slotkeeper", args)
     path, shared = [], dict(context.params)

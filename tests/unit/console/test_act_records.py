@@ -99,7 +99,7 @@ def test_an_action_runs_apart_and_its_words_exit_code_and_texts_are_kept(tmp_pat
 
 
 def noted(runs: Runner, id: str) -> bool:
-    """Whether its process has been recorded: the process starts before that."""
+    """Whether the action's process has been recorded; the process starts earlier."""
     found = runs.find(id)
     return found is not None and found.record.command is not None
 

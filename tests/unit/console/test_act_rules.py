@@ -1,4 +1,4 @@
-"""What the console asks for is what the command line asks for: no more, no less."""
+"""The console requires the same confirmations as the command line: no more, no fewer."""
 
 from __future__ import annotations
 

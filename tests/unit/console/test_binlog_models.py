@@ -1,4 +1,4 @@
-"""Rows of a binlog as text: pairs, what changed, what became of a key, and what may not be shown."""
+"""Rows of a binlog as text: pairs, changed columns, the history of a key, and masked values."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def _planted(monkeypatch: pytest.MonkeyPatch, raised: BaseException | None) -> None:
-    """Replace the registry's commands by one, `demo`, that raises."""
+    """Replace the registered commands by one, `demo`, that raises an error."""
     planted = typer.Typer()
 
     @planted.command()

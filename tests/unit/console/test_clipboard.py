@@ -1,4 +1,5 @@
-"""Copied text is in tmux's buffer or goes out by OSC 52, is always in a file, and the message says where."""
+"""Copied text goes to tmux's buffer or is sent by OSC 52, is always written to a file, and the message says where it
+is."""
 
 from __future__ import annotations
 

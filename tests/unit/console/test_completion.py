@@ -1,4 +1,4 @@
-"""Shells complete command lines: bash, zsh and fish are run, and what they are answered is all that is written."""
+"""Completion in real shells (bash, zsh, fish): they get the right words, and nothing else is printed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ODD = 'ods.\\"$(touch hit)\\"'
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A configuration of three jobs, and a state folder in which one more was started and a reset was left open."""
+    """A configuration of three jobs; its state folder has one more job and an unfinished reset."""
     jobs = JOB.format(name="orders_rt", table="ods.orders") + JOB.format(name="parts", table="ods.parts")
     (tmp_path / "config.toml").write_text(CONFIG + jobs + JOB.format(name="odd", table=ODD))
     state = StateFolder.open(tmp_path / "state")
@@ -82,7 +82,7 @@ Asked = Callable[..., list[str]]
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Asked:
-    """What a shell is answered for these words, without the help."""
+    """The words that a shell gets for these words, without their help texts."""
     for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.delenv("SLOTKEEPER_CONFIG", raising=False)
@@ -217,7 +217,7 @@ def test_fish_completes(folder: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
 def test_zsh_completes_at_a_prompt(folder: Path) -> None:
-    """At a prompt of its own: completion runs within zsh's line editor alone."""
+    """In an interactive shell, because completion runs only within zsh's line editor."""
     script = ZSH.format(program=PROGRAM, bin=PROGRAM.parent)
     script += "".join(ZSH_LINE.format(typed=typed) for typed in LINES)
     answer = ran(["zsh", "-f", "-c", script + "zpty -d shell\n"], folder)

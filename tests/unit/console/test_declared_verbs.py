@@ -1,4 +1,4 @@
-"""A verb is declared once: the shell, the menu, `:` and the last question have it from there."""
+"""Each verb is declared once; the command line, the menu, `:` and the confirmation use this declaration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every end of `slotkeeper demo --json` is one object and an exit code; a failed demo names its folder, which stays."""
+"""`slotkeeper demo --json` always ends with one object and an exit code; a failed demo keeps its folder and names
+it."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ Failing = Callable[[Exception | type[BaseException]], None]
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where demos have their folders and their notes; the handlers that a demo sets are taken back."""
+    """Folders for demos and their records; the signal handlers that a demo sets are restored afterwards."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     folder = tmp_path / "demos"
     folder.mkdir()
@@ -43,7 +44,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
-    """A demo whose preparation raises this."""
+    """A demo whose preparation raises this error."""
 
     def fail(error: Exception | type[BaseException]) -> None:
         class Failed(Demo):
@@ -56,7 +57,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
 
 
 def ended(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, object], str]:
-    """Exit code, the one object, and what was said beside it."""
+    """The exit code, the object, and the text on stderr."""
     code = main(words)
     said = capsys.readouterr()
     (line,) = said.out.splitlines()

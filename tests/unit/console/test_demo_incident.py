@@ -1,4 +1,4 @@
-"""`slotkeeper demo --incident`: what is said before anything is started."""
+"""`slotkeeper demo --incident`: its messages before anything is started."""
 
 from __future__ import annotations
 

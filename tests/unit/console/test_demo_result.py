@@ -1,4 +1,4 @@
-"""What a demo's closing table says."""
+"""The table at the end of a demo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`slotkeeper demo stop` ends demos by their own notes, and leaves all other processes and folders alone."""
+"""`slotkeeper demo stop` ends demos by their own records, and does not touch any other process or folder."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_demo_that_cannot_be_ended_here_keeps_no_other_one_running(
 def test_a_server_that_noted_no_place_of_its_own_takes_nothing_else_away(
     server: ModuleType, noted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk leaves an empty note, and an empty path is the current folder."""
+    """A full disk leaves an empty record, and an empty path would be the current folder."""
     removed = list[Path]()
     monkeypatch.setattr(placement, "remove", removed.append)
     (tmp_path / "place.txt").write_text(noted, "utf-8")
@@ -137,7 +137,7 @@ def test_the_place_of_a_server_that_was_killed_while_it_was_made_is_removed(serv
 
 
 def test_a_demo_has_its_note_before_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """`demo stop` finds a demo only by its note, also if the demo is killed between the two."""
+    """`demo stop` finds a demo only by its record, even if the demo is killed between the two."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     folder = KINDS["dws"](DemoOptions(), print).folder
     assert (folder.parent, list(tmp_path.iterdir())) == (tmp_path, [])

@@ -1,4 +1,4 @@
-"""What reaches stderr: one message, one hint, the right code, no secret."""
+"""The output on stderr: one message, one hint, the right code, no secret."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ COMMAND = re.compile(r"slotkeeper docs ([\w/@#.-]*[\w])")
 
 
 def texts(path: Path) -> Iterator[str]:
-    """The strings of a module, without docstrings: those refer developers to files."""
+    """The strings of a module without docstrings, which may name files for developers."""
     nodes = tree(path.read_text("utf-8"))
     said = {id(one.value) for one in nodes if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)}
     for node in nodes:

@@ -1,4 +1,4 @@
-"""Errors by kind, their standing, and their known causes."""
+"""Errors by kind, whether they are open, and their known causes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is exported can be read by its owner only, shows what was hostile, and makes no spreadsheet calculate."""
+"""Exported files are readable only by their owner, show control characters visibly, and contain no spreadsheet
+formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict of every screen but the Overview, in one line."""
+"""The one-line verdict of every screen except Overview."""
 
 from __future__ import annotations
 

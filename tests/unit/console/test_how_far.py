@@ -1,4 +1,5 @@
-"""A command's progress: printed at a rate suitable for a log, parsed back as a bar, never mistaken for an error."""
+"""A command's progress: printed at a rate suitable for a log, shown as a bar by the console, never taken for an
+error."""
 
 from __future__ import annotations
 

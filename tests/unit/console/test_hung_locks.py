@@ -1,4 +1,5 @@
-"""Servers are asked who waits each by itself: one that does not answer keeps no other's answer, and is asked once."""
+"""Servers are queried for lock waits independently: a server that does not answer delays no other, and is queried
+once."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from tests.support.waiting import until
 
 @dataclass
 class Server:
-    """A sink that answers at once, or once it may."""
+    """A sink that answers at once, or when the test lets it."""
 
     endpoint: Endpoint
     may: threading.Event

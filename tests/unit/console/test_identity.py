@@ -1,4 +1,5 @@
-"""The first row fits, and says at every width where we are, whether we may change things, and how old this is."""
+"""The first row fits at every width, and shows the context, whether the console is read-only, and the age of the
+data."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ NAMES = st.lists(st.text("ABCDEFGHIJ-_", min_size=1, max_size=60), max_size=4)
 def test_it_is_as_wide_as_the_screen_and_keeps_what_counts(
     names: list[str], who: str, armed: str, seen: str, stale: bool, paused: bool, stand_in: bool, width: int
 ) -> None:
-    assume(not stale or not seen.startswith("?"))  # what was never read has no age
+    assume(not stale or not seen.startswith("?"))  # never read: no age
     shown = row(Identity(names, who, armed, 30.0, seen, stale, NOW, paused, stand_in), width)
     assert len(shown) == width
     write, read = ("WRITE", "read-only") if width >= 80 else ("RW", "RO")

@@ -1,4 +1,4 @@
-"""What a result says of a job agrees with what the job is by then."""
+"""The result of an action agrees with the state of the job at that time."""
 
 from __future__ import annotations
 

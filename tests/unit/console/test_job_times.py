@@ -1,4 +1,4 @@
-"""What a driver tells with the time since when it holds: `jobs show --json` has UTC, as everywhere."""
+"""Times since when a reported condition holds: `jobs show --json` prints UTC, as everywhere."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_a_lane_whose_table_has_ended_alone_is_in_trouble_and_never_in_sync(erro
     ("keeps", "said"),
     [
         (True, "unread changes are lost when its slot expires -> [3] Slots"),
-        (False, "unread changes may expire in the source"),
+        (False, "the source may purge unread changes"),
     ],
 )
 def test_a_slot_has_a_time_to_live_where_its_source_keeps_positions(keeps: bool, said: str) -> None:

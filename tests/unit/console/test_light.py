@@ -1,4 +1,4 @@
-"""`jobs list --json` is asked by scripts every few seconds: what it costs, beside what its libraries cost alone."""
+"""Scripts call `jobs list --json` every few seconds: its processor time, compared with that of its libraries alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slotkeeper.core.state.sqlite import Store
 from tests.unit.console.test_completion import CONFIG, JOB
 
 MOST = 3.0
-"""Times the import of typer, psycopg2 and sqlite3, in processor time."""
+"""The limit, as a multiple of the processor time that importing typer, psycopg2 and sqlite3 takes."""
 ROUNDS = 7
 LIBRARIES = [sys.executable, "-c", "import typer, psycopg2, sqlite3"]
 LISTED = [sys.executable, "-m", "slotkeeper.console", "jobs", "list", "--json"]
@@ -24,8 +24,8 @@ LISTED = [sys.executable, "-m", "slotkeeper.console", "jobs", "list", "--json"]
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    """A configuration with one job, which was started here, and a place for compiled modules, as an installation has
-    one. Of a job that never was, the store is asked whether a DataFrame query reads its slot."""
+    """A configuration with one job that was started once, and a folder for compiled modules, as in an installation. For
+    a job that was never started, the store would be asked whether a DataFrame query reads its slot."""
     (tmp_path / "config.toml").write_text(CONFIG + JOB.format(name="orders_rt", table="ods.orders"))
     with closing(Store.open(tmp_path / "state")) as store:
         store.register_job("orders_rt", str(tmp_path / "config.toml"))
@@ -41,7 +41,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 def spent(words: list[str], env: dict[str, str]) -> float:
-    """Processor seconds of a program."""
+    """The processor time of a program, in seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(words, env=env, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

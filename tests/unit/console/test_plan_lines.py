@@ -1,4 +1,4 @@
-"""A plan's lines: the shell prints what the screen draws, and beside a check that fails nothing reassures."""
+"""A plan's lines: the same in the shell and on the screen, and without reassuring text if a check fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stepping through the past: pure decisions."""
+"""Stepping through history: decisions without input or output."""
 
 from __future__ import annotations
 

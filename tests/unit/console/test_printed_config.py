@@ -1,4 +1,4 @@
-"""A command that is printed under --config names that file, in output and in hints; the next process's does not."""
+"""With --config, printed commands and hints contain that option; those of the next process do not."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The page that answers the console's review: each defect is there by its number, and each test that it names exists.
+"""The page that answers the console's review lists each defect by its number, and each test that it names exists.
 
-Beside it what no other test shows of the small things that the review has met.
+Also tests of small defects from the review that no other test covers.
 """
 
 from __future__ import annotations

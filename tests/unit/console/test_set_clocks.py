@@ -1,4 +1,5 @@
-"""The host's clock is set back: earlier records are not fresh any more, and no duration is computed across it."""
+"""If the host's clock is set back, earlier records are no longer fresh, and no duration is computed across the
+change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signs and colours of states, and that every colour that carries text can be read."""
+"""Signs and colours of states, and that text is readable in every colour."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_pair_that_carries_text_can_be_read(theme: str) -> None:
 
 def test_every_theme_has_every_role_that_another_has() -> None:
     roles = set(STYLES["slotkeeper-dark"])
-    without = {"ok", "busy", "safe"}  # in mono the word and the sign say it
+    without = {"ok", "busy", "safe"}  # without colours, the word and the sign are enough
     assert {name: roles - set(each) for name, each in STYLES.items() if roles - set(each) - without} == {}
 
 

@@ -1,4 +1,4 @@
-"""Sorting is stable, unknown is last both ways, and rows do not move under a finger."""
+"""Sorting is stable, unknown values are last in both orders, and rows do not move while a user presses keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits at a source, on screens and in `--json`: the session, for whom it waits; hidden is never said as none."""
+"""Sessions that wait at a source, on screens and in `--json`, and what they wait for; hidden is never shown as none."""
 
 from __future__ import annotations
 

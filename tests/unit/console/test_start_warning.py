@@ -1,4 +1,4 @@
-"""A start says first what would end it again: a job that comes up is RUNNING before it meets the same rows."""
+"""A start first warns of a cause that would end it again: the job would be RUNNING before it reads the same rows."""
 
 from __future__ import annotations
 

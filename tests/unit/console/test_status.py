@@ -127,7 +127,7 @@ def test_nothing_is_fine_and_critical_outranks_unknown() -> None:
 
 
 class AMinuteAgo(SystemClock):
-    """A start recorded with this clock is not recent any more."""
+    """A start recorded with this clock is no longer recent."""
 
     seconds = 60.0
 

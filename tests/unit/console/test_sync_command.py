@@ -1,4 +1,4 @@
-"""`slotkeeper sync show`: the columns of SHOW SYNC JOB in our own terms, from the store and the configuration."""
+"""`slotkeeper sync show`: the columns of SHOW SYNC JOB in Slotkeeper's terms, from the store and the configuration."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ STATUS = JobStatus(
 
 
 class Steps(SystemClock):
-    """A clock that is a millisecond later each time that it is read."""
+    """A clock that advances by a millisecond each time it is read."""
 
     at = NOON
 
@@ -249,7 +249,7 @@ def test_a_state_has_the_old_name_beside_it(state: JobState, old: str | None) ->
 
 
 def test_a_delay_grows_while_no_report_comes_and_is_unknown_if_no_change_was_pending() -> None:
-    """The old delay was computed when changes were acknowledged, and did not grow while a job was stuck."""
+    """In Binlog Load, the delay was computed when changes were acknowledged, and did not grow while a job was stuck."""
     later = NOON + timedelta(minutes=10)
     pending = sync_job("orders_rt", "MySQL", STATUS, None, (), (), later).status
     assert pending is not None and pending.delay_seconds == 612.0 and not pending.current

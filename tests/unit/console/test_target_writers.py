@@ -1,4 +1,4 @@
-"""Which targets and names other jobs have: by the usual configuration, those beside the new one, and recorded jobs."""
+"""Targets and names of other jobs: in the default configuration, in those beside the new one, and of recorded jobs."""
 
 from __future__ import annotations
 

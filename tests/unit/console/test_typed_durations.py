@@ -1,4 +1,4 @@
-"""A duration on the command line has a unit: people think in seconds, while the configuration has milliseconds."""
+"""A duration on the command line needs a unit: the configuration has milliseconds, while users expect seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slotkeeper.console.commands.main import main_command
 
 
 def _times(group: Any, words: tuple[str, ...] = ()) -> Iterator[Any]:
-    """Every option that one of Slotkeeper's functions reads as a duration, under its command's name."""
+    """Every option that a function of Slotkeeper parses as a duration, with its command."""
     context = group.make_context("slotkeeper", [], resilient_parsing=True)
     for name in group.list_commands(context):
         command = group.get_command(context, name)

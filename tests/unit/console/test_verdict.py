@@ -1,4 +1,4 @@
-"""The verdict in one line, and the figures below it."""
+"""The one-line verdict and the figures below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The six lines below the prompt."""
+"""The six lines that `jobs watch` shows."""
 
 from __future__ import annotations
 

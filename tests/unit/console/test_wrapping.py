@@ -1,4 +1,4 @@
-"""What a screen shows over several rows can be read back word for word, however wide it is."""
+"""Text that a screen wraps over several rows can be read back word for word at any width."""
 
 from __future__ import annotations
 

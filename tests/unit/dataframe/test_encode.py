@@ -1,6 +1,6 @@
-"""What is staged: CSV lines that a server reads back as the values that they were.
+"""Staged CSV lines from which a server reads the original values.
 
-That a server does, is shown with one in `tests/contract/test_query_sink.py`.
+`tests/contract/test_query_sink.py` shows it with a real server.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def changes(*rows: Place) -> pa.RecordBatch:
 
 
 def left(*rows: Place) -> list[Place]:
-    """What is left of rows behind a first one and before a last one, which are never left out."""
+    """The rows between the first and the last one that remain; these two are never left out."""
     batch = without_old_images(changes(("I", 1, 0, 100), *rows, ("I", 9, 9, 900)), ["id"])
     return [tuple(row.values()) for row in batch.to_pylist()[1:-1]]
 

@@ -1,5 +1,5 @@
-"""The modules that Spark's Python processes load: Spark starts two in each batch of a writing query, and each imports
-again."""
+"""The modules that Spark's Python processes load: Spark starts two in each batch of a query that writes, and each of
+them imports these modules again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def loaded_by(name: str) -> set[str]:
-    """The modules of a process that has imported this one."""
+    """The modules of a process after it has imported this one."""
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
     program = f"import json, sys; import {name}; print(json.dumps(sorted(sys.modules)))"
     command = [sys.executable, "-P", "-c", program]

@@ -1,4 +1,4 @@
-"""COPY text becomes what docs/dataframes.md says of each type, and what has no place there is named."""
+"""COPY text is converted as docs/dataframes.md says for each type; errors name values that do not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a missed fence means."""
+"""The cause of a fenced UPDATE that matches no row."""
 
 from __future__ import annotations
 

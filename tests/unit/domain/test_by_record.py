@@ -1,4 +1,4 @@
-"""A sink that fell back to a backup is not a slot that somebody moved: our own record tells them apart."""
+"""A sink restored from a backup is distinguished from a slot that somebody moved, by Slotkeeper's own record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pair takes the best encoding that both have, else the sink's; one that has none is refused by name."""
+"""A pair uses the best encoding that both ends support, else the sink's; a kind without any is rejected by name."""
 
 from __future__ import annotations
 

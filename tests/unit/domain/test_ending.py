@@ -1,4 +1,4 @@
-"""Which session may be ended, by pid and the moment it began; and who can where our login may not."""
+"""Which session may be ended, by its pid and start time; and who can end it if our login may not."""
 
 from __future__ import annotations
 

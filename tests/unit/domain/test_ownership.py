@@ -1,4 +1,4 @@
-"""The rule on whose a path is, without a disk."""
+"""The rule about the owner of a path, without a file system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job promises is said in full: how often a change takes effect, and each option that leaves something out."""
+"""The printed promise of a job is complete: how often a change takes effect, and each option that omits changes."""
 
 from __future__ import annotations
 

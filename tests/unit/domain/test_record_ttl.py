@@ -1,4 +1,4 @@
-"""A lane is SLOT LOST once its next records may have expired, and no sooner; other tables are not queried."""
+"""A lane is SLOT LOST as soon as its next records may have expired, and not before; other tables are not queried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do about a refused login is said in the words of the server that refused it."""
+"""The action for a rejected login uses the terms of the server that rejected it."""
 
 from __future__ import annotations
 

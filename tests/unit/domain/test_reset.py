@@ -1,4 +1,5 @@
-"""Where a reset takes a lane, what it means for all lanes, and which preconditions hold; and that texts round-trip."""
+"""The new position of each lane after a reset, the effect on all lanes, the preconditions, and that texts
+round-trip."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_what_was_typed_holds_for_a_few_rows_more_only(planned: CopyRows, now: C
 
 
 def counted(number: int, within: int | None) -> RowCount:
-    """A count as a plan may have it; `within` is the most that were counted."""
+    """A count as in a plan; `within` is the limit of the count."""
     return RowCount(number) if within is None or number < within else RowCount(within, at_least=True)
 
 

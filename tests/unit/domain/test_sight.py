@@ -1,4 +1,4 @@
-"""Whether a list of sessions is whole: over every combination of what a login may be proven to see."""
+"""Whether a list of sessions is complete, for every combination of proven privileges of a login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A wait continues while it sees progress, and ends ten minutes after the last, with what it waited for."""
+"""A wait continues while there is progress, and fails ten minutes after the last progress with what it waited for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one reading of a target proves about the next."""
+"""What one reading of a target proves about the next reading."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_what_no_event_of_the_job_explains_is_named(seen: TargetSeen, says: str)
     [
         replace(SAME, files="f2"),  # VACUUM FULL, CLUSTER: rows keep their xmin
         replace(SAME, older=False),  # another session rewrote each row in place
-        replace(SAME, older=False, changes=340),  # the job may have changed or deleted each of the 300
+        replace(SAME, older=False, changes=340),  # the job may have changed or deleted all 300
         replace(SAME, older=False, changes=340, files="f2", counted=True),  # the same, and VACUUM FULL behind it
         replace(SAME, older=False, changes=39),  # progress went back: SINK OLDER is named elsewhere
         replace(SAME, home=9, oid=9, older=False),  # a store that was restored with its target

@@ -1,4 +1,4 @@
-"""Hostile text is made visible, and what people write stays as it is."""
+"""Control characters in text are made visible; ordinary text is unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A set of DNs other than that of the rows: which changes are adopted, which are errors, and their messages."""
+"""DNs that differ from those of the progress rows: which changes are adopted, which are errors, and the messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time left of a slot's TTL: read from the options, never guessed, and worded."""
+"""The time left of a slot's TTL: read from the options, never guessed, and its texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it means that a turn of a slot's lanes did not hit all of them."""
+"""The meaning of a round over a slot's lanes that did not update all of them."""
 
 from __future__ import annotations
 

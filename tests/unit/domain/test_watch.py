@@ -1,4 +1,4 @@
-"""Judging one look while a job runs: which trouble is named, which outranks which, and when none is."""
+"""Judging one poll while a job runs: which problem is named, which takes precedence, and when there is none."""
 
 from __future__ import annotations
 

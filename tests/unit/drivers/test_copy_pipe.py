@@ -1,4 +1,4 @@
-"""The pump between source and sink: whose error is raised, cut streams, and nothing left behind."""
+"""The pipe between source and sink: whose error is raised, truncated streams, and that no resources remain."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def _nothing_left_behind() -> object:
 
 
 def open_files() -> int:
-    gc.collect()  # what a test before has left to the collector closes its file whenever that comes
-    gc.freeze()  # what stays is not gone through again: half a second each time, behind thousands of tests
+    gc.collect()  # garbage of earlier tests closes its files at a time of its own
+    gc.freeze()  # the remaining objects are not scanned again: half a second after thousands of tests
     return len(list(Path("/proc/self/fd").iterdir()))
 
 

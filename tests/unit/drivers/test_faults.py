@@ -189,7 +189,7 @@ def test_a_refused_login_is_asked_again_once_in_hours_because_somebody_may_have_
 
 
 def at_once(server: Server, password: str, threads: int = 12) -> None:
-    """Log in with `threads` sessions at once; the server answers when all have arrived, or after a moment."""
+    """Log in with `threads` sessions at once; the server answers after all have connected, or after a short time."""
     server.crowd = len(server.asked) + threads
     server._crowded.clear()
     gate = threading.Barrier(threads)

@@ -1,4 +1,4 @@
-"""A hostile server of MySQL's protocol gets none of what it asks for: no password, no file, no time, no memory.
+"""A hostile server of MySQL's protocol gets nothing: no password, no file, and no unbounded time or memory.
 
 The server is a fake on loopback, in its own threads; each mode is one kind of attack (`Asks`). Protocol: MySQL,
 "Connection Phase" and "COM_QUERY Response".

@@ -1,4 +1,4 @@
-"""A row that the sink refuses is looked for: a job that stops at it ends with its key, or with the first refusal."""
+"""The search for a row that the sink rejects: a job that stops at it reports its key, or else the first error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOST = Unreachable("sink mart: connection lost", code="08006", where="sink")
 
 @dataclass
 class Refusing:
-    """A sink that refuses a step, and what comes of it once it is taken in pieces."""
+    """A sink that rejects a step; the results of the search for the row are set by the test."""
 
     pieces: SlotkeeperError
     names_rows: bool = True
@@ -42,7 +42,7 @@ class Refusing:
         raise self.pieces
 
     def abandon(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 class Rows:

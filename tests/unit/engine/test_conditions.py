@@ -1,4 +1,4 @@
-"""The server or DN that a job's lanes blame together, and since when; a new attempt does not end it."""
+"""The server or DN that all lanes of a job name as the cause, and since when; a new attempt does not end it."""
 
 from __future__ import annotations
 

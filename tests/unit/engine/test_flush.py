@@ -25,7 +25,7 @@ ROWS, WIDTH = 100, 10
 
 
 class Clock(SystemClock):
-    """Time passes only where a range is read."""
+    """A clock that advances only when a range is read."""
 
     now = 0.0
 
@@ -35,7 +35,7 @@ class Clock(SystemClock):
 
 @dataclass
 class Ranges:
-    """A source whose every range takes `seconds`."""
+    """A source that takes `seconds` to read each range."""
 
     clock: Clock
     seconds: float = 0.0
@@ -52,7 +52,7 @@ class Ranges:
 
 @dataclass
 class Taken:
-    """A sink that counts lines and commits anything."""
+    """A sink that counts rows and accepts every commit."""
 
     sweeps = None
     encoding = Encoding.COPY_TEXT
@@ -73,7 +73,7 @@ class Taken:
 
 
 def rows_of_a_step(options: SinkOptions, seconds: float = 0.0) -> int:
-    """What the first step of a lane that is far behind commits."""
+    """The number of rows in the first step of a lane that is far behind."""
     clock, taken = Clock(), Taken()
     plan = StepPlan(LaneKey("dws1", "ods.t", "slot", "dn_1"), 7, exactly(SyncPoints(1, 1), "one"), WIDTH, options)
     source = cast(Source, Ranges(clock, seconds))

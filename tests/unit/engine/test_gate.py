@@ -1,4 +1,4 @@
-"""A gate is trusted only where polls of one table have shown the commits on others, and never where they did not."""
+"""A gate is trusted only after polls of one table have shown commits on other tables, and never if they did not."""
 
 from __future__ import annotations
 

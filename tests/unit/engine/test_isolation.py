@@ -1,4 +1,4 @@
-"""What is sent and what is left out of a step with refused rows: random histories against a look at each event."""
+"""The rows that are sent and left out in a step with rejected rows: random histories, compared event by event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BAD = "bad"
 
 @dataclass
 class Tries:
-    """A sink that refuses writes of BAD, and counts what it is asked."""
+    """A sink that rejects rows with the value BAD, and counts its calls."""
 
     columns: tuple[str, ...] = ("id", "v")
     key: tuple[int, ...] = (0,)
@@ -46,7 +46,7 @@ def isolated(
 
 
 def history(chance: random.Random, keys: int, events: int) -> list[Fields]:
-    """Events of rows that live and die as at a source, in their order."""
+    """Events of rows that are inserted, updated and deleted as in a source, in their order."""
     there: dict[str, str] = {}
     found: list[Fields] = []
     for number in range(events):
@@ -66,7 +66,7 @@ def history(chance: random.Random, keys: int, events: int) -> list[Fields]:
 
 
 def expected(rows: list[Fields]) -> tuple[dict[str | None, Fields], set[str | None]]:
-    """What is sent of each key, and the keys whose last event is refused, by looking at one event after the other."""
+    """The expected row of each key, and the keys whose last event is rejected, computed event by event."""
     sent: dict[str | None, Fields] = {}
     bad: set[str | None] = set()
     for number, row in enumerate(rows):
@@ -90,7 +90,7 @@ def test_each_key_is_sent_as_its_last_event_that_fits_and_the_last_event_is_left
     for _ in range(count):
         rows = history(chance, chance.randint(1, 12), chance.randint(1, 60))
         sent, bad = expected(rows)
-        shuffled = chance.sample(rows, len(rows))  # a range comes in any order
+        shuffled = chance.sample(rows, len(rows))  # the rows of a range have no order
         found = isolated(Tries(), shuffled)
         assert {row[3]: row for row in found.rows(shuffled.__iter__)} == sent
         assert {one.key[0] for one in found.left_out.rows} == bad

@@ -1,4 +1,5 @@
-"""What a look at idle lanes says where the question after it fails: DDL is named, anything else stays what it was."""
+"""A poll of idle lanes after which the check of the table fails: DDL is named, any other error is reported
+unchanged."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def status(fingerprint: str = "then", live: int = 10) -> SlotStatus:
 
 
 class Server:
-    """Answers the looks of a list in turn, and every question with an error."""
+    """Returns the statuses of a list one after another, and fails every other query."""
 
     def __init__(self, *statuses: SlotStatus | SlotkeeperError, error: SlotkeeperError = MISSING) -> None:
         self.statuses = list(statuses)

@@ -1,4 +1,4 @@
-"""A running job that has lost its lock on a target: it checks the holder twice before it ends for that."""
+"""A running job that has lost its lock on a target checks the holder twice before it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks of many tables go through few lines; a DN or a table that does not answer never holds back those of others."""
+"""Polls of many tables use few connections; a DN or table that does not answer never delays the polls of others."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class Gated:
         self.ends = self.several = True
         """Whether a check ends at once, and whether a poll of several tables succeeds."""
         self.messages = self.largest = 0
-        self.wait(150.0)  # until each pause is the longest
+        self.wait(150.0)  # until each interval has its maximum
         self.polled.clear()
 
     def begin_check(self) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
-"""How long a task polls lanes without new changes: a poll costs milliseconds, another task tens of milliseconds."""
+"""How long a task polls lanes that have no new changes: a poll takes milliseconds, another task tens of
+milliseconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After a refused password the driver logs in itself; what waits then waits no longer than the password is refused."""
+"""After a rejected password the driver tries to log in itself; lanes wait no longer than the password is rejected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AtOnce:
 
 
 class Side:
-    """A loop of one lane, and its sessions: logins succeed where `open`."""
+    """A loop of one lane, and its sessions; logins succeed if `open` is set."""
 
     def __init__(self) -> None:
         self.clock, self.open, self.logins = Clock(), True, 0
@@ -50,7 +50,7 @@ class Side:
             raise LoginRefused("password authentication failed", where="sink")
 
     def refuse(self) -> None:
-        """A worker is refused in a step of the lane."""
+        """Report that a worker's login was rejected in a step of the lane."""
         lane = self.lanes["dn_1"]
         history = retry.after(lane.history, Failure(ErrorKind.LOGIN, "sink"), RetryRules())
         ready_at = self.clock.now + LOGIN_WAIT_MOST

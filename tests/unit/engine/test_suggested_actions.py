@@ -1,4 +1,4 @@
-"""The action that an error of a job suggests: of the server's error if it has an SQLSTATE, else its own hint."""
+"""The action for an error of a job: that of the server's error if it has an SQLSTATE, else the error's own hint."""
 
 from __future__ import annotations
 

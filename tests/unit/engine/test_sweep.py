@@ -1,4 +1,4 @@
-"""A round of many lanes over one pair of sessions: what they share, and what stays a lane's own."""
+"""A round of many lanes over one pair of sessions: which work they share, and which each lane does by itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Place = tuple[str, str]
 
 
 class Clock(SystemClock):
-    """Time that passes only by the reads of a server that is slow."""
+    """A clock that advances only while a slow server is read."""
 
     now = 0.0
 
@@ -43,7 +43,7 @@ class Clock(SystemClock):
 
 @dataclass
 class Server:
-    """Both servers of all lanes; `log` tells what they were asked."""
+    """Both servers of all lanes; `log` lists the requests."""
 
     clock: Clock = field(default_factory=Clock)
     log: list[str] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Server:
     bad: Place = ("", "")
     lost: bool = False
     refused: bool = False
-    """Whether the sink finds at its first sweep that it can have none; `refuses` from then on."""
+    """Whether the sink finds at its first sweep that it does not support sweeps; `refuses` is then set."""
     refuses: bool = False
     committed: list[list[Place]] = field(default_factory=list)
     positions: dict[Place, DwsPosition] = field(default_factory=dict)

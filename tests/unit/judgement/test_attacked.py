@@ -1,4 +1,4 @@
-"""Faults that a judgement must not hide, and parties that it must not blame."""
+"""Faults that a judgement must not hide, and parties that it must not name as the cause."""
 
 from __future__ import annotations
 

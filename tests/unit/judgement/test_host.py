@@ -1,4 +1,4 @@
-"""This host is blamed if it withheld resources from a job during the late step, and only then."""
+"""This host is named as the cause only if the job lacked its resources during the late step."""
 
 from __future__ import annotations
 

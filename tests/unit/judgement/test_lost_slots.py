@@ -1,4 +1,4 @@
-"""A slot that was lost has no time to live: nothing counts down what is gone, and its job's fault says what to do."""
+"""A lost slot has no time to live: no expiry is shown, and the fault of its job says what to do."""
 
 from __future__ import annotations
 

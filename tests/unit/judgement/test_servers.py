@@ -1,4 +1,4 @@
-"""What a server's refusal is, and what ends it: by its code before its words, with the names of this job in it."""
+"""The meaning and remedy of a server's error: by its code before its text, with the names of this job."""
 
 from __future__ import annotations
 

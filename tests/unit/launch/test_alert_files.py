@@ -1,4 +1,4 @@
-"""The figures overwrite only their own files, and a command that cannot be killed blocks no other work."""
+"""The metrics overwrite only their own file, and a command that cannot be killed blocks no other work."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_path_that_no_system_takes_is_said() -> None:
 
 @pytest.fixture
 def not_ours_to_kill(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A command that has become another user's, as with sudo: the kernel refuses to signal it (kill(2): EPERM)."""
+    """A command that runs as another user, as with sudo: the kernel does not let us signal it (kill(2): EPERM)."""
     groups: list[int] = []
 
     def refuse(group: int, number: int) -> None:

@@ -1,4 +1,4 @@
-"""A start waits for its supervisor by a pipe, however many descriptors its process has open."""
+"""A start waits for its supervisor through a pipe, whatever the number of descriptors that its process has open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slotkeeper.core.launch.view import Starting, observe
 from slotkeeper.core.state.sqlite import Store
 
 BEYOND = 1_100
-"""More than FD_SETSIZE (select(2)), which is 1,024."""
+"""More than FD_SETSIZE of select(2), which is 1,024."""
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
 class Planted:
-    """A /proc, control groups and a kernel log, as for a driver with Java and a worker."""
+    """A fake /proc, control groups and a kernel log, as of a driver with Java and a worker."""
 
     def __init__(self, folder: Path) -> None:
         self.proc, self.groups, self.kmsg = folder / "proc", folder / "groups", folder / "kmsg"

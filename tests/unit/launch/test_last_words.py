@@ -1,4 +1,4 @@
-"""How a driver or its Java process died, in its own words."""
+"""Why a driver or its Java process ended, from its own output."""
 
 from __future__ import annotations
 

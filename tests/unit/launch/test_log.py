@@ -1,4 +1,4 @@
-"""The job's log stays bounded while others go on writing into it."""
+"""The job's log stays bounded while other processes continue to write to it."""
 
 from __future__ import annotations
 

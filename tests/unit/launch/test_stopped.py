@@ -1,4 +1,4 @@
-"""A running process may be stopped by a signal, and then it does nothing."""
+"""A process that was stopped by a signal still exists, but does nothing."""
 
 from __future__ import annotations
 

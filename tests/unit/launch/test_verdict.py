@@ -1,4 +1,4 @@
-"""What a driver's end means."""
+"""The meaning of a driver's exit."""
 
 from __future__ import annotations
 

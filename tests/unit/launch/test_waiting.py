@@ -1,4 +1,4 @@
-"""What a wait for a job takes for progress, what it shows, and when it ends."""
+"""What counts as progress in a wait for a job, what the wait shows, and when it ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Clock:
 
 
 def ends(views: list[JobStatus], every: float, moved: list[object] | None = None) -> str:
-    """Why a wait ends that takes these looks, one after another; empty where it does not."""
+    """Why a wait ends that gets these statuses one after another; empty if it does not end."""
     clock = Clock()
     wait = Waiting(monotonic=clock)
     why = ""

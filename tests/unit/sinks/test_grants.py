@@ -1,4 +1,4 @@
-"""The statements that give a login what its jobs need, and no more, as each kind of sink prints them."""
+"""The printed GRANT statements of each kind of sink give a login exactly the privileges that its jobs need."""
 
 from __future__ import annotations
 

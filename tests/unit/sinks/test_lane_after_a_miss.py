@@ -1,5 +1,4 @@
-"""A lane whose optimistic steps miss tries them ever less often; one whose steps succeed always tries: pure, no
-server."""
+"""A lane tries optimistic steps less and less often while they miss, and always while they succeed. No server."""
 
 from __future__ import annotations
 

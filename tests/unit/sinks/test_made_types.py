@@ -1,4 +1,4 @@
-"""What is pasted makes the very same, and what a composite needs comes before it."""
+"""Printed statements create exactly the same types, and the types that a composite needs come before it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slotkeeper.core.sinks.postgres.check.made_types import MANUAL, cure, litera
 
 
 def read_back(token: str) -> str:
-    """What PostgreSQL reads of a literal, with or without U& (PostgreSQL, Lexical Structure, 4.1.2.3)."""
+    """The value of a literal in PostgreSQL, with or without U& (PostgreSQL, Lexical Structure, 4.1.2.3)."""
     text = token.removeprefix("U&")[1:-1].replace("''", "'")
     if not token.startswith("U&"):
         return text

@@ -1,4 +1,4 @@
-"""Which targets can take the optimistic path, and which of its checks a step passes: no server."""
+"""Which targets can use the optimistic path, and which of its checks a step passes. No server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reset does to the quarantine and to the progress rows, statement by statement: no server."""
+"""The effect of a reset on the quarantine and on the progress rows, statement by statement. No server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUARANTINE = ("archive_beyond", "revive", "outdone", "beyond")
 
 
 class Answer(list[tuple[Any, ...]]):
-    """A statement's rows, as a cursor gives them."""
+    """A statement's rows, as a cursor returns them."""
 
     rowcount = 1
 
@@ -37,7 +37,7 @@ class Answer(list[tuple[Any, ...]]):
 
 
 class Session:
-    """A session whose progress rows are in memory; it keeps each statement with its parameters."""
+    """A session whose progress rows are in memory; it records each statement with its parameters."""
 
     def __init__(self, *rows: ProgressRow, quarantine: bool = True, lost: tuple[str, ...] = ()) -> None:
         self.rows = {row.key.shard: row for row in rows}

@@ -1,4 +1,4 @@
-"""Which types fit into which, and which spell equal values in one way only; real values are in the type zoo."""
+"""Which types fit into which, and which have only one text for equal values; real values are in the type zoo."""
 
 from __future__ import annotations
 

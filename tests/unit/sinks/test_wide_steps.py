@@ -1,4 +1,4 @@
-"""Which statements retain unchanged values: no server."""
+"""Which statements keep unchanged values. No server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What slots hold back, put together from what server and sink said."""
+"""What slots hold back, computed from the answers of the server and the sink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slots put together from what a server lists: sums, minima, and what stays unknown."""
+"""Slots computed from a server's lists: sums, minima, and unknown values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdicts on maintenance and the estimate of a drain, from facts alone."""
+"""The verdicts on maintenance and the estimated time to drain, computed from facts without a server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OWNERS = {"ours": "orders"}
 def facts(
     consumed: bool | None, rows: dict[str, int | None] | None, rates: tuple[Rate, ...] = (), timeout: int | None = None
 ) -> Facts:
-    """One DN; each slot of `rows` has these unread rows at both points, None: the kernel lists nothing."""
+    """One DN; each slot of `rows` has this number of unread rows at both points; None: the server lists nothing."""
     flags = (False, True)
     points = None if rows is None else [RegisteredPoint("dn_1", s, f, place(5), AT, 1) for s in rows for f in flags]
     unread = None if rows is None else [UnreadRows("dn_1", s, f, n) for s, n in rows.items() for f in flags]

@@ -1,4 +1,4 @@
-"""What a dry run prints is pasted as it stands: names with blanks and quotes mean themselves."""
+"""Commands that a dry run prints can be pasted unchanged: names with blanks and quotes are quoted correctly."""
 
 from __future__ import annotations
 

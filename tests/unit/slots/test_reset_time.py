@@ -1,4 +1,4 @@
-"""A reset to a time goes to no record that a safe point seen before the search does not cover."""
+"""A reset to a time never goes to a record after the safe point that was read before the search."""
 
 from __future__ import annotations
 

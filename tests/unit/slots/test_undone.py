@@ -1,4 +1,5 @@
-"""What a reset asks of the store: which reset archives quarantined rows, and which one's archived rows come back."""
+"""What a reset tells the store: under which reset quarantined rows are archived, and whose archived rows are
+restored."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tests.property.test_reset_histories import World
 
 
 class Recorded(World):
-    """A slot in memory whose store keeps what is written; `fails` ends each reset after its rows are written."""
+    """A slot in memory whose store records the writes; `fails` makes each reset fail after its rows are written."""
 
     def __init__(self) -> None:
         super().__init__(random.Random(7), 2)
@@ -34,7 +35,7 @@ class Recorded(World):
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    """A slot with one reset, which is to be undone and can only go back."""
+    """A slot with one reset that is to be undone, which can only move the slot back."""
     world = Recorded()
     assert world.execute(world.plan(Goal(TargetKind.EARLIEST))).outcome == DONE
 

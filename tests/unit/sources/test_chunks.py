@@ -1,4 +1,4 @@
-"""How a value becomes the text that COPY would write, where a cursor carries it."""
+"""The text of a value that a cursor returned: the same as COPY would write."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The conclusions of a probe from its observations, including ones that the stand-in never makes and inconclusive
-ones."""
+"""The probe's conclusions from its observations, including inconclusive ones and ones that the stand-in cannot
+cause."""
 
 from __future__ import annotations
 

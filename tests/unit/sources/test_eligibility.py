@@ -1,4 +1,4 @@
-"""The rules that need no server: versions, options; an unknown fact causes no objection."""
+"""The rules that need no server: versions and options. An unknown fact does not cause a refusal."""
 
 from __future__ import annotations
 

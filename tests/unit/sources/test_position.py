@@ -1,4 +1,4 @@
-"""Positions of DWS: their order, the ends of ranges, when one may advance, and which xmin is registered."""
+"""Positions of DWS: their order, the ends of ranges, when a position may advance, and which xmin is registered."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_damaged_position_is_never_guessed_at(text: str) -> None:
 
 
 def test_a_lanes_position_that_has_lost_its_sequence_is_damaged() -> None:
-    """After the point alone, the events at it would be silently skipped."""
+    """With the point alone, the remaining events at that point would be skipped silently."""
     with pytest.raises(ValueError, match="invalid position"):
         POSITIONS.position("10516")
 

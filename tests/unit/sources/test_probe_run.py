@@ -1,4 +1,4 @@
-"""The order of asking: what a group that fails, a server that goes, and the end of the time leave of the questions."""
+"""The order of the probe's questions, and which are still asked after a failed group, a lost server, or a timeout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What proves that a login sees everybody: facts of the server's catalogs, and nothing that a server does not tell."""
+"""What proves that a login sees all sessions: facts from the server's catalogs, and nothing that a server does not
+report."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ PLAIN = (["rolname", "rolsuper"], [("etl", False)])
 
 
 class Told:
-    """A server that tells what a test lets it tell, and refuses everything else; stands in for a session."""
+    """A session that answers the queries that the test allows, and rejects all others."""
 
     application_name = "slotkeeper/j/1/start"
 
@@ -51,7 +52,7 @@ class Told:
         ({"login": (["rolsuper", "rolsystemadmin"], [(False, False)])}, Sight(None, False, False)),
         ({"login": ([], [])}, Sight(None, False, False)),
         ({"coordinators": [(1,)], "statistics": [(1,)]}, Sight(1, True, False)),
-        ({"list_across": [(1,)]}, Sight(None, False, False)),  # granted, and its function refuses all the same
+        ({"list_across": [(1,)]}, Sight(None, False, False)),  # granted, but its function still refuses
         ({"list_across": [(1,)], "open_across": []}, Sight(None, False, True)),
         ({"list_across": [(0,)], "open_across": []}, Sight(None, False, False)),
     ],
@@ -61,7 +62,8 @@ def test_what_is_seen_is_what_is_proven(told: dict[str, Any], seen: Sight) -> No
 
 
 class Crowd:
-    """A source whose list of sessions is what a test says, at each query; its slots hold back every DN's xmin."""
+    """A source that returns the next of the test's lists of sessions at each query; its slots hold back every DN's
+    xmin."""
 
     def __init__(self, *lists: list[Waiter], later: Collection[int] = ()) -> None:
         self._lists, self._later = list(lists), set(later)

@@ -1,4 +1,4 @@
-"""The xmin of a record is asked for once: an idle lane is kept alive at one point for hours."""
+"""The xmin of a record is queried only once, because an idle lane is re-registered at one point for hours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ONE, TWO = Shard("dn_1", 1), Shard("dn_2", 2)
 
 
 class Told:
-    """A session that tells the xmin of records; counts what it is asked."""
+    """A session that returns the xmin of records, and records the queries."""
 
     oriented = ""
 

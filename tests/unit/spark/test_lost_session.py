@@ -1,4 +1,5 @@
-"""A Spark session that is lost while its Java process is there ends the driver, in words; a slow one does not."""
+"""A Spark session that is lost while its Java process still runs ends the driver with a message; a slow one does
+not."""
 
 from __future__ import annotations
 

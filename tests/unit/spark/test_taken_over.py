@@ -1,4 +1,4 @@
-"""A driver that another start has replaced records who runs the job now."""
+"""A driver that was replaced by another start records which process runs the job now."""
 
 from __future__ import annotations
 

@@ -30,20 +30,20 @@ def line(number: int) -> AuditLine:
 
 @pytest.fixture
 def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Audit:
-    """Twelve lines: two files that were full, and the newest."""
+    """An audit with room for twelve lines: two full files and the newest file."""
     monkeypatch.setattr(audits, "MOST_BYTES", 1_500)
     monkeypatch.setattr(audits, "KEPT", 3)
     return Audit(StateFolder.open(tmp_path / "state"))
 
 
 def head_of(audit: Audit) -> CopiedHead:
-    """Write the lines; the newest one's head, as a sink stores it."""
+    """Write the lines, and return the newest head as a sink stores it."""
     heads = [audit.append(line(number)) for number in range(1, LINES + 1)]
     return CopiedHead(heads[-1], line(LINES).at, f"slots reset intent id{LINES}")
 
 
 def proofs(audit: Audit, head: CopiedHead) -> tuple[bool, bool]:
-    """Whether `audit verify` ends with 4 without the stored head, and with it."""
+    """Whether `audit verify` exits with 4, without and with the stored head."""
     chain = audit.chain()
     return Proof(chain).differs, Proof(chain, (SinkProof("mart", compare(chain, [head])),)).differs
 
@@ -94,7 +94,7 @@ ON_LINES: dict[str, Callable[[Lines], Lines]] = {
     "replace the file with other lines": lambda lines: relinked(without(edited(lines[:1], 0, b"ods.t", b"ods.u"))),
     "delete the file": lambda lines: [],
 }
-"""Each gets the lines of one file and returns what it leaves of them."""
+"""Each gets the lines of one file and returns the lines after the attack."""
 
 
 def roll_back(audit: Audit) -> CopiedHead:
@@ -149,7 +149,7 @@ def on_lines(audit: Audit, attack: str, monkeypatch: pytest.MonkeyPatch) -> Copi
 
 
 def described() -> dict[str, bool]:
-    """What docs/security.md says of each attack: whether the files alone reveal it."""
+    """For each attack, whether the files alone reveal it according to docs/security.md."""
     page = Path("docs/security.md").read_text("utf-8").partition("## The audit")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.+?) \| (found|not found) \| found \|$", page, re.MULTILINE)
     return {attack: alone == "found" for attack, alone in rows}

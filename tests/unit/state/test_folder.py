@@ -1,4 +1,4 @@
-"""Whose the state folder is, and what is said of a file that cannot be used."""
+"""The owner of the state folder, and the message about a file that cannot be used."""
 
 from __future__ import annotations
 

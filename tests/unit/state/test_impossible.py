@@ -1,4 +1,4 @@
-"""Impossible rows in a state store are reported in one clear line, and no command ends as by a defect."""
+"""Impossible rows in a state store are reported in one clear line, never as an internal error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The holder of a lock is readable while it holds the lock, and an earlier holder is never named instead."""
+"""The holder of a lock can be read while it holds the lock, and an earlier holder is never named instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ring of frames: what goes in comes out, stays small, and is dropped in time."""
+"""The ring of frames: frames are read back as written, stay small, and are dropped in time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def frame(at: datetime, chance: random.Random, job: str = "orders", lanes: int = 24) -> Frame:
-    """A busy job: every lane has moved since the last frame."""
+    """A busy job: every lane has advanced since the last frame."""
     step = int((at - AT).total_seconds())
     begun = 88_000_000 + step * 40
     made = tuple(
@@ -67,7 +67,7 @@ def filled(metrics: Metrics, number: int, lanes: int = 24, job: str = "orders") 
 
 
 def rounded(one: Frame) -> Frame:
-    """A frame as it comes back: seconds with one decimal."""
+    """A frame as it is read back: seconds with one decimal."""
     assert one.view.report is not None
 
     def short(lane: LaneReport) -> LaneReport:
@@ -152,7 +152,7 @@ def test_what_is_too_old_is_dropped_by_groups_and_the_rest_can_be_read(store: St
     left = [kept.frame.at for kept in Metrics(store).since(0, AT) if kept.frame.view.name == "orders"]
     assert now - left[0] <= timedelta(seconds=5.0 * 3 * GROUP + 5)
     assert left == [one.at for one in made if one.at >= left[0]]
-    assert len(metrics.frames(AT)) == 1  # the other job's are its own
+    assert len(metrics.frames(AT)) == 1  # the other job has its own frames
 
 
 def test_the_newest_group_stays_however_old_it_is(store: Store) -> None:
@@ -179,7 +179,7 @@ def test_events_until_a_moment_are_the_newest_first(store: Store) -> None:
 
 
 def test_the_newest_frame_is_the_one_recorded_last_also_where_the_clock_was_set_back(store: Store) -> None:
-    """An hour's older frames lie between its new ones: by their time every other one would be an old one."""
+    """After the change, an hour's older frames have times between those of the new ones."""
     metrics, chance = Metrics(store), random.Random(1)
     for at in (AT, AT + 700 * EVERY, AT + 2 * EVERY):
         metrics.add(frame(at, chance, lanes=1), None)

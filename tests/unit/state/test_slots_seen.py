@@ -1,4 +1,4 @@
-"""The last sight of each slot is shared: a process with less knowledge does not overwrite that of another."""
+"""The last known state of each slot is shared: a process that knows less does not overwrite that of another process."""
 
 from __future__ import annotations
 

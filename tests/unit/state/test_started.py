@@ -1,4 +1,4 @@
-"""A driver that is started again reads the configuration that its run was started with, whatever became of the file."""
+"""A restarted driver reads the configuration that its run was started with, even if the file has changed since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state store: it returns the values written to it, loses nothing between writers, and stays bounded."""
+"""The state store returns the values written to it, loses no concurrent writes, and stays bounded."""
 
 from __future__ import annotations
 

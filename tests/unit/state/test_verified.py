@@ -1,4 +1,4 @@
-"""What comparisons found, kept per job."""
+"""Results of comparisons, stored per job."""
 
 from __future__ import annotations
 

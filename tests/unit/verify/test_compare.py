@@ -1,4 +1,4 @@
-"""The comparison's own logic, on tables in memory: walking, judging, counting."""
+"""The logic of the comparison, on tables in memory: splitting, deciding, counting."""
 
 from __future__ import annotations
 

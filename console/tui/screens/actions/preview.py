@@ -211,7 +211,7 @@ class SlotPlan(OfSlot):
             self._ask()
             return
         if self._replans:
-            self.console.skip_key("o")  # typed ahead for the way that is planned by now anyway
+            self.console.skip_key("o")  # the key was typed ahead for the mode that is already planned
         self.plan = plan
         if plan.failed:
             self._refuse_keys()
@@ -416,7 +416,7 @@ class SlotPlan(OfSlot):
 
 
 UNDO_KEEPS = tuple(part for part in Part if part is not Part.ROWS)
-"""What an undo from the result takes over: the same slot, but another number of rows."""
+"""The values that an undo from the result screen reuses: the slot is the same, the number of rows is not."""
 
 
 class SlotConfirm(OfSlot, FieldsScreen):

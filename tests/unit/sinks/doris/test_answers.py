@@ -1,4 +1,4 @@
-"""Each sentence of a Doris becomes the error, or the certainty, that it is; no row's value gets through."""
+"""Each message of a Doris is mapped to its error or its certain outcome; no value of a row is repeated."""
 
 from __future__ import annotations
 

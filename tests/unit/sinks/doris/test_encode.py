@@ -1,4 +1,4 @@
-"""The body of a load: one row per key, every character as it is, deleted rows with their sign."""
+"""The body of a load: one row per key, every character unchanged, deleted rows with their delete sign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A hostile Doris, or a server in its place: its answers cause one named error, in time, and no other effect.
+"""A hostile Doris, or another server in its place: its answers cause one named error, in time, and have no other
+effect.
 
 The server is a socket that gives every client the same answer.
 """
@@ -144,7 +145,7 @@ def test_a_head_without_end_ends_in_a_named_error(begin: bytes, piece: bytes) ->
 
 
 def test_what_is_packed_is_not_unpacked() -> None:
-    """A few bytes that claim gigabytes are not decompressed: the client never requests compressed answers."""
+    """A few bytes that would expand to gigabytes are not decompressed: the client never requests compressed answers."""
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n"
     with saying(head + b"\x1f\x8b\x08\0") as (http, asked):
         assert http.ask("GET", "/", {}, 5).json is None

@@ -1,4 +1,5 @@
-"""MySQL's binary JSON, which MariaDB has not: documents made by the published grammar come out as MySQL shows them."""
+"""MySQL's binary JSON, which MariaDB does not have: documents made by the published grammar are decoded as MySQL shows
+them."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def document(value: Value, large: bool = False) -> bytes:
 
 
 def encoded(value: Value, large: bool) -> tuple[int, bytes, bytes | None]:
-    """(type, value outside of an entry, value inside of an entry where it fits there)."""
+    """(type, value outside an entry, value inside an entry if it fits there)."""
     wide = "<I" if large else "<H"
     if value is None or isinstance(value, bool):
         number = 0 if value is None else 1 if value else 2
@@ -132,7 +133,7 @@ def test_a_document_that_is_cut_short_is_refused_and_never_read_in_part(value: V
         found = text_of(whole[:cut])
     except BinlogError:
         return
-    assert found == text_of(whole)  # only what nothing points at was cut
+    assert found == text_of(whole)  # only bytes that no entry refers to were cut
 
 
 def test_a_type_that_is_not_known_is_refused() -> None:
@@ -147,7 +148,7 @@ def test_a_document_without_a_bottom_is_refused() -> None:
 
 
 def test_a_document_whose_values_lie_over_one_another_is_refused_and_not_read_for_ever() -> None:
-    """Sixty arrays, each of two members which are both the next one: 2^60 values in 600 bytes."""
+    """Sixty arrays; both members of each are the next array: 2^60 values in 600 bytes."""
     size = 10
     arrays = [struct.pack("<HHBHBH", 2, 600 - size * at, 2, size, 2, size) for at in range(59)]
     with pytest.raises(BinlogError, match="overlapping"):

@@ -25,12 +25,12 @@ from tests.support import mysql_bytes as made
 CHARSETS = {8: "latin1", 13: "sjis", 35: "ucs2", 36: "cp866", 45: "utf8mb4", 63: "binary"}
 UTF8, LATIN1, SJIS, UCS2, CP866, BINARY = 45, 8, 13, 35, 36, 63
 NUMERIC = (1, 2, 3, 4, 5, 8, 9, 13, 246)
-"""Types that have a bit in the field of signedness, in the order of their columns."""
+"""Types that have a bit in the SIGNEDNESS field, in the order of their columns."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A column type: its byte and its metadata in a table map, what the optional fields add, and (bytes, value) pairs.
+    """A column type: its type code and metadata in a table map, its optional metadata, and (bytes, value) pairs.
 
     `native` is a type that only information_schema names (MariaDB).
     """
@@ -556,14 +556,15 @@ def _labels(kind: Kind) -> bytes:
 
 @pytest.fixture(params=["the shared function", "the function of its bitmap"])
 def often(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether each row is the second of its bitmap, and the first one had a function made for them."""
+    """Whether rows are decoded by a function that is generated for their bitmap, which happens from the second row
+    on."""
     own = bool(request.param != "the shared function")
     monkeypatch.setattr(rows, "OFTEN", 1 if own else 1 << 30)
     return own
 
 
 def read(table: Decoder, body: bytes, often: bool) -> list[Any]:
-    """The last of two equal rows, by a decoder that has read no other."""
+    """The last of two equal rows, from a new decoder."""
     decodes = Decoder(table.columns)
     _, row = decodes.rows(body * 2, 0, len(body) * 2)
     assert bool(decodes._functions) is often
@@ -584,7 +585,7 @@ def test_a_row_of_all_types_is_read_with_its_nulls(often: bool) -> None:
     table, width = decoder(kinds), len(kinds)
     for number in range(max(len(kind.vectors) for kind in kinds)):
         chosen = [kind.vectors[number % len(kind.vectors)] for kind in kinds]
-        # each column is NULL in some rows, beside others that are not
+        # each column is NULL in some rows in which others are not
         nulls = {place for place in range(width) if number and (place * 7 + number) % 5 == 0}
         body = made.bitmap(sum(1 << place for place in nulls), width)
         body += b"".join(bytes.fromhex(raw) for place, (raw, _) in enumerate(chosen) if place not in nulls)

@@ -1,4 +1,4 @@
-"""What MySQL 8 writes and MariaDB does not, from bytes made after the published format; and bytes that are wrong."""
+"""Events that MySQL 8 writes and MariaDB does not, from bytes made by the published format; and malformed bytes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_rotate_between_two_kinds_of_files_has_a_checksum_or_none() -> None:
     ],
 )
 def test_what_may_hide_rows_is_refused_by_name(code: int, words: str) -> None:
-    """Compressed row events were left out by another reader without a word."""
+    """Another reader omitted compressed row events silently."""
     with pytest.raises(Unsupported, match=words):
         Parser().parse(made.event(code, bytes(20)))
 
@@ -121,7 +121,7 @@ def test_xa_in_one_phase_commits_and_in_two_does_not() -> None:
 
 
 def test_a_year_has_a_sign_bit_too() -> None:
-    """A reader that does not count it gives every number behind a YEAR the sign of its neighbour."""
+    """A reader that does not count it gives every number after a YEAR the sign of its neighbour."""
     names = b"".join(map(made.named, ("a", "y", "b")))
     event = mapped(made.table_map([Type.LONG, Type.YEAR, Type.LONG], fields={1: b"\x20", 4: names}))
     assert [one.unsigned for one in event.table.columns] == [False, False, True]
@@ -163,7 +163,7 @@ def test_a_type_that_is_not_read_ends_no_other_tables_stream() -> None:
 
 
 def test_old_temporal_types_are_refused_by_name() -> None:
-    """mysql56_temporal_format = OFF: a TIMESTAMP came as a year beyond all calendars."""
+    """mysql56_temporal_format = OFF: a TIMESTAMP was read as a date with an impossible year."""
     names = made.named("at")
     for code in (Type.TIMESTAMP, Type.DATETIME, Type.TIME):
         event = mapped(made.table_map([code], fields={4: names}))

@@ -1,8 +1,8 @@
-"""The position of a lane at another server: where exactly its transactions end there, or the names of those that
-prevent it.
+"""The position of a lane at another server: where exactly its transactions end there, or the transactions that prevent
+it.
 
-`Written` is a server's binlog in memory. The oracle of the drawn histories knows no files: it looks for the number of
-transactions after which exactly the lane's are executed.
+`Written` is a server's binlog in memory. The oracle of the random histories ignores files: it searches for the number
+of transactions after which exactly the lane's transactions are executed.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def test_gaps_in_the_numbers_are_no_missing_transactions() -> None:
 
 
 def test_numbers_that_fall_in_a_domain_are_read_in_their_order() -> None:
-    """Without gtid_strict_mode, a server can write a lower number than another one did before it."""
+    """Without gtid_strict_mode, a server can write a lower number after a higher one of another server."""
     falling = history("0-1-10", "0-2-5", "0-2-6", "0-1-11")
     for count in range(1, 5):
         log = Written(falling, 2)
@@ -168,7 +168,7 @@ def test_numbers_that_fall_in_a_domain_are_read_in_their_order() -> None:
 
 
 def test_a_server_that_was_set_up_from_a_backup_need_not_show_what_was_before_it() -> None:
-    """It was the source once, as server 2; its binlog began again with a copy of the data."""
+    """It was once the source, as server 2; its binlog starts after a restored copy of the data."""
     ours = history("0-2-1", "0-2-2", "0-1-3", "0-1-4", "0-1-5")
     log = Written(history("0-1-4", "0-1-5", "0-2-6", "0-2-7"))
     assert log.after(moved(lane(ours, Mark("0-1-5", 101)), log)) == 2
@@ -222,7 +222,8 @@ def test_drawn_histories_are_translated_as_the_definition_says(kind: type[Gtids]
         mine = drawn(chance, kind)
         count = chance.randint(1, len(mine))
         there = list(mine)
-        for _ in range(chance.choice([0, 0, 1, 2])):  # transactions that move, vanish, or are its own
+        # transactions that are moved, missing, or written by the server itself
+        for _ in range(chance.choice([0, 0, 1, 2])):
             act, at = chance.randrange(3), chance.randrange(len(there) + 1)
             if act == 0 and len(there) > 1:
                 last = there.pop()
@@ -261,7 +262,7 @@ def _gtid(event: Event) -> str:
 
 
 def _mark(log: Written, mine: Sequence[Event]) -> Mark:
-    """A mark that the log has: whether it is found is not the subject here."""
+    """A mark that is in the log; these tests do not search for it."""
     kept = log.events[log.purged * log.per_file :]
     shared = [n for n, one in enumerate(log.events) if one in kept and one in mine]
     if not shared:

@@ -150,7 +150,7 @@ class Lane:
     def step(self, draw: Random) -> None:
         up_to = self.binlog.at
         if draw.random() < 0.2:
-            list(self.joined.read(self.at, up_to))  # a step that fails is read again
+            list(self.joined.read(self.at, up_to))  # a failed step is read again
         waiting, width = list[bytes](), draw.choice([1, 2, 5, 1000])
         for item in self.joined.read(self.at, up_to):
             if isinstance(item, Statement):

@@ -1,4 +1,4 @@
-"""A row filter as a stream answers it: with unknown where SQL has it, and refused by name where it cannot."""
+"""A row filter as a stream evaluates it: unknown where SQL has NULL, and rejected by name if it cannot be evaluated."""
 
 from __future__ import annotations
 

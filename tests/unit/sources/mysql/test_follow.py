@@ -1,4 +1,5 @@
-"""Ranges of a stream: the next one continues in it, a broken connection starts it again; kept in memory or a file."""
+"""Ranges of a stream: the next range continues the stream, a broken connection restarts it; buffered in memory or a
+file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source with wrong sizes in its bytes causes a named error, and uses no more memory than the size that it claims."""
+"""Wrong sizes in a source's bytes cause a named error, and use no more memory than the claimed size."""
 
 from __future__ import annotations
 

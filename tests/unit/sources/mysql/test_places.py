@@ -1,4 +1,4 @@
-"""Positions too large for a comparison as text, or for 32 bits."""
+"""Positions that are too large for 32 bits, or wrongly ordered if compared as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support import mysql_bytes as made
 
 
 def test_a_file_behind_number_999999_comes_later() -> None:
-    """Doris compared names as text, so that the change to a seventh digit looked like a step back."""
+    """Doris compared names as text, so that a name with a seventh digit appeared to be earlier."""
     assert MysqlPosition("b.999999", 900).order(MysqlPosition("b.1000000", 4)) is Order.BEFORE
 
 

@@ -122,7 +122,7 @@ def _taken(packets: list[bytes]) -> list[Item]:
 
 @pytest.mark.parametrize("compressed", [True, False])
 def test_a_compressed_transaction_ends_where_its_event_ends(compressed: bool) -> None:
-    """Its rows have increasing numbers, and no position is inside of it."""
+    """Its rows have increasing numbers, and no position is inside it."""
     gtid = made.event(34, made.gtid(UUID(int=0), 0))
     whole = made.payload([_BEGIN, _MAP, _rows(1, 2), _MAP, _rows(3), _COMMIT], compressed)
     end = 4 + len(gtid) + len(whole)

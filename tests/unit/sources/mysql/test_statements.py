@@ -1,4 +1,5 @@
-"""What each statement means for a followed table `s.t`: its own name decides, and DML as text is never passed over."""
+"""The effect of each statement on a replicated table `s.t`: the table's name decides, and DML as text is never
+skipped."""
 
 from __future__ import annotations
 
@@ -88,7 +89,7 @@ def event(text: bytes, sql_mode: int = 0, charset: int = 45) -> bytes:
 
 
 def item(packet: bytes, table: str) -> Item | None:
-    """What a statement comes to for a followed table `s.<table>`."""
+    """The effect of a statement on a replicated table `s.<table>`."""
     return Transactions(MysqlPosition("b.000001", 4), {("s", table)}).take(Parser().parse(packet))
 
 

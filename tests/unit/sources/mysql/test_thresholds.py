@@ -1,4 +1,4 @@
-"""Where ranges and steps end by the bytes of their events: each threshold of `[jobs.X.sync]` has its effect.
+"""The ends of ranges and steps by the size of their events: the effect of each threshold of `[jobs.X.sync]`.
 
 The stream is scripted; its rows are those of `tests.unit.sources.mysql.test_follow`.
 """
