@@ -23,7 +23,8 @@ else:
     """Whether there is a kernel for this version of the Python code."""
 
 SWITCH = "SLOTKEEPER_KERNEL"
-"""Environment variable that switches the kernel off: `off`."""
+"""Environment variable that switches the kernel off."""
+_OFF = frozenset({"off", "0", "no", "false"})
 
 Op = tuple[str, int, int, int, Any]
 """How the kernel decodes a column: a letter, the bytes of the value or of its length, two parameters of the type, and
@@ -40,18 +41,16 @@ Written = tuple[str, int, int, int, Any, bool, Callable[[Any], Any] | None]
 
 def is_used() -> bool:
     """Whether this process decodes with the kernel."""
-    return BUILT and not _is_off()
-
-
-def _is_off() -> bool:
-    return os.environ.get(SWITCH, "").strip().lower() in ("off", "0", "no", "false")
+    return BUILT and os.environ.get(SWITCH, "").strip().lower() not in _OFF
 
 
 def state() -> str:
     """Return what decodes rows on this host, and why, for `slotkeeper doctor`."""
     if is_used():
         return "rows are decoded by the compiled kernel"
-    why = f"{SWITCH} switches it off" if BUILT else "it was not built: the installation found no C compiler"
+    why = f"{SWITCH} switches it off"
+    if not BUILT:
+        why = "it was not built: the installation found no C compiler"
     return f"rows are decoded in Python, without the compiled kernel ({why})"
 
 
