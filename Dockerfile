@@ -20,6 +20,9 @@ FROM python:3.13-slim-bookworm AS build
 WORKDIR /source
 COPY . .
 # Every file has a hash in constraints.txt. setuptools comes first: it builds pyspark and Slotkeeper without isolation.
+# gcc builds the kernel that decodes the rows of MySQL.
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 RUN sed -n '/^setuptools==/,/[^\\]$/p' constraints.txt >/tmp/setuptools.txt \
     && pip install --no-cache-dir --require-hashes -r /tmp/setuptools.txt \
     && pip wheel --no-cache-dir --require-hashes --no-build-isolation -w /wheels -r constraints.txt \

@@ -25,7 +25,7 @@ SOURCES := $(shell $(FILES))
 PASSED := $(VENV)/.fast-tests-passed-$(shell $(FILES) | cksum | cut -d' ' -f1)
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help install demo test check docs messages dist bench bench-check bench-curves bench-console bench-dataframes snapshots chaos sbom clean
+.PHONY: help install demo test check docs messages dist bench bench-check bench-curves bench-console bench-dataframes snapshots chaos fuzz-kernel sbom clean
 
 help: ## list the targets
 	sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'
@@ -87,6 +87,9 @@ snapshots: $(STAMP) ## the pictures and the film of the console, from a run of t
 chaos: $(STAMP) ## the tests that kill things at random for a while
 	$(PY) -m pytest $(TESTS) -m chaos $(ARGS)
 
+fuzz-kernel: $(STAMP) ## random rows by the compiled decoder of MySQL and by Python, under sanitizers: ARGS="--seconds 600"
+	exec $(PY) -m tests.support.kernel_rows $(ARGS)
+
 sbom: $(STAMP) ## what is installed, as an SBOM: CycloneDX JSON, to standard output
 	exec $(PY) -m bench.sbom
 
@@ -98,7 +101,7 @@ clean: ## remove .venv and everything that was built
 # checkout, without the build isolation in which an installer would fetch a setuptools that nothing has checked.
 # pyspark's wheel stays uncompressed, because its jars do not shrink and zipping them takes half a minute; as with uv,
 # a module is compiled when it is first imported, not each of 5,600 here.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt core/sources/mysql/kernel.c
 	{ \
 	  python=''; \
 	  for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from bench import report
-from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.drivers import my
 from slotkeeper.core.sources.mysql.position import MysqlPosition, parse_gtids
 from slotkeeper.core.sources.mysql.rows import Decoder, columns_of
@@ -29,6 +28,7 @@ from slotkeeper.core.sources.mysql.stream import Reading, Stream
 from slotkeeper.core.sources.mysql.tables import read_charsets, read_described
 from slotkeeper.core.sources.mysql.transactions import TableRows
 from slotkeeper.demo import mariadb
+from slotkeeper.demo.mariadb import MariaServer
 
 SCHEMA, TABLE = "bench", "mixed"
 _COLUMNS = (
@@ -60,9 +60,9 @@ def fill(session: my.Session, rows: int, nulls: float) -> None:
         session.rows(f"INSERT INTO {SCHEMA}.{TABLE} SELECT n, {values} FROM {numbers}")
 
 
-def read_ours(endpoint: Endpoint, start: MysqlPosition) -> int:
+def read_ours(server: MariaServer, start: MysqlPosition) -> int:
     """Read all rows with Slotkeeper's stream and decoder; return their number."""
-    connect = partial(my.connect, endpoint, "", "slotkeeper/bench", _SECONDS)
+    connect = partial(my.connect, server.endpoint("bench"), server.password(), "slotkeeper/bench", _SECONDS)
     session = connect()
     described, charsets = read_described(session, SCHEMA, TABLE), read_charsets(session)
     session.close()
@@ -78,13 +78,14 @@ def read_ours(endpoint: Endpoint, start: MysqlPosition) -> int:
     return count
 
 
-def read_theirs(endpoint: Endpoint, start: MysqlPosition) -> int:
+def read_theirs(server: MariaServer, start: MysqlPosition) -> int:
     """Read all rows from the same position with mysql-replication's reader; return their number."""
     from pymysqlreplication import BinLogStreamReader
     from pymysqlreplication.row_event import WriteRowsEvent
 
+    login = {"host": mariadb.HOST, "port": server.port, "user": mariadb.SUPERUSER, "password": server.password()}
     reader = BinLogStreamReader(
-        connection_settings={"host": endpoint.host, "port": endpoint.port, "user": endpoint.user, "password": ""},
+        connection_settings=login,
         server_id=5002,
         log_file=start.file,
         log_pos=start.offset,
@@ -108,15 +109,15 @@ def timed(read: Callable[[], int], rows: int) -> tuple[float, float]:
     return taken
 
 
-def measure(endpoint: Endpoint, rows: int, nulls: float, repeat: int) -> dict[str, Any]:
+def measure(server: MariaServer, rows: int, nulls: float, repeat: int) -> dict[str, Any]:
     """Measure pairs of readings of one binlog, alternating the order of the sides."""
-    session = my.connect(endpoint, "", "slotkeeper/bench", _SECONDS)
+    session = my.connect(server.endpoint("bench"), server.password(), "slotkeeper/bench", _SECONDS)
     file, offset = session.rows("SHOW MASTER STATUS")[0][:2]
     gtids = str(session.rows("SELECT @@gtid_binlog_pos")[0][0] or "")
     start = MysqlPosition(str(file), int(offset), parse_gtids(gtids))
     fill(session, rows, nulls)
     session.close()
-    sides = {"ours": partial(read_ours, endpoint, start), "theirs": partial(read_theirs, endpoint, start)}
+    sides = {"ours": partial(read_ours, server, start), "theirs": partial(read_theirs, server, start)}
     pairs = []
     for number in range(repeat):
         order = ("ours", "theirs") if number % 2 else ("theirs", "ours")
@@ -147,8 +148,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="slotkeeper-bench-") as folder:
         server = mariadb.create(Path(folder) / "maria")
         try:
-            endpoint = Endpoint("bench", mariadb.HOST, server.port, "", mariadb.SUPERUSER, sslmode="disable")
-            found = measure(endpoint, options.rows, options.nulls, options.repeat)
+            found = measure(server, options.rows, options.nulls, options.repeat)
         finally:
             server.discard()
     print(json.dumps({**found, "machine": report.machine()}, indent=2))

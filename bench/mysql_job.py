@@ -22,9 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from bench import report
 from bench.mysql_decode import fill
-from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
@@ -103,55 +104,70 @@ def wait(condition: Callable[[], bool], seconds: float = _SECONDS) -> None:
         time.sleep(0.02)
 
 
-def endpoint(server: MariaServer, name: str) -> Endpoint:
-    """Return the server's endpoint."""
-    return Endpoint(name, mariadb.HOST, server.port, "", mariadb.SUPERUSER, sslmode="disable")
+def session_of(server: MariaServer) -> my.Session:
+    """Open a session of the server's superuser."""
+    return my.connect(server.endpoint("b"), server.password(), "slotkeeper/bench", _SECONDS)
 
 
-def seen(session: my.Session) -> int:
-    """Return the number of the table's rows in a MariaDB."""
-    return int(session.rows(f"SELECT count(*) FROM {TABLE}")[0][0])
+_LAST = "SELECT count(*) FROM {} WHERE id = {}"
+"""Both sides apply transactions in order, so the last row shows that all are there; counting all of them would cost
+more CPU than applying them."""
+
+
+def cpu_seconds(source: int, target: int) -> dict[str, float]:
+    """Return the CPU seconds so far of the source, of the target, and of this process; the servers are pids."""
+    found = {"programs": time.process_time()}
+    for party, pid in (("source", source), ("target", target)):
+        server = psutil.Process(pid)
+        used = [one.cpu_times() for one in (server, *server.children(recursive=True))]
+        # an ended backend counts for the server that awaited it
+        found[party] = sum(one.user + one.system + one.children_user + one.children_system for one in used)
+    return found
 
 
 def replicated(replica: my.Session, rows: int) -> float:
     """Return the seconds until the replica has all rows."""
     began = time.perf_counter()
     replica.rows("START SLAVE")
-    wait(lambda: seen(replica) >= rows)
+    wait(lambda: int(replica.rows(_LAST.format(TABLE, rows))[0][0]) > 0)
     taken = time.perf_counter() - began
     replica.rows("STOP SLAVE")
     return taken
 
 
 def mirrored(job: JobSpec, sink: Server, rows: int, target: str = TARGET, seconds: float = _SECONDS) -> float:
-    """Return the seconds until the target has all rows."""
+    """Return the seconds until the target has all rows; raises RuntimeError if it has others."""
     began = time.perf_counter()
     run = Job(job)
     with closing(sink.connect("mart")) as connection, connection.cursor() as cursor:
 
         def there() -> bool:
-            cursor.execute(f"SELECT count(*) FROM {target}")
-            return int(cursor.fetchall()[0][0]) >= rows
+            cursor.execute(_LAST.format(target, rows))
+            return int(cursor.fetchall()[0][0]) > 0
 
         run.wait(there, seconds)
-    taken = time.perf_counter() - began
-    run.stop()
+        taken = time.perf_counter() - began
+        run.stop()
+        cursor.execute(f"SELECT count(*) FROM {target}")
+        if (found := int(cursor.fetchall()[0][0])) != rows:
+            raise RuntimeError(f"{found} rows in the target, {rows} in the source")
     return taken
 
 
 def measure(source: MariaServer, replica: MariaServer, sink: Server, rows: int, repeat: int) -> dict[str, Any]:
     """Measure rounds of the same rows, alternating the order of the sides."""
-    first, second = (my.connect(endpoint(one, "b"), "", "slotkeeper/bench", _SECONDS) for one in (source, replica))
+    first, second = session_of(source), session_of(replica)
     fill(first, 0, 0.2)
-    follow = "CHANGE MASTER TO MASTER_HOST='{}', MASTER_PORT={}, MASTER_USER='{}', MASTER_USE_GTID=slave_pos"
-    second.rows(follow.format(mariadb.HOST, source.port, mariadb.SUPERUSER))
+    follow = "CHANGE MASTER TO MASTER_HOST=%s, MASTER_PORT=%s, MASTER_USER=%s, MASTER_PASSWORD=%s"
+    login = (mariadb.HOST, source.port, mariadb.SUPERUSER, source.password())
+    second.rows(f"{follow}, MASTER_USE_GTID=slave_pos", login)
     second.rows("START SLAVE")
     made = "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'mixed'"
     wait(lambda: bool(second.rows(made, (SCHEMA,))))
     second.rows("STOP SLAVE")
     job = JobSpec(
         "bench",
-        endpoint(source, "source"),
+        source.endpoint("source"),
         sink.endpoint("mart"),
         "bench",
         (ChannelSpec(TABLE, TARGET, create_target=True),),
@@ -162,7 +178,8 @@ def measure(source: MariaServer, replica: MariaServer, sink: Server, rows: int, 
     begun = Job(job)
     begun.wait(lambda: begun.told.state is LaneState.RUNNING)
     begun.stop()
-    ratios, taken = [], []
+    ratios, of_cpu, taken, used = [], [], [], []
+    beside = {"ours": sink.pid, "theirs": mariadb.running_pid(replica.folder)}
     for number in range(repeat):
         rows_then = rows * (number + 1)
         insert(first, rows * number, rows_then)
@@ -171,11 +188,19 @@ def measure(source: MariaServer, replica: MariaServer, sink: Server, rows: int, 
             "theirs": lambda then=rows_then: replicated(second, then),  # type: ignore[misc]
         }
         order = ("ours", "theirs") if number % 2 else ("theirs", "ours")
-        pair = {side: runs[side]() for side in order}
+        pair, cpu = {}, {}
+        for side in order:
+            servers = mariadb.running_pid(source.folder), beside[side]
+            before = cpu_seconds(*servers)
+            pair[side] = runs[side]()
+            cpu[side] = {party: used - before[party] for party, used in cpu_seconds(*servers).items()}
         taken.append({side: round(seconds, 2) for side, seconds in pair.items()})
+        used.append({side: {party: round(one, 2) for party, one in each.items()} for side, each in cpu.items()})
         ratios.append(pair["theirs"] / pair["ours"])
-        sys.stderr.write(f"bench: round {number + 1}: seconds {taken[-1]}\n")
-    return {"rows": rows, "ratio": round(statistics.median(ratios), 2), "seconds": taken}
+        of_cpu.append(sum(cpu["theirs"].values()) / sum(cpu["ours"].values()))
+        sys.stderr.write(f"bench: round {number + 1}: seconds {taken[-1]}, of CPU {used[-1]}\n")
+    ratio = {"ratio": round(statistics.median(ratios), 2), "ratio_cpu": round(statistics.median(of_cpu), 2)}
+    return {"rows": rows, **ratio, "seconds": taken, "cpu_seconds": used}
 
 
 def insert(session: my.Session, begin: int, end: int) -> None:

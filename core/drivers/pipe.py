@@ -109,6 +109,19 @@ def put_all(out: BinaryIO, rows: Iterable[tuple[str | None, ...]]) -> int:
     return len(lines)
 
 
+def takes_rows(out: BinaryIO) -> bool:
+    """Whether a batch holds rows; otherwise it holds COPY text."""
+    return isinstance(out, RowOut)
+
+
+def put_made(out: BinaryIO, made: list[Fields] | tuple[bytes, int]) -> int:
+    """Write the rows of one event as rows, or as lines with their number; return the number."""
+    if isinstance(made, tuple):
+        out.write(made[0])
+        return made[1]
+    return put_all(out, made)
+
+
 def rows_in(reader: BinaryIO) -> Iterator[Fields]:
     """Return an iterator, usable once, over the rows of a batch; parses COPY text if the batch holds text."""
     return iter(reader) if isinstance(reader, RowIn) else rows_of(reader)

@@ -1,6 +1,6 @@
 """The core as a library for user programs: read the changes of a table, and write batches or single records.
 
-The library uses no progress rows. A program that ends between writing and confirming reads its last batch again, and
+The library uses no progress rows. A program that exits between writing and confirming reads its last batch again, and
 upserts and deletes by key make that harmless. A slot that is read in this way belongs to no job.
 """
 

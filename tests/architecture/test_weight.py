@@ -23,7 +23,7 @@ MOST_LINES = {
     "core/services": 2_000,
     "core/sinks": 12_100,
     "core/slots": 2_400,
-    "core/sources": 17_500,
+    "core/sources": 17_650,
     "core/spark": 2_300,
     "core/state": 2_800,
     "core/verify": 400,
@@ -49,7 +49,8 @@ lines of the domain. Sweeps (ADR 85) are 200 lines of the engine, 50 of the port
 of a MySQL source (ADR 88) is 700 lines of the sources, 200 of the engine and 15 of the domain. Idle tables (ADR 89) are
 400 lines of the engine and 70 of the domain. The shared reader of a MySQL job (ADR 87) is 600 lines of the sources. The
 columns of SHOW SYNC JOB are a view of 220 lines. The library reads every kind of source and writes single records:
-510 lines.
+510 lines. The kernel for MySQL's rows (ADR 90) is 150 lines of Python in the
+sources; its C code is not counted.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 496, 25, 75, 218
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.

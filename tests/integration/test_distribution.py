@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email
+import os
 import re
 import shutil
 import subprocess
@@ -40,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def wheel(folder: Path) -> zipfile.ZipFile:
-    return zipfile.ZipFile(next(folder.glob("slotkeeper-*-py3-none-any.whl")))
+    return zipfile.ZipFile(next(folder.glob("slotkeeper-*-cp311-abi3-*.whl")))
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +52,30 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 def test_the_wheel_has_every_module_and_everything_that_they_read(wheel: zipfile.ZipFile) -> None:
     tracked = {path.relative_to(ROOT).as_posix() for path in committed(ROOT)}
-    ours = re.compile(r"(?:slotkeeper/)?((?:core|console|demo)/.*\.(?:py|sql|tcss|toml)|\w+\.py|py\.typed)$")
+    ours = re.compile(r"(?:slotkeeper/)?((?:core|console|demo)/.*\.(?:pyi?|sql|tcss|toml)|\w+\.py|py\.typed)$")
     wanted = {f"slotkeeper/{match[1]}" for name in tracked if "/" in name and (match := ours.match(name))}
     pages = {f"slotkeeper/console/{name}" for name in tracked if re.match(r"docs/([\w-]+\.md|systemd/.+)$", name)}
     packaged = {name for name in wheel.namelist() if ".d" not in name.partition("/")[0]}
-    assert packaged == wanted | pages
+    kernels = {name for name in packaged if name.endswith(".abi3.so")}
+    assert packaged - kernels == wanted | pages
+    assert kernels == ({"slotkeeper/core/sources/mysql/_kernel.abi3.so"} if shutil.which("cc") else set())
     others = {name.partition(".d")[2] for name in wheel.namelist() if name.startswith("slotkeeper-")}
     assert "ata/data/share/man/man1/slotkeeper.1" in others
     assert {"ist-info/licenses/LICENSE", "ist-info/licenses/NOTICE"} <= others
+
+
+def test_the_sdist_has_the_kernels_source_and_is_built_without_a_compiler(folder: Path, tmp_path: Path) -> None:
+    with tarfile.open(next(folder.glob("slotkeeper-*.tar.gz"))) as sdist:
+        sdist.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    assert (source / "slotkeeper" / "core" / "sources" / "mysql" / "kernel.c").is_file()
+    command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"CC": "/nowhere/cc"})
+    assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-2_000:]
+    assert "optional extension modules have failed" in done.stdout + done.stderr or "failed" in done.stderr
+    names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
+    assert "slotkeeper/core/sources/mysql/kernel.py" in names
+    assert not any(name.endswith(".so") for name in names)
 
 
 def test_what_is_a_link_in_the_checkout_is_a_file_in_both(folder: Path, wheel: zipfile.ZipFile) -> None:

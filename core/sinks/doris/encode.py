@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from json.encoder import encode_basestring
+from operator import itemgetter
 from typing import IO
 
 from slotkeeper.core.ports.sink import Fields
@@ -72,33 +73,48 @@ def body_of(layout: Layout, rows: Callable[[], Iterator[Fields]], chunk: bool = 
     A chunk's rows have only columns; `packed`: compress the body with gzip.
     """
     skip = 0 if chunk else _EVENT
-    keep = _last(layout, rows, skip)
+    keep, count = _last(layout, rows, skip)
     file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - its sender closes it
     line = _line(layout)
     with ExitStack() as ends:
         into = ends.enter_context(gzip.GzipFile(fileobj=file, mode="wb", compresslevel=1, mtime=0)) if packed else file
         for number, row in enumerate(rows()):
-            if number in keep:
+            if keep[number]:
                 order = None if chunk else (row[0], row[1])
                 into.write(line(row[skip:], "" if chunk else row[2] or "", order).encode())
     size = file.tell()
     file.seek(0)
-    return Body(file, len(keep), size)
+    return Body(file, count, size)
 
 
-def _last(layout: Layout, rows: Callable[[], Iterator[Fields]], skip: int) -> set[int]:
-    """Return the number of each key's last row by point and sequence, because a source can return rows in any order.
+def _last(layout: Layout, rows: Callable[[], Iterator[Fields]], skip: int) -> tuple[bytearray, int]:
+    """Return for each row whether it is the last of its key by point and sequence, and the number of such rows.
 
-    For pgxc_get_binlog_changes, DWS documents no order and does not sort.
+    A source can return rows in any order: for pgxc_get_binlog_changes, DWS documents no order and does not sort. While
+    they come in order, only their keys and numbers are in memory.
     """
     places = [skip + one for one in layout.key]
-    last: dict[tuple[str | None, ...], tuple[int, int, int]] = {}
+    key_of = itemgetter(*places)  # of a single column, the value itself
+    last: dict[object, int] = {}
+    orders: dict[object, tuple[int, int, int]] = {}
+    newest, number, ordered = (0, 0, -1), -1, True
     for number, row in enumerate(rows()):
-        key = tuple(row[place] for place in places)
         order = (int(row[0] or 0), int(row[1] or 0), number) if skip else (0, 0, number)
-        if key not in last or order > last[key]:
-            last[key] = order
-    return {number for _, _, number in last.values()}
+        if order < newest:
+            ordered = False
+            break
+        last[key_of(row)], newest = number, order
+    if not ordered:
+        last.clear()
+        for number, row in enumerate(rows()):
+            order = (int(row[0] or 0), int(row[1] or 0), number)
+            key = key_of(row)
+            if key not in orders or order > orders[key]:
+                orders[key] = order
+    keep = bytearray(number + 1)
+    for one in last.values() if ordered else (found for _, _, found in orders.values()):
+        keep[one] = 1
+    return keep, len(last) or len(orders)
 
 
 def _line(layout: Layout) -> Callable[[Sequence[str | None], str, tuple[str | None, str | None] | None], str]:

@@ -22,7 +22,7 @@ from slotkeeper.core.domain.ttl import hours
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
 from slotkeeper.core.ports.source import SlotsOfTables, SourceWaits
-from slotkeeper.core.sources.mysql import retention, side_effects
+from slotkeeper.core.sources.mysql import kernel, retention, side_effects
 from slotkeeper.core.sources.mysql.retention import MysqlTable
 from slotkeeper.core.sources.mysql.session import MysqlSession, newest, objections
 from slotkeeper.core.sources.waits import EVERY, said
@@ -107,6 +107,7 @@ class MysqlDoctor:
         yield from found
         if not found:
             yield Finding(place, Level.OK, "the binlog is on, with full, uncompressed rows")
+        yield Finding(place, Level.OK, kernel.state())
         if not facts.names_columns:
             text = (
                 "binlog_row_metadata is not FULL: column names and signedness come from information_schema"

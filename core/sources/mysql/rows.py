@@ -18,9 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slotkeeper.core.sources.mysql import values
+from slotkeeper.core.sources.mysql import kernel, values
 from slotkeeper.core.sources.mysql.events import Action, Rows
 from slotkeeper.core.sources.mysql.faults import BinlogError, Damaged, Unsupported
+from slotkeeper.core.sources.mysql.kernel import Op
 from slotkeeper.core.sources.mysql.table_map import CHARACTER, PhysicalColumn, TableMap, Type
 
 FULL = "set binlog_row_metadata = FULL on the source"
@@ -54,7 +55,8 @@ class Form:
 
     If `sized`, the expression is the number of bytes that follow, and `convert` decodes those bytes; otherwise
     `convert`, if set, decodes the expression's value. `inline` does the same as a Python expression over RAW, without a
-    function call; it can use `number` (int.from_bytes) and DAYS, TIMES and DIGITS of `values`.
+    function call; it can use `number` (int.from_bytes) and DAYS, TIMES and DIGITS of `values`. `op` is the decoding by
+    the kernel, None if it does not take the type.
     """
 
     codes: tuple[str, ...]
@@ -62,6 +64,7 @@ class Form:
     expression: str = "{0}"
     sized: bool = False
     inline: str = ""
+    op: Op | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,38 +197,40 @@ def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int
     if code in _PLAIN:
         return _PLAIN[code]
     if code in _TEMPORAL:
-        shown, whole, reader = _TEMPORAL[code]
+        shown, whole, reader, letter = _TEMPORAL[code]
         if one.first > _MOST_FRACTION:
             raise Damaged(f"{shown}({one.first}) is not a valid server type")
         inline = values.datetime_inline(one.first) if code == Type.DATETIME2 else ""
-        form = Form((f"{whole + values.fraction_bytes(one.first)}s",), reader(one.first), inline=inline)
+        size = whole + values.fraction_bytes(one.first)
+        form = Form((f"{size}s",), reader(one.first), inline=inline, op=(letter, size, one.first, 0, None))
         return form, f"{shown}({one.first})" if one.first else shown
     if code == Type.NEWDECIMAL:
         size = values.decimal_bytes(one.first, one.second)
         inline = values.decimal_inline(one.first, one.second)
-        form = Form((f"{size}s",), values.decimal_reader(one.first, one.second), inline=inline)
+        op = ("n", size, one.first, one.second, None)
+        form = Form((f"{size}s",), values.decimal_reader(one.first, one.second), inline=inline, op=op)
         return form, f"decimal({one.first},{one.second})"
     if code == Type.BIT:
         if not 1 <= one.second <= _MOST_BITS:
             raise Damaged(f"bit({one.second}) is not a valid server type")
-        return Form((f"{one.first}s",), values.big_endian), f"bit({one.second})"
+        return Form((f"{one.first}s",), values.big_endian, op=("b", one.first, 0, 0, None)), f"bit({one.second})"
     if code in (Type.ENUM, Type.SET):
         return _labelled(one, other if fits else None, charsets)
     if code == Type.JSON:
-        return _sized(one.first, values.text_of), "json"
+        return _sized(one.first, values.text_of, "c"), "json"
     if code == Type.GEOMETRY:
-        return _sized(one.first, None), "geometry"
+        return _sized(one.first, None, "r"), "geometry"
     if code in CHARACTER:
         return _characters(one, other, charsets, fits)
     raise Unsupported(f"has the unsupported type {code}", "remove the table from the job")
 
 
-def _sized(length_bytes: int, convert: Callable[[bytes], Any] | None) -> Form:
-    """Return the form of a value whose bytes follow a length field of `length_bytes` bytes."""
+def _sized(length_bytes: int, convert: Callable[[bytes], Any] | None, letter: str, first: int = 0) -> Form:
+    """Return the form of a value whose bytes follow a length field of `length_bytes` bytes; `letter` is its `Op`."""
     if length_bytes not in _LENGTHS:
         raise Damaged(f"a length of {length_bytes} bytes, which no server writes")
     codes, expression = _LENGTHS[length_bytes]
-    return Form(codes, convert, expression, sized=True)
+    return Form(codes, convert, expression, sized=True, op=(letter, length_bytes, first, 0, convert))
 
 
 def _integer(one: PhysicalColumn, other: SchemaColumn | None) -> tuple[Form, str]:
@@ -235,24 +240,28 @@ def _integer(one: PhysicalColumn, other: SchemaColumn | None) -> tuple[Form, str
             raise Unsupported("the binlog does not record its signedness", FULL)
         unsigned = "unsigned" in other.full_type
     if one.code == Type.INT24:
-        form = Form(("H", "B" if unsigned else "b"), None, "({0} | {1} << 16)")
+        form = Form(("H", "B" if unsigned else "b"), None, "({0} | {1} << 16)", op=("i", 3, not unsigned, 0, None))
     else:
         code = _INTEGERS[one.code]
-        form = Form((code.upper() if unsigned else code,))
+        op = ("i", struct.calcsize(f"<{code}"), not unsigned, 0, None)
+        form = Form((code.upper() if unsigned else code,), op=op)
     name = {Type.TINY: "tinyint", Type.SHORT: "smallint", Type.INT24: "mediumint", Type.LONG: "int"}
     return form, name.get(one.code, "bigint") + (" unsigned" if unsigned else "")
 
 
 _PLAIN: Mapping[int, tuple[Form, str]] = {
-    Type.FLOAT: (Form(("f",), values.shortest_float), "float"),
-    Type.DOUBLE: (Form(("d",)), "double"),
-    Type.YEAR: (Form(("B",), lambda number: number and number + 1900), "year"),
-    Type.DATE: (Form(("H", "B"), lambda number: values.DATES[number], "({0} | {1} << 16)"), "date"),
+    Type.FLOAT: (Form(("f",), values.shortest_float, op=("f", 4, 0, 0, None)), "float"),
+    Type.DOUBLE: (Form(("d",), op=("d", 8, 0, 0, None)), "double"),
+    Type.YEAR: (Form(("B",), lambda number: number and number + 1900, op=("y", 1, 0, 0, None)), "year"),
+    Type.DATE: (
+        Form(("H", "B"), lambda number: values.DATES[number], "({0} | {1} << 16)", op=("D", 3, 0, 0, None)),
+        "date",
+    ),
 }
-_TEMPORAL: Mapping[int, tuple[str, int, Callable[[int], Callable[[bytes], str]]]] = {
-    Type.TIMESTAMP2: ("timestamp", 4, values.timestamp_reader),
-    Type.DATETIME2: ("datetime", 5, values.datetime_reader),
-    Type.TIME2: ("time", 3, values.time_reader),
+_TEMPORAL: Mapping[int, tuple[str, int, Callable[[int], Callable[[bytes], str]], str]] = {
+    Type.TIMESTAMP2: ("timestamp", 4, values.timestamp_reader, "S"),
+    Type.DATETIME2: ("datetime", 5, values.datetime_reader, "M"),
+    Type.TIME2: ("time", 3, values.time_reader, "T"),
 }
 
 
@@ -269,8 +278,9 @@ def _labelled(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping
     if labels is None:
         raise Unsupported("the binlog does not record its labels", FULL)
     if one.code == Type.ENUM:
-        return Form(("B" if one.first == 1 else "H",), values.label_reader(labels)), "enum"
-    return Form((f"{one.first}s",), values.set_reader(labels)), "set"
+        op = ("e", 1 if one.first == 1 else 2, 0, 0, ("", *labels))
+        return Form(("B" if one.first == 1 else "H",), values.label_reader(labels), op=op), "enum"
+    return Form((f"{one.first}s",), values.set_reader(labels), op=("s", one.first, 0, 0, labels)), "set"
 
 
 _LABELS = re.compile(r"(?:enum|set)\(('(?:[^']|'')*'(?:,'(?:[^']|'')*')*)\)", re.IGNORECASE)
@@ -305,7 +315,12 @@ def _reader(charset: str) -> Callable[[bytes], Any]:
     return read
 
 
-_NATIVE: Mapping[str, Callable[[bytes], str]] = {"uuid": values.uuid, "inet6": values.inet6, "inet4": values.inet4}
+_NATIVE: Mapping[str, tuple[Callable[[bytes], str], str]] = {
+    "uuid": (values.uuid, "U"),
+    "inet6": (values.inet6, "c"),
+    "inet4": (values.inet4, "4"),
+}
+_ASCII = bytes(range(128))
 
 
 def _characters(
@@ -315,19 +330,29 @@ def _characters(
     in_blob = one.code not in (Type.STRING, Type.VAR_STRING, Type.VARCHAR, Type.VARCHAR_COMPRESSED)
     length_bytes = one.first if in_blob else 2 if one.first > 255 else 1
     if one.code == Type.STRING and other is not None and other.kind in _NATIVE and _same_size(one, other):
-        return _sized(length_bytes, _NATIVE[other.kind]), other.kind
+        return _sized(length_bytes, *_NATIVE[other.kind]), other.kind
     charset = _charset(one, other, charsets)
     read: Callable[[bytes], Any] | None
     if charset == "binary":
-        read, shown = (values.padded(one.first), "binary") if one.code == Type.STRING else (None, "bytes")
+        fixed = one.code == Type.STRING
+        read, shown, letter = (values.padded(one.first), "binary", "p") if fixed else (None, "bytes", "r")
     else:
         read, shown = _reader(charset), f"characters {charset}"
+        letter = "a" if _same_ascii(read) else "c"
         if not zipped and charset in values.UTF8:
-            read = bytes.decode
+            read, letter = bytes.decode, "u"
     if zipped:
-        then = read
+        then, letter = read, "c"
         read = values.unzipped if then is None else lambda raw: then(values.unzipped(raw))
-    return _sized(length_bytes, read), shown
+    return _sized(length_bytes, read, letter, one.first if letter == "p" else 0), shown
+
+
+def _same_ascii(read: Callable[[bytes], Any]) -> bool:
+    """Whether a character set has ASCII's characters at ASCII's codes."""
+    try:
+        return bool(read(_ASCII) == _ASCII.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 Row = tuple[Any, ...]
@@ -363,16 +388,15 @@ class Decoder:
         self._functions: dict[bytes, _Read] = {}
         self._seen: dict[bytes, int] = {}
         self._any = _compile_any(self.columns, self.wanted)
+        ops = [None if one.form.op is None else (*one.form.op, False, None) for one in self.columns]
+        self._plan = kernel.plan_of(ops, self.wanted, [True] * len(self.wanted))
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.columns[place].name for place in self.wanted)
 
-    def changes(self, event: Rows) -> Changes:
-        """Return the rows of an event.
-
-        Raises Unsupported if columns are missing, Damaged if the event's bytes do not match the table's description.
-        """
+    def check(self, event: Rows) -> None:
+        """Raise Unsupported if an event's rows lack columns, Damaged if they do not match the table's description."""
         if event.width != len(self.columns):
             raise Damaged(f"rows have {event.width} columns, but the table has {len(self.columns)}")
         for present in (event.before, event.after):
@@ -381,6 +405,10 @@ class Decoder:
                     "incomplete rows: binlog_row_image was not FULL when they were written",
                     "set binlog_row_image = FULL on the source, and take a new snapshot of this table",
                 )
+
+    def changes(self, event: Rows) -> Changes:
+        """Return the rows of an event; raises the errors of `check` and `rows`."""
+        self.check(event)
         rows = self.rows(event.body, event.begin, event.stop)
         if event.action is Action.UPDATE:
             if len(rows) % 2:
@@ -390,6 +418,8 @@ class Decoder:
 
     def rows(self, body: bytes, at: int, stop: int) -> list[Row]:
         """Return all rows in body[at:stop]; raises Damaged, which names the column of an invalid value."""
+        if self._plan is not None and (read_by_kernel := self._plan.values(body, at, stop)) is not None:
+            return read_by_kernel
         found: list[Row] = []
         width, function_of, append, row_at = self._bitmap_bytes, self._functions.get, found.append, at
         try:

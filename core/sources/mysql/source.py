@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from slotkeeper.core.domain.position import NOTHING_KEPT, Position
 from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions
-from slotkeeper.core.drivers.pipe import put, put_all
+from slotkeeper.core.drivers.pipe import put, put_all, put_made, takes_rows
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk, FindNews, OpenTransactions, ReadBeside
@@ -44,7 +44,7 @@ from slotkeeper.core.sources.mysql.stream import (
     there,
 )
 from slotkeeper.core.sources.mysql.table_map import TableMap
-from slotkeeper.core.sources.mysql.tables import Image, TableSeen, read_charsets, read_table, speller
+from slotkeeper.core.sources.mysql.tables import Image, TableSeen, kernel_plan, read_charsets, read_table, speller
 from slotkeeper.core.sources.mysql.transactions import Table, TableRows
 
 SHARD = Shard("binlog", 1)
@@ -432,11 +432,22 @@ class _Writer:
         self._decoder, self._accepts, self._skips_before = decoder, accepts, skips_before
         places = selection.places(seen.identity)
         self._whole = speller(seen.images, places)
-        self._key = speller(seen.images, places, [image.name in seen.identity.key for image in seen.images])
+        keys = [image.name in seen.identity.key for image in seen.images]
+        self._key = speller(seen.images, places, keys)
+        # a filter needs the values of a row
+        self._plan = None if accepts else kernel_plan(decoder.columns, seen.images, places, keys)
+        self._letters = {Action.INSERT: "I", Action.UPDATE: "-U" if skips_before else "BU", Action.DELETE: "d"}
 
     def write(self, item: TableRows, out: BinaryIO) -> int:
-        changes = self._decoder.changes(item.rows)
         place = str(item.number << OFFSET_BITS | item.at)
+        if self._plan is not None:
+            self._decoder.check(item.rows)
+            read = self._plan.rows if takes_rows(out) else self._plan.lines
+            rows = item.rows
+            made = read(rows.body, rows.begin, rows.stop, place, item.first, self._letters[rows.action])
+            if made is not None:
+                return put_made(out, made)
+        changes = self._decoder.changes(item.rows)
         # an image has at least one byte, so the next event of a compressed transaction starts at a higher number
         images = enumerate(self._kinds(changes.action, changes.before, changes.after), item.first)
         return put_all(out, ((place, str(n), kind, *values) for n, (kind, values) in images))

@@ -9,9 +9,9 @@ support zero dates rejects rows with such dates.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slotkeeper.core.domain.finding import Objection
 from slotkeeper.core.domain.slot import Column, TableIdentity
@@ -19,10 +19,15 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import my
 from slotkeeper.core.drivers.pg_types import float_text
 from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.mysql import kernel
 from slotkeeper.core.sources.mysql.faults import Unsupported
+from slotkeeper.core.sources.mysql.rows import Column as RowColumn
 from slotkeeper.core.sources.mysql.rows import Described, SchemaColumn
 from slotkeeper.core.sources.mysql.session import MysqlSession
 from slotkeeper.core.sources.mysql.values import shortest_float
+
+if TYPE_CHECKING:
+    from slotkeeper.core.sources.mysql._kernel import Plan
 
 Spell = Callable[[Any], str]
 _SIZE = re.compile(r"\((\d+)")
@@ -85,8 +90,8 @@ def image_of(column: SchemaColumn) -> Image:
         return Image(name, f"numeric({column.precision},{column.scale})", "numeric", _plain_decimal, literal=_number)
     if kind == "float":
         # a SELECT rounds a FLOAT to six digits; as a DOUBLE it is exact, and it is compared as a DOUBLE
-        exact, spell = "({0} + 0e0)", lambda value: float_text(shortest_float(value), True)
-        return Image(name, "real", "float", spell, exact, literal=double_literal, bound=exact)
+        exact = "({0} + 0e0)"
+        return Image(name, "real", "float", real_text, exact, literal=double_literal, bound=exact)
     if kind == "double":
         return Image(name, "double precision", "float", float_text, literal=double_literal)
     if kind == "bit":
@@ -124,6 +129,11 @@ def _characters(column: SchemaColumn) -> Image:
         return Image(name, "text", "text")
     what = f"column {safe(name, 80)} has the unsupported type {safe(column.full_type, 120)}"
     raise Unsupported(what, "remove the table from the job")
+
+
+def real_text(value: float) -> str:
+    """Format a FLOAT as PostgreSQL does."""
+    return float_text(shortest_float(value), True)
 
 
 def bytes_text(value: bytes) -> str:
@@ -203,6 +213,29 @@ def speller(
     exec(f"def spell(r):\n    return ({''.join(f'{part}, ' for part in parts)})", scope)  # noqa: S102 indexes only
     made: Callable[[Sequence[Any]], tuple[Any, ...]] = scope["spell"]
     return made
+
+
+_ALIKE: Mapping[Spell | None, str] = {
+    str: "iyb",
+    float_text: "d",
+    real_text: "f",
+    _plain_decimal: "n",  # a decimal of the binlog has no leading zeros
+    bytes_text: "rp",
+    None: "nDMSTesuacU4",
+}
+"""By a column's `spell`, the kernel's operations (`Op`) that write the same text as `spell` does with their values."""
+
+
+def kernel_plan(
+    columns: Sequence[RowColumn], images: Sequence[Image], places: Sequence[int], kept: Sequence[bool]
+) -> Plan | None:
+    """Return the kernel's plan for the text of rows as `speller` returns it; `places` and `kept` as for `speller`."""
+    ops = [
+        None if one.form.op is None else (*one.form.op, one.form.op[0] not in _ALIKE.get(image.spell, ""), image.spell)
+        for one, image in zip(columns, images, strict=True)
+    ]
+    found = places or range(len(images))
+    return kernel.plan_of(ops, found, [kept[place] for place in found])
 
 
 _COLUMNS = """
