@@ -32,6 +32,7 @@ from slotkeeper.core.config.keys_source import SETS, SYNC, UNTOLD, BinlogKeys, b
 from slotkeeper.core.config.model import Path, SinkEntry, SourceEntry
 from slotkeeper.core.config.values import BadValue, hosts, section_name, show_duration, slot, spark_setting, start_time
 from slotkeeper.core.domain.cluster import Master, MasterKind
+from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef, place_of
 from slotkeeper.core.domain.spec import (
     RESNAPSHOT,
@@ -226,6 +227,7 @@ def _job(
         sync=sync,
         store=None if store is sink else store.endpoint,
         store_kind="" if store is sink else store.kind,
+        copy_limit=CopyLimit(given["copy_rows_per_second"], given["copy_bytes_per_second"]),
     )
     keys_source.refuse_cascades(reading, path, source.dialect, channels)
     _agree(reading, path, job, given["on_schema_change"])

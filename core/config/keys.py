@@ -16,6 +16,7 @@ from typing import Any
 
 from slotkeeper.core.config import values
 from slotkeeper.core.config.values import Reader
+from slotkeeper.core.domain.copy_limit import LEAST_BYTES, LEAST_ROWS
 from slotkeeper.core.domain.endpoint import MODES, SAFEST
 from slotkeeper.core.domain.spec import (
     CASCADES,
@@ -314,6 +315,12 @@ class _Job:
     `resnapshot` runs them and copies the table again"""
     wait = Key(values.duration(0, values.DAY), "10m", "ms")
     """maximum wait for transactions that were open when the slot was created"""
+    copy_rows_per_second = Key(values.whole(LEAST_ROWS, 1_000_000_000), unit="rows")
+    """maximum rows per second that the job's copies read, all tasks together; no limit by default; `slotkeeper jobs
+    limit` changes it while a copy runs"""
+    copy_bytes_per_second = Key(values.size(LEAST_BYTES, 1 << 40), unit="bytes")
+    """maximum bytes per second, such as "10MiB", that the job's copies read, as text; no limit by default; `slotkeeper
+    jobs limit` changes it while a copy runs"""
 
 
 class _Channel:

@@ -13,6 +13,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from slotkeeper.core.domain.cluster import Master
+from slotkeeper.core.domain.copy_limit import size_of, size_text
 from slotkeeper.core.domain.endpoint import place_of
 from slotkeeper.core.domain.spec import EVERY_DN, StartKind, slot_name, start_at
 
@@ -116,6 +117,23 @@ def memory(low: int, high: int) -> Reader:
         if not low <= amount <= high:
             raise BadValue(f'must be from "{low}m" to "{high}m"')
         return f"{amount}m"
+
+    return read
+
+
+def size(low: int, high: int) -> Reader:
+    """Return a reader of sizes in bytes: "512KiB", "10MiB", or a bare number of bytes."""
+
+    def read(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise BadValue('must be a size such as "512KiB" or "10MiB", or a number of bytes')
+        try:
+            amount = size_of(str(value))
+        except ValueError as error:
+            raise BadValue(str(error)) from None
+        if not low <= amount <= high:
+            raise BadValue(f"must be from {size_text(low)} to {size_text(high)}")
+        return amount
 
     return read
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from slotkeeper.core.domain.copy_limit import NO_LIMIT, CopyLimit
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.errors import Defect
@@ -294,6 +295,7 @@ class JobSpec:
     spark: SparkOptions = field(default_factory=SparkOptions)
     store: Endpoint | None = None
     store_kind: str = ""
+    copy_limit: CopyLimit = NO_LIMIT
 
     @property
     def in_two_parts(self) -> bool:

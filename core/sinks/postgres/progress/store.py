@@ -405,7 +405,8 @@ class PostgresProgress(LaneRows):
 
     def _counts(self, cursor: pg.Cursor) -> ChunkCounts:
         found = self.session.run(cursor, "chunk_counts", self._all).fetchone()
-        return ChunkCounts(*map(int, found or (0, 0, 0)))
+        done, total, rows = map(int, found or (0, 0, 0))
+        return ChunkCounts(done, total, rows)
 
     @contextmanager
     def registration(self, key: LaneKey, epoch: int, others: Sequence[LaneKey] = ()) -> Iterator[Lock]:
