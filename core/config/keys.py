@@ -342,6 +342,10 @@ class _Channel:
     """declares that primary keys are never updated; required by `binlog_ignore_update_before`"""
     on_schema_change = Key(values.choice(*ON_SCHEMA_CHANGE))
     """overrides the job's on_schema_change for this table"""
+    constant = Key(values.constant)
+    """a column of the target's key and the value that it has in all rows of this channel, such as
+    { column = "shop_id", value = "eu_1" }; several channels can write to one target if each has its own value; only
+    from `mysql` into `postgres` or `doris`"""
     cascades = Key(values.choice(*CASCADES))
     """only for a `mysql` source, where foreign keys with CASCADE, SET NULL or SET DEFAULT change the table's rows
     without row events: `refuse` stops the job if there is such a key, `allow` accepts that these rows are wrong in the

@@ -169,12 +169,14 @@ class RowOut(io.RawIOBase, BinaryIO):
         super().__init__()
         self._queue = queue
         self.paced: Wait | None = None
+        self.tail: Fields = ()
+        """Values that are added to each row."""
         self._block: list[Fields] = []
         self._size = 0
         self._text = b""
 
     def put(self, row: Fields) -> None:
-        self._block.append(row)
+        self._block.append(row + self.tail if self.tail else row)
         self._size += size_of(row)
         if len(self._block) >= BLOCK or self._size >= CHARACTERS:
             self._hand_over()
@@ -234,6 +236,35 @@ def row_ends() -> tuple[RowIn, RowOut]:
 def texts(row: Iterable[object]) -> Fields:
     """Return a row of values as text fields; the server has already formatted all values except whole numbers."""
     return tuple(None if value is None else str(value) for value in row)
+
+
+def with_constant(out: BinaryIO, value: str) -> BinaryIO:
+    """Return the source's end of a batch that adds a last column with this value to each row; "" adds none.
+
+    The value has no character that COPY text escapes.
+    """
+    if not value:
+        return out
+    if isinstance(out, RowOut):
+        out.tail = (value,)
+        return out
+    return _ConstantText(out, value)
+
+
+class _ConstantText(io.RawIOBase, BinaryIO):
+    """COPY text whose lines get another column; a newline in a value is escaped, so each newline ends a row."""
+
+    def __init__(self, out: BinaryIO, value: str) -> None:
+        super().__init__()
+        self._out, self._end = out, f"\t{value}\n".encode()
+
+    def write(self, text: Any) -> int:
+        whole = bytes(text)
+        self._out.write(whole.replace(b"\n", self._end))
+        return len(whole)
+
+    def writable(self) -> bool:
+        return True
 
 
 Wait = Callable[[int, int], float]

@@ -321,7 +321,7 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
         large, disk = "size unknown", "additional space for the new rows"
         if size is not None:
             large, disk = f"{size / MIB:,.1f} MiB", f"about {size / MIB:,.1f} MiB more"
-        target = f"{rows.target.text} rows of {ctx.job.channel.target} ({large})"
+        target = f"{rows.target.text} rows of {ctx.job.channel.place} ({large})"
         found.append(f"replaces {target} when the copy is complete")
         found.append(f"readers see the old rows until the copy is complete; until then the sink needs {disk}")
         now = ctx.read_target()

@@ -22,7 +22,7 @@ from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.lane import distribute
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.drivers.pipe import Wait, copy_through, paced
+from slotkeeper.core.drivers.pipe import Wait, copy_through, paced, with_constant
 from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Opened, Probe, Silence, Sweep, Turn, hides, may_isolate, nothing
 from slotkeeper.core.errors import ErrorKind, ErrorValues, RowRefused, SlotkeeperError
@@ -326,9 +326,15 @@ def copy_chunks(spec: CopyTask, source: Source, sink: StepSink, clock: Clock, pr
 def _copy_chunk(spec: CopyTask, chunk: Chunk, source: Source, sink: StepSink, wait: Wait, probe: Probe) -> int | None:
     key = LaneKey(spec.job.source.name, spec.job.channel.source_table, spec.job.slot, "")
 
+    constant = spec.job.channel.constant
+
+    def given(out: BinaryIO) -> BinaryIO:
+        out = with_constant(out, "" if constant is None else constant.text)
+        return paced(out, wait) if spec.limit.limits else out
+
     def copy(into: Callable[[LaneKey, int, int, BinaryIO], int | None]) -> int | None:
         return copy_through(
-            lambda out: source.copy_chunk(chunk, paced(out, wait) if spec.limit.limits else out),
+            lambda out: source.copy_chunk(chunk, given(out)),
             lambda reader: into(key, spec.epoch, chunk.number, reader),
             sink.encoding,
         )

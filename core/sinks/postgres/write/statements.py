@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from slotkeeper.core.domain import type_name
-from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.domain.spec import Constant, SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.sinks.postgres.session import POSTGRES, SinkDialect
 
@@ -57,6 +57,8 @@ class TargetTable:
     bases: tuple[str, ...] = ()
     strict_key: bool = False
     only: bool = False
+    constant: Constant | None = None
+    """The part of the table whose rows this target has; None for the whole table."""
     kept: tuple[str, ...] = ()
     """Columns whose stored values an update retains if they do not change: in wide steps, those of `store_whole`."""
 
@@ -73,6 +75,18 @@ class TargetTable:
         never write to an inheriting table.
         """
         return SQL("ONLY {}").format(self.identifier) if self.only else self.identifier
+
+    @property
+    def own_rows(self) -> Composable:
+        """The condition that a row of the table is one of this target's."""
+        one = self.constant
+        return SQL("true") if one is None else SQL("{} = {}").format(Identifier(one.column), Literal(one.value))
+
+    @property
+    def place(self) -> str:
+        """The target's name in progress rows without the database: `ChannelSpec.place`."""
+        one = self.constant
+        return self.name if one is None else f"{self.name} [{one.column}={one.text}]"
 
     @property
     def staging(self) -> str:
@@ -101,7 +115,7 @@ class TargetTable:
 
     @property
     def _digest(self) -> str:
-        spelled = json.dumps([self.name, *self.columns])
+        spelled = json.dumps([self.place, *self.columns])
         return hashlib.sha256(spelled.encode()).hexdigest()[:12]
 
     @property
