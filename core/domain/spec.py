@@ -273,6 +273,11 @@ class Constant:
 CONSTANT_MAX = 63
 
 
+def place_of(target: str, constant: Constant | None) -> str:
+    """Return a target's name in progress rows, locks and messages, with the constant of a part."""
+    return target if constant is None else f"{target} [{constant.column}={constant.text}]"
+
+
 def parts_of(place: str) -> tuple[str, str]:
     """Return the target and the constant's column of `ChannelSpec.place`; "" without a constant.
 
@@ -305,8 +310,7 @@ class ChannelSpec:
     @property
     def place(self) -> str:
         """The target, with the constant if the channel writes to a part of it: `mart.orders [shop_id=eu_1]`."""
-        one = self.constant
-        return self.target if one is None else f"{self.target} [{one.column}={one.text}]"
+        return place_of(self.target, self.constant)
 
 
 @dataclass(frozen=True, slots=True)

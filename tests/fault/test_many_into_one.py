@@ -18,13 +18,15 @@ import pytest
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.reset import Goal, TargetKind
-from slotkeeper.core.domain.spec import ChannelSpec, Constant
+from slotkeeper.core.domain.spec import ChannelSpec, Constant, JobSpec
 from slotkeeper.core.engine.driver import lease
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.services.verify import verify
 from slotkeeper.core.wiring import worker
+from slotkeeper.demo.doris.server import DorisStandin
 from tests.support.mirror import At, Mirror
 from tests.support.pairs import MakeMysqlPair, MysqlPair
+from tests.support.pairs import doris as doris
 from tests.support.resetting import Resetting
 from tests.support.waiting import until
 
@@ -306,3 +308,54 @@ def test_a_quarantined_row_of_a_part_is_replayed_into_it(shops: Callable[..., My
     found = verify(mirror.job.of("ods.t"), False, lambda done, planned: None)
     assert (found.equal, found.quarantined.keys) == (True, (("5",),))
     mirror.stop()
+
+
+@pytest.mark.parametrize("way", ["postgres", "doris"])
+def test_a_constant_makes_a_part_of_the_target(make_mysql_pair: MakeMysqlPair, doris: DorisStandin, way: str) -> None:
+    """`constant`, in a created target of either kind: whole numbers, changed keys, and differences in one part only."""
+    pair = make_mysql_pair("id BIGINT, k VARCHAR(20), v BIGINT, PRIMARY KEY (id, k)", tables=3)
+    mirror, channels = pair.mirror, parts(pair, [2**40, 2**40 + 1, -(2**50)]).mirror.job.channels
+    if way == "doris":
+        pair.into(doris)
+    mirror.job = replace(mirror.job, channels=channels)
+    tables = [one.source_table for one in channels]
+    for one in tables:
+        pair.run(f"INSERT INTO {one} SELECT seq % 7, seq, seq FROM seq_1_to_100")
+    mirror.start().wait_running()
+    pair.run(f"UPDATE {tables[1]} SET k = concat('new ', k) WHERE id = 3", f"DELETE FROM {tables[2]} WHERE id = 5")
+
+    def same(job: JobSpec) -> bool:
+        return verify(job, False, lambda done, planned: None).equal
+
+    pair.wait(lambda: all(map(same, mirror.job.narrowed)))
+    pair.run(f"UPDATE {tables[0]} SET v = -v")
+    pair.wait(lambda: all(map(same, mirror.job.narrowed)))
+    mirror.stop()
+    pair.run(f"UPDATE {tables[1]} SET v = 0 WHERE id = 2")
+    found = [verify(job, False, lambda done, planned: None) for job in mirror.job.narrowed]
+    assert [(one.missing.count, one.extra.count, one.equal) for one in found] == [
+        (0, 0, True),
+        (0, 0, False),
+        (0, 0, True),
+    ]
+
+
+def test_a_filled_part_of_a_doris_is_refused_and_its_delete_is_named(
+    make_mysql_pair: MakeMysqlPair, doris: DorisStandin
+) -> None:
+    pair = parts(make_mysql_pair(tables=2), ["eu_1", "eu_2"])
+    mirror, channels = pair.mirror, pair.mirror.job.channels
+    pair.into(doris)
+    pair.run(*(f"INSERT INTO {one.source_table} VALUES (1, 1)" for one in channels))
+    mirror.job = replace(mirror.job, channels=channels)
+    mirror.start().wait_running()
+    pair.wait(lambda: all(verify(job, False, lambda done, planned: None).equal for job in mirror.job.narrowed))
+    mirror.stop()
+    for way, said in (("replace", f"DELETE FROM `mart`.`orders` WHERE `{COLUMN}` = 'eu_1'"), ("refuse", "empty it")):
+        mirror.job = replace(mirror.job, slot=f"again_{way}", name=f"again_{way}", channels=channels[:1])
+        mirror.job = replace(mirror.job, on_existing=way, progress_schema=f"again_{way}")
+        mirror.at_sink(f"CREATE SCHEMA again_{way}")
+        error = mirror.start().wait_error()
+        assert isinstance(error, Refused)
+        assert f"target mart.orders [{COLUMN}=eu_1] is not empty" in error.message
+        assert said in error.hint

@@ -118,10 +118,16 @@ def check(session: SinkSession, target: TargetTable, identity: TableIdentity, op
     refuse(list(eligibility.objections(target, identity, facts, options)), "sink")
 
 
+def _own_rows(target: TargetTable) -> pg.sql.Composable:
+    """Return the condition that a row of the table is one of the target's."""
+    one = target.constant
+    return SQL("true") if one is None else SQL("{} = {}").format(Identifier(one.column), pg.sql.Literal(one.value))
+
+
 def is_empty(session: SinkSession, target: TargetTable) -> bool:
     """Return whether the target has no row of its own."""
     with session.transaction() as cursor:
-        cursor.execute(SQL("SELECT NOT EXISTS (SELECT 1 FROM {} WHERE {})").format(target.rows, target.own_rows))
+        cursor.execute(SQL("SELECT NOT EXISTS (SELECT 1 FROM {} WHERE {})").format(target.rows, _own_rows(target)))
         found = cursor.fetchone()
     return bool(found and found[0])
 
@@ -136,7 +142,7 @@ def count_rows(session: SinkSession, target: TargetTable) -> RowCount:
             try:
                 pg.limit_transaction(cursor, limit_ms)
                 counted = SQL("SELECT count(*) FROM (SELECT 1 FROM {} WHERE {}{}) c")
-                cursor.execute(counted.format(target.rows, target.own_rows, limit))
+                cursor.execute(counted.format(target.rows, _own_rows(target), limit))
                 return int(cursor.fetchall()[0][0])
             except pg.DriverError as error:
                 if pg.failure(error)[0] != "57014":
@@ -156,7 +162,7 @@ def count_rows(session: SinkSession, target: TargetTable) -> RowCount:
 
 def delete_part(cursor: pg.Cursor, target: TargetTable) -> None:
     """Delete the rows of one channel from a target of several."""
-    cursor.execute(SQL("DELETE FROM {} WHERE {}").format(target.rows, target.own_rows))
+    cursor.execute(SQL("DELETE FROM {} WHERE {}").format(target.rows, _own_rows(target)))
 
 
 def drop_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
