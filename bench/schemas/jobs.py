@@ -276,6 +276,15 @@ _OF_JOBS: dict[str, Schema] = {
             "said": text("the result in one line; empty if the command did not wait"),
         },
     ),
+    "jobs limit": thing(
+        "the limit of a job's copies",
+        {
+            "job": _JOB,
+            "rows_per_second": maybe(whole("rows per second"), "no limit"),
+            "bytes_per_second": maybe(whole("bytes per second"), "no limit"),
+            "set": flag("true if the command has set it; false if it is the limit of the configuration"),
+        },
+    ),
     "jobs logs": thing(
         "the last lines of a job's log",
         {

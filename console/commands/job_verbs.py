@@ -22,6 +22,7 @@ from slotkeeper.console.views.rows import age
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.audit import AuditLine
+from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState, amiss, to_do
 from slotkeeper.core.domain.pending import since_of
@@ -245,6 +246,37 @@ def retried(ctx: typer.Context, store: Store, job: str, table: str, wait: float,
     else:
         said = in_words(found) if found else "requested; not waiting for the result"
         output.line(f"{' '.join(filter(None, (job, table)))}: {said}", select.ascii_only(ctx))
+
+
+def limited(
+    ctx: typer.Context,
+    store: Store,
+    spec: JobSpec | None,
+    job: str,
+    given: CopyLimit | None,
+    reason: str,
+    as_json: bool,
+) -> None:
+    """Set the limit of the job's copies, None for the configured one, and print the limit that now applies; audited."""
+    try:
+        before = steering.copy_limit(store, job)
+        was = {"limit": "as configured" if before is None else before.text or "none"}
+    except StateError as error:
+        was = {"limit": f"unknown: {error.message}"}
+    audit, line = Audit(store.folder), intent("jobs limit", f"job {job}", reason, was)
+    _write(audit, line)
+    steering.set_copy_limit(store, job, given)
+    now = given if given is not None else spec.copy_limit if spec is not None else CopyLimit()
+    said = now.text or "not limited"
+    _write(audit, outcome(line, said, {"limit": said}))
+    store.record_event(job, "copy limit asked", said)
+    if as_json:
+        output.as_json(
+            {"job": job, "rows_per_second": now.rows, "bytes_per_second": now.bytes, "set": given is not None}
+        )
+    else:
+        ends = "" if given is not None else " (as configured)"
+        output.line(f"{job}: copies are {said}{ends}", select.ascii_only(ctx))
 
 
 POLL_SECONDS = 0.5

@@ -28,6 +28,7 @@ from slotkeeper.console.views.lanes import worst_lane
 from slotkeeper.console.views.rows import age, count, plain, rank
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobState, event_text
 from slotkeeper.core.domain.report import JobStatus
@@ -131,7 +132,9 @@ def list_lines(job: JobFacts, events: Sequence[EventRow], now: datetime) -> list
     behind = f"behind  {count(job.behind)}{unit}, worst {part} {worst} of {lanes}; events applied {applied}"
     if report is not None and report.chunks_total:
         rows = count(report.snapshot_rows)
+        limit = CopyLimit(report.copy_rows_limit, report.copy_bytes_limit).text
         copied = f"copy    chunks {count(report.chunks_done)} of {count(report.chunks_total)}, rows {rows}"
+        copied += f", {limit}" if limit else ""
     if events:
         one = events[0]
         last = f"last    {one.at:%H:%M:%S} {safe(event_text(one.event, one.text), 240)}"

@@ -28,6 +28,7 @@ from slotkeeper.console.views.rows import (
     seconds,
 )
 from slotkeeper.console.views.signs import LATE, NONE, dn_sign, lag_role, sign, span, unrecorded
+from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.job import RESETTABLE, JobState
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
@@ -235,12 +236,15 @@ def copy_of(job: JobFacts) -> HowFar | None:
         return None
     done, total = report.chunks_done or 0, report.chunks_total
     left = ""
-    if job.rate and done and done < total:
-        left = in_words(max(1.0, report.snapshot_rows / done * (total - done) / job.rate))
+    limit, measured = CopyLimit(report.copy_rows_limit, report.copy_bytes_limit), job.rate
+    if limit.rows and (measured is None or measured > limit.rows / 2):
+        measured = float(limit.rows)  # the measured rate follows a changed limit slowly
+    if measured and done and done < total:
+        left = in_words(max(1.0, report.snapshot_rows / done * (total - done) / measured))
     from slotkeeper.console.views.how_far import HowFar  # not needed for the first frame
 
     rate = "" if job.rate is None else f"{speed(job.rate)} rows/s"
-    return HowFar("copy", done, total, "chunks copied", left, rate)
+    return HowFar("copy", done, total, "chunks copied", left, limit.text or rate)
 
 
 def work(job: JobFacts) -> str:

@@ -32,6 +32,7 @@ from slotkeeper.core.config.keys_source import SETS, SYNC, UNTOLD, BinlogKeys, b
 from slotkeeper.core.config.model import Path, SinkEntry, SourceEntry
 from slotkeeper.core.config.values import BadValue, hosts, section_name, show_duration, slot, spark_setting, start_time
 from slotkeeper.core.domain.cluster import Master, MasterKind
+from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef, place_of
 from slotkeeper.core.domain.spec import (
     RESNAPSHOT,
@@ -226,6 +227,7 @@ def _job(
         sync=sync,
         store=None if store is sink else store.endpoint,
         store_kind="" if store is sink else store.kind,
+        copy_limit=CopyLimit(given["copy_rows_per_second"], given["copy_bytes_per_second"]),
     )
     keys_source.refuse_cascades(reading, path, source.dialect, channels)
     _agree(reading, path, job, given["on_schema_change"])
@@ -240,6 +242,9 @@ def _refuse_pair(reading: Reading, path: Path, job: JobSpec) -> None:
         here: Path = (*path, "sink_options", "on_bad_row")
         what = f'{dotted(here)} = "quarantine" needs a sink that stores its own progress rows or can test rows'
         raise reading.error(here, what, 'set on_bad_row = "stop"')
+    for number, channel in enumerate(job.channels):
+        if channel.constant is not None:
+            _refuse_constant(reading, (*path, "channels", number), job, channel)
     several_by = source_traits(job.source_kind).several_by
     if several_by and len(job.channels) > 1:
         what = f"[{dotted(path)}] has {len(job.channels)} channels, but a slot of this source covers one table"
@@ -247,6 +252,22 @@ def _refuse_pair(reading: Reading, path: Path, job: JobSpec) -> None:
     for channel in job.channels if _server(job.source) == _server(job.sink) else ():
         if channel.source_table == channel.target:
             raise reading.error(path, f"[{dotted(path)}] copies {channel.target} onto itself")
+
+
+def _refuse_constant(reading: Reading, path: Path, job: JobSpec, channel: ChannelSpec) -> None:
+    """Reject a constant for a pair of kinds that was not tested with it, and with options that change whole targets."""
+    here, said, one = (*path, "constant"), f"{dotted((*path, 'constant'))}", channel.constant
+    for kind, side, takes in (
+        (job.source_kind, "source", source_traits(job.source_kind).many_into_one),
+        (job.sink_kind, "sink", sink_traits(job.sink_kind).many_into_one),
+    ):
+        if not takes:
+            raise reading.error(here, f"{said} is not supported for a {side} of kind {kind}", "remove the key")
+    if channel.on_schema_change != STOP:
+        what = f'{said}: on_schema_change = "{channel.on_schema_change}" would alter the rows of other channels'
+        raise reading.error(here, what, 'set on_schema_change = "stop"')
+    if one is not None and any(into == one.column for _, into in channel.columns):
+        raise reading.error(here, f"{said}: columns also maps a column to {one.column}", "map only one of them")
 
 
 def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: BinlogKeys) -> None:
@@ -384,7 +405,7 @@ def _claimed(
     source, sink = (_server(job.source), job.slot), (_server(job.sink),)
     mine: dict[_Claim, _Place] = {}
     for number, channel in enumerate(job.channels):  # no pair of jobs is compared: 40 jobs of 200 tables took seconds
-        mine[*source, channel.source_table] = mine[*sink, channel.target] = len(others), number
+        mine[*source, channel.source_table] = mine[*sink, channel.place] = len(others), number
     if shared := mine.keys() & taken.keys():
         claim = min(shared, key=lambda one: (taken[one][0], mine[one][1], taken[one][1], len(one) < 3))
         table, other = claim[-1], others[taken[claim][0]]
@@ -416,11 +437,21 @@ def _channels(reading: Reading, path: Path, raw: Table, on_schema_change: str) -
         given = read_section(reading, (*here, number), one, keys.CHANNEL)
         given["on_schema_change"] = given["on_schema_change"] or on_schema_change
         channel = ChannelSpec(given["from"], given["into"], **as_fields(ChannelSpec, given))
-        first = readers.setdefault(channel.source_table, number), writers.setdefault(channel.target, number)
+        writer = writers.setdefault(channel.target, number)
+        if writer < number and _shares(found[writer], channel):
+            writer = writers.setdefault(channel.place, number)
+        first = readers.setdefault(channel.source_table, number), writer
         if min(first) < number:
             raise _twice(reading, here, number, channel, *first)
+        writers.setdefault(channel.place, number)
         found.append(channel)
     return tuple(found)
+
+
+def _shares(one: ChannelSpec, other: ChannelSpec) -> bool:
+    """Return whether two channels write to parts of one target, which are disjoint if their values differ."""
+    first, second = one.constant, other.constant
+    return first is not None and second is not None and first.column == second.column
 
 
 def _twice(
@@ -433,8 +464,9 @@ def _twice(
         return reading.error(
             (*here, "from"), what, "a job can read each table once: create a second job with its own slot"
         )
-    what = f"{dotted(here)} writes to {channel.target}, which {there} already writes to"
-    return reading.error((*here, "into"), what, "give each channel its own target")
+    what = f"{dotted(here)} writes to {channel.place}, which {there} already writes to"
+    hint = "give each channel its own target, or constant = { ... } with the same column and its own value"
+    return reading.error((*here, "into"), what, hint)
 
 
 # -- the connector's names, and Spark's -----------------------------------------------------------------------------

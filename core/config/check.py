@@ -6,6 +6,7 @@ may be a secret.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path as FilePath
@@ -15,7 +16,7 @@ from slotkeeper.core.config.keys import REQUIRED, Key, Section, snake
 from slotkeeper.core.config.model import DEFAULT, Layer, Origin, Path, Setting, Shown, find_lines, nearest_line
 from slotkeeper.core.config.values import BadValue, Reader, show_duration
 from slotkeeper.core.domain.endpoint import SecretRef
-from slotkeeper.core.domain.spec import BinlogOptions, RetryOptions, SinkOptions, SyncOptions
+from slotkeeper.core.domain.spec import BinlogOptions, Constant, RetryOptions, SinkOptions, SyncOptions
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError
 
@@ -176,6 +177,8 @@ def _read(key: Key, raw: object, outside: Origin | None) -> object:
 def _spelled(key: Key, value: object) -> object:
     if isinstance(value, tuple) and all(isinstance(one, str) for one in value):
         return "[" + ", ".join(f'"{one}"' for one in value) + "]"
+    if isinstance(value, Constant):
+        return f"{{ column = {json.dumps(value.column)}, value = {json.dumps(value.value)} }}"
     if isinstance(value, tuple):
         return "{ " + ", ".join(f'{source} = "{into}"' for source, into in value) + " }"
     return show_duration(value) if key.unit == "ms" and isinstance(value, int) else value

@@ -16,6 +16,7 @@ from typing import Any
 
 from slotkeeper.core.config import values
 from slotkeeper.core.config.values import Reader
+from slotkeeper.core.domain.copy_limit import LEAST_BYTES, LEAST_ROWS
 from slotkeeper.core.domain.endpoint import MODES, SAFEST
 from slotkeeper.core.domain.spec import (
     CASCADES,
@@ -314,6 +315,12 @@ class _Job:
     `resnapshot` runs them and copies the table again"""
     wait = Key(values.duration(0, values.DAY), "10m", "ms")
     """maximum wait for transactions that were open when the slot was created"""
+    copy_rows_per_second = Key(values.whole(LEAST_ROWS, 1_000_000_000), unit="rows")
+    """maximum rows per second that the job's copies read, all tasks together; no limit by default; `slotkeeper jobs
+    limit` changes it while a copy runs"""
+    copy_bytes_per_second = Key(values.size(LEAST_BYTES, 1 << 40), unit="bytes")
+    """maximum bytes per second, such as "10MiB", that the job's copies read, as text; no limit by default; `slotkeeper
+    jobs limit` changes it while a copy runs"""
 
 
 class _Channel:
@@ -335,6 +342,10 @@ class _Channel:
     """declares that primary keys are never updated; required by `binlog_ignore_update_before`"""
     on_schema_change = Key(values.choice(*ON_SCHEMA_CHANGE))
     """overrides the job's on_schema_change for this table"""
+    constant = Key(values.constant)
+    """a column of the target's key and the value that it has in all rows of this channel, such as
+    { column = "shop_id", value = "eu_1" }; several channels can write to one target if each has its own value; only
+    from `mysql` into `postgres` or `doris`"""
     cascades = Key(values.choice(*CASCADES))
     """only for a `mysql` source, where foreign keys with CASCADE, SET NULL or SET DEFAULT change the table's rows
     without row events: `refuse` stops the job if there is such a key, `allow` accepts that these rows are wrong in the

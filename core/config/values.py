@@ -13,8 +13,9 @@ from datetime import datetime
 from decimal import Decimal
 
 from slotkeeper.core.domain.cluster import Master
+from slotkeeper.core.domain.copy_limit import size_of, size_text
 from slotkeeper.core.domain.endpoint import place_of
-from slotkeeper.core.domain.spec import EVERY_DN, StartKind, slot_name, start_at
+from slotkeeper.core.domain.spec import CONSTANT_MAX, EVERY_DN, Constant, StartKind, slot_name, start_at
 
 Reader = Callable[[object], object]
 
@@ -116,6 +117,23 @@ def memory(low: int, high: int) -> Reader:
         if not low <= amount <= high:
             raise BadValue(f'must be from "{low}m" to "{high}m"')
         return f"{amount}m"
+
+    return read
+
+
+def size(low: int, high: int) -> Reader:
+    """Return a reader of sizes in bytes: "512KiB", "10MiB", or a bare number of bytes."""
+
+    def read(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise BadValue('must be a size such as "512KiB" or "10MiB", or a number of bytes')
+        try:
+            amount = size_of(str(value))
+        except ValueError as error:
+            raise BadValue(str(error)) from None
+        if not low <= amount <= high:
+            raise BadValue(f"must be from {size_text(low)} to {size_text(high)}")
+        return amount
 
     return read
 
@@ -292,6 +310,25 @@ def mapping(value: object) -> tuple[tuple[str, str], ...]:
     if len({into for _, into in pairs}) < len(pairs):
         raise BadValue("must not map two columns to one")
     return pairs
+
+
+_CONSTANT = re.compile(rf"[A-Za-z0-9_.:-]{{1,{CONSTANT_MAX}}}")
+_COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+
+
+def constant(value: object) -> Constant:
+    """Read a column and its constant value: a whole number, or text that needs no escapes anywhere."""
+    given = dict(value) if isinstance(value, dict) else {}
+    column, it = given.pop("column", None), given.pop("value", None)
+    if given or column is None or it is None:
+        raise BadValue('must be a table such as { column = "shop_id", value = "eu_1" }')
+    if not isinstance(column, str) or not _COLUMN.fullmatch(column):
+        raise BadValue("column: must have only letters, digits and _, at most 63, and not start with a digit")
+    if isinstance(it, int) and not isinstance(it, bool) and -(2**63) <= it < 2**63:
+        return Constant(column, it)
+    if not isinstance(it, str) or not _CONSTANT.fullmatch(it):
+        raise BadValue(f"value: must be a whole number, or text of letters, digits, _ . : -, at most {CONSTANT_MAX}")
+    return Constant(column, it)
 
 
 def hosts(value: object) -> tuple[str, ...]:

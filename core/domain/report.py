@@ -225,6 +225,10 @@ class JobReport:
     """Chunks of the copy; null: no copy is under way."""
     snapshot_rows: int = 0
     """Number of rows copied in this run."""
+    copy_rows_limit: int | None = None
+    """Maximum rows per second of the job's copies; null: no limit, or no copy in this run."""
+    copy_bytes_limit: int | None = None
+    """Maximum bytes per second of the job's copies; null: no limit, or no copy in this run."""
     changes: int = 0
     """Total number of events read by all lanes."""
     tasks_started: int = 0

@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from slotkeeper.core.domain.copy_limit import NO_LIMIT, CopyLimit
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.errors import Defect
@@ -247,6 +248,47 @@ ALLOW = CASCADES[1]
 
 
 @dataclass(frozen=True, slots=True)
+class Constant:
+    """A column of a target's key in which all rows of one channel have the same value, which the source does not have.
+
+    Several channels can write to one target if each has its own value (ADR 93).
+    """
+
+    column: str
+    value: str | int
+
+    @property
+    def text(self) -> str:
+        """The value as text, which contains no character that COPY or SQL would have to escape."""
+        return str(self.value)
+
+    @property
+    def type(self) -> str:
+        """The type of the column in a created target."""
+        if isinstance(self.value, str):
+            return f"character varying({CONSTANT_MAX})"
+        return "integer" if -(2**31) <= self.value < 2**31 else "bigint"
+
+
+CONSTANT_MAX = 63
+
+
+def place_of(target: str, constant: Constant | None) -> str:
+    """Return a target's name in progress rows, locks and messages, with the constant of a part."""
+    return target if constant is None else f"{target} [{constant.column}={constant.text}]"
+
+
+def parts_of(place: str) -> tuple[str, str]:
+    """Return the target and the constant's column of `ChannelSpec.place`; "" without a constant.
+
+    >>> parts_of("mart.orders [shop_id=eu_1]"), parts_of("mart.orders")
+    (('mart.orders', 'shop_id'), ('mart.orders', ''))
+    """
+    target, found, rest = place.rpartition(" [")
+    return (target, rest.partition("=")[0]) if found and place.endswith("]") else (place, "")
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelSpec:
     """One source table and its target table; names are `schema.table` as written in the configuration.
 
@@ -263,6 +305,12 @@ class ChannelSpec:
     keys_never_change: bool = False
     on_schema_change: str = "stop"
     cascades: str = "refuse"
+    constant: Constant | None = None
+
+    @property
+    def place(self) -> str:
+        """The target, with the constant if the channel writes to a part of it: `mart.orders [shop_id=eu_1]`."""
+        return place_of(self.target, self.constant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +342,7 @@ class JobSpec:
     spark: SparkOptions = field(default_factory=SparkOptions)
     store: Endpoint | None = None
     store_kind: str = ""
+    copy_limit: CopyLimit = NO_LIMIT
 
     @property
     def in_two_parts(self) -> bool:
@@ -308,7 +357,7 @@ class JobSpec:
     @property
     def locked_target(self) -> str:
         """The name under which the target is locked; with the sink's database if a separate store holds the lock."""
-        return f"{self.sink.database}.{self.channel.target}" if self.in_two_parts else self.channel.target
+        return f"{self.sink.database}.{self.channel.place}" if self.in_two_parts else self.channel.place
 
     @property
     def channel(self) -> ChannelSpec:

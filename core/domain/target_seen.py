@@ -11,10 +11,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 
-from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.start import SAFE
-from slotkeeper.core.errors import Trouble, TroubleName
+from slotkeeper.core.errors import Refused, Trouble, TroubleName
 
 PARTS = {
     "columns": "columns, their types or defaults",
@@ -158,9 +158,20 @@ def renewed(seen: TargetSeen, own: int = 0, copying: str = "") -> TargetSeen:
 
 
 def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:
-    """Return the source table as mapped to the target: mirrored columns in reading order, with the target's names."""
-    if not channel.columns:
+    """Return the source table as mapped to the target: mirrored columns in reading order, with the target's names.
+
+    The column of a constant is the last column and the first of the key, so that a part's rows are adjacent in the
+    index. Raises Refused if the source table has a column of that name.
+    """
+    if channel.columns:
+        known, names = {column.name: column for column in identity.columns}, dict(channel.columns)
+        columns = tuple(replace(known[name], name=into) for name, into in channel.columns)
+        identity = replace(identity, columns=columns, key=tuple(names[name] for name in identity.key))
+    one = channel.constant
+    if one is None:
         return identity
-    known, names = {column.name: column for column in identity.columns}, dict(channel.columns)
-    columns = tuple(replace(known[name], name=into) for name, into in channel.columns)
-    return replace(identity, columns=columns, key=tuple(names[name] for name in identity.key))
+    if any(column.name == one.column for column in identity.columns):
+        what = f"{channel.source_table} has a column {one.column}, which is also the constant column of its channel"
+        raise Refused(what, "map that column to another name with columns = { ... }, or omit it")
+    column = Column(one.column, one.type, required=True)
+    return replace(identity, columns=(*identity.columns, column), key=(one.column, *identity.key))

@@ -61,6 +61,8 @@ class SourceTraits:
     newest: Newest = Newest.OWN
     speaks: str = "PostgreSQL"
     """The protocol of the server's port."""
+    many_into_one: bool = False
+    """Whether several of its tables can be written to one target, each with its own constant."""
     no_probe: tuple[str, str] = ("", "")
     """Why the kind has no probe, and what to do instead; empty if it has one."""
 
@@ -116,6 +118,8 @@ class SinkTraits:
     stores_for_others: bool = False
     tries_rows: bool = False
     server_keys: str = "server"
+    many_into_one: bool = False
+    """Whether several channels can write to one target, each with its own constant."""
 
 
 class Delivery(Enum):

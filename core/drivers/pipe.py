@@ -148,6 +148,11 @@ class _Queue:
             self._blocks.append(block)
             self._changed.notify_all()
 
+    def pause(self, seconds: float) -> None:
+        """Wait before the next block, at most until the reader has ended."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._left, timeout=seconds)
+
     def end(self) -> None:
         with self._changed:
             self._ended = True
@@ -176,12 +181,15 @@ class RowOut(io.RawIOBase, BinaryIO):
     def __init__(self, queue: _Queue) -> None:
         super().__init__()
         self._queue = queue
+        self.paced: Wait | None = None
+        self.tail: Fields = ()
+        """Values that are added to each row."""
         self._block: list[Fields] = []
         self._size = 0
         self._text = b""
 
     def put(self, row: Fields) -> None:
-        self._block.append(row)
+        self._block.append(row + self.tail if self.tail else row)
         self._size += size_of(row)
         if len(self._block) >= BLOCK or self._size >= CHARACTERS:
             self._hand_over()
@@ -208,8 +216,11 @@ class RowOut(io.RawIOBase, BinaryIO):
             super().close()
 
     def _hand_over(self) -> None:
-        block, self._block, self._size = self._block, [], 0
+        block, size = self._block, self._size
+        self._block, self._size = [], 0
         if block:
+            if self.paced is not None:
+                self._queue.pause(self.paced(len(block), size))
             self._queue.put(block)
 
 
@@ -238,6 +249,69 @@ def row_ends() -> tuple[RowIn, RowOut]:
 def texts(row: Iterable[object]) -> Fields:
     """Return a row of values as text fields; the server has already formatted all values except whole numbers."""
     return tuple(None if value is None else str(value) for value in row)
+
+
+def with_constant(out: BinaryIO, value: str) -> BinaryIO:
+    """Return the source's end of a batch that adds a last column with this value to each row; "" adds none.
+
+    The value has no character that COPY text escapes.
+    """
+    if not value:
+        return out
+    if isinstance(out, RowOut):
+        out.tail = (value,)
+        return out
+    return _ConstantText(out, value)
+
+
+class _ConstantText(io.RawIOBase, BinaryIO):
+    """COPY text whose lines get another column; a newline in a value is escaped, so each newline ends a row."""
+
+    def __init__(self, out: BinaryIO, value: str) -> None:
+        super().__init__()
+        self._out, self._end = out, f"\t{value}\n".encode()
+
+    def write(self, text: Any) -> int:
+        whole = bytes(text)
+        self._out.write(whole.replace(b"\n", self._end))
+        return len(whole)
+
+    def writable(self) -> bool:
+        return True
+
+
+Wait = Callable[[int, int], float]
+"""Returns the seconds to wait before this number of rows, with this number of bytes, is passed on."""
+PIECE = 16_384
+"""Bytes of COPY text that a paced batch passes on at once."""
+
+
+def paced(out: BinaryIO, wait: Wait) -> BinaryIO:
+    """Return the source's end of a batch that passes rows on at the pace of `wait`."""
+    if isinstance(out, RowOut):
+        out.paced = wait
+        return out
+    return _PacedText(out, wait)
+
+
+class _PacedText(io.RawIOBase, BinaryIO):
+    """COPY text that is passed on piece by piece; the next piece fails if the reader has ended."""
+
+    def __init__(self, out: BinaryIO, wait: Wait) -> None:
+        super().__init__()
+        self._out, self._wait = out, wait
+        self._never = threading.Event()
+
+    def write(self, text: Any) -> int:
+        whole = memoryview(bytes(text))
+        for at in range(0, len(whole), PIECE):
+            piece = bytes(whole[at : at + PIECE])
+            self._never.wait(self._wait(piece.count(b"\n"), len(piece)))
+            self._out.write(piece)
+        return len(whole)
+
+    def writable(self) -> bool:
+        return True
 
 
 BUFFER = 262_144

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from slotkeeper.core.domain.copy_limit import NO_LIMIT, CopyLimit
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import JobSpec
@@ -94,7 +95,7 @@ class StreamOutcome:
 class CopyTask:
     """Chunks of one channel that one task copies, each in its own transaction; `job` contains only that channel.
 
-    `session`: see `StreamTask`.
+    `session`: see `StreamTask`. `limit`, `parts` and `credit`: see `Pace`.
     """
 
     job: JobSpec
@@ -104,17 +105,24 @@ class CopyTask:
     seconds: float
     group: str = ""
     session: str = ""
+    limit: CopyLimit = NO_LIMIT
+    parts: float = 1.0
+    credit: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class CopyOutcome:
-    """Numbers of finished chunks, and copied rows; `refused`: a chunk was not free (another run has taken over)."""
+    """Numbers of finished chunks, and copied rows; `refused`: a chunk was not free (another run has taken over).
+
+    `spent`: the seconds of a limited copy's budget that the task has used, including a chunk that failed.
+    """
 
     done: tuple[int, ...]
     rows: int
     refused: bool = False
     error: ErrorValues | None = None
     peak_kib: int = 0
+    spent: float = 0.0
 
 
 class LocalRunner:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from slotkeeper.core.domain.consent import Ordered
+from slotkeeper.core.domain.copy_limit import NO_LIMIT, CopyLimit
 from slotkeeper.core.domain.locks import LockOwner
 from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
@@ -39,11 +40,12 @@ class Runner:
 
 @dataclass(frozen=True, slots=True)
 class ChunkCounts:
-    """The progress of a copy: finished chunks, all chunks, copied rows."""
+    """The progress of a copy: finished chunks, all chunks, copied rows, and the limit that currently applies."""
 
     done: int
     total: int
     rows: int
+    limit: CopyLimit = NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True)

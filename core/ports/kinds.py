@@ -22,7 +22,7 @@ from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import TableIdentity
-from slotkeeper.core.domain.spec import JobSpec, TableAsked
+from slotkeeper.core.domain.spec import Constant, JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Encoding, SinkTraits, SourceTraits
 from slotkeeper.core.ports.driver import CopyStore, Decisions, LaneSeen, ResetStore, Runner, StartStore, Target
 from slotkeeper.core.ports.sink import (
@@ -445,6 +445,9 @@ class SinkKind(Protocol):
 
     def tables(self, login: Login, limit_ms: int) -> TableSession:
         """Open a session that reads whole tables for a comparison."""
+
+    def condition(self, constant: Constant) -> str:
+        """Return the SQL condition that a row of a target belongs to the part with this constant."""
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
         """Return GRANT statements with the least privileges for these jobs, once per channel."""

@@ -40,7 +40,9 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
         source = stack.enter_context(closing(sources.open(job.source_kind).tables(login(job.source, name), limit)))
         sink = stack.enter_context(closing(sinks.open(job.sink_kind).tables(login(job.sink, name), limit)))
         mapping = dict(channel.columns) or None
-        left, right = open_pair(source.table, channel.source_table, sink.table, channel.target, mapping, channel.where)
+        part = "" if channel.constant is None else sinks.open(job.sink_kind).condition(channel.constant)
+        tables = source.table, channel.source_table, sink.table, channel.target
+        left, right = open_pair(*tables, mapping, channel.where, part)
         settles = None
         if runs and job.binlog.binlog:
             at = stack.enter_context(inspecting(job.source_kind, job.source, job.channel.source_table))

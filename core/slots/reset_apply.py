@@ -249,7 +249,7 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     ctx.probe("after_intent")
     if rows is not None and rows.replaces:
         # the plan shows the number of rows, so typing the name is consent to the copy that replaces them
-        what = f"{rows.target.text} rows of {ctx.job.channel.target}"
+        what = f"{rows.target.text} rows of {ctx.job.channel.place}"
         copy = Consent(plan.id, plan.job, plan.table, plan.slot, what, ctx.alone)
         now = ctx.clock.utc().timestamp()
         ctx.consents.keep(replace(copy, name=order.confirm, who=entry.who, reason=entry.reason, at=now))

@@ -321,17 +321,18 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
         large, disk = "size unknown", "additional space for the new rows"
         if size is not None:
             large, disk = f"{size / MIB:,.1f} MiB", f"about {size / MIB:,.1f} MiB more"
-        target = f"{rows.target.text} rows of {ctx.job.channel.target} ({large})"
-        found.append(f"replaces {target} when the copy is complete")
-        found.append(f"readers see the old rows until the copy is complete; until then the sink needs {disk}")
+        target = f"{rows.target.text} rows of {ctx.job.channel.place} ({large})"
+        if ctx.job.channel.constant is None:
+            found.append(f"replaces {target} when the copy is complete")
+            found.append(f"readers see the old rows until the copy is complete; until then the sink needs {disk}")
+        else:
+            found.append(f"deletes only {target} when the copy starts; readers miss them until it is complete")
         now = ctx.read_target()
         found.append(f"current users of the target: {now}; later users are unknown" if now else HIDDEN)
     rate, number = ctx.copied_per_second(rows.target.number), rows.source.number
-    takes = (
-        f"about {in_words(number / rate)}"
-        if rate and number is not None
-        else "time unknown: no earlier copy was measured"
-    )
+    takes = "time unknown: no earlier copy was measured"
+    if rate and number is not None:
+        takes = f"about {in_words(number / rate)}"
     found.append(f"{COPIES}{rows.source.text} rows, {takes}")
     if rows.truncated:
         ddl = ctx.table.words.ddl

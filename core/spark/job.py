@@ -25,6 +25,7 @@ from slotkeeper.core.config import masking
 from slotkeeper.core.config.load import load_usable, text_of
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.config.tls import job_warnings
+from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.job import JobEvent, TableWanted, WantedState
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.position import Position
@@ -32,7 +33,7 @@ from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers.deadline import cut_off
-from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.engine.driver.context import CopyBudget, JobContext
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.engine.driver.tables import run as run_job
 from slotkeeper.core.engine.driver.upkeep import LockWatch, Pulse
@@ -72,6 +73,8 @@ class WantedStates:
         self._known = WantedState.RUN
         self._tables_at = 0.0
         self._of_tables: Mapping[str, TableWanted] = {}
+        self._limit_at = 0.0
+        self._limit: CopyLimit | None = None
         self.spark: SparkRunner | None = None
         self.terminated = threading.Event()
 
@@ -101,6 +104,14 @@ class WantedStates:
             with suppress(Busy, StateError):
                 self._of_tables = steering.wanted(self._store, self._job)
         return self._of_tables
+
+    def copy_limit(self) -> CopyLimit | None:
+        """Return the limit that a user has set for the job's copies, read at most once per second."""
+        if self._clock.monotonic() - self._limit_at > 1.0:
+            self._limit_at = self._clock.monotonic()
+            with suppress(Busy, StateError):
+                self._limit = steering.copy_limit(self._store, self._job)
+        return self._limit
 
     def seconds(self) -> float:
         """Return the time of the monotonic clock."""
@@ -230,6 +241,7 @@ def _drive(
             recorded=_recorded(store, job),
             audit=DriverAudit(store.folder, lambda: store_session(job, "audit"), _say),
             consents=StoredConsents(store.folder, job.name),
+            copies=CopyBudget(wanted_states.copy_limit),
         )
         end = run_job(wired)
         narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)

@@ -146,7 +146,8 @@ class StoreNarrator:
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         with self._lock:
             copied = replace(self._report, epoch=epoch, chunks_done=counts.done, chunks_total=counts.total)
-            self._report = replace(copied, snapshot_rows=counts.rows, tasks_started=self._runner.tasks_started)
+            limited = replace(copied, copy_rows_limit=counts.limit.rows, copy_bytes_limit=counts.limit.bytes)
+            self._report = replace(limited, snapshot_rows=counts.rows, tasks_started=self._runner.tasks_started)
         self._tell()
 
     def quarantined(self, rows: int, newest: str = "") -> None:

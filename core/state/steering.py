@@ -1,4 +1,4 @@
-"""Requests to a running job besides its desired state: desired states of single tables, and immediate retries.
+"""Requests to a running job besides its desired state: states of single tables, retries, and the limit of its copies.
 
 Commands write the requests; the job's driver or supervisor reads them and answers each retry request.
 """
@@ -11,10 +11,12 @@ from contextlib import suppress
 
 from slotkeeper.core import codec
 from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.job import TableWanted, WantedState
 from slotkeeper.core.domain.tries import TryAnswer, TryAsked
 from slotkeeper.core.errors import Busy
 from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.files import ResetFiles
 from slotkeeper.core.state.sqlite import Store
 
 
@@ -39,6 +41,31 @@ def forget(store: Store, job: str) -> None:
     """Delete the desired states of a job's tables, so that all tables have the desired state of the job."""
     with store.write() as sql:
         sql.execute("DELETE FROM tables_wanted WHERE job = ?", (job,))
+
+
+LIMITS = "limits"
+"""The folder of the limits that users have set for copies, one file per job."""
+
+
+def copy_limit(store: Store, job: str) -> CopyLimit | None:
+    """Return the limit that a user has set for the job's copies; None if the configured limit applies.
+
+    Raises StateError for an unreadable file.
+    """
+    text = ResetFiles(store.folder).load(LIMITS, job)
+    try:
+        return None if text is None else codec.record_from(CopyLimit, text)
+    except ValueError as error:
+        raise StateError(f"the limit of job {job} cannot be read", "`slotkeeper jobs limit` sets it again") from error
+
+
+def set_copy_limit(store: Store, job: str, limit: CopyLimit | None) -> None:
+    """Set the limit of the job's copies, for running and later copies; None restores the configured limit."""
+    files = ResetFiles(store.folder)
+    if limit is None:
+        files.remove(LIMITS, job)
+    else:
+        files.save(LIMITS, job, codec.text_of(limit))
 
 
 READ_EVERY = 0.25

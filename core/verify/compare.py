@@ -321,8 +321,11 @@ def open_pair(
     target: str,
     mapping: Mapping[str, str] | None = None,
     where: str = "",
+    part: str = "",
 ) -> tuple[ComparedTable, ComparedTable]:
     """Open a channel's two tables with the source's primary key and columns, mapped by `mapping` or by name.
+
+    `where` selects the source's rows, `part` the target's; both are SQL of their server.
 
     With a `mapping`, only its columns (and the key) are compared; extra columns of the target are never read.
     """
@@ -335,6 +338,7 @@ def open_pair(
         target,
         [names.get(column.name, column.name) for column in left.key],
         [names.get(column, column) for column in left.columns],
+        part,
     )
     forms = [ours if ours == theirs else COUNTED for ours, theirs in zip(left.forms, right.forms, strict=True)]
     left.hashes_by(forms)

@@ -13,9 +13,9 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_400,
     "core/dataframe": 3_100,
-    "core/domain": 8_480,
+    "core/domain": 8_700,
     "core/drivers": 4_200,
-    "core/engine": 7_680,
+    "core/engine": 7_740,
     "core/judgement": 1_800,
     "core/launch": 3_050,
     "core/library": 560,
@@ -31,7 +31,7 @@ MOST_LINES = {
     "console": 200,
     "console/actions": 2_100,
     "console/cli": 1_400,
-    "console/commands": 5_500,
+    "console/commands": 5_560,
     "console/monitor": 2_100,
     "console/tui": 9_600,  # the command line on plans and confirmations, and the return from an undo
     "console/views": 5_700,
@@ -49,8 +49,9 @@ lines of the domain. Sweeps (ADR 85) are 200 lines of the engine, 50 of the port
 of a MySQL source (ADR 88) is 700 lines of the sources, 200 of the engine and 15 of the domain. Idle tables (ADR 89) are
 400 lines of the engine and 70 of the domain. The shared reader of a MySQL job (ADR 87) is 600 lines of the sources. The
 columns of SHOW SYNC JOB are a view of 220 lines. The library reads every kind of source and writes single records:
-510 lines. The kernel for MySQL's rows (ADR 90) is 150 lines of Python in the
-sources; its C code is not counted.
+510 lines. The kernel for MySQL's rows (ADR 90) is 150 lines of Python in the sources; its C code is not counted. The
+rate of a copy (ADR 95) is 150 lines of the domain, 60 of the engine and a command of 60. Many tables into one target
+(ADR 93) are 60 lines of the domain.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 496, 25, 75, 218
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.

@@ -14,6 +14,7 @@ import pytest
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.consent import Consent, Consents
+from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, TableWanted, WantedState
 from slotkeeper.core.domain.lane import Lane
@@ -22,7 +23,7 @@ from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
 from slotkeeper.core.domain.tries import Tries
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.engine.driver.context import JobAudit, JobContext
+from slotkeeper.core.engine.driver.context import CopyBudget, JobAudit, JobContext
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.engine.driver.tables import run as run_job
 from slotkeeper.core.engine.tasks import LocalRunner
@@ -65,6 +66,7 @@ class Heard:
     retries: list[str] = field(default_factory=list)
     registrations: int = 0
     rows_quarantined: int | None = None
+    copied: ChunkCounts | None = None
     tables: dict[str, TableReport] = field(default_factory=dict)
 
     def event(self, event: JobEvent, reason: str = "") -> None:
@@ -74,7 +76,7 @@ class Heard:
         self.now, self.state, self.epoch, self.registrations = dict(lanes), state, epoch, registrations
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
-        self.epoch = epoch
+        self.copied, self.epoch = counts, epoch
 
     def quarantined(self, rows: int, newest: str = "") -> None:
         self.rows_quarantined = rows
@@ -178,6 +180,7 @@ class Mirror:
         self.audit: JobAudit | None = None
         self.consents: Consents | None = Shared()
         self.tries: Tries | None = None
+        self.copy_limit: CopyLimit | None = None
         self.capacity = 4
         self.make_runner: Callable[[], TaskRunner] = lambda: LocalRunner(self.capacity)
         self.runner: TaskRunner = LocalRunner(self.capacity)
@@ -221,6 +224,7 @@ class Mirror:
             consents=self.consents,
             recorded=self.recorded,
             tries=self.tries,
+            copies=CopyBudget(lambda: self.copy_limit),
         )
         try:
             self.end = run_job(wired)

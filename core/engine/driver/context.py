@@ -10,6 +10,7 @@ from typing import Protocol
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.consent import Consents
+from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.elapsed import Curve
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobEvent, TableReport, TableWanted, WantedState
@@ -109,6 +110,21 @@ class SwitchState:
 
 
 @dataclass
+class CopyBudget:
+    """The rate limit that the copies of a job share; groups of tables copy at the same time."""
+
+    asked: Callable[[], CopyLimit | None] = lambda: None
+    """Returns the limit that a user has set for the running job; None: the configured limit applies."""
+    running: set[str] = field(default_factory=set)
+    """The groups of tables that copy now."""
+
+    def limit(self, job: JobSpec) -> CopyLimit:
+        """Return the limit of the whole job."""
+        asked = self.asked()
+        return job.copy_limit if asked is None else asked
+
+
+@dataclass
 class JobContext:
     """The inputs of a job's driver, or of one group of its tables.
 
@@ -155,6 +171,8 @@ class JobContext:
     """What a group of tables knows about a switch of its source's server."""
     requests: Requests = field(default_factory=Requests)
     """The retries requested for one group of tables since the group started."""
+    copies: CopyBudget = field(default_factory=CopyBudget)
+    """The rate limit of the job's copies, which all groups of tables share."""
 
     @property
     def alone(self) -> bool:

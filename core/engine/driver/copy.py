@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from slotkeeper.core.domain.copy_limit import CopyLimit, Share, Shares
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneState
@@ -39,6 +40,8 @@ CHUNKS_PER_TASK = 8
 GROUP = "copy"
 LONGER = "raise full_sync_binlog_read_timeout: it also limits a chunk and the table exchange in the sink"
 REPORT_EVERY = 1.0
+LIMIT_AFTER = 2.0
+"""Seconds past its deadline after which a task with an earlier rate limit is abandoned, because a chunk can be long."""
 
 
 @dataclass(slots=True)
@@ -48,6 +51,8 @@ class _Copy:
     begun: Begun
     left: list[Chunk] = field(default_factory=list)
     planned: int = 0
+    chunk_rows: int = 0
+    """The most rows that a chunk has, if no row was added to it since it was planned."""
     tasks: int = 0
 
     @property
@@ -64,6 +69,8 @@ class _Task:
     chunks: tuple[Chunk, ...]
     session: str
     """The name of the task's store session."""
+    share: Share | None
+    """The task's share of the rate limit; None without one."""
 
 
 class Snapshot:
@@ -81,7 +88,10 @@ class Snapshot:
         self._task_sessions = TaskSessions(ctx.sessions)
         self._history: History = NO_HISTORY
         self._failing_since, self._report_at = 0.0, 0.0
-        self._checked_at = ctx.clock.monotonic()
+        self._checked_at = self._changed_at = ctx.clock.monotonic()
+        self._limit: tuple[CopyLimit, int] | None = None
+        """The limit of the running tasks, and the number of copies that share it."""
+        self._shares = Shares(0, 0.0)
         self._keep = KeepAlive(ctx, (Kept(one.part, one.epoch, one.rows) for one in begun))
 
     def run(self) -> tuple[Begun, ...]:
@@ -89,7 +99,8 @@ class Snapshot:
         for one in self._begun:
             if one.state in (LaneState.CREATING, LaneState.COPYING):
                 with about(self._ctx, one.part):
-                    self._copies.append(_plan_copy(one))
+                    self._copies.append(_plan_copy(one, self._ctx.copies.limit(self._ctx.job)))
+        self._ctx.copies.running.add(self._ctx.group)
         try:
             while self._running or any(one.left for one in self._copies):
                 self._keep.wait_out_pause()
@@ -100,16 +111,21 @@ class Snapshot:
                 if not self._running or self._ctx.clock.monotonic() >= self._report_at:
                     self._report_counts()
         finally:
-            self._ctx.runner.cancel(GROUP)
-            for task in self._running.values():
-                self._task_sessions.end(task.session)
+            self._ctx.copies.running.discard(self._ctx.group)
+            self._abandon_tasks()
         return self._end_copies()
+
+    def _abandon_tasks(self) -> None:
+        self._ctx.runner.cancel(GROUP)
+        for task in self._running.values():
+            self._task_sessions.end(task.session)
 
     def _report_counts(self) -> None:
         """Report the progress of the copy every second, with one query per channel."""
         self._report_at = self._ctx.clock.monotonic() + REPORT_EVERY
         counts = [one.store.chunk_counts() for one in self._copies]
-        summed = ChunkCounts(*(sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True)))
+        done, total, rows = (sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True))
+        summed = ChunkCounts(done, total, rows, self._ctx.copies.limit(self._ctx.job))
         self._ctx.narrator.copy(summed, self._begun[0].epoch)
         if self._ctx.job.sink_options.quarantines:
             self._ctx.narrator.quarantined(sum(one.part.sessions.store().quarantined() for one in self._begun))
@@ -117,24 +133,55 @@ class Snapshot:
     def _assign_chunks(self) -> None:
         """Start tasks up to the capacity, each for the channel with the fewest tasks, so that all copies advance."""
         capacity = self._ctx.runner.capacity
-        while len(self._running) < capacity:
+        limit, copies = self._divided_limit(capacity)
+        while limit is not None and (self._shares.free if limit.limits else len(self._running) < capacity):
             copy = min((one for one in self._copies if one.left), key=lambda one: one.tasks, default=None)
             if copy is None:
                 return
-            share = max(1, min(CHUNKS_PER_TASK, len(copy.left) // capacity))
-            chunks, copy.left = tuple(copy.left[:share]), copy.left[share:]
+            count = max(1, min(CHUNKS_PER_TASK, len(copy.left) // capacity))
+            left = sum(len(one.left) for one in self._copies)
+            chunks, copy.left = tuple(copy.left[:count]), copy.left[count:]
             begun = copy.begun
             self._number += 1
             session, group = f"{self._task_sessions.prefix}{self._number:x}", self._ctx.group
+            share = self._shares.take(self._ctx.clock.monotonic(), left) if limit.limits else None
             spec = CopyTask(begun.part.job, begun.epoch, chunks, begun.copying, TASK_SECONDS, group, session)
-            self._running[self._ctx.runner.submit(self._ctx.work.copy, spec, GROUP)] = _Task(copy, chunks, session)
+            if share is not None:
+                parts = self._shares.number * copies / share.of
+                spec = replace(spec, limit=limit, parts=parts, credit=share.credit)
+            future = self._ctx.runner.submit(self._ctx.work.copy, spec, GROUP)
+            self._running[future] = _Task(copy, chunks, session, share)
             copy.tasks += 1
+
+    def _divided_limit(self, capacity: int) -> tuple[CopyLimit | None, int]:
+        """Return the rate limit and the number of copies that share it; None while tasks with an earlier limit run.
+
+        A changed limit applies once these tasks have ended. A task that does not end soon is abandoned, because its
+        chunk can take minutes at the earlier limit; the chunk is then copied again.
+        """
+        budget, now = self._ctx.copies, self._ctx.clock.monotonic()
+        current = budget.limit(self._ctx.job), max(1, len(budget.running))
+        if current == self._limit:
+            self._changed_at = now
+            return current
+        if self._running:
+            if now >= self._changed_at + TASK_SECONDS + LIMIT_AFTER:
+                self._abandon_tasks()
+                self._changed_at = now
+            return None, 1
+        limit = current[0]
+        rows = max((one.chunk_rows for one in self._copies if one.left), default=0)
+        tasks = limit.tasks(rows, min(capacity, max(1, sum(len(one.left) for one in self._copies))))
+        self._limit, self._shares = current, Shares(tasks, now)
+        return current
 
     def _collect_tasks(self) -> None:
         done, _ = wait(self._running, timeout=0.25, return_when="FIRST_COMPLETED")
         ended = []
         for future in done:
             task, outcome = self._running.pop(future), self._outcome(future)
+            if task.share is not None:
+                self._shares.give_back(task.share, outcome.spent)
             if outcome.error is not None and outcome.error.where == "spark":
                 self._task_sessions.end(task.session)  # its worker may have exited
             ended.append((task.copy, outcome))
@@ -268,11 +315,13 @@ class Snapshot:
             raise  # the exchange was cancelled, even if the desired state is RUN again
 
 
-def _plan_copy(begun: Begun) -> _Copy:
+def _plan_copy(begun: Begun, limit: CopyLimit) -> _Copy:
     """Return a channel's remaining chunks; plan and record them first if needed."""
     part = begun.part
+    chunk_rows = part.job.binlog.full_sync_binlog_batch_read_size
     if begun.state is LaneState.CREATING:
-        chunks = part.sessions.source("start").plan_chunks(part.job.binlog.full_sync_binlog_batch_read_size)
+        chunk_rows = limit.chunk_rows(chunk_rows)
+        chunks = part.sessions.source("start").plan_chunks(chunk_rows)
         turn = Turn(begun.epoch, len(begun.rows), (LaneState.CREATING,), LaneState.COPYING)
         part.sessions.target().begin_copy(part.sessions.store(), turn, chunks, begun.copying)
         part.probe("after_copy_began")
@@ -281,7 +330,7 @@ def _plan_copy(begun: Begun) -> _Copy:
             with suppress(SlotkeeperError):
                 part.consents.drop(part.job.channel.source_table)
     store = part.sessions.store()
-    return _Copy(begun, store.chunks_left(), store.chunk_counts().total)
+    return _Copy(begun, store.chunks_left(), store.chunk_counts().total, chunk_rows)
 
 
 def _add_advice(error: SlotkeeperError) -> SlotkeeperError:

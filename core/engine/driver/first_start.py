@@ -36,6 +36,8 @@ def channel_hash(ctx: JobContext, identity: TableIdentity) -> str:
     spelled = "\x1f".join((channel.source_table, channel.target, mapping, row_filter, *identity.key))
     if any(mark in name for name in identity.key for mark in "\x1d\x1e\x1f"):  # configured names never contain these
         spelled = json.dumps([channel.source_table, channel.target, channel.columns, row_filter, identity.key])
+    if channel.constant is not None:
+        spelled = f"{spelled}\x1f{channel.place}"
     return hashlib.sha256(spelled.encode()).hexdigest()[:16]
 
 
@@ -49,7 +51,7 @@ def blank_row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int
     return ProgressRow(
         key=ctx.job.lane_key(shard.name),
         node_id=shard.node_id,
-        target=f"{ctx.job.sink.database}.{ctx.job.channel.target}",
+        target=f"{ctx.job.sink.database}.{ctx.job.channel.place}",
         position=None,
         epoch=epoch,
         changes=0,

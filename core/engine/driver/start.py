@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 LEASE_WAIT = 30.0
 OLDER_STATUSES, OLDER_PAUSE = 3, 5.0
-REPLACING = "shadow"
+REPLACING = ("shadow", "refill")
 """The mode of a copy that replaces the target's rows."""
 
 
@@ -175,7 +175,7 @@ class _Opening:
         replaces = (ordered.way or job.on_existing) == REPLACE
         if not ordered.plan or not replaces or (consents is not None and consents.given(ordered.plan)):
             return None
-        table, rows = job.channel.source_table, f"the rows of {job.channel.target}"
+        table, rows = job.channel.source_table, f"the rows of {job.channel.place}"
         asked = Consent(ordered.plan, job.name, table, job.slot, rows, part.alone)
         if consents is not None and all(one.plan != ordered.plan for one in consents.known()):
             consents.keep(asked)
@@ -274,7 +274,7 @@ class _Opening:
         if self._action is StartAction.CREATE:
             rows = create_slot(self.part, self.store, self.identity, epoch)
             way = target.copying(self.store.ordered().way)
-            unconsented = self._unconsented() if way == REPLACING else None
+            unconsented = self._unconsented() if way in REPLACING else None
             if unconsented:
                 raise unconsented
             return replace(begun, rows=tuple(rows), state=LaneState.CREATING, copying=way)

@@ -17,11 +17,12 @@ from functools import partial
 from typing import BinaryIO, Protocol
 
 from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.copy_limit import Pace
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.lane import distribute
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.drivers.pipe import copy_through
+from slotkeeper.core.drivers.pipe import Wait, copy_through, paced, with_constant
 from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask
 from slotkeeper.core.engine.worker.step import Opened, Probe, Silence, Sweep, Turn, hides, may_isolate, nothing
 from slotkeeper.core.errors import ErrorKind, ErrorValues, RowRefused, SlotkeeperError
@@ -299,28 +300,41 @@ def run_copy(open_pair: OpenPair, task: CopyTask) -> CopyOutcome:
 def copy_chunks(spec: CopyTask, source: Source, sink: StepSink, clock: Clock, probe: Probe = nothing) -> CopyOutcome:
     """Copy the chunks in order until the deadline; try at least one chunk."""
     deadline = clock.monotonic() + spec.seconds
-    key = LaneKey(spec.job.source.name, spec.job.channel.source_table, spec.job.slot, "")
+    pace = Pace(spec.limit, spec.parts, spec.credit, clock.monotonic())
+
+    def wait(rows: int, size: int) -> float:
+        return pace.wait(rows, size, clock.monotonic())
+
     done: list[int] = []
-    rows = 0
+    rows, refused, failed = 0, False, None
     try:
         for chunk in spec.chunks:
-            copied = _copy_chunk(spec, key, chunk, source, sink, probe)
+            copied = _copy_chunk(spec, chunk, source, sink, wait, probe)
             if copied is None:
-                return CopyOutcome(tuple(done), rows, refused=True, peak_kib=peak_kib())
+                refused = True
+                break
             done.append(chunk.number)
             rows += copied
             if clock.monotonic() >= deadline:
                 break
     except Exception as error:  # a task never raises; see `_Turn.take`
         sink.abandon()
-        return CopyOutcome(tuple(done), rows, error=ErrorValues.of(error), peak_kib=peak_kib())
-    return CopyOutcome(tuple(done), rows, peak_kib=peak_kib())
+        failed = ErrorValues.of(error)
+    return CopyOutcome(tuple(done), rows, refused, failed, peak_kib(), pace.spent)
 
 
-def _copy_chunk(spec: CopyTask, key: LaneKey, chunk: Chunk, source: Source, sink: StepSink, probe: Probe) -> int | None:
+def _copy_chunk(spec: CopyTask, chunk: Chunk, source: Source, sink: StepSink, wait: Wait, probe: Probe) -> int | None:
+    key = LaneKey(spec.job.source.name, spec.job.channel.source_table, spec.job.slot, "")
+
+    constant = spec.job.channel.constant
+
+    def given(out: BinaryIO) -> BinaryIO:
+        out = with_constant(out, "" if constant is None else constant.text)
+        return paced(out, wait) if spec.limit.limits else out
+
     def copy(into: Callable[[LaneKey, int, int, BinaryIO], int | None]) -> int | None:
         return copy_through(
-            lambda out: source.copy_chunk(chunk, out),
+            lambda out: source.copy_chunk(chunk, given(out)),
             lambda reader: into(key, spec.epoch, chunk.number, reader),
             sink.encoding,
         )

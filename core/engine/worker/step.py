@@ -19,7 +19,7 @@ from slotkeeper.core.domain.progress import STREAMING, LaneKey, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.domain.watch import Expected, ahead_of_row, explain_miss, judge, purged, trouble
-from slotkeeper.core.drivers.pipe import copy_through
+from slotkeeper.core.drivers.pipe import copy_through, with_constant
 from slotkeeper.core.engine.tasks import LaneOutcome, LaneTask, StreamTask
 from slotkeeper.core.errors import ErrorValues, RowRefused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Buffered, BufferedStep, StepSink, Sweeps
@@ -43,6 +43,8 @@ class StepPlan:
     expected: Expected
     width: int
     options: SinkOptions
+    constant: str = ""
+    """The value of the last column of each row, which the source does not have; "" if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,9 @@ class Stepper:
             assert decided is not None
             shard, end = self._checked(read_now(), after).shard, decided.end
             rows = copy_through(
-                lambda out: self._source.copy_changes(shard, after, end, out), self._sink.stage, self._sink.encoding
+                lambda out: self._source.copy_changes(shard, after, end, with_constant(out, self._plan.constant)),
+                self._sink.stage,
+                self._sink.encoding,
             )
             self._probe("after_reading_again")
             self._checked(read_now(), after)
@@ -242,7 +246,7 @@ class Stepper:
 
         def read(out: BinaryIO) -> int:
             nonlocal reached
-            total = 0
+            total, out = 0, with_constant(out, self._plan.constant)
             while True:
                 try:
                     end = self._source.next_range(reached, status, self._plan.width, reached == after)
@@ -331,7 +335,11 @@ class Turn:
     def open(self) -> None:
         """Open the lane's channel."""
         self.channel = self.source, self.sink = self.opened(self.task.table)
-        plan = StepPlan(self.key, self.spec.epoch, self.task.expected, self.task.width, self.spec.job.sink_options)
+        job, one = self.spec.job, self.spec.job.of(self.task.table).channel.constant
+        plan = StepPlan(
+            *(self.key, self.spec.epoch, self.task.expected, self.task.width, job.sink_options),
+            constant="" if one is None else one.text,
+        )
         self.stepper = Stepper(self.source, self.sink, plan, self.clock, self.probe)
 
     def begin(self, row: ProgressRow | None) -> None:

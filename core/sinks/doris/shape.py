@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from slotkeeper.core.domain.endpoint import Place
 from slotkeeper.core.domain.finding import Objection
 from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.spec import Constant
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
@@ -101,6 +102,16 @@ def quoted(target: str) -> str:
     '`mart`.`t``1`'
     """
     return ".".join(map(backquoted, target.split(".", 1)))
+
+
+def condition(constant: Constant) -> str:
+    """Return the condition that a row belongs to the part of a target with this constant.
+
+    >>> condition(Constant("shop_id", "eu_1")), condition(Constant("shop_id", 7))
+    ("`shop_id` = 'eu_1'", '`shop_id` = 7')
+    """
+    value = constant.text if isinstance(constant.value, int) else f"'{constant.text}'"
+    return f"{backquoted(constant.column)} = {value}"
 
 
 def read(queries: MysqlQueries, target: str) -> DorisTable:

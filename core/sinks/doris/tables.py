@@ -16,7 +16,6 @@ from typing import Any
 
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.drivers.mysql_queries import HashedHere, MysqlQueries
-from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import Key, KeyRange
 from slotkeeper.core.sinks.doris import shape
 from slotkeeper.core.sinks.doris.encode import backquoted
@@ -109,8 +108,11 @@ def number_text(text: str, single: bool) -> str:
 class DorisReader(HashedHere):
     """One table; implements `slotkeeper.core.ports.kinds.ComparedTable`."""
 
-    def __init__(self, queries: MysqlQueries, name: str, key: Sequence[str], columns: Sequence[str]) -> None:
+    def __init__(
+        self, queries: MysqlQueries, name: str, key: Sequence[str], columns: Sequence[str], part: str = ""
+    ) -> None:
         self._queries = queries
+        self._part = f"{part} AND " if part else ""
         table = shape.read(queries, name)
         keys = list(key) or list(table.key)
         families = {column.name: _FAMILIES.get(column.base, "text") for column in table.columns}
@@ -125,20 +127,21 @@ class DorisReader(HashedHere):
 
     def count(self, bounds: KeyRange) -> int:
         where, values = self._within(bounds)
-        return int(self._queries.rows(f"SELECT count(*) FROM {quoted(self.label)} WHERE {where}", values)[0][0])
+        counted = f"SELECT count(*) FROM {quoted(self.label)} WHERE {self._part}{where}"
+        return int(self._queries.rows(counted, values)[0][0])
 
     def split(self, bounds: KeyRange, rows: int) -> list[Key]:
         where, values = self._within(bounds)
         names = _as_texts([one.name for one in self.key])
         order = ", ".join(one.ordered for one in self.key)
-        statement = f"SELECT {names} FROM {quoted(self.label)} WHERE {where} ORDER BY {order}"
+        statement = f"SELECT {names} FROM {quoted(self.label)} WHERE {self._part}{where} ORDER BY {order}"
         found = self._queries.streamed(statement, values)
         return [self._key_of(row) for place, row in enumerate(found) if place and place % rows == 0]
 
     def _selected(
         self, where: str, values: Sequence[object], limit: int | None = None
     ) -> Iterator[tuple[Key, list[str | None]]]:
-        where = where if limit is None else f"{where} LIMIT {limit}"
+        where = f"{self._part}({where})" + ("" if limit is None else f" LIMIT {limit}")
         texts = _as_texts([*(one.name for one in self.key), *self.columns])
         for row in self._queries.streamed(f"SELECT {texts} FROM {quoted(self.label)} WHERE {where}", values):
             spelled = [None if text is None else plain(str(text)) for text, plain in zip(row, self._plain, strict=True)]
@@ -163,10 +166,8 @@ class DorisTables:
         self._queries = MysqlQueries(login, "sink", limit_ms / 1000 if limit_ms else 600.0)
 
     def table(self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = "") -> DorisReader:
-        """Open a table of this server."""
-        if where:
-            raise Refused(f"cannot compare {name} under its own filter", where="sink")
-        return DorisReader(self._queries, name, key, columns)
+        """Open a table of this server; `where` is the condition of a part (`shape.condition`)."""
+        return DorisReader(self._queries, name, key, columns, where)
 
     def close(self) -> None:
         self._queries.close()

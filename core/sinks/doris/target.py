@@ -46,7 +46,7 @@ class DorisSight(BesideSight[MysqlQueries]):
             table = shape.read(self.session, target)
         except Refused:
             return ABSENT
-        limited = f"SELECT count(*) FROM (SELECT 1 FROM {quoted(target)} LIMIT {asked.most}) l"
+        limited = f"SELECT count(*) FROM (SELECT 1 FROM {part_of(asked.job)} LIMIT {asked.most}) l"
         rows = int(self.session.rows(limited)[0][0])
         ids = partitions(self.session, target)
         oid = min(ids, default=1)
@@ -63,6 +63,12 @@ class DorisSight(BesideSight[MysqlQueries]):
 
     def objections(self, job: JobSpec, identity: TableIdentity) -> list[Objection]:
         return list(shape.objections(shape.read(self.session, job.channel.target), image_of(job.channel, identity)))
+
+
+def part_of(job: JobSpec) -> str:
+    """Return the rows that a job's channel writes, for FROM: the target, or the part with its constant."""
+    one = job.channel.constant
+    return quoted(job.channel.target) + (f" WHERE {shape.condition(one)}" if one is not None else "")
 
 
 def partitions(queries: MysqlQueries, target: str) -> frozenset[int]:
@@ -111,12 +117,12 @@ class DorisTarget(BesideTarget[MysqlQueries]):
         return not self._is_there(self._name) or self._is_empty()
 
     def _is_empty(self) -> bool:
-        return not self._session.rows(f"SELECT 1 FROM {quoted(self._name)} LIMIT 1")
+        return not self._session.rows(f"SELECT 1 FROM {part_of(self._job)} LIMIT 1")
 
     def _count(self) -> int:
         if not self._is_there(self._name):
             return 0
-        return int(self._session.rows(f"SELECT count(*) FROM {quoted(self._name)}")[0][0])
+        return int(self._session.rows(f"SELECT count(*) FROM {part_of(self._job)}")[0][0])
 
     def copying(self, on_existing: str = "") -> str:
         wanted = on_existing or self._job.on_existing
@@ -128,10 +134,16 @@ class DorisTarget(BesideTarget[MysqlQueries]):
                 what = f"{self._name} has rows and a sequence column: copied rows would not replace them"
                 raise Refused(what, 'set on_existing = "replace", or empty it', where="sink")
             return "merge"
+        one = self._job.channel.constant
+        if wanted == "replace" and one is not None:
+            # a DELETE is not fenced by the progress rows, which are on another server
+            deletes = f"DELETE FROM {quoted(self._name)} WHERE {shape.condition(one)}"
+            what = f"target {self._job.channel.place} is not empty, and the other tables' rows prevent an exchange"
+            raise Refused(what, f'run {deletes}, or set on_existing = "merge"', where="sink")
         if wanted == "replace":
             return SHADOW
         raise Refused(
-            f"target {self._name} is not empty",
+            f"target {self._job.channel.place} is not empty",
             'set on_existing = "replace" or "merge", or empty it; if this job ran before, its progress rows are lost',
             where="sink",
         )
@@ -149,7 +161,7 @@ class DorisTarget(BesideTarget[MysqlQueries]):
     def begin_copy(self, store: CopyStore, turn: Turn, chunks: list[Chunk], copying: str) -> None:
         """Record the plan and the mode; drop an earlier copy's shadow table, and create one for a replacing copy."""
         shadow = shape.shadow_of(self._name)
-        if copying == SHADOW or self._is_there(shadow):
+        if self._job.channel.constant is None and (copying == SHADOW or self._is_there(shadow)):
             self._session.rows(f"DROP TABLE IF EXISTS {quoted(shadow)} FORCE")
         if copying == SHADOW:
             self._session.rows(f"CREATE TABLE {quoted(shadow)} LIKE {quoted(self._name)}")

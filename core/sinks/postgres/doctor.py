@@ -124,10 +124,10 @@ def _lock_findings(place: str, job: JobSpec, schema: str, viewer: PostgresViewer
     detects it when it tries to take the lock.
     """
     key = job.lane_key()
-    lease, target = locks.lease_lock(key), locks.target_lock(job.locked_target)
     rows = locks.rows_lock(schema, key)
     with viewer.session.transaction() as cursor:
-        of_lease, of_target = (locks.owners(viewer.session, cursor, one, rows) for one in (lease, target))
+        of_lease = locks.owners(viewer.session, cursor, locks.lease_lock(key), rows)
+        of_target = locks.target_owners(viewer.session, cursor, job.locked_target, rows)
     if of_lease and is_stranger(of_lease):
         what = explain_lease(f"{job.channel.source_table} slot {job.slot}", of_lease, "")
         yield Finding(place, Level.WARN, f"{what}; {lease_cure(of_lease, job.name)}")

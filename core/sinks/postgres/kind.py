@@ -11,7 +11,7 @@ from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.quarantine import Replayed
 from slotkeeper.core.domain.slot import TableIdentity
-from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.spec import Constant, JobSpec
 from slotkeeper.core.domain.traits import Encoding, SinkTraits
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
@@ -35,6 +35,7 @@ from slotkeeper.core.sinks.postgres.target import PostgresTarget
 from slotkeeper.core.sinks.postgres.write.query_sink import PostgresQuerySink
 from slotkeeper.core.sinks.postgres.write.sink import PostgresBatches, PostgresSink
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
+from slotkeeper.core.sqltext import quoted
 
 
 class PostgresQuarantine(QuarantineRows):
@@ -48,7 +49,7 @@ class PostgresQuarantine(QuarantineRows):
         return Replays(self.session, key).quarantined()
 
     def replay(self, id: int, job: JobSpec, key: LaneKey, identity: TableIdentity, by: str, reason: str) -> Replayed:
-        name = job.channel.target
+        name = f"{job.channel.source_table} {job.channel.place}"
         if name not in self._tables:
             self._tables[name] = targets.seen(self.session, targets.target_of(job.channel, identity))
         return Replays(self.session, key).replay(id, self._tables[name], job.sink_options, by, reason)
@@ -154,6 +155,10 @@ class PostgresKind:
     def connect_beside(self, login: Login) -> BatchSession:
         """Raise Defect: a sink of this kind is itself the store."""
         raise Defect(f"a sink of kind {self._name} has no separate store")
+
+    def condition(self, constant: Constant) -> str:
+        value = constant.text if isinstance(constant.value, int) else f"'{constant.text}'"
+        return f"{quoted(constant.column)} = {value}"
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
         return PgTables(login, session.dialect_of(self._name), limit_ms)

@@ -213,9 +213,12 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 ORDER BY updated_at DESC LIMIT 1
 
 -- name: target_taken
--- Another slot's rows for the same target.
+-- Another slot's rows for the same target: for a part, the same part or the whole target; for a whole target, also any
+-- part. A part's name is the target's, followed by ' [column=value]'. Parts by different columns cannot exist, because
+-- each requires that the target's only unique key consists of its column and the source's key.
 SELECT job, source, source_table, slot FROM {schema}.slotkeeper_progress
-WHERE target = %(target)s AND NOT (source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s)
+WHERE (target IN (%(target)s, %(whole)s) OR %(target)s = %(whole)s AND left(target, length(%(whole)s) + 2) = %(whole)s || ' [')
+  AND NOT (source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s)
 LIMIT 1
 
 -- name: lock_owners
@@ -223,14 +226,14 @@ LIMIT 1
 -- they belong to a job whose steps the epoch of these rows fences. The locks are read once, because a subquery that is
 -- referenced twice is not inlined. A prepared transaction has no pid.
 WITH taken AS (
-    SELECT pid, (classid::bigint << 32) | objid::bigint AS number FROM pg_locks
+    SELECT pid, mode, (classid::bigint << 32) | objid::bigint AS number FROM pg_locks
     WHERE locktype = 'advisory' AND objsubid = 1 AND granted
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
 SELECT l.pid, a.usename, a.application_name, extract(epoch FROM a.backend_start)::float8,
        extract(epoch FROM clock_timestamp() - a.backend_start)::float8, a.query,
        EXISTS (SELECT 1 FROM taken o WHERE o.pid = l.pid AND o.number = %(rows)s) AS of_our_rows
 FROM taken l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-WHERE l.number = %(lock)s AND (l.pid IS NULL OR l.pid <> pg_backend_pid())
+WHERE l.number = %(lock)s AND %(mode)s IN ('', l.mode) AND (l.pid IS NULL OR l.pid <> pg_backend_pid())
 ORDER BY of_our_rows DESC, l.pid
 
 -- name: end_sessions

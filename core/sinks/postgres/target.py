@@ -35,6 +35,8 @@ _OLD_VALUES = ("22", "42846", "42804")
 LOCK_WAIT = "2s"
 SIZE_MS = 2_000
 """Timeout for reading a target's size, in milliseconds; the size is only displayed."""
+REFILL = "refill"
+"""The mode of a copy that deletes its part of a target first: other channels' rows cannot be exchanged with it."""
 NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty the target"
 
 
@@ -139,9 +141,9 @@ class PostgresTarget:
         if targets.is_empty(self._session, target):
             return "direct"
         if wanted == "replace":
-            return "shadow"
+            return "shadow" if target.constant is None else REFILL
         raise Refused(
-            f"target {target.name} is not empty",
+            f"target {target.place} is not empty",
             f'set on_existing = "replace" or "merge", or empty it; {NOT_FIRST}',
             where="sink",
         )
@@ -157,10 +159,17 @@ class PostgresTarget:
         return Refused(what, self._snapshot, where="sink")
 
     def begin_copy(self, store: CopyStore, turn: Turn, chunks: list[Chunk], copying: str) -> None:
-        """Record the copy's plan and mode; drop the shadow of an earlier copy, and create one for a replacing copy."""
+        """Record the copy's plan and mode; drop the shadow of an earlier copy, and create one for a replacing copy.
+
+        A replacing copy of a part deletes that part's rows in the same transaction.
+        """
 
         def prepare(cursor: pg.Cursor) -> None:
-            targets.drop_shadow(cursor, self._known())
+            if copying == REFILL:
+                lengthen(cursor, self._job.binlog.full_sync_binlog_read_timeout)
+                targets.delete_part(cursor, self._known())
+            elif self._known().constant is None:
+                targets.drop_shadow(cursor, self._known())
             if copying == "shadow":
                 targets.make_shadow(cursor, self._known(), self._job.sink_options.quarantines)
             seen.renew(self._session, cursor, self._job, self._known().columns, copying=copying)

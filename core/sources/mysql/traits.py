@@ -11,6 +11,7 @@ TRAITS = SourceTraits(
     paced=True,
     server_keys="mysql",
     silent_cascades=True,
+    many_into_one=True,
     speaks="MySQL",
     # MySQL Reference Manual, "The Binary Log": one log contains the changes of all tables of the server; "SHOW BINARY
     # LOG STATUS" returns its end

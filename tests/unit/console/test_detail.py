@@ -121,6 +121,13 @@ def test_a_job_that_does_not_stream_yet_shows_how_far_it_is_and_its_steps() -> N
         "Progress [#######.....]  62 %  31 of 50 chunks copied, 19.0k rows/s, 10s left",
         "Steps    ok start   ~ copy   - catch up   - stream",
     ]
+    limited = replace(copying, report=replace(report, copy_rows_limit=5_000, copy_bytes_limit=10 << 20))
+    for rate, left in ((19_000.0, "38s"), (4_900.0, "38s"), (1_000.0, "3m10s"), (None, "38s")):
+        assert next(words for _, words in long_work(replace(limited, rate=rate), True)) == (
+            "Progress [#######.....]  62 %  31 of 50 chunks copied, limited to 5,000 rows/s and 10 MiB/s, "
+            + left
+            + " left"
+        )
     behind = job(*lanes(4), lags=(0.2, 0.4, 30.0, 12.0), state=JobState.CATCHING_UP, rate=900.0)
     behind = replace(behind, throughput={**behind.throughput, "dn_03": LanePace(30.0, eta=8.0)})
     assert [words for _, words in long_work(behind, True)] == [

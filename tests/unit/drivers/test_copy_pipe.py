@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -145,3 +146,53 @@ def test_no_more_waits_than_a_reader_needs_soon(encoding: Encoding) -> None:
         return count
 
     assert copy_through(read, write) == 200
+
+
+def test_a_paced_batch_arrives_unchanged_and_every_row_and_byte_is_counted() -> None:
+    sent, counted = [LINE[:-1] for _ in range(700)], [0, 0]
+
+    def wait(rows: int, size: int) -> float:
+        counted[0] += rows
+        counted[1] += size
+        return 0.0
+
+    received: list[tuple[str | None, ...]] = []
+
+    def write(stream: BinaryIO) -> int:
+        received.extend(rows_in(stream))
+        return len(received)
+
+    assert copy_through(lambda out: sends(700)(pipe.paced(out, wait)), write) == 700
+    assert [row[0] for row in received] == [line.decode() for line in sent]
+    assert counted[0] == 700 and 0 <= counted[1] - 700 * len(LINE[:-1]) <= 700
+
+
+def test_a_paced_batch_ends_with_its_reader_instead_of_waiting() -> None:
+    waits = iter([0.0, 600.0])
+
+    def read(out: BinaryIO) -> int:
+        return sends(5_000)(pipe.paced(out, lambda rows, size: next(waits, 0.0) if isinstance(out, pipe.RowOut) else 0))
+
+    with pytest.raises(Busy, match="sink"):
+        copy_through(read, takes(Busy("sink"), at_once=True))
+
+
+def test_a_constant_is_the_last_value_of_each_row_however_the_text_is_cut(encoding: Encoding) -> None:
+    text = b"1\ta\\nb\n2\t\\N\n"
+
+    def read(out: BinaryIO) -> int:
+        out = pipe.paced(pipe.with_constant(out, "eu_1"), lambda rows, size: 0.0)
+        for place in range(len(text)):
+            out.write(text[place : place + 1])
+        put(out, ("3", "x"))
+        return 3
+
+    received: list[tuple[str | None, ...]] = []
+
+    def write(stream: BinaryIO) -> int:
+        received.extend(rows_in(stream))
+        return len(received)
+
+    assert copy_through(read, write) == 3
+    assert received == [("1", "a\nb", "eu_1"), ("2", None, "eu_1"), ("3", "x", "eu_1")]
+    assert pipe.with_constant(one := BytesIO(), "") is one

@@ -179,7 +179,8 @@ class JobConfirm(Confirm):
                 yield Level.FINE, f"action  {what_is_safe(job)}"
         for one in self._copies:
             yield Level.WARNING, f"copies  {safe(one.table, 80)}: replaces {safe(one.replaces, 120)}"
-            yield Level.FINE, "readers see the old rows until the copy is complete"
+            see = "miss these rows" if one.replaces.endswith("]") else "see the old rows"  # a part is deleted first
+            yield Level.FINE, f"readers {see} until the copy is complete"
         jobs = [self.console.shown.job(name) for name in self.names]
         for words in dict.fromkeys(effect(self._verb, job) for job in jobs):
             yield Level.FINE, f"effect  {words}"

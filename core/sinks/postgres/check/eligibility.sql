@@ -305,7 +305,8 @@ below AS (
 SELECT DISTINCT n.nspname || '.' || c.relname, p.job
 FROM (SELECT oid FROM above UNION SELECT oid FROM below) t
 JOIN pg_class c ON c.oid = t.oid AND c.oid <> %(oid)s::oid JOIN pg_namespace n ON n.oid = c.relnamespace
-JOIN {schema}.slotkeeper_progress p ON p.target = current_database() || '.' || n.nspname || '.' || c.relname ORDER BY 1, 2
+JOIN {schema}.slotkeeper_progress p
+  ON split_part(p.target, ' [', 1) = current_database() || '.' || n.nspname || '.' || c.relname ORDER BY 1, 2
 
 -- name: type
 -- A type by its name: kind, base type of a domain (through all levels) or subtype of a range, labels of an enum or

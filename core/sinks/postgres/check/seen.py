@@ -134,7 +134,7 @@ def _sure(session: SinkSession, cursor: pg.Cursor, one: Asked, now: TargetSeen) 
         return True
     if since.members != now.members:
         return True  # a partition was added or removed, which also changes the files
-    table = Identifier(*one.job.channel.target.split(".", 1))
+    table = _part(one.job)
     asked = {"snapshot": since.snapshot, "own": since.own, "oid": since.oid}
     return bool(session.run(cursor, "sure", asked, SQL_BOOK, table=table).fetchall()[0][0])
 
@@ -159,7 +159,7 @@ def _rows(session: SinkSession, place: int, one: Asked, blind: bool) -> pg.sql.C
     key = one.job.lane_key()
     return SQL(statements(*SQL_BOOK)[session.of_dialect("rows", SQL_BOOK)]).format(
         place=Literal(place),
-        target=target,
+        target=_part(one.job),
         oid=SQL("{}::regclass").format(Literal(target.as_string(session.ready()))),
         most=Literal(one.most),
         snapshot=Literal(since.snapshot if since else ""),
@@ -170,6 +170,15 @@ def _rows(session: SinkSession, place: int, one: Asked, blind: bool) -> pg.sql.C
         source_table=Literal(key.source_table),
         slot=Literal(key.slot),
     )
+
+
+def _part(job: JobSpec) -> pg.sql.Composable:
+    """Return the rows that a job's channel writes, with their xmin: the target, or the part with its constant."""
+    table, one = Identifier(*job.channel.target.split(".", 1)), job.channel.constant
+    if one is None:
+        return table
+    rows = SQL("(SELECT p.xmin FROM {} p WHERE p.{} = {})")
+    return rows.format(table, Identifier(one.column), Literal(one.value))
 
 
 def _seen(row: tuple[object, ...], mirrored: Sequence[str]) -> TargetSeen:

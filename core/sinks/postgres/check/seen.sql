@@ -56,7 +56,7 @@ FROM wanted w JOIN shape s ON s.place = w.place JOIN ({rows}) r ON r.place = w.p
 -- and is unchanged when a row is frozen; a value below 3 is a row frozen by an old version. The distance from the next
 -- transaction yields the 64 bits.
 SELECT {place} AS place,
-    (SELECT count(*) FROM (SELECT 1 FROM {target} LIMIT {most}) l)::bigint AS rows,
+    (SELECT count(*) FROM (SELECT 1 FROM {target} t LIMIT {most}) l)::bigint AS rows,
     EXISTS (SELECT 1 FROM (SELECT t.xmin::text::bigint AS x FROM {target} t) o
         WHERE {snapshot} <> '' AND (o.x < 3 OR txid_visible_in_snapshot({next} - ({next} - o.x) % 4294967296, nullif({snapshot}, '')::txid_snapshot)
             OR {next} - ({next} - o.x) % 4294967296 = {own}

@@ -42,7 +42,7 @@ def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
     loose = tuple(name for name, type_ in keys.items() if not pg_types.exact(type_))
     forms = tuple(eligibility.form(keys[name], identity) for name in image.key)
     columns = tuple(column.name for column in image.columns)
-    return TargetTable(channel.target, columns, image.key, loose=loose, forms=forms)
+    return TargetTable(channel.target, columns, image.key, loose=loose, forms=forms, constant=channel.constant)
 
 
 def seen(session: SinkSession, target: TargetTable) -> TargetTable:
@@ -118,10 +118,16 @@ def check(session: SinkSession, target: TargetTable, identity: TableIdentity, op
     refuse(list(eligibility.objections(target, identity, facts, options)), "sink")
 
 
+def _own_rows(target: TargetTable) -> pg.sql.Composable:
+    """Return the condition that a row of the table is one of the target's."""
+    one = target.constant
+    return SQL("true") if one is None else SQL("{} = {}").format(Identifier(one.column), pg.sql.Literal(one.value))
+
+
 def is_empty(session: SinkSession, target: TargetTable) -> bool:
-    """Return whether the target is empty."""
+    """Return whether the target has no row of its own."""
     with session.transaction() as cursor:
-        cursor.execute(SQL("SELECT NOT EXISTS (SELECT 1 FROM {})").format(target.rows))
+        cursor.execute(SQL("SELECT NOT EXISTS (SELECT 1 FROM {} WHERE {})").format(target.rows, _own_rows(target)))
         found = cursor.fetchone()
     return bool(found and found[0])
 
@@ -135,7 +141,8 @@ def count_rows(session: SinkSession, target: TargetTable) -> RowCount:
             cursor.execute("SAVEPOINT counting")
             try:
                 pg.limit_transaction(cursor, limit_ms)
-                cursor.execute(SQL("SELECT count(*) FROM (SELECT 1 FROM {}{}) c").format(target.rows, limit))
+                counted = SQL("SELECT count(*) FROM (SELECT 1 FROM {} WHERE {}{}) c")
+                cursor.execute(counted.format(target.rows, _own_rows(target), limit))
                 return int(cursor.fetchall()[0][0])
             except pg.DriverError as error:
                 if pg.failure(error)[0] != "57014":
@@ -151,6 +158,11 @@ def count_rows(session: SinkSession, target: TargetTable) -> RowCount:
                 raise
             cursor.execute("ROLLBACK TO SAVEPOINT counting")
             return RowCount(None, why=safe(text, 200))
+
+
+def delete_part(cursor: pg.Cursor, target: TargetTable) -> None:
+    """Delete the rows of one channel from a target of several."""
+    cursor.execute(SQL("DELETE FROM {} WHERE {}").format(target.rows, _own_rows(target)))
 
 
 def drop_shadow(cursor: pg.Cursor, target: TargetTable) -> None:

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 
 from slotkeeper.core.domain.locks import LockOwner
 from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.spec import parts_of
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.sinks.postgres.session import SinkSession
 
@@ -33,7 +34,10 @@ def rows_lock(schema: str, key: LaneKey) -> int:
 
 
 def target_lock(target: str) -> int:
-    """Return the number of a target's lock in one database; `target` is `schema.table` exactly as written."""
+    """Return the number of a target's lock in one database; `target` is `schema.table` exactly as written.
+
+    The lock of a part of a target (`ChannelSpec.place`) has its own number; its holder also shares the target's lock.
+    """
     return lock_number(f"slotkeeper target/{target}")
 
 
@@ -46,6 +50,36 @@ def try_lock(cursor: pg.Cursor, number: int) -> bool:
     cursor.execute("SELECT pg_try_advisory_lock(%s)", (number,))
     found = cursor.fetchone()
     return bool(found and found[0])
+
+
+def try_target(cursor: pg.Cursor, target: str, shares: bool) -> bool:
+    """Take the lock of a target, or of a part; `shares`: this session already shares the lock of the part's target.
+
+    A shared lock conflicts only with the lock of the whole target (PostgreSQL, "Advisory Locks"; DWS, "Advisory Lock
+    Functions"), so any number of parts can be locked, or the whole target once.
+    """
+    whole, column = parts_of(target)
+    if column and not shares:
+        cursor.execute("SELECT pg_try_advisory_lock_shared(%s)", (target_lock(whole),))
+        if cursor.fetchone() != (True,):
+            return False
+    if try_lock(cursor, target_lock(target)):
+        return True
+    if column and not shares:
+        unshare(cursor, target)
+    return False
+
+
+def unshare(cursor: pg.Cursor, target: str) -> None:
+    """Share the lock of a part's target once less; the session must share it."""
+    cursor.execute("SELECT pg_advisory_unlock_shared(%s)", (target_lock(parts_of(target)[0]),))
+
+
+def target_owners(session: SinkSession, cursor: pg.Cursor, target: str, rows: int) -> list[LockOwner]:
+    """Return the other sessions whose lock conflicts with that of a target or a part."""
+    whole, column = parts_of(target)
+    found = owners(session, cursor, target_lock(target), rows)
+    return found or (owners(session, cursor, target_lock(whole), rows, mode="ExclusiveLock") if column else [])
 
 
 def unlock(cursor: pg.Cursor, number: int) -> None:
@@ -64,9 +98,12 @@ def unlock(cursor: pg.Cursor, number: int) -> None:
         cursor.execute(own, {"number": number})
 
 
-def owners(session: SinkSession, cursor: pg.Cursor, lock: int, rows: int) -> list[LockOwner]:
-    """Return the other sessions that hold `lock`, those that also hold `rows` first; empty if none are visible."""
-    found = session.run(cursor, "lock_owners", {"lock": lock, "rows": rows}).fetchall()
+def owners(session: SinkSession, cursor: pg.Cursor, lock: int, rows: int, mode: str = "") -> list[LockOwner]:
+    """Return the other sessions that hold `lock`, those that also hold `rows` first; empty if none are visible.
+
+    `mode`: only those that hold it in this mode of pg_locks.
+    """
+    found = session.run(cursor, "lock_owners", {"lock": lock, "rows": rows, "mode": mode}).fetchall()
     return [_owner(*row) for row in found]
 
 

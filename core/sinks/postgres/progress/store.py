@@ -18,6 +18,7 @@ from slotkeeper.core.domain.position import Kept, Position, Positions
 from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.shape import columns_from, columns_text
 from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.domain.spec import parts_of
 from slotkeeper.core.domain.target_seen import TargetSeen
 from slotkeeper.core.domain.watch import Turn, explain_chunks, explain_turn, not_passed, trouble
 from slotkeeper.core.drivers import pg
@@ -140,7 +141,7 @@ class PostgresProgress(LaneRows):
         DWS, "Advisory Lock Functions": the session holds the lock; whether other CNs see it is not documented.
         """
         with self.session.transaction() as cursor:
-            taken = locks.try_lock(cursor, locks.target_lock(target))
+            taken = locks.try_target(cursor, target, shares=self._guarded_in == self.session.generation)
             if taken:
                 locks.try_lock(cursor, self._rows_lock)
         self._guarded_in = self.session.generation if taken else 0
@@ -150,6 +151,8 @@ class PostgresProgress(LaneRows):
         with self.session.transaction() as cursor:
             for lock in (locks.target_lock(target), self._rows_lock, self._lease):
                 locks.unlock(cursor, lock)
+            if parts_of(target)[1] and self._guarded_in == self.session.generation:
+                locks.unshare(cursor, target)
         self._leased_in = self._guarded_in = 0
         self._passed = False
 
@@ -168,7 +171,7 @@ class PostgresProgress(LaneRows):
 
     def target_owners(self, target: str) -> list[LockOwner]:
         with self.session.transaction() as cursor:
-            return locks.owners(self.session, cursor, locks.target_lock(target), self._rows_lock)
+            return locks.target_owners(self.session, cursor, target, self._rows_lock)
 
     def writer(self, target: str) -> str:
         """Describe the holder of the target's lock; empty if the lock is free or held for these progress rows."""
@@ -177,8 +180,8 @@ class PostgresProgress(LaneRows):
             return ""
         with self.session.transaction() as cursor:
             cursor.execute("SELECT current_database()")
-            names = {**self._all, "target": f"{cursor.fetchall()[0][0]}.{target}"}
-            ours = self.session.run(cursor, "target_taken", names).fetchone()
+            named = _target_names(f"{cursor.fetchall()[0][0]}.{target}")
+            ours = self.session.run(cursor, "target_taken", {**self._all, **named}).fetchone()
         return explain_writer(found[0], other_schema=not ours)
 
     def holder(self) -> str:
@@ -405,7 +408,8 @@ class PostgresProgress(LaneRows):
 
     def _counts(self, cursor: pg.Cursor) -> ChunkCounts:
         found = self.session.run(cursor, "chunk_counts", self._all).fetchone()
-        return ChunkCounts(*map(int, found or (0, 0, 0)))
+        done, total, rows = map(int, found or (0, 0, 0))
+        return ChunkCounts(done, total, rows)
 
     @contextmanager
     def registration(self, key: LaneKey, epoch: int, others: Sequence[LaneKey] = ()) -> Iterator[Lock]:
@@ -450,7 +454,8 @@ class PostgresProgress(LaneRows):
 
     def _refuse_taken(self, cursor: pg.Cursor, row: ProgressRow) -> None:
         target = row.target
-        found = self.session.run(cursor, "target_taken", {**key_of(row.key), "target": target}).fetchone()
+        named = _target_names(target)
+        found = self.session.run(cursor, "target_taken", {**key_of(row.key), **named}).fetchone()
         if found:
             job, source, table, slot = found
             raise Refused(
@@ -460,7 +465,7 @@ class PostgresProgress(LaneRows):
             )
         if not self.session.has(cursor, "exists", STREAMS, name="slotkeeper_streams"):
             return
-        found = self.session.run(cursor, "query", {"target": target}, STREAMS).fetchone()
+        found = self.session.run(cursor, "query", {"target": named["whole"]}, STREAMS).fetchone()
         if found:
             table = target.partition(".")[2]
             forget = f"DELETE FROM {dotted(self.session.schema.string)}.slotkeeper_streams WHERE target = '...'"
@@ -469,6 +474,11 @@ class PostgresProgress(LaneRows):
                 f"choose another target; or end that query permanently, then run in the sink, for {table}: {forget}",
                 where="sink",
             )
+
+
+def _target_names(target: str) -> dict[str, str]:
+    """Return a row's target, and the whole target if it is a part, as parameters of `target_taken`."""
+    return {"target": target, "whole": parts_of(target)[0]}
 
 
 key_of = asdict

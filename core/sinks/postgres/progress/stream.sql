@@ -22,7 +22,9 @@ WHERE s.query = EXCLUDED.query AND s.batch < EXCLUDED.batch OR s.query = %(succe
 -- name: job
 -- The job that writes to a target, according to its progress rows, in which the target's name includes the database.
 SELECT job, source_table, slot FROM {schema}.slotkeeper_progress
-WHERE target = current_database() || '.' || %(target)s LIMIT 1
+WHERE target = current_database() || '.' || %(target)s
+   OR left(target, length(current_database() || %(target)s) + 3) = current_database() || '.' || %(target)s || ' ['
+LIMIT 1
 
 -- name: query
 -- The query that writes to a target with this name.

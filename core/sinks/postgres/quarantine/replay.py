@@ -89,8 +89,8 @@ class Replays:
             what = f"{self._place['source_table']} slot {self._place['slot']} has no progress row"
             raise Refused(what, "start the job first: a replay writes to its target", where="sink")
         entries.refuse_copying(state for _, state, _ in lanes)
-        if any(target.partition(".")[2] != table.name for *_, target in lanes):  # database.schema.table
-            raise Refused(f"its job writes to {lanes[0][2]}, not {table.name}", "start the job first", where="sink")
+        if any(target.partition(".")[2] != table.place for *_, target in lanes):  # database.schema.table
+            raise Refused(f"its job writes to {lanes[0][2]}, not {table.place}", "start the job first", where="sink")
         return self._unit(cursor, id)
 
     def _lanes(self, cursor: pg.Cursor, shard: str, every: bool) -> list[tuple[str, str, str]]:

@@ -47,9 +47,9 @@ _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapsho
 class PostgresSink:
     """Implements `slotkeeper.core.ports.sink.StepSink` and `Sweeps` for one target; not shared between threads.
 
-    `copying` is the destination of chunks: "direct" (the empty target), "shadow" (a separate table) or "merge" (the
-    target through staging). `read_timeout` is full_sync_binlog_read_timeout (ms), which also limits a chunk's
-    statements.
+    `copying` is the destination of chunks: "direct" (the empty target), "refill" (an emptied part of it), "shadow" (a
+    separate table) or "merge" (the target through staging). `read_timeout` is full_sync_binlog_read_timeout (ms), which
+    also limits a chunk's statements.
     """
 
     encoding = Encoding.COPY_TEXT
@@ -391,7 +391,7 @@ class PostgresSink:
 
     @property
     def _merges(self) -> bool:
-        return self._copying == "merge" or (self._copying == "direct" and self._nulls)
+        return self._copying == "merge" or (self._copying in ("direct", "refill") and self._nulls)
 
     def _prepare_texts(self) -> None:
         """Create the tables for isolating steps once per connection, as the target's types may have been corrected."""

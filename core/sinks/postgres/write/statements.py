@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from slotkeeper.core.domain import type_name
-from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.domain.spec import Constant, SinkOptions, place_of
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.sinks.postgres.session import POSTGRES, SinkDialect
 
@@ -42,7 +42,7 @@ class TargetTable:
     types, `dialect`: the server's dialect. `forms`: how equal values of a key column are converted to the same text
     (`pg_types.form_of`). `signs`: the operators that compare the key (`slotkeeper.core.drivers.pg_table`); by default
     the server's own. `strict_key`: no key column can be NULL. `only`: the rows are in the table itself and in no
-    partition.
+    partition. `constant`: the part of the table whose rows this target has.
     """
 
     name: str
@@ -57,6 +57,7 @@ class TargetTable:
     bases: tuple[str, ...] = ()
     strict_key: bool = False
     only: bool = False
+    constant: Constant | None = None
     kept: tuple[str, ...] = ()
     """Columns whose stored values an update retains if they do not change: in wide steps, those of `store_whole`."""
 
@@ -73,6 +74,11 @@ class TargetTable:
         never write to an inheriting table.
         """
         return SQL("ONLY {}").format(self.identifier) if self.only else self.identifier
+
+    @property
+    def place(self) -> str:
+        """The target's name in progress rows without the database: `ChannelSpec.place`."""
+        return place_of(self.name, self.constant)
 
     @property
     def staging(self) -> str:
@@ -101,8 +107,7 @@ class TargetTable:
 
     @property
     def _digest(self) -> str:
-        spelled = json.dumps([self.name, *self.columns])
-        return hashlib.sha256(spelled.encode()).hexdigest()[:12]
+        return hashlib.sha256(json.dumps([self.place, *self.columns]).encode()).hexdigest()[:12]
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -383,12 +388,8 @@ def _segments(table: TargetTable, options: SinkOptions) -> Composable:
     events = SQL("SELECT * FROM {}{}").format(Identifier(table.staging), _kept(options))
     if options.ignore_update_before:
         events = SQL(_EVENTS).format(stage=Identifier(table.staging), kept=_kept(options), key=_key(table))
-    return SQL(_SEGMENTS).format(
-        columns=all_staged(table),
-        key=_key(table),
-        events=events,
-        counted=SQL(" WHERE paired = 0") if options.ignore_update_before else SQL(""),
-    )
+    counted = SQL(" WHERE paired = 0") if options.ignore_update_before else SQL("")
+    return SQL(_SEGMENTS).format(columns=all_staged(table), key=_key(table), events=events, counted=counted)
 
 
 def _merged(table: TargetTable, rows: Composable) -> tuple[Composable, Composable]:
@@ -568,12 +569,11 @@ def chunk(table: TargetTable, options: SinkOptions) -> Plan:
     """Return the plan, as set by the options, to write a staged chunk of a copy as inserts into a target with rows."""
     origin = SQL("(SELECT *, true AS writes, false AS deletes FROM {}) s").format(Identifier(table.staging))
     upserted = upsert(table, options, origin, SQL(""))
-    if options.updates_only:
-        return Plan(options.write_mode, (update(table, options, origin),), False)
-    if options.write_mode != "copy_merge":
-        return Plan(options.write_mode, (upserted,), False)
-    merged = merge(table, options, origin)
-    return Plan(options.write_mode, (merged,), False, upserted if table.dialect.plain else None)
+    if options.updates_only or options.write_mode != "copy_merge":
+        written = update(table, options, origin) if options.updates_only else upserted
+        return Plan(options.write_mode, (written,), False)
+    instead = upserted if table.dialect.plain else None
+    return Plan(options.write_mode, (merge(table, options, origin),), False, instead)
 
 
 def execute(cursor: pg.Cursor, plan: Plan) -> None:
