@@ -22,6 +22,7 @@ from slotkeeper.core.domain.target_seen import TargetSeen
 from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Refused
+from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.ports.sink import TargetReader, TargetRecords
 from slotkeeper.core.ports.source import Chunk, Source, SourceTable
 
@@ -432,6 +433,9 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
 
         "" if the kind has a stream for each lane, or if the lanes have to read for themselves. An earlier one is ended.
         """
+
+    def feed_error(self) -> SlotkeeperError | None:
+        """Return why the shared reader does not read, while lanes read for themselves; None if it works."""
 
     def starter(self) -> SourceTable:
         """Return the session that registers positions for a start without a copy."""

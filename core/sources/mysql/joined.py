@@ -124,7 +124,7 @@ def open_feed(login: Login, asked: FeedAsked) -> ports.Feed | None:
     names = [(name if case == "0" else name.lower()).partition(".") for name in asked.positions]
     tables = [(schema, table) for schema, _, table in names]
 
-    def begin(at: MysqlPosition) -> tuple[Stream, Server]:
+    def begin(at: MysqlPosition, number: int) -> tuple[Stream, Server]:
         server = session.facts.identity
 
         def connect() -> my.Session:
@@ -135,10 +135,13 @@ def open_feed(login: Login, asked: FeedAsked) -> ports.Feed | None:
                 raise Unreachable(f"source {session.place}: another server answers", where="source")
             return opened
 
-        reading = Reading(session.replica(f"{asked.slot}\x1f{asked.job}\x1ffeed"), tables, every=True)
+        # the first server_id is always the same, so that the server ends the stream of an earlier driver
+        reader = f"{asked.slot}\x1f{asked.job}\x1ffeed" + (f"\x1f{number}" if number else "")
+        reading = Reading(session.replica(reader), tables, every=True)
         return Stream(connect, session.place, session.user, at, reading), server
 
-    return ports.Feed(str(asked.folder), serve(Feed(begin, tables, first_of(starts)), asked.folder))
+    feed = Feed(begin, tables, first_of(starts))
+    return ports.Feed(str(asked.folder), serve(feed, asked.folder), lambda: feed.error)
 
 
 class FeedLine:

@@ -16,11 +16,13 @@ from random import Random
 
 import pytest
 
+from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.drivers import my
-from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.sources.mysql import backlog, feed
 from slotkeeper.core.sources.mysql.backlog import Backlog
 from slotkeeper.core.sources.mysql.events import Action, Header, Rows
+from slotkeeper.core.sources.mysql.faults import of_stream
 from slotkeeper.core.sources.mysql.feed import Asked, Feed, Server
 from slotkeeper.core.sources.mysql.joined import FeedLine, Joined, serve
 from slotkeeper.core.sources.mysql.position import MysqlPosition
@@ -28,6 +30,7 @@ from slotkeeper.core.sources.mysql.statements import Effect, Statement, read
 from slotkeeper.core.sources.mysql.stream import Follower, Reading, of_tables, same, there
 from slotkeeper.core.sources.mysql.table_map import TableMap
 from slotkeeper.core.sources.mysql.transactions import Alive, End, Item, Table, TableRows
+from tests.support.waiting import until
 
 SERVER = ("uuid", "1")
 BORN = (1_700_000_000, 1)
@@ -48,6 +51,8 @@ class Binlog:
     changed: threading.Condition = field(default_factory=threading.Condition)
     streams: list[FakeStream] = field(default_factory=list)
     at: MysqlPosition = BEGIN
+    numbers: list[int] = field(default_factory=list)
+    """The number of the server_id of each of the feed's streams."""
 
     def write(self, *items: TableRows | Statement, file: int = 1) -> MysqlPosition:
         with self.changed:
@@ -64,7 +69,8 @@ class Binlog:
             self.changed.notify_all()
             return end
 
-    def open(self, at: MysqlPosition) -> tuple[FakeStream, Server]:
+    def open(self, at: MysqlPosition, number: int) -> tuple[FakeStream, Server]:
+        self.numbers.append(number)
         return self.stream(at), SERVER
 
     def stream(self, at: MysqlPosition, only: Table | None = None) -> FakeStream:
@@ -88,6 +94,7 @@ class FakeStream:
     def __init__(self, binlog: Binlog, at: MysqlPosition, only: Table | None) -> None:
         self._binlog, self._only, self.here, self.inside = binlog, only, at, False
         self.breaks = self.severed = False
+        self.error: SlotkeeperError = Unreachable("the stream broke", where="source")
 
     def events(self, blocking: bool) -> Generator[Item | None]:
         yield None
@@ -117,7 +124,7 @@ class FakeStream:
 
     def _check(self) -> None:
         if self.breaks or self.severed:
-            raise Unreachable("the stream broke", where="source")
+            raise self.error
 
     def sever(self) -> None:
         self.severed = True
@@ -392,3 +399,56 @@ def test_a_lane_uses_no_folder_that_others_can_enter() -> None:
         folder.chmod(0o700)
         assert line.ask(Asked(SERVER, table, BEGIN, end)) is not None
         line.close()
+
+
+@dataclass
+class SetClock(SystemClock):
+    """A clock that a test sets."""
+
+    now: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def used_twice() -> SlotkeeperError:
+    """The error of a stream that another replica ended."""
+    said = "A slave with the same server_uuid/server_id as this slave has connected to the master"
+    return of_stream(my.DriverError(1236, said), "m", "'u'@'h'", 77)
+
+
+def test_a_feed_that_other_replicas_end_takes_other_ids_and_pauses_after_five_of_them() -> None:
+    table, clock, binlog = ("s", "a"), SetClock(), Binlog()
+    reads = Feed(binlog.open, [table, ("s", "b")], BEGIN, clock)
+    with served(reads):
+        asked = Asked(SERVER, table, BEGIN, BEGIN)
+        for number in range(feed.MOST_RIVALS):
+            until(lambda: reads.answer(asked) is not None, 10, "the feed to read")
+            assert binlog.numbers == list(range(number + 1))
+            assert (reads.error is None) == (number == 0), "reported once the next stream starts"
+            binlog.streams[-1].error, binlog.streams[-1].breaks = used_twice(), True
+            until(lambda: reads.answer(asked) is None, 10, "the feed to stop")
+            clock.now += feed.APART_SECONDS + 1
+        assert reads.answer(asked) is None
+        assert reads.error is not None
+        assert "server_id, 77" in reads.error.message
+        clock.now += feed.RIVALS_SECONDS
+        until(lambda: reads.answer(asked) is not None, 10, "the feed to read again")
+        assert binlog.numbers == list(range(feed.MOST_RIVALS + 1))
+        clock.now += feed.STEADY_SECONDS
+        until(lambda: reads.error is None, 10, "the error to end")
+
+
+def test_a_feed_reports_other_errors_only_if_they_repeat() -> None:
+    table, clock, binlog = ("s", "a"), SetClock(), Binlog()
+    reads = Feed(binlog.open, [table, ("s", "b")], BEGIN, clock)
+    with served(reads):
+        asked = Asked(SERVER, table, BEGIN, BEGIN)
+        for number in range(feed.FEW_FAILURES):
+            until(lambda: reads.answer(asked) is not None, 10, "the feed to read")
+            assert reads.error is None
+            assert binlog.numbers == [0] * (number + 1)
+            binlog.streams[-1].breaks = True
+            until(lambda: reads.answer(asked) is None, 10, "the feed to stop")
+            clock.now += feed.APART_SECONDS + 1
+        assert isinstance(reads.error, Unreachable)
