@@ -21,8 +21,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.target_seen import TargetSeen
 from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.domain.watch import Turn
-from slotkeeper.core.errors import Refused
-from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.sink import TargetReader, TargetRecords
 from slotkeeper.core.ports.source import Chunk, Source, SourceTable
 

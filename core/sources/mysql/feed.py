@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
@@ -104,12 +104,25 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class News:
+    """A question which of several tables have items between their position in `places` and `up_to`."""
+
+    server: Server
+    up_to: MysqlPosition
+    places: Mapping[Table, MysqlPosition]
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """Blocks of a range; `number` is the next one, None if there is none. `end` is the end of the whole range."""
+    """Blocks of a range; `number` is the next one, None if there is none. `end` is the end of the whole range.
+
+    `waits`: the stream is reading a long transaction, and the lane asks again.
+    """
 
     pieces: Sequence[Piece]
     number: int | None
     end: MysqlPosition
+    waits: bool = False
 
 
 class Feed:
@@ -151,6 +164,8 @@ class Feed:
         self._apart_until = 0.0
         self._apart: dict[Table, float] = {}
         """Until when the lanes of single tables read for themselves, in monotonic seconds."""
+        self._taken = 0
+        """The number of the stream's items, without heartbeats."""
         self._taken_at = 0.0
         """When the stream was last ready for the next item, in monotonic seconds."""
         self._full = False
@@ -249,6 +264,7 @@ class Feed:
                     self._make_room()
 
     def _take(self, item: Item | None) -> None:
+        self._taken += not isinstance(item, Alive)
         if isinstance(item, TableRows):
             self._add((item.table.schema, item.table.table), item)
         elif isinstance(item, Statement):
@@ -307,7 +323,8 @@ class Feed:
     def answer(self, asked: Asked) -> Answer | None:
         """Return the items of a range, or of its first part; None if the lane has to read the range for itself.
 
-        Waits until the stream has reached the end of the range, for at most `WAIT_SECONDS`.
+        Waits until the stream has reached the end of the range, for at most `WAIT_SECONDS`; after that, the lane asks
+        again if the stream has read a part of the next transaction meanwhile.
         """
         with self._changed:
             now = self._clock.monotonic()
@@ -326,9 +343,30 @@ class Feed:
                 self._furthest = asked.after
             if asked.server != self._server or not self._joined(asked):
                 return None
+            taken = self._taken
             if not self._backlogs[asked.table].has_after(asked.after):
                 self._reaches(asked.up_to, now + WAIT_SECONDS)
+            stands = self._here is not None and same(self._here, asked.after) and not same(asked.after, asked.up_to)
+            if stands and self._taken != taken and asked.table in self._backlogs:
+                return Answer((), None, asked.after, waits=True)
             return self._found(asked)
+
+    def find_news(self, asked: News) -> set[Table] | None:
+        """Return the tables with items after their position, and those for which that is unknown.
+
+        None if the stream has not read up to `up_to`; waits for that, for at most `WAIT_SECONDS`.
+        """
+        with self._changed:
+            now = self._clock.monotonic()
+            if self._closed or now < self._apart_until or not self._reaches(asked.up_to, now + WAIT_SECONDS):
+                return None
+            if asked.server != self._server:
+                return None
+            return {table for table, after in asked.places.items() if not self._has_none(table, after)}
+
+    def _has_none(self, table: Table, after: MysqlPosition) -> bool:
+        backlog = self._backlogs.get(table)
+        return backlog is not None and there(after, backlog.since) and not backlog.has_after(after)
 
     def _found(self, asked: Asked) -> Answer | None:
         """Return what is buffered of a range: everything may have changed during a wait."""
