@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import report
+from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.drivers import my
 from slotkeeper.core.sources.mysql.position import MysqlPosition, parse_gtids
@@ -62,7 +63,7 @@ def fill(session: my.Session, rows: int, nulls: float) -> None:
 
 def read_ours(endpoint: Endpoint, start: MysqlPosition) -> int:
     """Read all rows with Slotkeeper's stream and decoder; return their number."""
-    connect = partial(my.connect, endpoint, "", "slotkeeper/bench", _SECONDS)
+    connect = partial(my.connect, endpoint, resolve(endpoint.password), "slotkeeper/bench", _SECONDS)
     session = connect()
     described, charsets = read_described(session, SCHEMA, TABLE), read_charsets(session)
     session.close()
@@ -110,7 +111,7 @@ def timed(read: Callable[[], int], rows: int) -> tuple[float, float]:
 
 def measure(endpoint: Endpoint, rows: int, nulls: float, repeat: int) -> dict[str, Any]:
     """Measure pairs of readings of one binlog, alternating the order of the sides."""
-    session = my.connect(endpoint, "", "slotkeeper/bench", _SECONDS)
+    session = my.connect(endpoint, resolve(endpoint.password), "slotkeeper/bench", _SECONDS)
     file, offset = session.rows("SHOW MASTER STATUS")[0][:2]
     gtids = str(session.rows("SELECT @@gtid_binlog_pos")[0][0] or "")
     start = MysqlPosition(str(file), int(offset), parse_gtids(gtids))
@@ -147,8 +148,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="slotkeeper-bench-") as folder:
         server = mariadb.create(Path(folder) / "maria")
         try:
-            endpoint = Endpoint("bench", mariadb.HOST, server.port, "", mariadb.SUPERUSER, sslmode="disable")
-            found = measure(endpoint, options.rows, options.nulls, options.repeat)
+            found = measure(server.endpoint("bench"), options.rows, options.nulls, options.repeat)
         finally:
             server.discard()
     print(json.dumps({**found, "machine": report.machine()}, indent=2))

@@ -24,7 +24,6 @@ from typing import Any
 
 from bench import report
 from bench.mysql_decode import fill
-from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, SinkOptions
@@ -104,9 +103,9 @@ def wait(condition: Callable[[], bool], seconds: float = _SECONDS) -> None:
         time.sleep(0.02)
 
 
-def endpoint(server: MariaServer, name: str) -> Endpoint:
-    """Return the server's endpoint."""
-    return Endpoint(name, mariadb.HOST, server.port, "", mariadb.SUPERUSER, sslmode="disable")
+def log_in(server: MariaServer) -> my.Session:
+    """Open a session of the superuser, with a time limit for long statements."""
+    return my.connect(server.endpoint(), server.password(), "slotkeeper/bench", _SECONDS)
 
 
 def seen(session: my.Session) -> int:
@@ -142,17 +141,18 @@ def mirrored(job: JobSpec, sink: Server, rows: int, target: str = TARGET, second
 
 def measure(source: MariaServer, replica: MariaServer, sink: Server, rows: int, repeat: int) -> dict[str, Any]:
     """Measure rounds of the same rows, alternating the order of the sides."""
-    first, second = (my.connect(endpoint(one, "b"), "", "slotkeeper/bench", _SECONDS) for one in (source, replica))
+    first, second = (log_in(one) for one in (source, replica))
     fill(first, 0, 0.2)
-    follow = "CHANGE MASTER TO MASTER_HOST='{}', MASTER_PORT={}, MASTER_USER='{}', MASTER_USE_GTID=slave_pos"
-    second.rows(follow.format(mariadb.HOST, source.port, mariadb.SUPERUSER))
+    login = f"MASTER_USER='{mariadb.SUPERUSER}', MASTER_PASSWORD='{source.password()}'"
+    at = f"MASTER_HOST='{mariadb.HOST}', MASTER_PORT={source.port}"
+    second.rows(f"CHANGE MASTER TO {at}, {login}, MASTER_USE_GTID=slave_pos")
     second.rows("START SLAVE")
     made = "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'mixed'"
     wait(lambda: bool(second.rows(made, (SCHEMA,))))
     second.rows("STOP SLAVE")
     job = JobSpec(
         "bench",
-        endpoint(source, "source"),
+        source.endpoint("source"),
         sink.endpoint("mart"),
         "bench",
         (ChannelSpec(TABLE, TARGET, create_target=True),),

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import report
-from bench.mysql_job import Job, endpoint, mirrored, sides
+from bench.mysql_job import Job, log_in, mirrored, sides
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
 from slotkeeper.core.drivers import my
@@ -78,12 +78,12 @@ def fill(session: my.Session, huge: int, size: int) -> int:
 
 def measure(source: MariaServer, sink: Server, huge: int, size: int) -> dict[str, Any]:
     """Write the rows, then apply them."""
-    session = my.connect(endpoint(source, "b"), "", "slotkeeper/bench", _SECONDS)
+    session = log_in(source)
     session.rows(f"CREATE DATABASE {SCHEMA}")
     session.rows(f"USE {SCHEMA}")
     session.rows(f"CREATE TABLE {TABLE} (id INT PRIMARY KEY, v BIGINT, w VARCHAR({WIDE}))")
     channels = (ChannelSpec(TABLE, TARGET, create_target=True),)
-    at = (endpoint(source, "source"), sink.endpoint("mart"))
+    at = (source.endpoint("source"), sink.endpoint("mart"))
     job = JobSpec("large", *at, "large", channels, source_kind="mysql", binlog=BinlogOptions(binlog=True))
     begun = Job(job)
     begun.wait(lambda: begun.told.state is LaneState.RUNNING)
