@@ -85,7 +85,12 @@ def read_theirs(endpoint: Endpoint, start: MysqlPosition) -> int:
     from pymysqlreplication.row_event import WriteRowsEvent
 
     reader = BinLogStreamReader(
-        connection_settings={"host": endpoint.host, "port": endpoint.port, "user": endpoint.user, "password": ""},
+        connection_settings={
+            "host": endpoint.host,
+            "port": endpoint.port,
+            "user": endpoint.user,
+            "password": resolve(endpoint.password),
+        },
         server_id=5002,
         log_file=start.file,
         log_pos=start.offset,
