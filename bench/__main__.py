@@ -13,7 +13,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from bench import chart, compare, live, mysql_job, report
+from bench import chart, compare, live, mysql_feed, mysql_job, report
 from bench.ours import job_of, open_runner
 from bench.report import Figure
 from bench.rig import Rig, Sizes, run
@@ -82,7 +82,7 @@ def main() -> int:
         rig.close()
     figures = _live(values, options)
     if not options.no_mysql:
-        values["mysql_job"] = _from_mariadb()
+        values |= _from_mariadb()
     values |= {"figures": [one.values() for one in figures], "runner_start_seconds": round(start_seconds, 2)}
     values["run_seconds"] = round(time.monotonic() - began)
     return _shown(rounds, figures, values, options)
@@ -101,12 +101,16 @@ def _live(values: dict[str, Any], options: argparse.Namespace) -> list[Figure]:
 
 
 def _from_mariadb() -> dict[str, Any]:
-    """Compare a job from MariaDB with MariaDB's own replica, if MariaDB is installed on this host."""
-    say("a job from MariaDB, compared with MariaDB's own replica")
+    """Compare a job from MariaDB with MariaDB's own replica, and the bytes of a job of many tables with the binlog, if
+    MariaDB is installed on this host.
+    """
     try:
-        return mysql_job.compared(MYSQL_ROWS, 1)
+        say("a job from MariaDB, compared with MariaDB's own replica")
+        found = {"mysql_job": mysql_job.compared(MYSQL_ROWS, 1)}
+        say("the bytes that a MariaDB sends to a job of many tables")
+        return {**found, "mysql_feed": mysql_feed.measured()}
     except ConfigError as error:
-        return {"not_run": error.message}
+        return {"mysql_job": {"not_run": error.message}}
 
 
 def _shown(rounds: Rounds, figures: list[Figure], values: dict[str, Any], options: argparse.Namespace) -> int:
@@ -115,6 +119,10 @@ def _shown(rounds: Rounds, figures: list[Figure], values: dict[str, Any], option
     if found := values.get("mysql_job"):
         ratio = f"{found['ratio']} x MariaDB's own replica" if "ratio" in found else f"not run: {found['not_run']}"
         print(f"a job from MariaDB into PostgreSQL: {ratio}")
+    if feed := values.get("mysql_feed"):
+        tables = f"{feed['tables']} tables from MariaDB, {feed['written']} of them written"
+        cost = f"{feed['ratio']} x the bytes of the binlog over {feed['dump_connections']} dump connection(s)"
+        print(f"{tables}: {cost}; {feed['idle_statements_per_second']} statements/s while idle")
     for name, why in rounds.not_run.items():
         print(f"not run: {name}: {why}")
     file = report.write(values)

@@ -78,6 +78,9 @@ class Heard:
     def waits(self, tables: Collection[str], text: str) -> None:
         pass
 
+    def shared_reader(self, error: SlotkeeperError | None) -> None:
+        pass
+
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         if text and self.retries[-1:] != [text]:
             self.retries.append(text)

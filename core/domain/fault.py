@@ -94,6 +94,7 @@ RULES = {
     "driver_silent": Rule("SK-2403", Urgency.BLOCKS, 3),
     "driver_retries": Rule("SK-2404", Urgency.BLOCKS, 3),
     "lag": Rule("SK-2105", Urgency.DELAYS, 4),
+    "reader_fails": Rule("SK-2107", Urgency.THREATENS, 1),
     "store_unreadable": Rule("SK-2002", Urgency.DELAYS, 1),
     "clock_set_back": Rule("SK-2003", Urgency.DELAYS, 2),
     "slot_ttl": Rule("SK-2203", Urgency.THREATENS, 1),

@@ -255,6 +255,9 @@ class JobReport:
     """The tables of a job with several tables, each with its own state."""
     conditions: tuple[Condition, ...] = ()
     """Problems that the driver reports, the oldest first."""
+    shared_reader: Condition | None = None
+    """Why the tables read the source's log over their own connections; null: they share a reader, or the kind has
+    none."""
     lock_waits: tuple[LockWait, ...] = ()
     """The job's sessions in the sink that are waiting for a lock, as last measured."""
     locks_untold: str = ""

@@ -19,20 +19,22 @@ _PREFIX = "slotkeeper-"
 _STALE_SECONDS = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SocketFolder:
     """A folder with mode 0700 and a short path. `lock` is held for the lifetime of the folder, so that a later run can
-    detect a leftover folder.
+    detect a leftover folder; None once the folder is removed.
     """
 
     path: Path
-    lock: int
+    lock: int | None
 
     def remove(self) -> None:
         """Delete the folder; can be called twice."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        with suppress(OSError):
-            os.close(self.lock)
+        lock, self.lock = self.lock, None
+        if lock is not None:  # otherwise the number can belong to another file by now
+            shutil.rmtree(self.path, ignore_errors=True)
+            with suppress(OSError):
+                os.close(lock)
 
 
 def socket_folder() -> SocketFolder | None:

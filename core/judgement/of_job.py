@@ -200,8 +200,21 @@ def _of_driver(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     found = list(of_conditions(view, facts))
     yield from found
     yield from _lag(seen, facts, {name for one in _conditions(view) for name in one})
+    yield from _of_reader(view)
     if not found and view.trouble:
         yield _of_process("job_trouble", seen, Severity.WARNING, _after(view.trouble, view.reason), "", view.safe)
+
+
+def _of_reader(view: JobStatus) -> Iterator[Fault]:
+    """Yield a fault while the tables of a job read the source's log over their own connections."""
+    one = view.report.shared_reader if view.report is not None else None
+    if one is None:
+        return
+    yield Fault(
+        "reader_fails", Party.SOURCE, f"shared reader of {safe(one.name, 60)}", Severity.WARNING, safe(one.cause, 400),
+        "each table reads the log over its own connection; nothing is skipped", one.act,
+        datetime.fromtimestamp(one.since, timezone.utc), view.name, code=one.message,
+    )  # fmt: skip
 
 
 def _conditions(view: JobStatus) -> list[tuple[str, ...]]:

@@ -334,7 +334,8 @@ CAUSES = (
     _cause(
         "SK-1801",
         "another replica uses this server_id",
-        "Stop the other replica with this server_id: `SHOW REPLICAS` lists them.",
+        "Find the other replica with this server_id: `SHOW REPLICAS` lists replicas (MariaDB: `SHOW REPLICA HOSTS`)."
+        " If it belongs to another Slotkeeper installation, rename the slot or the job in one of them.",
         "",
         "same server_uuid|same server_id",
     ),
@@ -359,7 +360,7 @@ UNKNOWN = Message(
     "Read `slotkeeper jobs logs {job_typed}`: it shows the preceding messages.",
 )  # fmt: skip
 _BY_CODE = {code: cause for cause in CAUSES for code in cause.codes}
-_SILENT_CODES = ("08", "28", "57014", "42501")
+_SILENT_CODES = ("08", "28", "57014", "42501", "1236", "4052")
 """Codes that do not determine the action: for these, the text is matched before the code."""
 
 

@@ -25,8 +25,7 @@ Say = Callable[[str], None]
 STARTING_SECONDS = 60.0
 """Seconds for which a supervisor that has not recorded itself counts as starting."""
 LAST_MOMENTS = 20.0
-"""Seconds that the processes of an ended run may need to exit, because Spark ends after the job has recorded its
-end."""
+"""Seconds that the processes of an ended run may need to exit: Spark ends after the job has recorded its end."""
 
 
 class Starting(Busy):

@@ -22,7 +22,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.target_seen import TargetSeen
 from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.domain.watch import Turn
-from slotkeeper.core.errors import Refused
+from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.sink import TargetReader, TargetRecords
 from slotkeeper.core.ports.source import Chunk, Source, SourceTable
 
@@ -435,6 +435,9 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
         Return "" if each lane of this kind has its own stream, or if the lanes have to read over their own connections.
         A shared reader that was started earlier is ended.
         """
+
+    def feed_error(self) -> SlotkeeperError | None:
+        """Return why the shared reader does not read, while lanes read for themselves; None if it works."""
 
     def starter(self) -> SourceTable:
         """Return the session that registers positions for a start without a copy."""

@@ -24,6 +24,7 @@ from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import Constant, JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Encoding, SinkTraits, SourceTraits
+from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.ports.driver import CopyStore, Decisions, LaneSeen, ResetStore, Runner, StartStore, Target
 from slotkeeper.core.ports.sink import (
     BatchSink,
@@ -256,11 +257,12 @@ class Feed:
     """A reader of a server's only stream for several tables of a job; lanes reach it at `address`, on this host.
 
     It only saves work: a lane that cannot connect to it, or for which it has no rows, reads over its own connection.
-    `close` ends it.
+    `close` ends it. `error` returns why it does not read, or did not until shortly before; None if it works.
     """
 
     address: str
     close: Callable[[], None]
+    error: Callable[[], SlotkeeperError | None]
 
 
 OpenFeed = Callable[[Login, FeedAsked], Feed | None]

@@ -184,6 +184,27 @@ class StoreNarrator:
     def waits(self, tables: Collection[str], text: str) -> None:
         """Do nothing, for the same reason as in `stored`."""
 
+    def shared_reader(self, error: SlotkeeperError | None) -> None:
+        """Report why the shared reader does not work, and record the error; each error of it is one event."""
+        before, job = self._report.shared_reader, self._report.job
+        if error is None and before is None:
+            return
+        found = None
+        if error is not None:
+            cause = server_of(error.message)[2]
+            if before is not None and before.cause == cause:
+                return
+            since = self._clock.utc().timestamp() if before is None else before.since
+            reported = Condition(Party.SOURCE.value, self._names["source"], cause, since, code=error.code)
+            found = explained(reported, self._job)
+            with suppress(Busy, StateError):
+                self._store.record_error(job, "source", error.code, error.message)
+        with suppress(Busy, StateError):
+            self._store.record_event(job, "shared reader", "reads again" if found is None else found.cause)
+        with self._lock:
+            self._report = replace(self._report, shared_reader=found)
+        self._tell(now=True)
+
     def _void(self, *targets: str) -> None:
         """Invalidate earlier comparisons, because a copy replaces the rows of a target."""
         job = self._report.job

@@ -66,6 +66,11 @@ class _Opened:
         """The address of the shared reader; "" if there is none."""
         return self._feed[0].address if self._feed is not None else ""
 
+    @property
+    def feed_error(self) -> SlotkeeperError | None:
+        feed = self._feed
+        return feed[0].error() if feed is not None else None
+
     def read_for_all(self, positions: Mapping[str, Position]) -> None:
         """Start a shared reader, if the source's kind has one and there is a folder for its socket."""
         self.end_feed()
@@ -254,6 +259,9 @@ class WiredSessions:
     def feed(self, positions: Mapping[str, Position]) -> str:
         self._opened.read_for_all(positions)
         return self._opened.feed
+
+    def feed_error(self) -> SlotkeeperError | None:
+        return self._opened.feed_error
 
     def starter(self) -> SourceTable:
         return self.admin(STARTER)

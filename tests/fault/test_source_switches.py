@@ -15,30 +15,19 @@ import pytest
 
 from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.job import JobEvent
-from slotkeeper.core.engine.driver import switch
 from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.sinks.postgres.progress.beside import PostgresDecisions
 from slotkeeper.core.sources.mysql.position import MariaState, ours
 from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria
-from tests.support.maria_two import Two, ids, two
+from tests.support.maria_two import Two, ids
+from tests.support.maria_two import patience as patience
+from tests.support.maria_two import servers as servers
 from tests.support.pairs import TABLE, MakeMysqlPair, MysqlPair
 from tests.support.pairs import doris as doris
 from tests.support.proxy import Proxy
 from tests.support.waiting import until
-
-
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How long a server that lacks transactions is asked again."""
-    monkeypatch.setattr(switch, "PATIENCE", 1.0)
-
-
-@pytest.fixture
-def servers() -> Iterator[Two]:
-    with two() as made:
-        yield made
 
 
 @pytest.fixture
@@ -57,18 +46,11 @@ def job_at(make: MakeMysqlPair, servers: Two, port: int = 0) -> MysqlPair:
     return pair
 
 
-def follow(pair: MysqlPair, server: MariaServer) -> None:
-    """Write and compare at another server from now on."""
-    pair.session.close()
-    pair.session = maria.log_in(server)
-    pair.server = server
-
-
 def fail_over(pair: MysqlPair, servers: Two) -> None:
     servers.wait_replicated(servers.second, servers.first)
     servers.first.stop(crash=True)
     servers.promote(servers.second)
-    follow(pair, servers.second)
+    pair.follow(servers.second)
 
 
 def refused(pair: MysqlPair, words: str, *names: TroubleName) -> None:
@@ -106,7 +88,7 @@ def test_a_switch_behind_one_address_is_noticed_before_a_row_is_applied(
     servers.run(servers.second, "FLUSH BINARY LOGS")
     servers.promote(servers.second)
     proxy.aim(servers.second.port)  # the first server is still there, and still has its sessions
-    follow(pair, servers.second)
+    pair.follow(servers.second)
     pair.write((3, 3))
     pair.wait_equal(120)
     pair.mirror.stop()
@@ -270,7 +252,7 @@ def other_histories() -> list[tuple[str, Callable[[Two, MysqlPair], None]]]:
         _copy(first, "backup", "data")
         first.start()
         until(lambda: int(time.time()) > last, 5, "another second to begin")
-        follow(pair, first)
+        pair.follow(first)
         pair.run(*(f"UPDATE {TABLE} SET v = v + {number}" for number in range(3, 60)))
 
     return [("binlog reset at the new server", reset), ("former server from an older backup", restored)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 
@@ -18,23 +17,12 @@ from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName, Unclas
 from slotkeeper.core.sources.mysql.position import ours
 from slotkeeper.core.sources.mysql.retention import MysqlTable
 from slotkeeper.core.sources.mysql.session import MysqlSession
-from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria
-from tests.support.maria_two import Two, ids, two
+from tests.support.maria_two import Two, ids
+from tests.support.maria_two import patience as patience
+from tests.support.maria_two import servers as servers
 from tests.support.pairs import TABLE, MakeMysqlPair, MysqlPair
 from tests.support.waiting import until
-
-
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How long a server that lacks transactions is asked again."""
-    monkeypatch.setattr(switch, "PATIENCE", 1.0)
-
-
-@pytest.fixture
-def servers() -> Iterator[Two]:
-    with two() as made:
-        yield made
 
 
 def job_at(make: MakeMysqlPair, servers: Two, tables: int = 1) -> MysqlPair:
@@ -42,13 +30,6 @@ def job_at(make: MakeMysqlPair, servers: Two, tables: int = 1) -> MysqlPair:
     pair = make(at=servers.first, tables=tables)
     pair.mirror.job = replace(pair.mirror.job, source=servers.endpoint)
     return pair
-
-
-def follow(pair: MysqlPair, server: MariaServer) -> None:
-    """Read and compare at another server from now on."""
-    pair.session.close()
-    pair.session = maria.log_in(server)
-    pair.server = server
 
 
 def copied(pair: MysqlPair) -> int:
@@ -78,7 +59,7 @@ def test_a_running_job_continues_at_the_replica_without_a_copy(
     before = sum(pair.mirror.changes().values())
     servers.first.stop(crash=True)
     servers.promote(servers.second)
-    follow(pair, servers.second)
+    pair.follow(servers.second)
     for number in range(20):
         pair.write((number, -number - 1), (1000 + number, 1))
     pair.wait_equal(120)
@@ -106,7 +87,7 @@ def test_a_table_without_changes_continues_too(make_mysql_pair: MakeMysqlPair, s
     servers.wait_replicated(servers.second, servers.first)
     servers.first.stop(crash=True)
     servers.promote(servers.second)
-    follow(pair, servers.second)
+    pair.follow(servers.second)
     pair.run("INSERT INTO ods.t2 VALUES (1, 1)", "INSERT INTO ods.t VALUES (9, 9)")
     pair.wait_equal(120)
     pair.mirror.stop()
@@ -125,7 +106,7 @@ def test_the_former_source_is_the_source_again_once_it_has_caught_up(
     servers.wait_replicated(servers.second, servers.first)
     servers.first.stop(crash=True)
     servers.promote(servers.second)
-    follow(pair, servers.second)
+    pair.follow(servers.second)
     pair.write((3, 3))
     pair.wait_equal(120)
     servers.first.start()
@@ -133,7 +114,7 @@ def test_the_former_source_is_the_source_again_once_it_has_caught_up(
     servers.wait_replicated(servers.first, servers.second)
     servers.second.stop(crash=True)
     servers.promote(servers.first)
-    follow(pair, servers.first)
+    pair.follow(servers.first)
     pair.write((4, 4))
     pair.wait_equal(120)
     assert copied(pair) == 1 and pair.mirror.heard.events.count(JobEvent.SWITCHED) == 2
@@ -198,7 +179,7 @@ def test_a_replica_that_has_not_executed_everything_yet_is_waited_for(
     servers.first.stop(crash=True)
     until(lambda: any("lacks transactions" in one for one in pair.mirror.heard.retries), 60, "the replica to be behind")
     servers.run(servers.second, "START SLAVE SQL_THREAD")
-    follow(pair, servers.second)
+    pair.follow(servers.second)
     until(lambda: pair.rows("SELECT count(*) FROM ods.t") == [(2,)], 30, "the replica to have both rows")
     servers.promote(servers.second)
     pair.write((3, 3))

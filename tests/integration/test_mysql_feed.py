@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from random import Random
 
+from slotkeeper.core.config.secrets import login
 from slotkeeper.core.drivers import my
+from slotkeeper.core.judgement.servers import cause_of
+from slotkeeper.core.sources.mysql.session import MysqlSession, newest
 from tests.support.pairs import MakeMysqlPair, MysqlPair
 from tests.support.waiting import until
 
@@ -74,4 +77,30 @@ def test_a_locked_target_delays_no_other_table_and_catches_up(make_mysql_pair: M
         cursor.execute("ROLLBACK")
     pair.wait_equal()
     until(lambda: dumps(pair) == 1, 20, "one dump connection")
+    pair.mirror.stop()
+
+
+def test_a_replica_with_the_same_server_id_is_reported_and_the_reader_continues_with_another_id(
+    make_mysql_pair: MakeMysqlPair,
+) -> None:
+    pair = started(make_mysql_pair)
+    until(lambda: dumps(pair) == 1, 20, "one dump connection")
+    login_of = login(pair.mirror.job.source, "rival")
+    with closing(MysqlSession(login_of)) as session, closing(session.connect()) as line:
+        replica = session.replica(f"{pair.mirror.job.slot}\x1f{pair.mirror.job.name}\x1ffeed")
+        my.register(line, replica)
+        file, offset = session.asking(newest)
+        with closing(my.dump_file(line, replica, file, offset, blocking=True)):
+
+            def is_reported() -> bool:
+                pair.transaction(*(f"UPDATE ods.{name} SET v = v + 1 WHERE id < 20" for name in names()))
+                return pair.mirror.heard.reader_error is not None
+
+            until(is_reported, 30, "the other replica to be reported")
+            error = pair.mirror.heard.reader_error
+            assert error is not None
+            assert f"another replica uses this server_id, {replica.server_id}" in error.message
+            assert cause_of(error.code, error.message).code == "SK-1801"
+            until(lambda: dumps(pair) == 2, 30, "the job's dump connection and the other replica's")
+            pair.wait_equal()
     pair.mirror.stop()

@@ -24,8 +24,10 @@ from slotkeeper.core.sinks.postgres.progress import locks
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sources.dws.position import POSITIONS, SyncPoints
+from slotkeeper.core.sources.mysql.position import ours
 from slotkeeper.demo.postgres import Server
 from tests.support.mirror import MakeMirror
+from tests.support.pairs import MakeMysqlPair
 from tests.support.standin import MakeWarehouse, drop_database, new_database
 from tests.support.upgrade import COMMITS, JOB, sink_statements, statements_on_demand
 
@@ -256,3 +258,58 @@ def _as_of(commit: str, row: ProgressRow) -> str:
 
 def _literal(value: object) -> str:
     return "NULL" if value is None else f"'{value}'"
+
+
+def test_after_the_upgrade_a_mysql_job_resumes_from_positions_without_marks_and_creation_times(
+    make_mysql_pair: MakeMysqlPair,
+) -> None:
+    """The tables of the earlier version, with a row for each of two MySQL tables in that version's form."""
+    pair = make_mysql_pair(tables=2)
+    names = [channel.source_table for channel in pair.mirror.job.channels]
+    pair.run(*(f"INSERT INTO {name} SELECT seq, 0 FROM seq_1_to_50" for name in names))
+    pair.mirror.start().wait_running()
+    pair.run(*(f"INSERT INTO {name} SELECT seq, 1 FROM seq_51_to_80" for name in names))
+    pair.wait_equal()
+    pair.mirror.stop()
+    before = pair.mirror.rows()
+    pair.transaction(*(f"UPDATE {name} SET v = 2 WHERE id > 40" for name in names))
+    pair.run(*(f"DELETE FROM {name} WHERE id < 5" for name in names))
+    old = "slotkeeper_progress, slotkeeper_chunks, slotkeeper_columns, slotkeeper_versions"
+    commit, shards = COMMITS[1], ("dn_1", "dn_2")
+    pair.mirror.at_sink(f"DROP TABLE {old}", *sink_statements(commit))
+    for row, shard in zip(before, shards, strict=True):
+        pair.mirror.at_sink(_mysql_row(row, shard))
+
+    pair.mirror.start().wait_running()
+    pair.wait_equal()
+    pair.transaction(*(f"UPDATE {name} SET v = 3 WHERE id = 60" for name in names))
+    pair.wait_equal()
+    pair.mirror.stop()
+
+    assert JobEvent.COPY_BEGAN not in pair.mirror.heard.events
+    changed = sum(pair.mirror.changes().values()) - sum(row.changes for row in before)
+    assert changed == 2 * (40 * 2 + 4 + 2), "what came since, an update as two events, and nothing twice"
+
+
+def _mysql_row(row: ProgressRow, shard: str) -> str:
+    """The statement that replaces a fixture row by a MySQL lane's row, as the earlier version wrote it."""
+    position = ours(row.position) if row.position is not None else None
+    assert position is not None and position.mark is not None and position.born is not None
+    values = {
+        "source": row.key.source,
+        "source_table": row.key.source_table,
+        "slot": row.key.slot,
+        "shard": row.key.shard,
+        "node_id": row.node_id,
+        "target": row.target,
+        "position": position.plain,
+        "epoch": row.epoch,
+        "changes": row.changes,
+        "noted_start": ours(row.noted_start).plain if row.noted_start else None,
+        "noted_end": ours(row.noted_end).plain if row.noted_end else None,
+        "channel": row.channel,
+        "fingerprint": row.fingerprint,
+        "registered": row.registered.text if row.registered is not None else None,
+    }
+    given = ", ".join(f"{name} = {_literal(value)}" for name, value in values.items())
+    return f"UPDATE slotkeeper_progress SET {given} WHERE shard = '{shard}'"

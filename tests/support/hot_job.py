@@ -1,4 +1,4 @@
-"""A job over two tables of a MariaDB into PostgreSQL or Doris: its commands, waits and checksums; and writers that
+"""A job over five tables of a MariaDB into PostgreSQL or Doris: its commands, waits and checksums; and writers that
 change a few hot keys again and again: update, delete and insert, move and swap them.
 """
 
@@ -34,6 +34,7 @@ COLD = 5_000
 """Rows of each table that writers change only in bulk."""
 LOCK_SECONDS = 2
 DUPLICATE = 1062
+DUMPS = "SELECT count(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
 BACK = 120.0
 """Seconds that a writer waits for a server which crashed."""
 
@@ -88,11 +89,18 @@ NAMES = Hot(
     "region = 3 AND name BETWEEN 'cold {first:06}' AND 'cold {last:06}'",
     ("0", "'beacon'"),
 )
-TABLES = (NUMBERS, NAMES)
+TABLES = (
+    NUMBERS,
+    NAMES,
+    replace(NUMBERS, name="ods.numbers_2"),
+    replace(NAMES, name="ods.names_2"),
+    replace(NUMBERS, name="ods.numbers_3"),
+)
+"""Tables of two forms; the job reads all of them over one connection."""
 
 
 class Writer(MariaLoop):
-    """One seeded writer: transactions of several changes over both tables; one in ten is rolled back."""
+    """One seeded writer: transactions of several changes over the tables; one in ten is rolled back."""
 
     def __init__(self, server: MariaServer, seed: int, number: int, pause: float) -> None:
         super().__init__(lambda: connected(server), f"hot-{number}")
@@ -177,20 +185,20 @@ class Writer(MariaLoop):
 
     def letters(self, table: Hot) -> list[str]:
         """A key with other letters that the source considers equal."""
-        if table is not NAMES:
+        if table.key != NAMES.key:
             return self.update(table)
         flipped = "IF(BINARY name = LOWER(name), UPPER(name), LOWER(name))"
-        return [f"UPDATE {NAMES.name} SET name = {flipped} WHERE {NAMES.at(self._chance.choice(NAMES.hot))}"]
+        return [f"UPDATE {table.name} SET name = {flipped} WHERE {table.at(self._chance.choice(table.hot))}"]
 
     def shift(self, table: Hot) -> list[str]:
         """Move each cold row to its neighbour's key in one statement, and back."""
-        if table is not NUMBERS:
+        if table.key != NUMBERS.key:
             return self.bulk(table)
         last = self._chance.randint(10, 60)
-        up = f"UPDATE {NUMBERS.name} SET id = id + 1 WHERE id BETWEEN {last - 8} AND {last} ORDER BY id DESC"
-        down = f"UPDATE {NUMBERS.name} SET id = id - 1 WHERE id BETWEEN {last - 7} AND {last + 1} ORDER BY id"
+        up = f"UPDATE {table.name} SET id = id + 1 WHERE id BETWEEN {last - 8} AND {last} ORDER BY id DESC"
+        down = f"UPDATE {table.name} SET id = id - 1 WHERE id BETWEEN {last - 7} AND {last + 1} ORDER BY id"
         return [
-            f"DELETE FROM {NUMBERS.name} WHERE id = {last + 1}",
+            f"DELETE FROM {table.name} WHERE id = {last + 1}",
             up,
             *([down] if self._chance.random() < 0.5 else []),
         ]
@@ -250,6 +258,17 @@ class HotJob(JobProcesses):
         view = self.view()
         return f"{view.state.value} ({view.reason}); events {self.events()[-14:]}; log {self.log()[-3000:]}"
 
+    def doubled(self) -> int:
+        """The rows that the sink may have received twice, by its store."""
+        report = self.view().report
+        assert report is not None
+        return report.repeats
+
+    def dumps(self) -> int:
+        """The number of binlog dump connections at the source."""
+        with closing(connected(self.pair.server)) as session:
+            return int(session.rows(DUMPS)[0][0])
+
     # -- recovery
 
     def ensure(self) -> None:
@@ -259,7 +278,7 @@ class HotJob(JobProcesses):
             self.typed("jobs", "ensure", "--reason", "the timer")
 
     def settle(self) -> float:
-        """Seconds until every earlier commit has reached both tables."""
+        """Seconds until every earlier commit has reached every target."""
         began = time.monotonic()
         self.beacons += 1
         for table in TABLES:
@@ -285,7 +304,7 @@ class HotJob(JobProcesses):
 
 
 def pair_of(make: MakeMysqlPair, server: MariaServer, doris: DorisStandin | None) -> MysqlPair:
-    """A job over both tables, which have their cold rows."""
+    """A job over all tables, which have their cold rows."""
     pair = make(at=server)
     for table in TABLES:
         pair.run(table.ddl, table.load)

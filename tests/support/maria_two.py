@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
+import pytest
+
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.drivers import my
+from slotkeeper.core.engine.driver import switch
 from slotkeeper.demo.mariadb import MariaServer
 from tests.support import maria
 from tests.support.waiting import until
@@ -90,6 +93,18 @@ def two(**more: str) -> Iterator[Two]:
         for one in (first, second):
             if one is not None:
                 maria.end(one)
+
+
+@pytest.fixture
+def servers() -> Iterator[Two]:
+    with two() as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job asks a server that lacks its transactions again for a short time only."""
+    monkeypatch.setattr(switch, "PATIENCE", 1.0)
 
 
 def replace_hosts(endpoint: Endpoint, hosts: tuple[str, ...]) -> Endpoint:

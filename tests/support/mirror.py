@@ -68,6 +68,7 @@ class Heard:
     rows_quarantined: int | None = None
     copied: ChunkCounts | None = None
     tables: dict[str, TableReport] = field(default_factory=dict)
+    reader_error: SlotkeeperError | None = None
 
     def event(self, event: JobEvent, reason: str = "") -> None:
         self.events.append(event)
@@ -89,6 +90,9 @@ class Heard:
 
     def waits(self, tables: Collection[str], text: str) -> None:
         """The same."""
+
+    def shared_reader(self, error: SlotkeeperError | None) -> None:
+        self.reader_error = error
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         if text:

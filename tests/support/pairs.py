@@ -186,6 +186,11 @@ class MysqlPair(Pair):
             )
         )
 
+    def follow(self, server: MariaServer) -> None:
+        """Write and compare at another server from now on."""
+        self.session.close()
+        self.session, self.server = marias.log_in(server), server
+
     def config(self, folder: Path) -> Path:
         """Write a configuration with this job alone and its own state folder."""
         job = self.mirror.job

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -144,20 +144,24 @@ def _run_in(server: Server, database: str, *statements: pg.sql.Composable) -> No
                 cursor.execute(statement)
 
 
-def _sweep() -> None:
+def sweep() -> None:
+    """Remove the folders of killed runs. Another process can remove a folder at any moment, at its own end or as well
+    as a sweep: an error would fail every test of this process.
+    """
     for left in memory.DISK.glob(f"{PREFIX}*"):
-        old = time.time() - left.stat().st_mtime > 3_600
-        if old and postgres.attach(left / "server") is None and not mariadb.running_pid(left / "maria"):
-            postgres.discard(left / "server")
-            mariadb.discard(left / "maria")
-            shutil.rmtree(left, ignore_errors=True)
+        with suppress(OSError):
+            old = time.time() - left.stat().st_mtime > 3_600
+            if old and postgres.attach(left / "server") is None and not mariadb.running_pid(left / "maria"):
+                postgres.discard(left / "server")
+                mariadb.discard(left / "maria")
+                shutil.rmtree(left, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
 def pg_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server for the whole run; it is removed with all its data at the end."""
     if (disk := memory.memory_disk()) is not None:
-        _sweep()
+        sweep()
         above = Path(tempfile.mkdtemp(prefix=PREFIX, dir=disk))
     else:
         above = tmp_path_factory.mktemp("embedded")

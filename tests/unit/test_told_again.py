@@ -18,6 +18,7 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.report import JobReport
 from slotkeeper.core.domain.row_counts import Verified, in_a_phrase
 from slotkeeper.core.engine.tasks import LocalRunner
+from slotkeeper.core.errors import Busy
 from slotkeeper.core.sources.dws.position import DwsPosition
 from slotkeeper.core.sources.mysql.position import MysqlPosition
 from slotkeeper.core.spark.narrator import LONGEST, StoreNarrator
@@ -171,3 +172,16 @@ def test_reports_that_take_long_are_written_less_often_but_never_older_than_a_co
             told.narrator.lanes({"dn_1": LANE}, LaneState.RUNNING, 1, 0)
         assert max(pause, takes) <= written[-1] - written[-2] <= max(pause, takes) + 0.25
     assert LONGEST < STALE_SECONDS
+
+
+def test_an_error_of_the_shared_reader_is_reported_once_with_its_code_and_its_end(told: Told) -> None:
+    said = "source dws1: the same server_id (another replica uses this server_id, 77)"
+    for _ in range(3):
+        told.narrator.shared_reader(Busy(said, "", "1236", "source"))
+    found = told.after(1.0).shared_reader
+    assert found is not None
+    assert (found.message, found.cause) == ("SK-1801", said.partition(": ")[2])
+    told.narrator.shared_reader(None)
+    assert told.after(1.0).shared_reader is None
+    events = [one.text for one in told.store.events(told.job.name) if one.event == "shared reader"]
+    assert sorted(events) == sorted([found.cause, "reads again"])

@@ -55,6 +55,9 @@ class Narrator(Protocol):
     def waits(self, tables: Collection[str], text: str) -> None:
         """Report why these tables are waiting to start."""
 
+    def shared_reader(self, error: SlotkeeperError | None) -> None:
+        """Report why the shared reader of the source does not work; None if it works. Called often."""
+
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         """Report a temporary failure outside the lanes as "retrying n, next in s: why"; "" reports its end.
 

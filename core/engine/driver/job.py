@@ -314,6 +314,7 @@ class Streaming:
         elif self._first is not None and self._first.all_in(loop.lanes, self._ctx.clock.monotonic()):
             self._first = None
             self._report_running()
+        self._ctx.narrator.shared_reader(self._ctx.sessions.feed_error())
         if loop.quarantined is not None:
             self._ctx.narrator.quarantined(*loop.quarantined)
         self._ctx.narrator.lanes(loop.lanes, loop.lanes.state, self._epoch, loop.registrations)

@@ -458,6 +458,9 @@ class JointNarrator:
             if text or had or not self._retrying:
                 self._narrator.retrying(*next(reversed(self._retrying.values()), ("", None)))
 
+    def shared_reader(self, error: SlotkeeperError | None) -> None:
+        self._narrator.shared_reader(error)
+
     def waits(self, table: str, text: str) -> None:
         """Report a separate table's wait as its own reason; reports of other tables would replace the job's reason."""
         with self._lock:
@@ -507,6 +510,10 @@ class GroupNarrator:
     def waits(self, tables: Collection[str], text: str) -> None:
         for table in tables:
             self._joint.waits(table, text)
+
+    def shared_reader(self, error: SlotkeeperError | None) -> None:
+        if self.leads:  # a table that runs separately has no shared reader
+            self._joint.shared_reader(error)
 
     def table(self, report: TableReport) -> None:
         """Do nothing: `JointNarrator` reports tables itself."""

@@ -62,13 +62,15 @@ def plain_of(family: str) -> Callable[[str], str]:
 
     >>> plain_of("timestamp")("2020-01-01 00:00:00.120000"), plain_of("timestamp")("2020-01-01 00:00:00.000000")
     ('2020-01-01 00:00:00.12', '2020-01-01 00:00:00')
-    >>> plain_of("bool")("1"), plain_of("text")("1.0")
-    ('true', '1.0')
+    >>> plain_of("bool")("1"), plain_of("text")("1.0"), plain_of("numeric")("-.5"), plain_of("numeric")("10.5")
+    ('true', '1.0', '-0.5', '10.5')
     """
     if family == "timestamp":
         return lambda text: text.rstrip("0").rstrip(".") if "." in text else text
     if family == "bool":
         return lambda text: {"1": "true", "0": "false"}.get(text, text)
+    if family == "numeric":  # a server can omit the zero of a DECIMAL(5,5), which has no digit before its point
+        return lambda text: text.replace(".", "0.", 1) if text.lstrip("-")[:1] == "." else text
     if family in ("single", "double"):
         return partial(number_text, single=family == "single")
     return str

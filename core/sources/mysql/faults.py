@@ -67,6 +67,7 @@ _NO_SUCH_PLACE = (
     "replica has more gtids than the source",
 )
 _OTHER_READER = ("same server_uuid/server_id", "same server_id", "same server_uuid")
+_USED_TWICE = "another replica uses this server_id"
 
 
 def as_replica(error: BaseException, place: str, user: str) -> SlotkeeperError:
@@ -146,7 +147,7 @@ def _of_dump(message: str, text: str, number: str) -> SlotkeeperError:
     if any(words in text for words in _OTHER_READER):
         # an abandoned worker of this job can continue to read for a moment; the server keeps only the last reader
         hint = "if it persists, another program uses the job's server_id: see SHOW SLAVE HOSTS"
-        return Busy(f"{message} (another replica uses this server_id)", hint, number, "source")
+        return Busy(f"{message} ({_USED_TWICE})", hint, number, "source")
     if any(words in text for words in _PURGED):
         hint = (
             "the server purged the binlog after the stored position: take a new snapshot, and retain binlogs for longer"
@@ -156,6 +157,22 @@ def _of_dump(message: str, text: str, number: str) -> SlotkeeperError:
         hint = "the server has no such position: it was restored, reset or replaced; take a new snapshot"
         return Trouble(message, hint, number, "source", name=TroubleName.SOURCE_OLDER)
     return Unclassified(message, "", number, "source")
+
+
+def of_stream(error: my.DriverError, place: str, user: str, server_id: int) -> SlotkeeperError:
+    """Classify an error that ends the stream of a replica with this server_id."""
+    found = classify(error, place, user)
+    if is_used_twice(found):
+        found.message = found.message.replace(_USED_TWICE, f"{_USED_TWICE}, {server_id}")
+    return found
+
+
+def is_used_twice(error: SlotkeeperError) -> bool:
+    """Whether the server ended the stream because another replica connected with its server_id.
+
+    MySQL, "Replication and Binary Logging Options and Variables" (server_id); both servers end the older stream.
+    """
+    return isinstance(error, Busy) and _USED_TWICE in error.message
 
 
 def of_binlog(error: BinlogError, place: str, where: str) -> SlotkeeperError:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
 from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.errors import SlotkeeperError, classed
 from slotkeeper.core.sources.mysql.backlog import Backlog, Piece
+from slotkeeper.core.sources.mysql.faults import is_used_twice
 from slotkeeper.core.sources.mysql.position import MysqlPosition
 from slotkeeper.core.sources.mysql.statements import Statement
 from slotkeeper.core.sources.mysql.stream import FIRST_EVENTS, is_end, same, there
@@ -36,6 +38,14 @@ that nothing was written."""
 APART_SECONDS = 5.0
 """Time for which lanes read for themselves after the stream broke or was silent, or a lane whose position it did not
 reach."""
+STEADY_SECONDS = 60.0
+"""Time after which a stream counts as working again."""
+FEW_FAILURES = 3
+"""Number of streams in a row that end early from which the error is reported; a stream that another replica ended is
+reported at once."""
+MOST_RIVALS, RIVALS_SECONDS = 5, 600.0
+"""Number of streams in a row that other replicas ended, each with another server_id, from which lanes read for
+themselves for the second value in seconds: further tries would also end the other replica's streams."""
 QUIET_SECONDS = 4.0
 """Time without an event, not even a heartbeat, after which the stream counts as silent. A server sends heartbeats every
 second (`slotkeeper.core.sources.mysql.session.HEARTBEAT_SECONDS`)."""
@@ -94,24 +104,37 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class News:
+    """A question which of several tables have items between their position in `places` and `up_to`."""
+
+    server: Server
+    up_to: MysqlPosition
+    places: Mapping[Table, MysqlPosition]
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """Blocks of a range; `number` is the next one, None if there is none. `end` is the end of the whole range."""
+    """Blocks of a range; `number` is the next one, None if there is none. `end` is the end of the whole range.
+
+    `waits`: the stream is reading a long transaction, and the lane asks again.
+    """
 
     pieces: Sequence[Piece]
     number: int | None
     end: MysqlPosition
+    waits: bool = False
 
 
 class Feed:
     """Reads the stream in a thread and answers requests; thread-safe.
 
-    `begin` opens a stream at a position, and returns it with its server. `at` is the position from which the first
-    stream reads.
+    `begin` opens a stream at a position with one of many server_ids, which are numbered from 0, and returns it with its
+    server. `at` is the position from which the first stream reads.
     """
 
     def __init__(
         self,
-        begin: Callable[[MysqlPosition], tuple[Events, Server]],
+        begin: Callable[[MysqlPosition, int], tuple[Events, Server]],
         tables: Collection[Table],
         at: MysqlPosition,
         clock: Clock | None = None,
@@ -141,10 +164,19 @@ class Feed:
         self._apart_until = 0.0
         self._apart: dict[Table, float] = {}
         """Until when the lanes of single tables read for themselves, in monotonic seconds."""
+        self._taken = 0
+        """The number of the stream's items, without heartbeats."""
         self._taken_at = 0.0
         """When the stream was last ready for the next item, in monotonic seconds."""
         self._full = False
         """Whether the stream waits for room, and is therefore not silent."""
+        self._began_at = 0.0
+        self._failures = self._rivals = self._id = 0
+        """The number of streams in a row that ended early, and that other replicas ended; the number of the
+        server_id."""
+        self._error: SlotkeeperError | None = None
+        """The error that ended the last stream."""
+        self._reported: SlotkeeperError | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="slotkeeper-feed", daemon=True)
 
@@ -166,16 +198,40 @@ class Feed:
 
     # -- the stream ---------------------------------------------------------------------------------------------------
 
+    @property
+    def error(self) -> SlotkeeperError | None:
+        """The error because of which streams end; None once a stream has been read for `STEADY_SECONDS`."""
+        return self._reported
+
     def _run(self) -> None:
         while (at := self._next_start()) is not None:
-            # a lane that reads for itself meets the error, and reports it
-            with suppress(Exception):
+            error: Exception | None = None
+            try:
                 self._read(at)
+            except Exception as raised:
+                error = raised
             with self._changed:
-                self._apart_until = self._clock.monotonic() + APART_SECONDS
+                self._apart_until = self._clock.monotonic() + self._seconds_apart(error)
                 self._stream = self._here = None
                 self._discard_all()
                 self._changed.notify_all()
+
+    def _seconds_apart(self, error: Exception | None) -> float:
+        """Record why the stream ended; return for how long lanes read for themselves.
+
+        A stream that another replica ended is reported when the next one starts: a driver whose job another driver has
+        taken over, with the same server_id, does not start one.
+        """
+        early = self._clock.monotonic() - self._began_at < STEADY_SECONDS
+        self._error = None if error is None else classed(error)
+        self._failures = self._failures + 1 if early else 1
+        if self._error is None or not is_used_twice(self._error):
+            if self._failures >= FEW_FAILURES:
+                self._reported = self._error
+            return APART_SECONDS
+        self._rivals = self._rivals + 1 if early else 1
+        self._id += 1
+        return RIVALS_SECONDS if self._rivals % MOST_RIVALS == 0 else APART_SECONDS
 
     def _next_start(self) -> MysqlPosition | None:
         with self._changed:
@@ -183,14 +239,16 @@ class Feed:
                 self._changed.wait()
             at, self._at, self._furthest = self._at, None, None
             self._apart.clear()
-            self._taken_at = self._clock.monotonic()
+            self._taken_at = self._began_at = self._clock.monotonic()
             if self._closed or at is None:
                 return None
+            if self._error is not None and is_used_twice(self._error):
+                self._reported = self._error
             self._backlogs = {table: Backlog(at) for table in self._tables}
             return at
 
     def _read(self, at: MysqlPosition) -> None:
-        stream, server = self._begin(at)
+        stream, server = self._begin(at, self._id)
         with self._changed:
             self._stream, self._server = stream, server
         with closing(stream.events(blocking=True)) as events:
@@ -206,6 +264,7 @@ class Feed:
                     self._make_room()
 
     def _take(self, item: Item | None) -> None:
+        self._taken += not isinstance(item, Alive)
         if isinstance(item, TableRows):
             self._add((item.table.schema, item.table.table), item)
         elif isinstance(item, Statement):
@@ -232,6 +291,8 @@ class Feed:
         if self._here is None or not same(self._here, here):
             self._marks.append(here)
         self._here = here
+        if self._reported is not None and self._clock.monotonic() - self._began_at >= STEADY_SECONDS:
+            self._reported, self._failures, self._rivals = None, 0, 0
         if self._waiting:
             self._changed.notify_all()
 
@@ -262,7 +323,8 @@ class Feed:
     def answer(self, asked: Asked) -> Answer | None:
         """Return the items of a range, or of its first part; None if the lane has to read the range for itself.
 
-        Waits until the stream has reached the end of the range, for at most `WAIT_SECONDS`.
+        Waits until the stream has reached the end of the range, for at most `WAIT_SECONDS`; after that, the lane asks
+        again if the stream has read a part of the next transaction meanwhile.
         """
         with self._changed:
             now = self._clock.monotonic()
@@ -281,9 +343,30 @@ class Feed:
                 self._furthest = asked.after
             if asked.server != self._server or not self._joined(asked):
                 return None
+            taken = self._taken
             if not self._backlogs[asked.table].has_after(asked.after):
                 self._reaches(asked.up_to, now + WAIT_SECONDS)
+            stands = self._here is not None and same(self._here, asked.after) and not same(asked.after, asked.up_to)
+            if stands and self._taken != taken and asked.table in self._backlogs:
+                return Answer((), None, asked.after, waits=True)
             return self._found(asked)
+
+    def find_news(self, asked: News) -> set[Table] | None:
+        """Return the tables with items after their position, and those for which that is unknown.
+
+        None if the stream has not read up to `up_to`; waits for that, for at most `WAIT_SECONDS`.
+        """
+        with self._changed:
+            now = self._clock.monotonic()
+            if self._closed or now < self._apart_until or not self._reaches(asked.up_to, now + WAIT_SECONDS):
+                return None
+            if asked.server != self._server:
+                return None
+            return {table for table, after in asked.places.items() if not self._has_none(table, after)}
+
+    def _has_none(self, table: Table, after: MysqlPosition) -> bool:
+        backlog = self._backlogs.get(table)
+        return backlog is not None and there(after, backlog.since) and not backlog.has_after(after)
 
     def _found(self, asked: Asked) -> Answer | None:
         """Return what is buffered of a range: everything may have changed during a wait."""

@@ -28,9 +28,9 @@ from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.ports import kinds as ports
 from slotkeeper.core.ports.kinds import FeedAsked
-from slotkeeper.core.sources.mysql.feed import WAIT_SECONDS, Answer, Asked, Feed, Server, first_of
+from slotkeeper.core.sources.mysql.feed import WAIT_SECONDS, Answer, Asked, Feed, News, Server, first_of
 from slotkeeper.core.sources.mysql.position import MysqlPosition, ours
-from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.session import MysqlSession, ServerFacts
 from slotkeeper.core.sources.mysql.statements import Statement
 from slotkeeper.core.sources.mysql.stream import Follower, Ranged, Reading, Stream, is_end, same, there
 from slotkeeper.core.sources.mysql.transactions import End, Table, TableRows
@@ -61,8 +61,9 @@ class _Client(socketserver.StreamRequestHandler):
         self.server.clients.add(self.request)
         with suppress(OSError, EOFError):
             while True:
-                asked: Asked = _receive(self.rfile)
-                self.wfile.write(_frame(self.server.feed.answer(asked)))
+                asked: Asked | News = _receive(self.rfile)
+                feed = self.server.feed
+                self.wfile.write(_frame(feed.find_news(asked) if isinstance(asked, News) else feed.answer(asked)))
 
     def finish(self) -> None:
         self.server.clients.discard(self.request)
@@ -108,6 +109,12 @@ def _receive(stream: BinaryIO | BufferedIOBase) -> Any:
     return pickle.loads(data)  # noqa: S301 - from a process of this job
 
 
+def logged_name(table: str, facts: ServerFacts) -> Table:
+    """Return the name of the table `schema.name` in the binlog; only for servers that have a feed (`open_feed`)."""
+    schema, _, name = (table.lower() if facts.of("lower_case_table_names") == "1" else table).partition(".")
+    return schema, name
+
+
 def open_feed(login: Login, asked: FeedAsked) -> ports.Feed | None:
     """Start a job's feed; None if the names of the job's tables in the binlog cannot be known.
 
@@ -115,16 +122,15 @@ def open_feed(login: Login, asked: FeedAsked) -> ports.Feed | None:
     """
     session = MysqlSession(login)
     try:
-        case = session.facts.of("lower_case_table_names")
+        case = session.facts.of("lower_case_table_names")  # read while the session is open
         starts = [session.resolved(ours(place)) for place in asked.positions.values()]
     finally:
         session.close()
     if case not in ("0", "1"):
         return None
-    names = [(name if case == "0" else name.lower()).partition(".") for name in asked.positions]
-    tables = [(schema, table) for schema, _, table in names]
+    tables = [logged_name(name, session.facts) for name in asked.positions]
 
-    def begin(at: MysqlPosition) -> tuple[Stream, Server]:
+    def begin(at: MysqlPosition, number: int) -> tuple[Stream, Server]:
         server = session.facts.identity
 
         def connect() -> my.Session:
@@ -135,10 +141,13 @@ def open_feed(login: Login, asked: FeedAsked) -> ports.Feed | None:
                 raise Unreachable(f"source {session.place}: another server answers", where="source")
             return opened
 
-        reading = Reading(session.replica(f"{asked.slot}\x1f{asked.job}\x1ffeed"), tables, every=True)
+        # the first server_id is always the same, so that the server ends the stream of an earlier driver
+        reader = f"{asked.slot}\x1f{asked.job}\x1ffeed" + (f"\x1f{number}" if number else "")
+        reading = Reading(session.replica(reader), tables, every=True)
         return Stream(connect, session.place, session.user, at, reading), server
 
-    return ports.Feed(str(asked.folder), serve(Feed(begin, tables, first_of(starts)), asked.folder))
+    feed = Feed(begin, tables, first_of(starts))
+    return ports.Feed(str(asked.folder), serve(feed, asked.folder), lambda: feed.error)
 
 
 class FeedLine:
@@ -156,6 +165,15 @@ class FeedLine:
 
     def ask(self, asked: Asked) -> Answer | None:
         """Return the feed's answer; None if the feed cannot be reached or cannot supply the range."""
+        answer: Answer | None = self._answer(asked)
+        return answer
+
+    def find_news(self, asked: News) -> set[Table] | None:
+        """Return the feed's answer; None if the feed cannot be reached or has not read up to `asked.up_to`."""
+        found: set[Table] | None = self._answer(asked)
+        return found
+
+    def _answer(self, asked: Asked | News) -> Any:
         try:
             if self._socket is None or self._answers is None:
                 folder = Path(self._address)
@@ -169,7 +187,7 @@ class FeedLine:
                 self._answers = self._socket.makefile("rb")
                 self._socket.sendall(key)
             self._socket.sendall(_frame(asked))
-            answer: Answer | None = _receive(self._answers)
+            answer = _receive(self._answers)
         except (OSError, EOFError):
             self.close()
             return None
@@ -211,6 +229,8 @@ class Joined:
         at = after
         while not there(at, up_to):
             answer = self._line.ask(Asked(*self._place(), at, up_to))
+            if answer is not None and answer.waits:
+                continue
             if answer is None or same(answer.end, at):
                 yield from self._read_own(at, up_to)
                 return
@@ -236,8 +256,12 @@ class Joined:
                     answer = None
             else:  # the feed has discarded the rest, in the middle of a transaction of which some rows were passed on
                 for item in self._read_own(reached, up_to):
-                    given -= not isinstance(item, End)
-                    if given < 0 or isinstance(item, End):
+                    if isinstance(item, End):
+                        if given <= 0:  # otherwise the end of a transaction before that one, without rows of the table
+                            yield item
+                        continue
+                    given -= 1
+                    if given < 0:
                         yield item
                 return
             at = self.here = end

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from slotkeeper.core.domain.position import NothingKept, Order, Position, nothing_of
@@ -24,6 +24,50 @@ _MARIA = re.compile(r"\d{1,10}-\d{1,10}-\d{1,20}(,\d{1,10}-\d{1,10}-\d{1,20})*")
 _TAG = r"[a-z_][a-z0-9_]{0,31}"
 _OF_SOURCE = rf"[0-9a-f-]{{36}}(:{_TAG})?:\d+(-\d+)?(:({_TAG}:)?\d+(-\d+)?)*"
 _MYSQL = re.compile(f"{_OF_SOURCE}(,{_OF_SOURCE})*")
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+FEW_CHANGES = 16
+"""Maximum number of entries in which a set of GTIDs differs from the entries that it shares with earlier sets."""
+
+
+class _Shared(Mapping[K, V]):
+    """The entries of `base`, which many sets share, with `changes`; a set of a few entries is a dict of its own.
+
+    There is one set for each transaction, and most of its entries are those of the set before it.
+    """
+
+    __slots__ = ("base", "changes")
+
+    def __init__(self, base: dict[K, V], changes: dict[K, V]) -> None:
+        self.base, self.changes = base, changes
+
+    def __getitem__(self, key: K) -> V:
+        return self.changes[key] if key in self.changes else self.base[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter({**self.base, **self.changes})
+
+    def __len__(self) -> int:
+        return len(self.base) + sum(key not in self.base for key in self.changes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.base, self.changes)
+
+
+def _with(entries: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
+    """Return the entries with another value of a key, without a copy of most of them.
+
+    >>> changed = _with(_with(dict.fromkeys(range(40), 0), 3, 1), 41, 2)
+    >>> changed[3], changed[41], len(changed), changed == {**dict.fromkeys(range(40), 0), 3: 1, 41: 2}
+    (1, 2, 41, True)
+    """
+    base, changes = (entries.base, entries.changes) if isinstance(entries, _Shared) else (dict(entries), {})
+    changes = {**changes, key: value}
+    if len(base) <= FEW_CHANGES or len(changes) > FEW_CHANGES:
+        return {**base, **changes}
+    return _Shared(base, changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +121,7 @@ class MariaState:
         if before is not None and before[0] != server:
             others = {**others, (domain, before[0]): before[1]}
             others.pop((domain, server), None)
-        return MariaState({**self.last, domain: (server, sequence)}, others, self.whole)
+        return MariaState(_with(self.last, domain, (server, sequence)), others, self.whole)
 
     def covers(self, other: MariaState) -> bool:
         """Whether this state includes all transactions of `other`; a missing domain has no transactions."""
@@ -146,8 +190,8 @@ class MysqlSet:
         """Return the set after a transaction."""
         mine = self.done.get((source, tag), ())
         if mine and mine[-1][1] + 1 == number:  # the usual case, without sorting
-            return MysqlSet({**self.done, (source, tag): (*mine[:-1], (mine[-1][0], number))})
-        return MysqlSet({**self.done, (source, tag): _joined([*mine, (number, number)])})
+            return MysqlSet(_with(self.done, (source, tag), (*mine[:-1], (mine[-1][0], number))))
+        return MysqlSet(_with(self.done, (source, tag), _joined([*mine, (number, number)])))
 
     def contains(self, source: UUID, number: int, tag: str = "") -> bool:
         return any(first <= number <= last for first, last in self.done.get((source, tag), ()))

@@ -179,6 +179,8 @@ class MysqlSession:
         self._account = ""
         self.opened = 0
         """The number of connections that this session has opened for its queries."""
+        self.oldest: tuple[int, float, str] | None = None
+        """The server's oldest binlog file, after the value of `opened` and the time at which it was read."""
 
     @property
     def name(self) -> str:

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from slotkeeper.core.domain.position import NOTHING_KEPT, Position
 from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.drivers.pipe import put, put_all, put_made, takes_rows
-from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
 from slotkeeper.core.ports.sink import Top
-from slotkeeper.core.ports.source import Chunk, FindNews, OpenTransactions, ReadBeside
+from slotkeeper.core.ports.source import Chunk, FindNews, OpenTransactions, ReadBeside, Source
 from slotkeeper.core.sources.mysql import chunks, faults, side_effects, starts
 from slotkeeper.core.sources.mysql.events import Action
 from slotkeeper.core.sources.mysql.faults import BinlogError
+from slotkeeper.core.sources.mysql.feed import News
 from slotkeeper.core.sources.mysql.filters import Accepts, Selection, compiled
-from slotkeeper.core.sources.mysql.joined import FeedLine, Joined
+from slotkeeper.core.sources.mysql.joined import FeedLine, Joined, logged_name
 from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, OFFSET_BITS, MysqlPosition, ours
 from slotkeeper.core.sources.mysql.rows import Decoder, columns_of
 from slotkeeper.core.sources.mysql.session import MysqlSession, admit, newest
@@ -44,14 +45,24 @@ from slotkeeper.core.sources.mysql.stream import (
     there,
 )
 from slotkeeper.core.sources.mysql.table_map import TableMap
-from slotkeeper.core.sources.mysql.tables import Image, TableSeen, kernel_plan, read_charsets, read_table, speller
+from slotkeeper.core.sources.mysql.tables import (
+    Image,
+    TableSeen,
+    kernel_plan,
+    read_charsets,
+    read_table,
+    read_tables,
+    speller,
+)
 from slotkeeper.core.sources.mysql.transactions import Table, TableRows
 
 SHARD = Shard("binlog", 1)
 """The server's only lane: its binlog."""
 FILES_SECONDS = 10.0
 """Maximum time in seconds for which a list of the server's binlog files is reused."""
-DEFINITION_SECONDS = 1.0
+UNMOVED_SECONDS = 10.0
+"""The same while the binlog's end does not move: then no row has been written after a change of the definition."""
+DEFINITION_SECONDS = 3.0
 """Maximum time in seconds for which a status reuses the table's definition. A change of it stops the lane at the
 statement in the binlog, whenever a status shows it; a query of the definition costs more than a step of a few rows."""
 _NEW_SNAPSHOT = "all earlier changes are applied; take a new snapshot of the table"
@@ -69,8 +80,6 @@ class MysqlSource:
     """One table; implements `slotkeeper.core.ports.source.Source`."""
 
     joint_status = True
-    read_beside: ReadBeside = None
-    find_news: FindNews = None
 
     def __init__(
         self,
@@ -84,9 +93,12 @@ class MysqlSource:
         silent_seconds: float = SILENT_SECONDS,
         line: FeedLine | None = None,
     ) -> None:
+        self.read_beside: ReadBeside = self.read_several
+        self.find_news: FindNews = None if line is None else self._find_news
         self.session = session
         self.table = table
         self.slot = slot
+        self._line = line
         self.options = options
         self.selection = selection or Selection()
         self._most_bytes, self._step_bytes, self._silent_seconds = most_bytes, step_bytes, silent_seconds
@@ -95,6 +107,8 @@ class MysqlSource:
         self._seen: TableSeen | None = None
         self._seen_at = -math.inf
         """When `_seen` was read, in monotonic seconds."""
+        self._seen_before: MysqlPosition | None = None
+        """The end of the binlog shortly before `_seen` was read; None if unknown."""
         self._accepts: Accepts | None = None
         self._asked_of: tuple[Image, ...] = ()
         self._charsets: dict[int, str] = {}
@@ -106,7 +120,6 @@ class MysqlSource:
         """The session's number of connections when the streams were last valid."""
         self._passed: MysqlPosition | None = None
         """The newest position up to which no change was found, with the GTIDs executed up to there."""
-        self._oldest: tuple[float, MysqlPosition] | None = None
         self._bystanders = Bystanders(session, self.newest, self._statements)
 
     # -- the table ----------------------------------------------------------------------------------------------------
@@ -122,8 +135,10 @@ class MysqlSource:
     def identify(self, filters: bool = False) -> TableIdentity:
         """Return the table's identity; the row filter is always checked."""
         began = time.monotonic()
-        seen = self._seen = read_table(self.session, self.table)
-        self._seen_at = began
+        return self._take(read_table(self.session, self.table), began)
+
+    def _take(self, seen: TableSeen, at: float) -> TableIdentity:
+        self._seen, self._seen_at, self._seen_before = seen, at, None
         self.selection.columns(seen.identity)
         if self.selection.where and self._asked_of != seen.images:
             self._accepts, self._asked_of = compiled(self.selection.where, seen.images), seen.images
@@ -142,9 +157,38 @@ class MysqlSource:
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         """Return the binlog's end and the table's identity, which is at most `DEFINITION_SECONDS` old."""
-        latest = self.newest()
-        if self._opened != self.session.opened or time.monotonic() - self._seen_at >= DEFINITION_SECONDS:
+        return self._read_status(self.newest())
+
+    def read_several(self, others: Sequence[Source]) -> list[list[SlotStatus]]:
+        """Return the statuses of several tables of this session, with one query of the binlog's end for all of them,
+        and one for each part of their definitions.
+        """
+        sources, latest, now = [cast("MysqlSource", one) for one in others], self.newest(), time.monotonic()
+        old = [one for one in sources if one._is_old(latest)]
+        for one, seen in zip(old, read_tables(self.session, [one.table for one in old]) if old else (), strict=True):
+            one._take(seen, now)
+            one._seen_before = latest
+        return [one._read_status(latest) for one in sources]
+
+    def _is_old(self, latest: MysqlPosition) -> bool:
+        unmoved = self._seen_before is not None and same(self._seen_before, latest)
+        most = UNMOVED_SECONDS if unmoved else DEFINITION_SECONDS
+        return self._opened != self.session.opened or time.monotonic() - self._seen_at >= most
+
+    def _find_news(self, places: Mapping[str, Position]) -> set[str]:
+        """Return the tables for which the shared reader has rows after a position, or does not know it."""
+        facts, latest = self.session.facts, self.newest()
+        names = {logged_name(table, facts): table for table in places}
+        asked = {name: ours(places[table]) for name, table in names.items()}
+        found = self._line.find_news(News(facts.identity, latest, asked)) if self._line is not None else None
+        if found is None:
+            raise Unreachable(f"source {self.session.place}: the shared reader has not read up to here", where="source")
+        return {names[name] for name in found}
+
+    def _read_status(self, latest: MysqlPosition) -> list[SlotStatus]:
+        if self._is_old(latest):
             self.identify()
+            self._seen_before = latest
         if self._opened != self.session.opened:  # the new connection may have reached another server: its streams too
             self._opened = self.session.opened
             self._forget()
@@ -162,11 +206,11 @@ class MysqlSource:
 
     def _first(self, latest: MysqlPosition) -> MysqlPosition | None:
         """Return the oldest available position; cached for seconds, because listing the files accesses each of them."""
-        now = time.monotonic()
-        if self._oldest is None or now - self._oldest[0] >= FILES_SECONDS:
-            files = self.session.asking(starts.binlog_files)
-            self._oldest = (now, MysqlPosition(files[0].name, FIRST_OFFSET))
-        first = self._oldest[1]
+        known, now = self.session.oldest, time.monotonic()
+        if known is None or known[0] != self.session.opened or now - known[1] >= FILES_SECONDS:
+            name = self.session.asking(starts.binlog_files)[0].name
+            known = self.session.oldest = self.session.opened, now, name
+        first = MysqlPosition(known[2], FIRST_OFFSET)
         return first if there(latest, first) else None
 
     # -- ranges -------------------------------------------------------------------------------------------------------

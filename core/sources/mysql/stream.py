@@ -127,7 +127,7 @@ class Stream:
                     else:
                         yield None if item is not None and self._is_before(item) else item
         except my.DriverError as error:
-            raise faults.classify(error, self._place, self._user) from error
+            raise faults.of_stream(error, self._place, self._user, self._reading.replica.server_id) from error
         except BinlogError as error:
             raise faults.of_binlog(error, self._place, self.last.text) from error
         finally:

@@ -9,7 +9,7 @@ support zero dates rejects rows with such dates.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -238,11 +238,14 @@ def kernel_plan(
     return kernel.plan_of(ops, found, [kept[place] for place in found])
 
 
-_COLUMNS = """
-SELECT column_name, data_type, column_type, is_nullable, character_set_name, character_octet_length,
-       numeric_precision, numeric_scale, datetime_precision
-  FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
-"""
+_COLUMN = (
+    "column_name, data_type, column_type, is_nullable, character_set_name, character_octet_length,"
+    " numeric_precision, numeric_scale, datetime_precision"
+)
+_COLUMNS = (
+    f"SELECT {_COLUMN} FROM information_schema.columns"
+    " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position"
+)
 _CHARSETS = (
     # MariaDB lists the numbers of its uca1400 collations only here; MySQL lists all numbers in the next table
     "SELECT id, character_set_name FROM information_schema.collation_character_set_applicability",
@@ -252,8 +255,11 @@ _CHARSETS = (
 
 def read_described(session: my.Session, schema: str, table: str) -> Described | None:
     """Return a table's current columns; None if it does not exist or this login cannot see it."""
-    found = session.rows(_COLUMNS, (schema, table))
-    columns = tuple(
+    return _described(session.rows(_COLUMNS, (schema, table))) or None
+
+
+def _described(rows: Iterable[Sequence[Any]]) -> Described:
+    return tuple(
         SchemaColumn(
             str(name),
             str(kind).lower(),
@@ -262,9 +268,8 @@ def read_described(session: my.Session, schema: str, table: str) -> Described | 
             None if charset is None else str(charset),
             *(None if number is None else int(number) for number in numbers),
         )
-        for name, kind, full, nullable, charset, *numbers in found
+        for name, kind, full, nullable, charset, *numbers in rows
     )
-    return columns or None
 
 
 def read_charsets(session: my.Session) -> dict[int, str]:
@@ -354,8 +359,15 @@ def read_table(session: MysqlSession, table: str) -> TableSeen:
     found = session.asking(lambda line: read_described(line, schema, name))
     if found is None:
         raise _absent(session, table)
-    described: Described = found
-    index, key = key_of(read_indexes(session, f"{quoted(schema)}.{quoted(name)}"))
+    indexes = read_indexes(session, f"{quoted(schema)}.{quoted(name)}")
+    return _seen(table, (schema, name, *sort), found, indexes, session.facts.server)
+
+
+def _seen(
+    table: str, stored: tuple[str, str, str, str], described: Described, indexes: Sequence[IndexPart], server: str
+) -> TableSeen:
+    """Return a table; `stored` is its schema, name, type and engine. Raises Refused if it cannot be followed."""
+    index, key = key_of(indexes)
     for objection in key_objections(table, key):
         raise Refused(objection.text, objection.cure, where="source")
     try:
@@ -366,8 +378,57 @@ def read_table(session: MysqlSession, table: str) -> TableSeen:
         Column(image.name, image.type, not one.nullable, number=place)
         for place, (image, one) in enumerate(zip(images, described, strict=True), 1)
     )
-    identity = TableIdentity(0, columns, tuple(part.name or "" for part in key), session.facts.server)
-    return TableSeen(schema, name, described, images, identity, *sort, key_index=index)
+    schema, name, kind, engine = stored
+    identity = TableIdentity(0, columns, tuple(part.name or "" for part in key), server)
+    return TableSeen(schema, name, described, images, identity, kind, engine, key_index=index)
+
+
+_SEVERAL = (
+    ("table_schema, table_name, table_type, engine", "tables"),
+    (f"ordinal_position, {_COLUMN}", "columns"),
+    ("seq_in_index, non_unique, index_name, column_name, sub_part, nullable, index_type", "statistics"),
+)
+"""The parts of a table's definition: their columns, and their tables in information_schema."""
+
+
+def read_tables(session: MysqlSession, tables: Sequence[str]) -> list[TableSeen]:
+    """Return the current definitions of several tables, with three statements for all of them.
+
+    Raises Refused if one of them does not exist or has no usable key. A table without a primary key is read by itself:
+    the order of its indexes decides, and only SHOW INDEX promises it. The same applies to every table of a server that
+    does not distinguish names by case. MySQL, "Optimizing INFORMATION_SCHEMA Queries": a lookup of one schema and one
+    table opens only that table, so each table has its own SELECT.
+    """
+    if session.facts.of("lower_case_table_names") not in ("", "0"):
+        return [read_table(session, table) for table in tables]
+    parts = [_read_several(session, tables, *part) for part in _SEVERAL]
+    found = []
+    for table, named, columns, indexes in zip(tables, *parts, strict=True):
+        stored = [tuple(str(one or "") for one in row) for row in named if ".".join(map(str, row[:2])) == table]
+        keys = [
+            IndexPart(
+                name, not int(single), column, None if prefix is None else int(prefix), null == "YES", way.upper()
+            )
+            for _, single, name, column, prefix, null, way in sorted(indexes, key=lambda row: (str(row[2]), row[0]))
+        ]
+        if not stored or not columns or PRIMARY not in {part.index for part in keys}:
+            found.append(read_table(session, table))
+            continue
+        described = _described(row[1:] for row in sorted(columns, key=lambda row: int(row[0])))
+        schema, name, kind, engine = stored[0]
+        found.append(_seen(table, (schema, name, kind, engine), described, keys, session.facts.server))
+    return found
+
+
+def _read_several(session: MysqlSession, tables: Sequence[str], columns: str, part: str) -> list[list[Sequence[Any]]]:
+    """Return the rows of a part of the tables' definitions, by table."""
+    one = f"SELECT {{}}, {columns} FROM information_schema.{part} WHERE table_schema = %s AND table_name = %s"
+    statement = " UNION ALL ".join(one.format(number) for number in range(len(tables)))
+    names = [name for table in tables for name in table.split(".", 1)]
+    rows: list[list[Sequence[Any]]] = [[] for _ in tables]
+    for number, *row in session.rows(statement, names):
+        rows[int(number)].append(row)
+    return rows
 
 
 def read_indexes(session: MysqlSession, table: str) -> list[IndexPart]:

@@ -136,6 +136,17 @@ def test_several_crashes_in_ten_minutes_are_a_loop_also_while_the_driver_runs() 
     assert told(crashes=(ago(8), ago(600))) == ()
 
 
+def test_a_shared_reader_that_another_replica_ended_is_a_warning_and_explains_no_lag() -> None:
+    assert VIEW.report is not None
+    act = "Find the other replica with this server_id."
+    one = Condition("source", "source m", "the same server_id", ago(400).timestamp(), message="SK-1801", act=act)
+    view = replace(VIEW, report=replace(VIEW.report, shared_reader=one))
+    (found,) = told(view)
+    assert (found.rule, found.severity, found.code, found.do) == ("reader_fails", Severity.WARNING, "SK-1801", act)
+    assert found.said(NOW) == "shared reader of source m: the same server_id, 6 min"
+    assert {one.rule for one in told(view, lags={"dn_1": 40.0})} == {"reader_fails", "lag"}
+
+
 def test_a_new_start_does_not_end_what_was_wrong_before_it_has_reported() -> None:
     before = replace(VIEW, reported=False)
     (one,) = told(before, crashes=(ago(3),))

@@ -64,6 +64,8 @@ def told(text: str, code: str = "", **more: str) -> str:
         ("08006", "SSL error: certificate verify failed", "SK-1706"),
         ("08006", "a sentence that no line knows", "SK-1707"),
         ("1236", "something ended the dump", "SK-1803"),
+        ("1236", "A slave with the same server_uuid/server_id as this slave has connected", "SK-1801"),
+        ("1236", "Could not find first log file name in binary log index file", "SK-1802"),
         ("1227", "Access denied; you need (at least one of) the REPLICATION SLAVE privilege(s)", "SK-1101"),
         ("XX000", "cache lookup failed", "SK-1999"),
         ("", "what no line knows", "SK-1999"),

@@ -16,18 +16,21 @@ from random import Random
 
 import pytest
 
+from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.drivers import my
-from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.sources.mysql import backlog, feed
 from slotkeeper.core.sources.mysql.backlog import Backlog
 from slotkeeper.core.sources.mysql.events import Action, Header, Rows
-from slotkeeper.core.sources.mysql.feed import Asked, Feed, Server
+from slotkeeper.core.sources.mysql.faults import of_stream
+from slotkeeper.core.sources.mysql.feed import Asked, Feed, News, Server
 from slotkeeper.core.sources.mysql.joined import FeedLine, Joined, serve
 from slotkeeper.core.sources.mysql.position import MysqlPosition
 from slotkeeper.core.sources.mysql.statements import Effect, Statement, read
 from slotkeeper.core.sources.mysql.stream import Follower, Reading, of_tables, same, there
 from slotkeeper.core.sources.mysql.table_map import TableMap
 from slotkeeper.core.sources.mysql.transactions import Alive, End, Item, Table, TableRows
+from tests.support.waiting import until
 
 SERVER = ("uuid", "1")
 BORN = (1_700_000_000, 1)
@@ -48,6 +51,10 @@ class Binlog:
     changed: threading.Condition = field(default_factory=threading.Condition)
     streams: list[FakeStream] = field(default_factory=list)
     at: MysqlPosition = BEGIN
+    pace: threading.Semaphore | None = None
+    """If given, the feed's stream waits for it before each item."""
+    numbers: list[int] = field(default_factory=list)
+    """The number of the server_id of each of the feed's streams."""
 
     def write(self, *items: TableRows | Statement, file: int = 1) -> MysqlPosition:
         with self.changed:
@@ -64,7 +71,8 @@ class Binlog:
             self.changed.notify_all()
             return end
 
-    def open(self, at: MysqlPosition) -> tuple[FakeStream, Server]:
+    def open(self, at: MysqlPosition, number: int) -> tuple[FakeStream, Server]:
+        self.numbers.append(number)
         return self.stream(at), SERVER
 
     def stream(self, at: MysqlPosition, only: Table | None = None) -> FakeStream:
@@ -88,6 +96,7 @@ class FakeStream:
     def __init__(self, binlog: Binlog, at: MysqlPosition, only: Table | None) -> None:
         self._binlog, self._only, self.here, self.inside = binlog, only, at, False
         self.breaks = self.severed = False
+        self.error: SlotkeeperError = Unreachable("the stream broke", where="source")
 
     def events(self, blocking: bool) -> Generator[Item | None]:
         yield None
@@ -116,8 +125,11 @@ class FakeStream:
                 yield Alive(self.here, self.here)
 
     def _check(self) -> None:
+        pace = self._binlog.pace if self._only is None else None
+        while pace is not None and not self.severed and not pace.acquire(timeout=0.01):
+            pass
         if self.breaks or self.severed:
-            raise Unreachable("the stream broke", where="source")
+            raise self.error
 
     def sever(self) -> None:
         self.severed = True
@@ -238,6 +250,93 @@ def test_every_lane_gets_the_rows_of_its_own_stream_in_order(seed: int, number: 
             while not there(one.at, binlog.at):
                 one.step(draw)
             assert one.got == binlog.rows_of(one.table, one.at), one.table
+        close(opened)
+
+
+def test_a_feed_knows_which_tables_have_later_items(seed: int) -> None:
+    draw = Random(seed)
+    print(f"seed {seed}")
+    tables = [("s", f"t{n}") for n in range(6)]
+    binlog = Binlog()
+    ends = [BEGIN]
+    for number in range(60):
+        chosen = draw.sample(tables[:5], draw.randint(0, 3))
+        items: list[TableRows | Statement] = [rows(table, b"1") for table in chosen]
+        ends.append(binlog.write(*([ddl("CREATE TABLE x (a INT)", "s")] if number == 20 else items)))
+    with served(Feed(binlog.open, tables, BEGIN)) as folder:
+        line = FeedLine(str(folder))
+        for _ in range(40):
+            places = {table: draw.choice(ends) for table in tables}
+            later = {
+                table
+                for table, after in places.items()
+                for one in binlog.transactions
+                if not there(after, one.end)
+                if any(isinstance(item, Statement) or item.table.table == table[1] for item in one.items)
+            }
+            assert line.find_news(News(SERVER, binlog.at, places)) == later
+        assert line.find_news(News(("another",), binlog.at, {})) is None
+        assert line.find_news(News(SERVER, binlog.at, {("s", "other"): BEGIN})) == {("s", "other")}
+        line.close()
+
+
+@pytest.mark.usefixtures("small")
+def test_a_feed_that_has_not_read_up_to_a_position_does_not_know_what_is_before_it() -> None:
+    binlog = Binlog()
+    binlog.write(rows(("s", "a"), b"1"))
+    with served(Feed(binlog.open, [("s", "a"), ("s", "b")], BEGIN)) as folder:
+        line = FeedLine(str(folder))
+        assert line.find_news(News(SERVER, binlog.at.moved(binlog.at.file, 999), {("s", "b"): BEGIN})) is None
+        line.close()
+
+
+@pytest.mark.usefixtures("small")
+def test_rows_passed_on_before_a_discard_end_with_their_own_transaction() -> None:
+    table, other, opened = ("s", "a"), ("s", "b"), list[Joined | FeedLine]()
+    binlog = Binlog()
+    binlog.write(rows(other, b"before"))
+    binlog.write(*(rows(table, b"%d" % n * 50) for n in range(100)))
+    reads = Feed(binlog.open, [table, other], BEGIN)
+    with served(reads) as folder:
+        one, got, ends = lane(binlog, table, str(folder), BEGIN, opened), list[bytes](), list[MysqlPosition]()
+        for item in one.joined.read(BEGIN, binlog.at):
+            if isinstance(item, TableRows):
+                got.append(item.rows.body)
+            elif got:
+                ends.append(item.position)
+            if len(got) == 7:
+                with reads._changed:
+                    reads._discard(table)
+        assert got == binlog.rows_of(table, binlog.at)
+        assert ends == [binlog.at]
+        close(opened)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("progress", [True, False])
+def test_a_lane_waits_for_a_long_transaction_as_long_as_the_feed_reads_it(
+    progress: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, opened, pace = ("s", "a"), list[Joined | FeedLine](), threading.Semaphore(0)
+    binlog = Binlog(pace=pace)
+    waits = list[float]()
+    reaches = Feed._reaches
+
+    def wait(self: Feed, place: MysqlPosition, until: float) -> bool:
+        if progress:  # during each wait, the stream reads one item
+            pace.release()
+        waits.append(until)
+        return reaches(self, place, until)
+
+    monkeypatch.setattr(Feed, "_reaches", wait)
+    with served(Feed(binlog.open, [table, ("s", "b")], BEGIN)) as folder:
+        one = lane(binlog, table, str(folder), BEGIN, opened)
+        binlog.write(*(rows(("s", "b"), b"%d" % n) for n in range(20)), rows(table, b"last"))
+        while not there(one.at, binlog.at):
+            one.step(Random(3))
+        assert one.got == [b"last"]
+        assert len(binlog.streams) == (1 if progress else 2)
+        assert not progress or len(waits) > 10
         close(opened)
 
 
@@ -392,3 +491,56 @@ def test_a_lane_uses_no_folder_that_others_can_enter() -> None:
         folder.chmod(0o700)
         assert line.ask(Asked(SERVER, table, BEGIN, end)) is not None
         line.close()
+
+
+@dataclass
+class SetClock(SystemClock):
+    """A clock that a test sets."""
+
+    now: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def used_twice() -> SlotkeeperError:
+    """The error of a stream that another replica ended."""
+    said = "A slave with the same server_uuid/server_id as this slave has connected to the master"
+    return of_stream(my.DriverError(1236, said), "m", "'u'@'h'", 77)
+
+
+def test_a_feed_that_other_replicas_end_takes_other_ids_and_pauses_after_five_of_them() -> None:
+    table, clock, binlog = ("s", "a"), SetClock(), Binlog()
+    reads = Feed(binlog.open, [table, ("s", "b")], BEGIN, clock)
+    with served(reads):
+        asked = Asked(SERVER, table, BEGIN, BEGIN)
+        for number in range(feed.MOST_RIVALS):
+            until(lambda: reads.answer(asked) is not None, 10, "the feed to read")
+            assert binlog.numbers == list(range(number + 1))
+            assert (reads.error is None) == (number == 0), "reported once the next stream starts"
+            binlog.streams[-1].error, binlog.streams[-1].breaks = used_twice(), True
+            until(lambda: reads.answer(asked) is None, 10, "the feed to stop")
+            clock.now += feed.APART_SECONDS + 1
+        assert reads.answer(asked) is None
+        assert reads.error is not None
+        assert "server_id, 77" in reads.error.message
+        clock.now += feed.RIVALS_SECONDS
+        until(lambda: reads.answer(asked) is not None, 10, "the feed to read again")
+        assert binlog.numbers == list(range(feed.MOST_RIVALS + 1))
+        clock.now += feed.STEADY_SECONDS
+        until(lambda: reads.error is None, 10, "the error to end")
+
+
+def test_a_feed_reports_other_errors_only_if_they_repeat() -> None:
+    table, clock, binlog = ("s", "a"), SetClock(), Binlog()
+    reads = Feed(binlog.open, [table, ("s", "b")], BEGIN, clock)
+    with served(reads):
+        asked = Asked(SERVER, table, BEGIN, BEGIN)
+        for number in range(feed.FEW_FAILURES):
+            until(lambda: reads.answer(asked) is not None, 10, "the feed to read")
+            assert reads.error is None
+            assert binlog.numbers == [0] * (number + 1)
+            binlog.streams[-1].breaks = True
+            until(lambda: reads.answer(asked) is None, 10, "the feed to stop")
+            clock.now += feed.APART_SECONDS + 1
+        assert isinstance(reads.error, Unreachable)
