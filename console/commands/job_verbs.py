@@ -152,7 +152,7 @@ def steer(
 
 def refuse_whole(spec: JobSpec) -> None:
     """Raise Refused if no table of the job can run without the others."""
-    if len(spec.channels) == 1:
+    if not spec.several:
         refuse_one_table(spec.name)
     if registry.open(spec.source_kind).traits.shares_position:
         refuse_one_position(spec.name)
@@ -166,7 +166,7 @@ def refuse_take_over(take_over: bool) -> None:
 
 def narrowed(spec: JobSpec, table: str) -> JobSpec:
     """Return the job with this table only. Raises Refused, naming the tables, if it is unknown or the only table."""
-    if len(spec.channels) == 1:
+    if not spec.several:
         refuse_one_table(spec.name)
     known = [channel.source_table for channel in spec.channels]
     if table not in known:

@@ -51,7 +51,7 @@ def verify(ctx: typer.Context, job: Job, table: OneTable = "", as_json: OneJson 
     parts: list[tuple[JobSpec, Comparison]] = []
     for part in spec.narrowed:
         moves, what = runs and not job_verbs.off(view, part.channel.source_table), spec.name
-        if len(spec.channels) > 1:
+        if spec.several:
             what = f"{spec.name} {part.channel.source_table} ({len(parts) + 1} of {len(spec.channels)})"
         parts.append((part, verify_service.verify(part, moves, Progress(what, "rows compared").at)))
     verdicts = {_verdict(found) for _, found in parts}

@@ -266,6 +266,20 @@ class ChannelSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class TablePattern:
+    """A block of the configuration that stands for every matching source table.
+
+    `source` and `excluded` are patterns of `schema.table`; `into` is the target, in which `{schema}` and `{table}` stand
+    for the names of the source table. `channel` has the options of each table; its two names are not used.
+    """
+
+    source: str
+    into: str
+    excluded: tuple[str, ...] = ()
+    channel: ChannelSpec = field(default_factory=lambda: ChannelSpec("", ""))
+
+
+@dataclass(frozen=True, slots=True)
 class JobSpec:
     """A configured pipeline; `start_at` parses `start`.
 
@@ -294,6 +308,13 @@ class JobSpec:
     spark: SparkOptions = field(default_factory=SparkOptions)
     store: Endpoint | None = None
     store_kind: str = ""
+    patterns: tuple[TablePattern, ...] = ()
+    """The blocks that stand for several tables; `channels` contains the tables that are known to match."""
+
+    @property
+    def several(self) -> bool:
+        """Whether the job can have several tables, so that lanes and messages name their table."""
+        return len(self.channels) > 1 or bool(self.patterns)
 
     @property
     def in_two_parts(self) -> bool:
@@ -319,11 +340,9 @@ class JobSpec:
 
     def of(self, source_table: str) -> JobSpec:
         """Return the job narrowed to the channel of a source table; raises Defect if it has no such channel."""
-        if self.channels[0].source_table == source_table and len(self.channels) == 1:
-            return self
         for channel in self.channels:
             if channel.source_table == source_table:
-                return replace(self, channels=(channel,))
+                return replace(self, channels=(channel,), patterns=()) if self.several else self
         raise Defect(f"job {self.name} has no channel from {source_table}")
 
     def lane_key(self, shard: str = "") -> LaneKey:
@@ -343,7 +362,7 @@ class JobSpec:
         >>> job.lane_name("ods.b", "dn_1"), job.of("ods.b").lane_name("ods.b", "dn_1")
         ('ods.b dn_1', 'dn_1')
         """
-        return shard if len(self.channels) == 1 else f"{source_table} {shard}"
+        return f"{source_table} {shard}" if self.several else shard
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.consent import Consent, Consents
 from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.inventory import Skipped
 from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, TableWanted, WantedState
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.position import Position
@@ -33,7 +35,9 @@ from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
 from slotkeeper.core.sinks.postgres.kind import PostgresConnection
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sqltext import dotted
+from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
+from slotkeeper.core.wiring.discovery import SourceTables
 from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
 from slotkeeper.demo import ledger, workload
@@ -66,6 +70,8 @@ class Heard:
     registrations: int = 0
     rows_quarantined: int | None = None
     tables: dict[str, TableReport] = field(default_factory=dict)
+    found: list[ChannelSpec] = field(default_factory=list)
+    unfit: dict[str, str] = field(default_factory=dict)
 
     def event(self, event: JobEvent, reason: str = "") -> None:
         self.events.append(event)
@@ -87,6 +93,12 @@ class Heard:
 
     def waits(self, tables: Collection[str], text: str) -> None:
         """The same."""
+
+    def joined(self, channel: ChannelSpec) -> None:
+        self.found.append(channel)
+
+    def skipped(self, one: Skipped) -> None:
+        self.unfit[one.table] = one.reason
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         if text:
@@ -178,6 +190,10 @@ class Mirror:
         self.audit: JobAudit | None = None
         self.consents: Consents | None = Shared()
         self.tries: Tries | None = None
+        self.patterns: Path | None = None
+        """The state folder for the tables that the job's patterns match; None without patterns."""
+        self.explicit: tuple[ChannelSpec, ...] = ()
+        """The channels of the configuration beside the patterns."""
         self.capacity = 4
         self.make_runner: Callable[[], TaskRunner] = lambda: LocalRunner(self.capacity)
         self.runner: TaskRunner = LocalRunner(self.capacity)
@@ -202,6 +218,14 @@ class Mirror:
         self._run(driver_probe)
 
     def _run(self, driver_probe: Probe) -> None:
+        discovery = None
+        if self.patterns is not None:
+            discovery = SourceTables(replace(self.job, channels=self.explicit), StateFolder.open(self.patterns))
+            try:
+                self.job = discovery.first()
+            except BaseException as error:
+                self.error = error
+                return
         sessions = WiredSessions(self.job, "run-1")
         wired = JobContext(
             job=self.job,
@@ -221,6 +245,7 @@ class Mirror:
             consents=self.consents,
             recorded=self.recorded,
             tries=self.tries,
+            discovery=discovery,
         )
         try:
             self.end = run_job(wired)

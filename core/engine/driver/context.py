@@ -12,12 +12,13 @@ from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.consent import Consents
 from slotkeeper.core.domain.elapsed import Curve
 from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.inventory import Skipped, TablesFound
 from slotkeeper.core.domain.job import JobEvent, TableReport, TableWanted, WantedState
 from slotkeeper.core.domain.lane import Lane, RecordTtls
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard
-from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.domain.tries import Requests, Tries
 from slotkeeper.core.domain.ttl import Ttl
@@ -54,11 +55,27 @@ class Narrator(Protocol):
     def waits(self, tables: Collection[str], text: str) -> None:
         """Report why these tables are waiting to start."""
 
+    def joined(self, channel: ChannelSpec) -> None:
+        """Report a table that the job takes in while it runs."""
+
+    def skipped(self, one: Skipped) -> None:
+        """Report a table that matches a pattern of the job, but is not mirrored."""
+
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         """Report a temporary failure outside the lanes as "retrying n, next in s: why"; "" reports its end.
 
         `by`: the error that caused the retry, or the party that the driver waits for.
         """
+
+
+class Discovery(Protocol):
+    """Lists the tables of the source for a job with patterns; each call blocks for a few seconds at most."""
+
+    def look(self) -> TablesFound:
+        """Return what the source lists now, and store it for commands and screens. Raises a SlotkeeperError."""
+
+    def close(self) -> None:
+        """End the session; safe to call twice, and from any thread."""
 
 
 class JobAudit(Protocol):
@@ -151,6 +168,8 @@ class JobContext:
     """Desired states of single tables, by source table; a table without an entry follows the job."""
     tries: Tries | None = None
     """Early retries that users request; None if users cannot request them."""
+    discovery: Discovery | None = None
+    """Lists the source's tables; None for a job without patterns."""
     switch: SwitchState = field(default_factory=SwitchState)
     """What a group of tables knows about a switch of its source's server."""
     requests: Requests = field(default_factory=Requests)
@@ -159,7 +178,7 @@ class JobContext:
     @property
     def alone(self) -> bool:
         """Whether the job has only one table, so that no other group runs under its name."""
-        return self.whole is None or len(self.whole.channels) == 1
+        return self.whole is None or not self.whole.several
 
     def of(self, table: str) -> JobContext:
         """Return this context, narrowed to the channel of a source table."""
@@ -191,7 +210,7 @@ def about(ctx: JobContext, part: JobContext) -> Iterator[None]:
 def name_table(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
     """Set the error's source table, also in its message if the job has several tables, and return the error."""
     error.table = table
-    if len(job.channels) > 1 and table not in error.message:
+    if job.several and table not in error.message:
         error.message = f"{table}: {error.message}"
     return error
 

@@ -220,7 +220,7 @@ class Streaming:
                 raise Busy(f"{row.key.shard} does not answer: the DN set may have changed", where="source")
             refuse(compare(row, status))
             name = job.lane_name(row.key.source_table, row.key.shard)
-            label = "" if len(job.channels) == 1 else name
+            label = name if job.several else ""
             lane = lane_of(row, job.binlog.binlog_sync_point_size, now, label)
             # the comparison succeeded, so later statuses must show the slot's current points
             known = lane.registered.found(status.kept)

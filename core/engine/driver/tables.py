@@ -9,20 +9,31 @@ while other tables stream.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, TableWanted, WantedState
+from slotkeeper.core.domain.inventory import Skipped, TablesFound
+from slotkeeper.core.domain.job import (
+    AS_THE_JOB,
+    GONE,
+    GONE_ACT,
+    JobEvent,
+    JobState,
+    TableReport,
+    TableWanted,
+    WantedState,
+)
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.pending import APART
 from slotkeeper.core.domain.progress import STREAMING, Activity, LaneState
-from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.engine.driver.context import JobContext, Narrator
 from slotkeeper.core.engine.driver.failure import act_of
 from slotkeeper.core.engine.driver.job import JobEnd, run_group
+from slotkeeper.core.engine.driver.joining import JOINED_APART, TableLook
 from slotkeeper.core.engine.driver.reshape import NAMES, PASSING
 from slotkeeper.core.engine.tasks import Pooled, SharedRunner
 from slotkeeper.core.errors import AwaitsCopy, Busy, ErrorKind, SlotkeeperError, Trouble, classed
@@ -39,7 +50,7 @@ END_WITHIN = 8.0
 def run(ctx: JobContext) -> JobEnd:
     """Run the job until it has to stop or is finished; raises an error that a user must resolve."""
     ctx = replace(ctx, runner=Pooled(ctx.runner, ctx.job.binlog.connection_pool_size))
-    several = len(ctx.job.channels) > 1 and not ctx.sessions.shares_position
+    several = ctx.job.several and not ctx.sessions.shares_position
     return Tables(ctx).run() if several else run_group(ctx)
 
 
@@ -67,6 +78,12 @@ class Tables:
         self._leader: GroupNarrator | None = None
         """The narrator of the joint tables; its `tables` are those that still run together."""
         self._fatal: BaseException | None = None
+        self._suspects: dict[str, Callable[[], None]] = {}
+        """What to do about a table that failed, unless the source no longer lists it."""
+        self._joining: list[str] = []
+        """New tables that wait for their start."""
+        self._skipped: Mapping[str, Skipped] = {}
+        self._look = TableLook(ctx.discovery, self._take_in, self._note_fatal) if ctx.discovery is not None else None
         self._closing = threading.Event()
         self._watch = threading.Thread(target=self._watch_over, name="slotkeeper-tables", daemon=True)
 
@@ -80,6 +97,8 @@ class Tables:
             return self._wait_for_rest(ended)
         finally:
             self._closing.set()
+            if self._look is not None:
+                self._look.stop()
             with self._lock:
                 threads = [one.thread for one in self._alone.values() if one.thread is not None]
             end = self._ctx.clock.monotonic() + END_WITHIN
@@ -178,13 +197,16 @@ class Tables:
                 return
             if again or (isinstance(error, Trouble) and error.name in NAMES):
                 # the new start adapts to the changed table, or reports the required action
-                self._start_alone(table, lanes)
+                self._unless_gone(table, error, lanes, partial(self._start_alone, table, lanes))
                 return
             self._fail(table, error, lanes)
 
     def _fail(self, table: str, error: SlotkeeperError, lanes: Mapping[str, Lane]) -> None:
-        self._errors[table] = error
-        self._joint.failed(table, error, lanes)
+        def report() -> None:
+            self._errors[table] = error
+            self._joint.failed(table, error, lanes)
+
+        self._unless_gone(table, error, lanes, report)
 
     # -- separate tables ---------------------------------------------------------------------------------------------
 
@@ -192,6 +214,8 @@ class Tables:
         """Start watching single tables; called once the joint tables hold their leases and stream or copy."""
         if self._watch.ident is None and not self._closing.is_set():
             self._watch.start()
+            if self._look is not None:
+                self._look.start()
 
     def _watch_over(self) -> None:
         try:
@@ -202,14 +226,17 @@ class Tables:
             while not self._closing.wait(READ_EVERY):
                 self._read_wanted()
         except Exception as error:
-            self._fatal = classed(error)
+            self._note_fatal(classed(error))
+
+    def _note_fatal(self, error: BaseException) -> None:
+        self._fatal = error
 
     def _read_wanted(self) -> None:
         asked = self._ctx.asked()
         with self._lock:
             for table in self._joint.resting():
                 one = asked.get(table, AS_THE_JOB)
-                if one.wanted is WantedState.STOP or table in self._alone:
+                if one.wanted is WantedState.STOP or table in self._alone or table in self._suspects:
                     continue
                 if one.turn != self._turns[table] or (one.wanted is WantedState.PAUSE and table not in self._errors):
                     self._start_alone(table)
@@ -276,6 +303,7 @@ class Tables:
                 self._fatal = error
             else:
                 self._fail(table, error, lanes)
+            self._start_joining()
 
     def _wait_for_rest(self, ended: JobEnd) -> JobEnd:
         """Wait for the separate tables; once no table is running, raise the error of the first failed table."""
@@ -298,7 +326,67 @@ class Tables:
 
     def _goes_on(self) -> bool:
         with self._lock:
-            return bool(self._alone or self._apart)
+            if self._alone or self._apart or self._suspects or self._joining:
+                return True
+            # without its last table, the job waits for the next one
+            return self._joint.any_gone and not self._errors and not self._ctx.until_caught_up
+
+    # -- tables of patterns ------------------------------------------------------------------------------------------
+
+    def _unless_gone(
+        self, table: str, error: SlotkeeperError, lanes: Mapping[str, Lane], act: Callable[[], None]
+    ) -> None:
+        """Act on a table's failure, except if the source no longer lists the table; the next list shows that."""
+        if self._look is None or not self._look.runs or error.where == "sink":
+            act()
+            return
+        self._suspects[table] = act
+        self._look.look_now()
+
+    def _take_in(self, found: TablesFound | None) -> None:
+        """Receive a list of the source's tables; None if the source did not answer."""
+        with self._lock:
+            suspects, self._suspects = self._suspects, {}
+            gone = {one.source_table for one in found.gone} if found is not None else set()
+            for table, act in suspects.items():
+                if table in gone:
+                    self._errors.pop(table, None)
+                    self._joint.gone(table)
+                else:
+                    act()
+            if found is None or self._closing.is_set():
+                return
+            for table in self._joint.resting():
+                if table in gone and table not in self._alone:
+                    self._errors.pop(table, None)
+                    self._joint.gone(table)
+            for one in found.skipped:
+                if self._skipped.get(one.table) != one:
+                    self._ctx.narrator.skipped(one)
+            self._skipped = {one.table: one for one in found.skipped}
+            self._join(found.channels)
+
+    def _join(self, channels: Sequence[ChannelSpec]) -> None:
+        """Take new tables into the job, and start again those that were gone."""
+        for channel in channels:
+            table = channel.source_table
+            if table not in self._turns:
+                job = replace(self._ctx.job, channels=(*self._ctx.job.channels, channel))
+                self._ctx = replace(self._ctx, job=job, whole=job)
+                self._turns[table] = 0
+                self._ctx.narrator.joined(channel)
+            elif not self._joint.is_gone(table) or table in self._alone or table in self._joining:
+                continue
+            self._joint.joins(channel)
+            if self._ctx.asked().get(table, AS_THE_JOB).wanted is WantedState.STOP:
+                self._joint.rests(table, JobState.STOPPED, {})
+            else:
+                self._joining.append(table)
+        self._start_joining()
+
+    def _start_joining(self) -> None:
+        while self._joining and len(self._alone) < JOINED_APART:
+            self._start_alone(self._joining.pop(0))
 
 
 def _keep_last(asked: Callable[[], Mapping[str, TableWanted]]) -> Callable[[], Mapping[str, TableWanted]]:
@@ -387,6 +475,30 @@ class JointNarrator:
         with self._lock:
             self._leads = False
             self._quarantined = {one: counted for one, counted in self._quarantined.items() if not one.leads}
+
+    def joins(self, channel: ChannelSpec) -> None:
+        """Record a table that the job takes in while it runs."""
+        with self._lock:
+            report = TableReport(channel.source_table, channel.target, JobState.PENDING.value)
+            self._tables[channel.source_table] = report
+            self._narrator.table(report)
+
+    def gone(self, table: str) -> None:
+        """Record that the source no longer lists a table, which therefore has no lanes."""
+        with self._lock:
+            self._resting.pop(table, None)
+            self._last.pop(table, None)
+            self._say(table, JobState.STOPPED, GONE, safe=GONE_ACT)
+
+    def is_gone(self, table: str) -> bool:
+        with self._lock:
+            return self._tables[table].reason == GONE
+
+    @property
+    def any_gone(self) -> bool:
+        """Whether the source no longer lists one of the tables."""
+        with self._lock:
+            return any(one.reason == GONE for one in self._tables.values())
 
     def _keep(self, table: str, lanes: Mapping[str, Lane], error: str) -> None:
         stopped = {
@@ -510,6 +622,12 @@ class GroupNarrator:
 
     def table(self, report: TableReport) -> None:
         """Do nothing: `JointNarrator` reports tables itself."""
+
+    def joined(self, channel: ChannelSpec) -> None:
+        """Do nothing: no group takes in tables."""
+
+    def skipped(self, one: Skipped) -> None:
+        """Do nothing, for the same reason."""
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         if self.leads:
