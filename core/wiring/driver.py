@@ -216,6 +216,9 @@ class WiredSessions:
         if job.source.hosts and job.source.server != server:
             self._opened.job = replace(job, source=replace(job.source, server=server))
 
+    def widen(self, job: JobSpec) -> None:
+        self._job = job
+
     @property
     def shares_position(self) -> bool:
         return sources.open(self._job.source_kind).traits.shares_position

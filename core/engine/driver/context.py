@@ -236,8 +236,14 @@ class Desk(Protocol):
     def find_leaving(self, tables: Collection[str]) -> Collection[str]:
         """Return the tables that must leave the group while the job continues. Called in every turn: must be cheap."""
 
-    def find_remaining(self, tables: Collection[str]) -> Collection[str]:
-        """Return the tables that have not left the group; a joint restart starts these tables."""
+    def find_channels(self) -> tuple[JobSpec, tuple[ChannelSpec, ...]]:
+        """Return the job with all its tables, and the channels with which the group starts next.
+
+        These are the tables that have not left, and those that ran separately and have ended to run with the others.
+        """
+
+    def regroups(self) -> bool:
+        """Whether the group must start again to take in tables. Called in every turn: must be cheap."""
 
     def receive_table(
         self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False
@@ -269,6 +275,8 @@ class StreamPlan:
     sever_lease: Callable[[], None] = do_nothing
     find_leaving: Callable[[Collection[str]], Collection[str]] | None = None
     release_table: Callable[[str, SlotkeeperError | None, Mapping[str, Lane]], None] | None = None
+    regroups: Callable[[], bool] = bool
+    """Whether the tables must start again, together with others."""
     whole: JobSpec | None = None
     record_ttls: RecordTtls = field(default_factory=lambda: RecordTtls({}, {}))
     requests: Requests = field(default_factory=Requests)

@@ -79,9 +79,9 @@ def run_group(ctx: JobContext) -> JobEnd:
                 raise
             ended = None
         if ctx.desk is not None:
-            still = ctx.desk.find_remaining([channel.source_table for channel in ctx.job.channels])
-            channels = tuple(channel for channel in ctx.job.channels if channel.source_table in still)
-            ctx = replace(ctx, job=replace(ctx.job, channels=channels))  # without the tables that left
+            whole, channels = ctx.desk.find_channels()  # without the tables that left
+            ctx.sessions.widen(whole)
+            ctx = replace(ctx, job=replace(ctx.job, channels=channels), whole=whole)
         if ended is not None:
             return ended
         if ctx.wanted() is WantedState.STOP:
@@ -269,6 +269,7 @@ class Streaming:
             sever_lease=self._leases.sever,
             find_leaving=ctx.desk.find_leaving if ctx.desk is not None else None,
             release_table=self._release_table if ctx.desk is not None else None,
+            regroups=ctx.desk.regroups if ctx.desk is not None else bool,
             whole=ctx.whole,
             group=ctx.group,
             record_ttls=self._record_ttls,

@@ -33,7 +33,8 @@ from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.engine.driver.context import JobContext, Narrator
 from slotkeeper.core.engine.driver.failure import act_of
 from slotkeeper.core.engine.driver.job import JobEnd, run_group
-from slotkeeper.core.engine.driver.joining import JOINED_APART, TableLook
+from slotkeeper.core.engine.driver import joining
+from slotkeeper.core.engine.driver.joining import TableLook
 from slotkeeper.core.engine.driver.reshape import NAMES, PASSING
 from slotkeeper.core.engine.tasks import Pooled, SharedRunner
 from slotkeeper.core.errors import AwaitsCopy, Busy, ErrorKind, SlotkeeperError, Trouble, classed
@@ -83,6 +84,10 @@ class Tables:
         self._joining: list[str] = []
         """New tables that wait for their start."""
         self._skipped: Mapping[str, Skipped] = {}
+        self._returning: set[str] = set()
+        """Separate tables that end, to run with the joint tables again."""
+        self._returned: list[str] = []
+        """Those of them that have ended."""
         self._look = TableLook(ctx.discovery, self._take_in, self._note_fatal) if ctx.discovery is not None else None
         self._closing = threading.Event()
         self._watch = threading.Thread(target=self._watch_over, name="slotkeeper-tables", daemon=True)
@@ -166,6 +171,11 @@ class Tables:
             return JobEnd.EMPTY
         finally:
             self._joint.leader_ended()
+            with self._lock:
+                self._leader = None
+                for table in self._returned:
+                    self._start_alone(table)
+                self._returned = []
 
     def _wanted(self) -> WantedState:
         if self._fatal is not None:
@@ -182,8 +192,17 @@ class Tables:
             table for table, one in known.items() if one.wanted is not WantedState.RUN or one.turn != self._turns[table]
         ]
 
-    def find_remaining(self, tables: Collection[str]) -> Collection[str]:
-        return [table for table in tables if self._leader is not None and table in self._leader.tables]
+    def find_channels(self) -> tuple[JobSpec, tuple[ChannelSpec, ...]]:
+        with self._lock:
+            whole, leader = self._ctx.job, self._leader
+            if leader is None:
+                return whole, ()
+            leader.tables = (*leader.tables, *self._returned)
+            self._returned = []
+            return whole, tuple(one for one in whole.channels if one.source_table in leader.tables)
+
+    def regroups(self) -> bool:
+        return bool(self._returned) and not self._returning
 
     def receive_table(
         self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False
@@ -279,6 +298,8 @@ class Tables:
             asked = self._ctx.asked().get(table, AS_THE_JOB)
             if whole is WantedState.STOP or asked.wanted is WantedState.STOP or asked.turn != one.turn:
                 return WantedState.STOP
+            if table in self._returning:
+                return WantedState.STOP
             # a table starts its loop before it pauses, because a paused loop keeps its slot alive
             pauses = asked.wanted is WantedState.PAUSE and one.narrator.streams
             return WantedState.PAUSE if pauses else whole
@@ -297,7 +318,12 @@ class Tables:
             del self._alone[table]
             self._runner.beside = len(self._alone)
             lanes = self._joint.without(one.narrator)
-            if error is None:
+            returns = table in self._returning
+            self._returning.discard(table)
+            asked = self._ctx.asked().get(table, AS_THE_JOB)
+            if error is None and returns and asked == TableWanted(WantedState.RUN, one.turn):
+                self._return_table(table)
+            elif error is None:
                 self._joint.rests(table, JobState.STOPPED, lanes)
             elif error.kind is ErrorKind.SUPERSEDED or error.where == "spark":
                 self._fatal = error
@@ -326,7 +352,7 @@ class Tables:
 
     def _goes_on(self) -> bool:
         with self._lock:
-            if self._alone or self._apart or self._suspects or self._joining:
+            if self._alone or self._apart or self._suspects or self._joining or self._returned:
                 return True
             # without its last table, the job waits for the next one
             return self._joint.any_gone and not self._errors and not self._ctx.until_caught_up
@@ -385,8 +411,20 @@ class Tables:
         self._start_joining()
 
     def _start_joining(self) -> None:
-        while self._joining and len(self._alone) < JOINED_APART:
+        """Start new tables separately; if there are too many, let those that stream run with the joint tables."""
+        while self._joining and (len(self._alone) < joining.JOINED_APART or self._leader is None):
             self._start_alone(self._joining.pop(0))
+        if self._joining and not self._returning and not self._closing.is_set():
+            self._returning = {table for table in self._alone if self._joint.runs(table)}
+
+    def _return_table(self, table: str) -> None:
+        if self._closing.is_set():
+            self._joint.rests(table, JobState.STOPPED, {})
+        elif self._leader is None:
+            self._start_alone(table)
+        else:
+            self._joint.starts(table)
+            self._returned.append(table)
 
 
 def _keep_last(asked: Callable[[], Mapping[str, TableWanted]]) -> Callable[[], Mapping[str, TableWanted]]:
@@ -493,6 +531,10 @@ class JointNarrator:
     def is_gone(self, table: str) -> bool:
         with self._lock:
             return self._tables[table].reason == GONE
+
+    def runs(self, table: str) -> bool:
+        with self._lock:
+            return self._tables[table].state == JobState.RUNNING.value
 
     @property
     def any_gone(self) -> bool:
