@@ -36,7 +36,7 @@ from slotkeeper.core.launch.tables import Ask, TablePatience, ask, refuse_one_po
 from slotkeeper.core.launch.view import Starting, observe
 from slotkeeper.core.redaction import masked
 from slotkeeper.core.sources import registry
-from slotkeeper.core.state import steering
+from slotkeeper.core.state import files, steering
 from slotkeeper.core.state.audit import Audit, intent, outcome
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.files import StoredConsents
@@ -202,6 +202,8 @@ def tell_taken_out(store: Store, spec: JobSpec) -> None:
     report = row.report if row is not None else None
     lanes, single = (report.lanes, report.tables) if report is not None else ((), ())
     had = {lane.source_table for lane in lanes} | {table.source_table for table in single}
+    if spec.patterns:
+        had -= {*files.known_tables(store.folder.path, spec.name).gone}  # the source has no changes of such a table
     for table in sorted(had - {"", *(channel.source_table for channel in spec.channels)}):
         place = typed(table, spec.slot)
         what = f"{table} is no longer a table of this job; slot {spec.slot} retains its changes until its TTL ends"

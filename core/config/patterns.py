@@ -9,9 +9,9 @@ from pathlib import Path
 from slotkeeper.core.config import values
 from slotkeeper.core.config.values import BadValue
 from slotkeeper.core.domain.inventory import Inventory, Skipped, TableListed, TablesFound, target_of, wants
-from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, StartKind
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.core.state import inventory
+from slotkeeper.core.state import files
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,17 @@ class Resolved:
     unmatched: tuple[str, ...] = ()
 
 
-def resolve(job: JobSpec, listed: Iterable[TableListed], known: Collection[str] = ()) -> Resolved:
+def resolve(
+    job: JobSpec,
+    listed: Iterable[TableListed],
+    known: Collection[str] = (),
+    first: Collection[str] | None = None,
+) -> Resolved:
     """Return the channels for the tables that a source lists; `job` has the channels of the configuration only.
 
     A table with a channel of its own in the configuration belongs to that channel. Of two tables with one target, the
-    one that is `known` (mirrored already) has the target, then the first by name; the other is skipped.
+    one that is `known` (mirrored already) has the target, then the first by name; the other is skipped. `first`: the
+    tables of the job's first list; None if this is the first.
     """
     found, skipped, hit = list(job.channels), list[Skipped](), set[str]()
     mine = {one.source_table for one in found}
@@ -50,7 +56,8 @@ def resolve(job: JobSpec, listed: Iterable[TableListed], known: Collection[str] 
             skipped.append(Skipped(one.table, reason, conflict))
             continue
         writers[target] = one.table
-        found.append(replace(blocks[0].channel, source_table=one.table, target=target))
+        start = "" if first is None or one.table in first else StartKind.INITIAL.value
+        found.append(replace(blocks[0].channel, source_table=one.table, target=target, start=start))
     unmatched = tuple(one.source for one in job.patterns if one.source not in hit)
     return Resolved(tuple(found), tuple(skipped), unmatched)
 
@@ -60,9 +67,25 @@ def with_known(jobs: Mapping[str, JobSpec], state_dir: Path) -> dict[str, JobSpe
     found = dict(jobs)
     for name, job in jobs.items():
         if job.patterns:
-            listed = [_listed(table) for table in inventory.known(state_dir, name).tables]
-            found[name] = replace(job, channels=resolve(job, listed).channels)
+            stored = files.known_tables(state_dir, name)
+            listed = [_listed(table) for table in stored.tables]
+            found[name] = replace(job, channels=resolve(job, listed, stored.tables, stored.first).channels)
     return found
+
+
+def configured(job: JobSpec) -> JobSpec:
+    """Return a resolved job with the channels of its configuration only."""
+
+    def made(channel: ChannelSpec) -> bool:
+        schema, _, name = channel.source_table.partition(".")
+        return any(
+            wants(block, schema, name)
+            and replace(channel, source_table="", target="", start="") == block.channel
+            and channel.target == target_of(block, schema, name)
+            for block in job.patterns
+        )
+
+    return replace(job, channels=tuple(one for one in job.channels if not made(one)))
 
 
 def take_in(job: JobSpec, listed: Iterable[TableListed], before: Inventory) -> tuple[TablesFound, Inventory]:
@@ -73,14 +96,15 @@ def take_in(job: JobSpec, listed: Iterable[TableListed], before: Inventory) -> t
     """
     every = list(listed)
     mine = {*before.tables, *before.gone}
-    found = resolve(job, every, mine)
+    found = resolve(job, every, mine, before.first if mine else None)
     now = {one.table for one in every}
     if not mine:
         _refuse_first(job, found)
     lost = [_listed(table) for table in sorted(mine - now)]
     gone = resolve(replace(job, channels=()), lost).channels
     of_patterns = tuple(one.source_table for one in found.channels[len(job.channels) :])
-    kept = Inventory(of_patterns, tuple(one.source_table for one in gone), found.skipped)
+    first = before.first if mine else of_patterns
+    kept = Inventory(of_patterns, first, tuple(one.source_table for one in gone), found.skipped)
     return TablesFound(found.channels, gone, found.skipped), kept
 
 
@@ -90,7 +114,9 @@ def _refuse_first(job: JobSpec, found: Resolved) -> None:
         raise ConfigError(what, "check the pattern, and that this login can see the tables: `slotkeeper doctor`")
     for one in found.skipped:
         if one.conflict:
-            raise ConfigError(f"jobs.{job.name}: {one.table}: {one.reason}", "exclude the table from one block (except)")
+            raise ConfigError(
+                f"jobs.{job.name}: {one.table}: {one.reason}", "exclude the table from one block (except)"
+            )
     if not found.channels:
         first = found.skipped[0]
         what = f"jobs.{job.name}: no matching table can be mirrored: {first.table}: {first.reason}"

@@ -9,6 +9,7 @@ from functools import cache
 
 from slotkeeper.core.domain.spec import ChannelSpec, TablePattern
 
+
 @dataclass(frozen=True, slots=True)
 class TableListed:
     """A table of the source, with both names as the server stores them, or another relation with rows."""
@@ -41,6 +42,8 @@ class Inventory:
 
     tables: tuple[str, ...] = ()
     """The tables that the job mirrors, as schema.table."""
+    first: tuple[str, ...] = ()
+    """The tables of the job's first list, to which the job's `start` applies; later tables are copied."""
     gone: tuple[str, ...] = ()
     """The tables that it mirrored before and that the source no longer lists."""
     skipped: tuple[Skipped, ...] = ()
@@ -83,8 +86,10 @@ def wants(pattern: TablePattern, schema: str, name: str) -> bool:
 def literal_schemas(patterns: tuple[TablePattern, ...]) -> tuple[str, ...]:
     """Return the schemas to list; empty if a pattern can match tables of any schema.
 
-    >>> literal_schemas((TablePattern("shop.*", ""), TablePattern("crm.a*", ""))), literal_schemas((TablePattern("s*.t", ""),))
-    (('crm', 'shop'), ())
+    >>> literal_schemas((TablePattern("shop.*", ""), TablePattern("crm.a*", "")))
+    ('crm', 'shop')
+    >>> literal_schemas((TablePattern("shop.*", ""), TablePattern("s*.t", "")))
+    ()
     """
     schemas = {one.source.partition(".")[0] for one in patterns}
     return () if any(is_pattern(one) for one in schemas) else tuple(sorted(schemas))

@@ -263,14 +263,16 @@ class ChannelSpec:
     keys_never_change: bool = False
     on_schema_change: str = "stop"
     cascades: str = "refuse"
+    start: str = ""
+    """The start of this table if it differs from the job's: a table that joins a job of patterns later is copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablePattern:
     """A block of the configuration that stands for every matching source table.
 
-    `source` and `excluded` are patterns of `schema.table`; `into` is the target, in which `{schema}` and `{table}` stand
-    for the names of the source table. `channel` has the options of each table; its two names are not used.
+    `source` and `excluded` are patterns of `schema.table`; `into` is the target, in which `{schema}` and `{table}`
+    stand for the names of the source table. `channel` has the options of each table; its two names are not used.
     """
 
     source: str
@@ -342,7 +344,8 @@ class JobSpec:
         """Return the job narrowed to the channel of a source table; raises Defect if it has no such channel."""
         for channel in self.channels:
             if channel.source_table == source_table:
-                return replace(self, channels=(channel,), patterns=()) if self.several else self
+                start = channel.start or self.start
+                return replace(self, channels=(channel,), patterns=(), start=start) if self.several else self
         raise Defect(f"job {self.name} has no channel from {source_table}")
 
     def lane_key(self, shard: str = "") -> LaneKey:

@@ -50,8 +50,7 @@ from slotkeeper.core.state import files, steering
 from slotkeeper.core.state.files import StoredConsents, points_proven
 from slotkeeper.core.state.sqlite import StateError, Store
 from slotkeeper.core.state.steering import StoredTries
-from slotkeeper.core.wiring.discovery import PASSING, SourceTables
-from slotkeeper.core.wiring.driver import WiredSessions, locks_at, pinged, source_waits_at
+from slotkeeper.core.wiring.driver import PASSING, SourceTables, WiredSessions, locks_at, pinged, source_waits_at
 from slotkeeper.core.wiring.worker import ENTRIES, store_session
 
 CRASHED = 1
@@ -211,24 +210,14 @@ def _drive(
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
     sessions = WiredSessions(job, options.run, points_proven=proven)
     discovery = SourceTables(job, store.folder) if job.patterns else None
-    # the files of this run's Spark; files that killed drivers of this job left there are removed
-    place = store.folder.subfolder("spark")
-    for row in store.runs(job.name):
-        if row.run == options.run or not (identity.alive(row.driver) or identity.elsewhere(row.driver)):
-            shutil.rmtree(place / row.run, ignore_errors=True)
-    folder = place / str(options.run)
+    folder = _spark_folder(store, job, options)
     try:
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say, (job.source_kind, job.sink_kind))
         wanted_states.spark = runner
         narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
         if discovery is not None:
-            resolved = _resolved(job, discovery, narrator, wanted_states)
-            if resolved is None:
-                narrator.event(JobEvent.STOPPED, JobEnd.STOPPED.value)
-                return TERMINATED if wanted_states.terminated.is_set() else ENDED
-            job = resolved
-            loaded = replace(loaded, jobs={**loaded.jobs, job.name: job})
-            sessions = WiredSessions(job, options.run, points_proven=proven)
+            job = _resolved(job, discovery, narrator, wanted_states)
+            loaded, sessions = replace(loaded, jobs={**loaded.jobs, job.name: job}), sessions.apart(job)
             narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
         beside += _asked_beside(loaded, job, store, narrator)
         wired = JobContext(
@@ -268,14 +257,24 @@ def _drive(
             folder.rmdir()
 
 
+def _spark_folder(store: Store, job: JobSpec, options: argparse.Namespace) -> Path:
+    """Return the folder for the files of this run's Spark; remove files that killed drivers of this job left."""
+    place = store.folder.subfolder("spark")
+    for row in store.runs(job.name):
+        if row.run == options.run or not (identity.alive(row.driver) or identity.elsewhere(row.driver)):
+            shutil.rmtree(place / row.run, ignore_errors=True)
+    return place / str(options.run)
+
+
 LIST_AGAIN = 2.5
 """Seconds between two attempts to list the tables of a source that does not answer."""
 
 
-def _resolved(
-    job: JobSpec, discovery: SourceTables, narrator: StoreNarrator, wanted_states: WantedStates
-) -> JobSpec | None:
-    """Return the job with the tables of its patterns; waits for a source that does not answer. None after a stop."""
+def _resolved(job: JobSpec, discovery: SourceTables, narrator: StoreNarrator, wanted_states: WantedStates) -> JobSpec:
+    """Return the job with the tables of its patterns; waits for a source that does not answer.
+
+    After a stop, returns the job as configured, which ends at once.
+    """
     while True:
         try:
             return discovery.first()
@@ -285,7 +284,7 @@ def _resolved(
             narrator.retrying(f"cannot list the source's tables, retrying: {error.message}", error)
         wanted_states.terminated.wait(LIST_AGAIN)
         if wanted_states.now() is WantedState.STOP:
-            return None
+            return job
 
 
 def _recorded(store: Store, job: JobSpec) -> dict[str, Position]:

@@ -1,10 +1,11 @@
-"""Two hundred tables of MariaDB by one block: new tables while the others stream, kills of the driver, dropped tables."""
+"""Two hundred tables of MariaDB by one block: new tables beside the others, kills of the driver, dropped tables."""
 
 from __future__ import annotations
 
 import random
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,10 @@ def state_of(view: JobStatus, table: str) -> tuple[str, str]:
     return next(((one.state, one.reason) for one in tables if one.source_table == table), ("", ""))
 
 
+def passed(moment: float) -> bool:
+    return time.monotonic() >= moment
+
+
 def create(pair: MysqlPair, name: str) -> float:
     pair.run(f"CREATE TABLE ods.{name} (id BIGINT PRIMARY KEY, v BIGINT)")
     pair.run(f"INSERT INTO ods.{name} SELECT seq, 0 FROM seq_1_to_100")
@@ -45,8 +50,12 @@ def create(pair: MysqlPair, name: str) -> float:
 def wait_mirrored(pair: MysqlPair, job: Supervised, *names: str) -> None:
     for name in names:
         channel = ChannelSpec(f"ods.{name}", f"mart.{name}")
-        until(lambda: state_of(job.view, channel.source_table)[0] == "RUNNING", 240, f"{name} to be RUNNING")
-        until(lambda: pair.compare(channel).equal, 240, f"{name} to be equal")
+
+        def mirrored(channel: ChannelSpec = channel) -> bool:
+            running = state_of(job.view, channel.source_table)[0] == JobState.RUNNING.value
+            return running and pair.compare(channel).equal
+
+        until(mirrored, 240, f"{name} to be equal")
 
 
 def test_new_tables_are_mirrored_within_a_minute_and_kills_lose_nothing(
@@ -70,13 +79,13 @@ def test_new_tables_are_mirrored_within_a_minute_and_kills_lose_nothing(
         for number in range(KILLS):
             create(pair, f"killed{number}")
             moment = time.monotonic() + chance.random() * 22  # of the wait for a list, or of the start
-            until(lambda at=moment: time.monotonic() >= at, 60, "the moment of the kill")
+            until(partial(passed, moment), 60, "the moment of the kill")
             job.kill_driver()
             pair.run(*(f"UPDATE ods.{name} SET v = v + 1 WHERE id = 1" for name in chance.sample(names, 20)))
         wait_mirrored(pair, job, *(f"killed{number}" for number in range(KILLS)))
         pair.run("DROP TABLE ods.t7, ods.new0")
-        for table in ("ods.t7", "ods.new0"):
-            until(lambda: state_of(job.view, table)[1] == GONE, 240, f"{table} to be reported as dropped")
+        gone = ("ods.t7", "ods.new0")
+        until(lambda: all(state_of(job.view, one)[1] == GONE for one in gone), 240, f"{gone} to be reported as dropped")
         job.wait_for(JobState.RUNNING)
         wait_mirrored(pair, job, *(name for name in names if name != "t7"))
         assert job.stop().state is JobState.STOPPED

@@ -11,9 +11,9 @@ import pytest
 
 from slotkeeper.core.domain.job import GONE, JobState
 from slotkeeper.core.domain.spec import ChannelSpec, TablePattern
-from slotkeeper.core.engine.driver import joining
+from slotkeeper.core.engine.driver import tables
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.core.state import inventory
+from slotkeeper.core.state import files
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.hologres import HoloPair, write
 from tests.support.mirror import MakeMirror, Mirror
@@ -24,8 +24,8 @@ EACH = ChannelSpec("", "", create_target=True)
 
 
 @pytest.fixture(autouse=True)
-def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "LOOK_EVERY", 0.3)
+def lists_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "LIST_EVERY", 0.3)
 
 
 def by_pattern(pair: MysqlPair, folder: Path, *patterns: TablePattern) -> MysqlPair:
@@ -63,10 +63,25 @@ def test_a_new_table_joins_while_the_others_stream(pair: MysqlPair) -> None:
     pair.mirror.stop()
 
 
+def test_a_table_that_joins_later_is_copied_whatever_the_job_s_start_is(pair: MysqlPair) -> None:
+    pair.mirror.job = replace(pair.mirror.job, start="latest")
+    pair.run("INSERT INTO ods.t VALUES (1, 1)")
+    pair.mirror.start().wait_running()
+    pair.run("INSERT INTO ods.t VALUES (2, 2)")
+    pair.mirror.stop()
+    pair.run("CREATE TABLE ods.n (id BIGINT PRIMARY KEY, v BIGINT)", "INSERT INTO ods.n VALUES (1, 1)")
+    pair.mirror.start().wait_running()
+    pair.mirror.wait_table("ods.n", JobState.RUNNING)
+    pair.run("INSERT INTO ods.n VALUES (2, 2)")
+    pair.wait(equal(pair, "n"))
+    assert pair.mirror.query(pair.mirror.sink, "SELECT id FROM mart.t") == [(2,)]
+    pair.mirror.stop()
+
+
 def test_many_new_tables_run_apart_only_until_the_next_ones_need_their_sessions(
     pair: MysqlPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joining, "JOINED_APART", 2)
+    monkeypatch.setattr(tables, "MOST_APART", 2)
     pair.mirror.start().wait_running()
     names = [f"n{number}" for number in range(7)]
     for name in names:
@@ -94,7 +109,7 @@ def test_a_dropped_table_is_reported_and_the_others_continue(pair: MysqlPair, tm
     pair.run("INSERT INTO ods.t VALUES (1, 1)")
     pair.wait(equal(pair, "t"))
     assert len(pair.mirror.query(pair.mirror.sink, "SELECT 1 FROM mart.t2")) == 50, "the target's rows stay"
-    assert inventory.known(tmp_path, pair.mirror.job.name).gone == ("ods.t2",)
+    assert files.known_tables(tmp_path, pair.mirror.job.name).gone == ("ods.t2",)
     pair.mirror.stop()
     pair.mirror.start().wait_running()
     assert [one.source_table for one in pair.mirror.job.channels] == ["ods.t", "ods.t3"]
@@ -131,7 +146,9 @@ def test_a_table_renamed_into_the_pattern_joins_with_its_rows(pair: MysqlPair) -
     pair.run("CREATE OR REPLACE DATABASE other", "CREATE TABLE other.r (id BIGINT PRIMARY KEY, v BIGINT)")
     pair.run("INSERT INTO other.r SELECT seq, 0 FROM seq_1_to_50")
     pair.mirror.start().wait_running()
-    pair.run("INSERT INTO other.r VALUES (1000, 0)", "RENAME TABLE other.r TO ods.r", "INSERT INTO ods.r VALUES (1001, 0)")
+    pair.run(
+        "INSERT INTO other.r VALUES (1000, 0)", "RENAME TABLE other.r TO ods.r", "INSERT INTO ods.r VALUES (1001, 0)"
+    )
     pair.mirror.wait_table("ods.r", JobState.RUNNING)
     pair.run("INSERT INTO ods.r VALUES (1002, 0)", "DROP DATABASE other")
     pair.wait(equal(pair, "r"))
@@ -140,7 +157,10 @@ def test_a_table_renamed_into_the_pattern_joins_with_its_rows(pair: MysqlPair) -
 
 def test_views_and_tables_without_key_are_skipped_by_name_until_they_can_be_mirrored(pair: MysqlPair) -> None:
     pair.run("CREATE VIEW ods.v AS SELECT * FROM ods.t", "CREATE TABLE ods.k (id BIGINT, v BIGINT)")
-    pair.run("CREATE TABLE ods.b (id BIGINT PRIMARY KEY) WITH SYSTEM VERSIONING", "CREATE TABLE ods.`do.t` (id INT PRIMARY KEY)")
+    pair.run(
+        "CREATE TABLE ods.b (id BIGINT PRIMARY KEY) WITH SYSTEM VERSIONING",
+        "CREATE TABLE ods.`do.t` (id INT PRIMARY KEY)",
+    )
     pair.run("CREATE TABLE ods.u (id BIGINT NOT NULL, v BIGINT, UNIQUE (id))", "CREATE SEQUENCE ods.s")
     pair.mirror.start().wait_running()
     until(lambda: len(pair.mirror.heard.unfit) == 5, 30, "the reasons to be reported")
@@ -160,7 +180,9 @@ def test_names_with_capitals_spaces_and_wildcards_join_under_their_own_names(pai
     pair.mirror.start().wait_running()
     names = ("Big Order", "a*b", "a?", "[x]", "{table}", "é")
     for name in names:
-        pair.run(f"CREATE TABLE ods.`{name}` (id BIGINT PRIMARY KEY, v BIGINT)", f"INSERT INTO ods.`{name}` VALUES (1, 1)")
+        pair.run(
+            f"CREATE TABLE ods.`{name}` (id BIGINT PRIMARY KEY, v BIGINT)", f"INSERT INTO ods.`{name}` VALUES (1, 1)"
+        )
     for name in names:
         pair.mirror.wait_table(f"ods.{name}", JobState.RUNNING)
         pair.wait(equal(pair, name))
@@ -171,7 +193,9 @@ def test_a_table_with_its_own_channel_is_that_channel_s_and_exclusions_are_left_
     make_mysql_pair: MakeMysqlPair, tmp_path: Path
 ) -> None:
     own = ChannelSpec("ods.t2", "mart.mine", create_target=True)
-    pair = by_pattern(make_mysql_pair(tables=3), tmp_path, TablePattern("o*.t*", "mart.{schema}_{table}", ("ods.?3",), EACH))
+    pair = by_pattern(
+        make_mysql_pair(tables=3), tmp_path, TablePattern("o*.t*", "mart.{schema}_{table}", ("ods.?3",), EACH)
+    )
     pair.mirror.explicit = (own,)
     pair.mirror.start().wait_running()
     found = [(one.source_table, one.target) for one in pair.mirror.job.channels]
@@ -182,8 +206,14 @@ def test_a_table_with_its_own_channel_is_that_channel_s_and_exclusions_are_left_
 @pytest.mark.parametrize(
     ("patterns", "says"),
     [
-        ((TablePattern("ods.*", "mart.{table}"), TablePattern("shop.*", "mart.{table}")), "no table of source maria matches shop.*"),
-        ((TablePattern("ods.*", "mart.{table}"), TablePattern("*.t2", "mart.b_{table}")), "ods.t2: matches ods.* and *.t2"),
+        (
+            (TablePattern("ods.*", "mart.{table}"), TablePattern("shop.*", "mart.{table}")),
+            "no table of source maria matches shop.*",
+        ),
+        (
+            (TablePattern("ods.*", "mart.{table}"), TablePattern("*.t2", "mart.b_{table}")),
+            "ods.t2: matches ods.* and *.t2",
+        ),
         ((TablePattern("o*.*", "mart.{table}"),), "other.t: its target mart.t is also that of ods.t"),
         ((TablePattern("mysql.*", "mart.{table}"),), "no table of source maria matches mysql.*"),
         ((TablePattern("ods.v", "mart.{table}"),), "no matching table can be mirrored: ods.v: ods.v is a view"),
@@ -192,7 +222,11 @@ def test_a_table_with_its_own_channel_is_that_channel_s_and_exclusions_are_left_
 def test_a_first_start_refuses_by_name(
     pair: MysqlPair, tmp_path: Path, patterns: tuple[TablePattern, ...], says: str
 ) -> None:
-    pair.run("CREATE OR REPLACE DATABASE other", "CREATE TABLE other.t (id BIGINT PRIMARY KEY)", "CREATE VIEW ods.v AS SELECT 1")
+    pair.run(
+        "CREATE OR REPLACE DATABASE other",
+        "CREATE TABLE other.t (id BIGINT PRIMARY KEY)",
+        "CREATE VIEW ods.v AS SELECT 1",
+    )
     pair.mirror.job = replace(pair.mirror.job, channels=(), patterns=patterns)
     error = pair.mirror.start().wait_error()
     pair.run("DROP DATABASE other")
@@ -213,7 +247,7 @@ def test_a_conflict_that_comes_later_is_skipped_and_ends_no_job(make_mysql_pair:
     pair.run("DROP DATABASE oaaa")
 
 
-# -- DWS and Hologres: each table has a slot or positions of its own ----------------------------------------------------
+# -- DWS and Hologres: each table has a slot or positions of its own -----------------------------------------------
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,8 +11,6 @@ from slotkeeper.core.config.patterns import resolve
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.inventory import TableListed, matches, target_of
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, TablePattern
-
-pytestmark = pytest.mark.fast
 
 LETTERS = "aB_.*?[]! "
 NONE = Endpoint("none", "localhost", 1, "none", "none")
@@ -87,14 +84,19 @@ def test_each_table_has_one_block_and_each_target_one_table(
         elif (one.unfit and table not in known) or "." in one.name or not one.name.strip() or len(wanting) > 1:
             assert table not in by_table
             assert skipped[table].conflict == (
-                len(wanting) > 1 and "." not in one.name and bool(one.name.strip()) and (not one.unfit or table in known)
+                len(wanting) > 1
+                and "." not in one.name
+                and bool(one.name.strip())
+                and (not one.unfit or table in known)
             )
         else:
             target = target_of(wanting[0], one.schema, one.name)
             assert (by_table.get(table) == target) != (table in skipped)
             if table in skipped and table in known and skipped[table].conflict:
                 writer = next(name for name, into in by_table.items() if into == target)
-                assert writer in known or writer in {each.source_table for each in mine}, "a known table keeps its target"
+                assert writer in known or writer in {each.source_table for each in mine}, (
+                    "a known table keeps its target"
+                )
     assert set(found.unmatched) == {block.source for block in blocks} - {
         block.source
         for block in blocks

@@ -37,8 +37,7 @@ from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sqltext import dotted
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
-from slotkeeper.core.wiring.discovery import SourceTables
-from slotkeeper.core.wiring.driver import WiredSessions
+from slotkeeper.core.wiring.driver import SourceTables, WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
 from slotkeeper.demo import ledger, workload
 from slotkeeper.demo.orders import TABLE, load

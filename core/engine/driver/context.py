@@ -71,7 +71,7 @@ class Narrator(Protocol):
 class Discovery(Protocol):
     """Lists the tables of the source for a job with patterns; each call blocks for a few seconds at most."""
 
-    def look(self) -> TablesFound:
+    def find(self) -> TablesFound:
         """Return what the source lists now, and store it for commands and screens. Raises a SlotkeeperError."""
 
     def close(self) -> None:

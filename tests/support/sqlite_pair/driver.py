@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))  # a program's own folder is on its path, not the one above tests
 
-from slotkeeper.core.engine.driver import joining
+from slotkeeper.core.engine.driver import tables
 from slotkeeper.core.engine.driver.context import WorkerEntries
 from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.spark import job
@@ -28,7 +28,7 @@ class Local(LocalRunner):
 def main() -> int:
     runs_on = sys.argv.pop(1)
     entries.register()
-    vars(joining)["LOOK_EVERY"] = float(os.environ.get("SLOTKEEPER_TEST_LOOK", joining.LOOK_EVERY))
+    vars(tables)["LIST_EVERY"] = float(os.environ.get("SLOTKEEPER_TEST_LIST_EVERY", tables.LIST_EVERY))
     vars(job)["ENTRIES"] = WorkerEntries(entries.stream, entries.copy)
     if runs_on == "local":
         vars(job)["open_runner"] = lambda *_: Local(2)
