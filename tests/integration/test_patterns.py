@@ -9,15 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.job import GONE, JobState
 from slotkeeper.core.domain.spec import ChannelSpec, TablePattern
 from slotkeeper.core.engine.driver import tables
 from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.services.doctor import check_source, grants
 from slotkeeper.core.state import files
+from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.hologres import HoloPair, write
-from tests.support.mirror import MakeMirror, Mirror
+from tests.support.mirror import At, MakeMirror, Mirror
 from tests.support.pairs import MakeMysqlPair, MysqlPair
+from tests.support.pairs import doris as doris
 from tests.support.waiting import until
 
 EACH = ChannelSpec("", "", create_target=True)
@@ -247,6 +252,45 @@ def test_a_conflict_that_comes_later_is_skipped_and_ends_no_job(make_mysql_pair:
     pair.run("DROP DATABASE oaaa")
 
 
+def test_a_login_mirrors_the_tables_that_it_sees_and_others_once_they_are_granted(pair: MysqlPair) -> None:
+    grantee = "lister@'%'"
+    pair.run(f"CREATE OR REPLACE USER {grantee} IDENTIFIED BY 'a long pass 1'", f"GRANT SELECT ON ods.t TO {grantee}")
+    pair.run(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT, BINLOG MONITOR ON *.* TO {grantee}")
+    login = replace(pair.mirror.job.source, user="lister", password=SecretRef("command", "echo a long pass 1"))
+    pair.mirror.job = replace(pair.mirror.job, source=login)
+    pair.mirror.start().wait_running()
+    assert [one.source_table for one in pair.mirror.job.channels] == ["ods.t"]
+    pair.run(f"GRANT SELECT ON ods.t2 TO {grantee}", "INSERT INTO ods.t2 VALUES (1, 1)")
+    pair.mirror.wait_table("ods.t2", JobState.RUNNING)
+    pair.wait(equal(pair, "t2"))
+    pair.mirror.stop()
+    pair.run(f"DROP USER {grantee}")
+
+
+def test_new_tables_of_mysql_join_a_job_into_doris(pair: MysqlPair, doris: DorisStandin) -> None:
+    patterns = pair.mirror.job.patterns
+    pair.into(doris)
+    pair.mirror.job = replace(pair.mirror.job, channels=(), patterns=patterns)
+    pair.run("INSERT INTO ods.t SELECT seq, 0 FROM seq_1_to_50")
+    pair.mirror.start().wait_running()
+    pair.run("CREATE TABLE ods.n (id BIGINT PRIMARY KEY, v BIGINT)", "INSERT INTO ods.n VALUES (1, 1), (2, 2)")
+    pair.mirror.wait_table("ods.n", JobState.RUNNING)
+    pair.run("UPDATE ods.n SET v = 7 WHERE id = 1", "DELETE FROM ods.t WHERE id = 1")
+    for name in ("n", "t"):
+        pair.wait(equal(pair, name))
+    pair.mirror.stop()
+
+
+def test_doctor_lists_the_tables_of_a_pattern_and_the_reasons_of_the_skipped(pair: MysqlPair, tmp_path: Path) -> None:
+    pair.run("CREATE VIEW ods.v AS SELECT 1")
+    loaded = load(pair.config(tmp_path), {})
+    found = [one.text for one in check_source(loaded, loaded.sources["maria"])]
+    assert "ods.*: 3 tables to mirror" in found
+    assert "ods.v is skipped: ods.v is a view" in found
+    assert "readable, with a key; all tables share one binlog" in found
+    assert any("GRANT SELECT ON `ods`.* TO" in line for line in dict(grants(loaded))["source maria"])
+
+
 # -- DWS and Hologres: each table has a slot or positions of its own -----------------------------------------------
 
 
@@ -274,6 +318,29 @@ def test_a_new_table_of_dws_joins_with_a_slot_of_its_own(mirror: Mirror) -> None
     assert [one.source_table for one in mirror.job.channels] == ["ods.a", "ods.b", "ods.n"]
     assert mirror.heard.unfit["ods.v"] == "ods.v is a view"
     assert mirror.heard.unfit["ods.plain"].startswith("ods.plain is neither an HStore")
+    mirror.stop()
+
+
+@pytest.mark.parametrize("point", ["after_first_rows", "before_first_registration", "after_first_registration"])
+def test_a_driver_that_ends_while_a_table_of_dws_joins_completes_it_at_the_next_start(
+    mirror: Mirror, point: str
+) -> None:
+    def end() -> None:
+        raise KeyboardInterrupt
+
+    probe = At(point, end, armed=False)
+    mirror.start(driver_probe=probe).wait_running()
+    mirror.source("INSERT INTO ods.a SELECT n, 0 FROM generate_series(1, 50) n")
+    probe.armed = True
+    mirror.warehouse.create_table("ods.n", "id bigint NOT NULL, v bigint", ("id",))
+    mirror.source("INSERT INTO ods.n SELECT n, 0 FROM generate_series(1, 50) n")
+    assert isinstance(mirror.wait_error(), KeyboardInterrupt)
+    mirror.source("UPDATE ods.n SET v = 1 WHERE id < 9")
+    mirror.start().wait_running()
+    mirror.wait_table("ods.n", JobState.RUNNING)
+    mirror.source("UPDATE ods.n SET v = 2 WHERE id < 5", "UPDATE ods.b SET v = 1")
+    assert [one.source_table for one in mirror.job.channels] == ["ods.a", "ods.b", "ods.n"]
+    mirror.wait_equal()
     mirror.stop()
 
 
