@@ -118,6 +118,7 @@ def test_a_dropped_table_is_reported_and_the_others_continue(pair: MysqlPair, tm
     pair.mirror.stop()
     pair.mirror.start().wait_running()
     assert [one.source_table for one in pair.mirror.job.channels] == ["ods.t", "ods.t3"]
+    assert pair.mirror.wait_table("ods.t2", JobState.STOPPED).reason == GONE
     pair.mirror.stop()
 
 

@@ -78,12 +78,12 @@ def run_group(ctx: JobContext) -> JobEnd:
             if not _resolve_error(ctx, error):
                 raise
             ended = None
+        if ended is not None:
+            return ended
         if ctx.desk is not None:
             whole, channels = ctx.desk.find_channels()  # without the tables that left
             ctx.sessions.widen(whole)
             ctx = replace(ctx, job=replace(ctx.job, channels=channels), whole=whole)
-        if ended is not None:
-            return ended
         if ctx.wanted() is WantedState.STOP:
             return JobEnd.STOPPED
         stay_paused(ctx)

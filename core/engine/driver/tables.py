@@ -432,6 +432,11 @@ class Tables:
                 if table in gone and table not in self._alone:
                     self._errors.pop(table, None)
                     self._joint.gone(table)
+            for channel in found.gone:
+                if channel.source_table not in self._turns:  # dropped while the job was stopped
+                    self._add(channel)
+                    self._joint.joins(channel)
+                    self._joint.gone(channel.source_table)
             for one in found.skipped:
                 if self._skipped.get(one.table) != one:
                     self._ctx.narrator.skipped(one)
@@ -443,9 +448,7 @@ class Tables:
         for channel in channels:
             table = channel.source_table
             if table not in self._turns:
-                job = replace(self._ctx.job, channels=(*self._ctx.job.channels, channel))
-                self._ctx = replace(self._ctx, job=job, whole=job)
-                self._turns[table] = 0
+                self._add(channel)
                 self._ctx.narrator.joined(channel)
             elif not self._joint.is_gone(table) or table in self._alone or table in self._joining:
                 continue
@@ -455,6 +458,11 @@ class Tables:
             else:
                 self._joining.append(table)
         self._start_joining()
+
+    def _add(self, channel: ChannelSpec) -> None:
+        job = replace(self._ctx.job, channels=(*self._ctx.job.channels, channel))
+        self._ctx = replace(self._ctx, job=job, whole=job)
+        self._turns[channel.source_table] = self._ctx.asked().get(channel.source_table, AS_THE_JOB).turn
 
     def _start_joining(self) -> None:
         """Start new tables separately; if there are too many, let those that stream run with the joint tables."""
