@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from bench.rig import TARGET
 from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.inventory import Skipped
 from slotkeeper.core.domain.job import JobEvent, TableReport, WantedState
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.progress import LaneState
@@ -79,6 +80,12 @@ class Heard:
         pass
 
     def shared_reader(self, error: SlotkeeperError | None) -> None:
+        pass
+
+    def joined(self, channel: ChannelSpec) -> None:
+        pass
+
+    def skipped(self, one: Skipped) -> None:
         pass
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:

@@ -50,6 +50,10 @@ def check(ctx: typer.Context, as_json: OneJson = False) -> None:
             for found, word in ((loaded.sources, "source"), (loaded.sinks, "sink"), (loaded.jobs, "job"))
         )
         output.line(f"{loaded.path}: valid ({counts})", context.of(ctx).ascii_only)
+        for name, job in loaded.jobs.items():
+            for block in job.patterns:
+                text = f"jobs.{name}: {block.source} is a pattern; `slotkeeper doctor` lists its tables"
+                output.line(text, context.of(ctx).ascii_only)
 
 
 @app.command()

@@ -37,7 +37,7 @@ from slotkeeper.core.launch.tables import Ask, TablePatience, ask, refuse_one_po
 from slotkeeper.core.launch.view import Starting, observe
 from slotkeeper.core.redaction import masked
 from slotkeeper.core.sources import registry
-from slotkeeper.core.state import steering
+from slotkeeper.core.state import files, steering
 from slotkeeper.core.state.audit import Audit, intent, outcome
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.files import StoredConsents
@@ -153,7 +153,7 @@ def steer(
 
 def refuse_whole(spec: JobSpec) -> None:
     """Raise Refused if no table of the job can run without the others."""
-    if len(spec.channels) == 1:
+    if not spec.several:
         refuse_one_table(spec.name)
     if registry.open(spec.source_kind).traits.shares_position:
         refuse_one_position(spec.name)
@@ -167,7 +167,7 @@ def refuse_take_over(take_over: bool) -> None:
 
 def narrowed(spec: JobSpec, table: str) -> JobSpec:
     """Return the job with this table only. Raises Refused, naming the tables, if it is unknown or the only table."""
-    if len(spec.channels) == 1:
+    if not spec.several:
         refuse_one_table(spec.name)
     known = [channel.source_table for channel in spec.channels]
     if table not in known:
@@ -203,6 +203,8 @@ def tell_taken_out(store: Store, spec: JobSpec) -> None:
     report = row.report if row is not None else None
     lanes, single = (report.lanes, report.tables) if report is not None else ((), ())
     had = {lane.source_table for lane in lanes} | {table.source_table for table in single}
+    if spec.patterns:
+        had -= {*files.known_tables(store.folder.path, spec.name).gone}  # the source has no changes of such a table
     for table in sorted(had - {"", *(channel.source_table for channel in spec.channels)}):
         place = typed(table, spec.slot)
         what = f"{table} is no longer a table of this job; slot {spec.slot} retains its changes until its TTL ends"

@@ -281,7 +281,7 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
                 steal,
                 diagnostics.warn,
                 lambda reset: record(store, Verified.void(job.name, SystemClock().utc(), reset)),
-                len(loaded.jobs[job.name].channels) == 1,
+                not loaded.jobs[job.name].several,
                 lambda present: _rate_of_last_copy(store, job.name, present),
                 _progress(job.slot),
             ) as reset_context,

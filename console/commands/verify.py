@@ -19,7 +19,7 @@ from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.row_counts import APART, Verified
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import many
-from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.launch.view import view_of
 from slotkeeper.core.services import verify as verify_service
 from slotkeeper.core.state.audit import actor
@@ -44,6 +44,8 @@ def verify(ctx: typer.Context, job: Job, table: OneTable = "", as_json: OneJson 
     loaded, spec = select.job_of(ctx, job)
     if table:
         spec = job_verbs.narrowed(spec, table)
+    if not spec.channels:
+        raise Refused(f"job {job} knows no table yet: its driver lists them", f"`slotkeeper jobs start {job}`")
     with Store.open(loaded.state_dir) as store:
         row = store.job(job)
         view = view_of(row, store.run(row.run) if row.run else None) if row else None
@@ -51,7 +53,7 @@ def verify(ctx: typer.Context, job: Job, table: OneTable = "", as_json: OneJson 
     parts: list[tuple[JobSpec, Comparison]] = []
     for part in spec.narrowed:
         moves, what = runs and not job_verbs.off(view, part.channel.source_table), spec.name
-        if len(spec.channels) > 1:
+        if spec.several:
             what = f"{spec.name} {part.channel.source_table} ({len(parts) + 1} of {len(spec.channels)})"
         parts.append((part, verify_service.verify(part, moves, Progress(what, "rows compared").at)))
     verdicts = {_verdict(found) for _, found in parts}

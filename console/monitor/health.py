@@ -127,7 +127,7 @@ def complete(
 def _configured(job: JobFacts, spec: JobSpec | None, verified: Verified | None) -> JobFacts:
     if spec is None:
         return replace(job, verified=verified)
-    first, *others = ((channel.source_table, channel.target) for channel in spec.channels)
+    first, *others = [(channel.source_table, channel.target) for channel in spec.channels] or [("", "")]
     limit = spec.sink_options.quarantine_limit if spec.sink_options.quarantines else None
     return replace(job, tables=first, others=tuple(others), slot=spec.slot, verified=verified, quarantine_limit=limit)
 

@@ -118,7 +118,7 @@ class JobQuarantine:
         if not self.number:
             return "no rows in quarantine"
         oldest = f", oldest {self.oldest:%m-%d %H:%M} UTC" if self.oldest else ", as last reported"
-        each = " per table" if self.spec and len(self.spec.channels) > 1 else ""
+        each = " per table" if self.spec and self.spec.several else ""
         limit = "" if self.limit is None else f", limit {self.limit}{each}"
         return f"{rows_quarantined(self.number)}{oldest}{limit}"
 

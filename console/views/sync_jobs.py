@@ -176,6 +176,7 @@ def _channel(view: JobStatus | None, spec: JobSpec | None) -> tuple[SyncChannel,
     pairs += [(one.source_table, one.target) for one in report.lanes] if report is not None else []
     if not pairs and spec is not None:
         pairs = [(one.source_table, one.target) for one in spec.channels]
+        pairs = pairs or [(one.source, one.into) for one in spec.patterns]
     return tuple(SyncChannel(source, target) for source, target in dict.fromkeys(pairs))
 
 

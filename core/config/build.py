@@ -34,6 +34,7 @@ from slotkeeper.core.config.values import BadValue, hosts, section_name, show_du
 from slotkeeper.core.domain.cluster import Master, MasterKind
 from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef, place_of
+from slotkeeper.core.domain.inventory import PLACEHOLDER, is_pattern
 from slotkeeper.core.domain.spec import (
     RESNAPSHOT,
     STOP,
@@ -44,6 +45,7 @@ from slotkeeper.core.domain.spec import (
     SinkOptions,
     SparkOptions,
     StartKind,
+    TablePattern,
 )
 from slotkeeper.core.domain.text import safe, see
 from slotkeeper.core.domain.traits import SinkTraits, SourceTraits
@@ -206,8 +208,9 @@ def _job(
     source, sink = sources[given["source"]], sinks[given["sink"]]
     store = sinks[sink.store] if sink.store else sink
     binlog = _binlog(reading, path, raw, source.dialect)
-    channels = _channels(reading, path, raw, given["on_schema_change"])
-    options = _sink_options(reading, path, raw, given["on_existing"], channels)
+    channels, patterns = _channels(reading, path, raw, given["on_schema_change"])
+    every = (*channels, *(one.channel for one in patterns))
+    options = _sink_options(reading, path, raw, given["on_existing"], every)
     sync, options = keys_source.read_sync(reading, path, raw, source.dialect, options)
     job = JobSpec(
         name=name,
@@ -215,6 +218,7 @@ def _job(
         sink=sink.endpoint,
         slot="",
         channels=channels,
+        patterns=patterns,
         start=given["start"],
         on_existing=given["on_existing"],
         wait_ms=given["wait"],
@@ -229,7 +233,7 @@ def _job(
         store_kind="" if store is sink else store.kind,
         copy_limit=CopyLimit(given["copy_rows_per_second"], given["copy_bytes_per_second"]),
     )
-    keys_source.refuse_cascades(reading, path, source.dialect, channels)
+    keys_source.refuse_cascades(reading, path, source.dialect, every)
     _agree(reading, path, job, given["on_schema_change"])
     _refuse_pair(reading, path, job)
     tls.refuse_unwritten(reading, path, job)
@@ -246,8 +250,9 @@ def _refuse_pair(reading: Reading, path: Path, job: JobSpec) -> None:
         if channel.constant is not None:
             _refuse_constant(reading, (*path, "channels", number), job, channel)
     several_by = source_traits(job.source_kind).several_by
-    if several_by and len(job.channels) > 1:
-        what = f"[{dotted(path)}] has {len(job.channels)} channels, but a slot of this source covers one table"
+    if several_by and job.several:
+        has = "a pattern of tables" if job.patterns else f"{len(job.channels)} channels"
+        what = f"[{dotted(path)}] has {has}, but a slot of this source covers one table"
         raise reading.error(path, what, f'create one job per table, or set dialect = "{several_by}"')
     for channel in job.channels if _server(job.source) == _server(job.sink) else ():
         if channel.source_table == channel.target:
@@ -312,7 +317,8 @@ def _agree(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) ->
         what = f'{dotted(path)}.start must be "initial" if binlog is false (one full copy)'
         raise reading.error((*path, "start"), what, f"set binlog = true in [{dotted(path)}.binlog]")
     without_old = job.binlog.binlog_ignore_update_before
-    if without_old and not all(channel.keys_never_change for channel in job.channels):
+    every = (*job.channels, *(one.channel for one in job.patterns))
+    if without_old and not all(channel.keys_never_change for channel in every):
         here: Path = (*path, "binlog", "binlog_ignore_update_before")
         what = f"{dotted(here)} omits the old key when a key changes, so the old row would remain"
         raise reading.error(here, what, "if no key ever changes, set keys_never_change = true in the channel")
@@ -325,9 +331,12 @@ def _agree(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) ->
 
 def _refuse_resnapshot(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) -> None:
     """Reject on_schema_change = "resnapshot" unless the job's options allow a copy into a target that contains rows."""
-    first = next((n for n, channel in enumerate(job.channels) if channel.on_schema_change != STOP), None)
-    if first is None:
+    every = (*job.channels, *(one.channel for one in job.patterns))
+    if all(channel.on_schema_change == STOP for channel in every):
         return
+    blocks = table_at(reading, path).get("channels")
+    named = enumerate(blocks) if isinstance(blocks, list) else ()
+    first = next((n for n, one in named if isinstance(one, dict) and one.get("on_schema_change", STOP) != STOP), 0)
     place: Path = path if on_schema_change != STOP else (*path, "channels", first)
     here: Path = (*place, "on_schema_change")
     for wrong, what, hint in (
@@ -419,8 +428,10 @@ def _claimed(
 # -- channels: each maps one source table to one target; no table occurs twice -----------------------------------------
 
 
-def _channels(reading: Reading, path: Path, raw: Table, on_schema_change: str) -> tuple[ChannelSpec, ...]:
-    """Return the channels of the job at `path`; at least one, with no source table or target twice.
+def _channels(
+    reading: Reading, path: Path, raw: Table, on_schema_change: str
+) -> tuple[tuple[ChannelSpec, ...], tuple[TablePattern, ...]]:
+    """Return the channels of the job at `path`, and its blocks with patterns; no source table or target occurs twice.
 
     `on_schema_change` is the default for channels that do not set it.
     """
@@ -430,22 +441,51 @@ def _channels(reading: Reading, path: Path, raw: Table, on_schema_change: str) -
         raise reading.error(path, f"[{dotted(path)}] has no channel", f"add [[{dotted(here)}]] with from and into")
     if not isinstance(channels, list):
         raise reading.error(here, f"{dotted(here)} must be a list of tables", f"write [[{dotted(here)}]]")
-    found: list[ChannelSpec] = []
+    by_number: dict[int, ChannelSpec] = {}
+    patterns: list[TablePattern] = []
     readers: dict[str, int] = {}
     writers: dict[str, int] = {}
     for number, one in enumerate(channels):
         given = read_section(reading, (*here, number), one, keys.CHANNEL)
         given["on_schema_change"] = given["on_schema_change"] or on_schema_change
         channel = ChannelSpec(given["from"], given["into"], **as_fields(ChannelSpec, given))
+        if _is_pattern(reading, (*here, number), channel, given["except"]):
+            of_each = replace(channel, source_table="", target="")
+            patterns.append(TablePattern(channel.source_table, channel.target, given["except"] or (), of_each))
+            continue
         writer = writers.setdefault(channel.target, number)
-        if writer < number and _shares(found[writer], channel):
+        if writer < number and _shares(by_number[writer], channel):
             writer = writers.setdefault(channel.place, number)
         first = readers.setdefault(channel.source_table, number), writer
         if min(first) < number:
             raise _twice(reading, here, number, channel, *first)
         writers.setdefault(channel.place, number)
-        found.append(channel)
-    return tuple(found)
+        by_number[number] = channel
+    return tuple(by_number.values()), tuple(patterns)
+
+
+def _is_pattern(reading: Reading, path: Path, channel: ChannelSpec, excluded: tuple[str, ...] | None) -> bool:
+    """Return whether a block stands for several tables; raises ConfigError if its keys do not agree with that."""
+    here = dotted(path)
+    placeholder = PLACEHOLDER.search(channel.target)
+    if not is_pattern(channel.source_table):
+        if excluded:
+            what = f"{here}.except has no effect: {here}.from names one table"
+            raise reading.error((*path, "except"), what, 'write a pattern, such as from = "shop.*"')
+        if placeholder:
+            what = f"{here}.into has {placeholder[0]}, but {here}.from names one table"
+            raise reading.error((*path, "into"), what, 'write the target, or a pattern, such as from = "shop.*"')
+        return False
+    if channel.columns:
+        what = f"{here}.columns applies to one table, but {here}.from is a pattern"
+        raise reading.error((*path, "columns"), what, "give a table with mapped columns its own block")
+    if channel.constant is not None:
+        what = f"{here}.constant applies to one table, but {here}.from is a pattern"
+        raise reading.error((*path, "constant"), what, "give each table of a shared target its own block")
+    if "{table}" not in channel.target:
+        what = f"{here}.into has no {{table}}: every table of the pattern would have one target"
+        raise reading.error((*path, "into"), what, 'write a target such as into = "mart.{table}"')
+    return True
 
 
 def _shares(one: ChannelSpec, other: ChannelSpec) -> bool:

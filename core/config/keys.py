@@ -325,10 +325,15 @@ class _Job:
 
 class _Channel:
     from_ = Key(values.table, REQUIRED)
-    """source table, as schema.table; names are used exactly as written and cannot contain periods or double quotes"""
+    """source table, as schema.table; names are used exactly as written and cannot contain periods or double quotes;
+    with `*`, `?` or `[...]`, a shell pattern: the block stands for every matching table, also for those that are
+    created while the job runs ([several tables by one block](tables.md))"""
+    except_ = Key(values.tables)
+    """list of patterns, as schema.table: tables that the pattern in `from` does not stand for"""
     into = Key(values.target, REQUIRED)
     """target table, as schema.table; names are used exactly as written, and the first dot separates them; the names
-    `slotkeeper_...` and `...__slotkeeper_copy` are reserved"""
+    `slotkeeper_...` and `...__slotkeeper_copy` are reserved; for a pattern, `{table}` and `{schema}` stand for the
+    names of the source table"""
     create_target = Key(values.boolean)
     """create the target table if it does not exist when a copy starts, with the mirrored columns and their types (for a
     domain, its base type), the collations that exist in the sink, NOT NULL, and the key, but without identity columns,

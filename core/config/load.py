@@ -78,12 +78,17 @@ def load(path: Path | None, env: Mapping[str, str], options: Mapping[str, object
 
 
 def load_usable(
-    path: Path | None, env: Mapping[str, str], options: Mapping[str, object] = _NO_OPTIONS, text: str | None = None
+    path: Path | None,
+    env: Mapping[str, str],
+    options: Mapping[str, object] = _NO_OPTIONS,
+    text: str | None = None,
+    resolves: bool = True,
 ) -> Loaded:
     """Return the checked configuration; jobs with an error are in `refused`. Raises ConfigError for errors elsewhere.
 
     `options` are command-line values by dotted path (None means not given); `text` replaces the content of the file. No
-    secret is resolved and no connection is opened.
+    secret is resolved and no connection is opened: a pattern of tables has the tables that the job's driver last found,
+    unless `resolves` is false.
     """
     file = find(path, env)
     text = text_of(file) if text is None else text
@@ -101,6 +106,10 @@ def load_usable(
     read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
     alerts = read_alerts(reading)
     warnings = tuple(_warnings(sources, sinks, jobs))
+    if resolves and any(job.patterns for job in jobs.values()):
+        from slotkeeper.core.config.patterns import with_known  # reads the state folder
+
+        jobs = with_known(jobs, state_dir)
     return Loaded(file, sources, sinks, jobs, state_dir, cache(reading.settings), warnings, refused, alerts)
 
 

@@ -284,6 +284,13 @@ def table(value: object) -> str:
     return name
 
 
+def tables(value: object) -> tuple[str, ...]:
+    """Read a list of patterns `schema.table`."""
+    if not isinstance(value, list) or not value:
+        raise BadValue('must be a list such as ["shop.tmp_*"]')
+    return tuple(table(one) for one in value)
+
+
 def target(value: object) -> str:
     """Read a `schema.table` of the sink, exactly as written: the first dot separates two names of valid length."""
     name = str(text()(value))

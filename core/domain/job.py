@@ -210,6 +210,10 @@ class TableReport:
         return self.state in RESTING
 
 
+GONE = "table dropped at the source, or hidden from this login"
+"""The reason of a table that the source no longer lists; a login without privileges on a table does not see it."""
+GONE_ACT = "no action needed; the target's rows stay; add the table to `except` to end this report"
+
 RESTING = (JobState.FAILED.value, JobState.AWAITS_COPY.value, JobState.STOPPED.value)
 _AMISS = (JobState.FAILED, JobState.AWAITS_COPY, JobState.STOPPED, JobState.PAUSED)
 """States of a table that has stopped independently of its job, the worst first."""
@@ -251,6 +255,8 @@ def to_do(job: str, table: TableReport) -> str:
     alone = f"{typed(job)} --table {typed(table.source_table)}"
     if table.state == JobState.PAUSED.value:
         return f"`slotkeeper jobs resume {alone}` continues from its position"
+    if table.reason == GONE:
+        return table.safe
     if not table.safe:
         return f"`slotkeeper jobs start {alone}` continues from its position"
     return started_alone(until_started(table.safe, job), job, table.source_table)

@@ -101,7 +101,10 @@ class ManualSql(Protocol):
     """SQL for users to run without Slotkeeper's safeguards (lease, plan, backup, audit); returned as text only."""
 
     def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-        """Return GRANT statements with the least privileges for following and comparing these tables."""
+        """Return GRANT statements with the least privileges for following and comparing these tables.
+
+        `schema.*` stands for all tables of a schema, also those that are created later.
+        """
 
     def status(self, table: str) -> str:
         """Return the SQL that shows all registered points of a table; the SQL contains no slot name."""

@@ -306,11 +306,27 @@ class ChannelSpec:
     on_schema_change: str = "stop"
     cascades: str = "refuse"
     constant: Constant | None = None
+    start: str = ""
+    """The start of this table if it differs from the job's: a table that joins a job of patterns later is copied."""
 
     @property
     def place(self) -> str:
         """The target, with the constant if the channel writes to a part of it: `mart.orders [shop_id=eu_1]`."""
         return place_of(self.target, self.constant)
+
+
+@dataclass(frozen=True, slots=True)
+class TablePattern:
+    """A block of the configuration that stands for every matching source table.
+
+    `source` and `excluded` are patterns of `schema.table`; `into` is the target, in which `{schema}` and `{table}`
+    stand for the names of the source table. `channel` has the options of each table; its two names are not used.
+    """
+
+    source: str
+    into: str
+    excluded: tuple[str, ...] = ()
+    channel: ChannelSpec = field(default_factory=lambda: ChannelSpec("", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +359,13 @@ class JobSpec:
     store: Endpoint | None = None
     store_kind: str = ""
     copy_limit: CopyLimit = NO_LIMIT
+    patterns: tuple[TablePattern, ...] = ()
+    """The blocks that stand for several tables; `channels` contains the tables that are known to match."""
+
+    @property
+    def several(self) -> bool:
+        """Whether the job can have several tables, so that lanes and messages name their table."""
+        return len(self.channels) > 1 or bool(self.patterns)
 
     @property
     def in_two_parts(self) -> bool:
@@ -368,11 +391,10 @@ class JobSpec:
 
     def of(self, source_table: str) -> JobSpec:
         """Return the job narrowed to the channel of a source table; raises Defect if it has no such channel."""
-        if self.channels[0].source_table == source_table and len(self.channels) == 1:
-            return self
         for channel in self.channels:
             if channel.source_table == source_table:
-                return replace(self, channels=(channel,))
+                start = channel.start or self.start
+                return replace(self, channels=(channel,), patterns=(), start=start) if self.several else self
         raise Defect(f"job {self.name} has no channel from {source_table}")
 
     def lane_key(self, shard: str = "") -> LaneKey:
@@ -392,7 +414,7 @@ class JobSpec:
         >>> job.lane_name("ods.b", "dn_1"), job.of("ods.b").lane_name("ods.b", "dn_1")
         ('ods.b dn_1', 'dn_1')
         """
-        return shard if len(self.channels) == 1 else f"{source_table} {shard}"
+        return f"{source_table} {shard}" if self.several else shard
 
 
 @dataclass(frozen=True, slots=True)

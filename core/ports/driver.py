@@ -398,6 +398,9 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
     def prefer(self, server: str) -> None:
         """Connect to this server of the source from now on if it answers; only for a source with several hosts."""
 
+    def widen(self, job: JobSpec) -> None:
+        """Serve the channels of this job from now on, which has at least those served so far."""
+
     @property
     def shares_position(self) -> bool:
         """Whether the source stores one position for all channels of the job."""

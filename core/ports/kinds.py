@@ -18,6 +18,7 @@ from slotkeeper.core.domain.audit import AuditLine, CopiedHead
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Objection
 from slotkeeper.core.domain.inspection import Answer, Left, ProbePlan
+from slotkeeper.core.domain.inventory import TableListed
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.remedy import ManualSql
@@ -277,6 +278,12 @@ class Doctor(Protocol):
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         """Return the findings of `doctor` about the server and the tables that jobs read from it."""
+
+    def list_tables(self, schemas: Collection[str], binlog: bool) -> Sequence[TableListed]:
+        """Return the tables and views that this login can see; of these schemas, or of all but the system's if empty.
+
+        `binlog`: a table without a binlog is unfit. Reads only catalogs, and locks no table.
+        """
 
     def waits(self, tables: SlotsOfTables) -> SourceWaits | None:
         """Return a reader of the waits for slots and sessions of jobs; None if the server kind cannot report waits."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -19,13 +19,17 @@ from typing import TypeVar
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.model import Loaded, SinkEntry, SourceEntry, tables
+from slotkeeper.core.config.patterns import configured, resolve
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain import traits
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.finding import Finding, Level
 from slotkeeper.core.domain.inspection import Left, ProbePlan, Report
+from slotkeeper.core.domain.inventory import literal_schemas
+from slotkeeper.core.domain.job import GONE
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec, TableAsked
+from slotkeeper.core.domain.text import many
 from slotkeeper.core.drivers.login import speaks
 from slotkeeper.core.errors import ConfigError, ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.ports.kinds import (
@@ -42,6 +46,7 @@ from slotkeeper.core.services.looking import open_source, poll_name
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.slots.change import PROD, Done
 from slotkeeper.core.sources import registry as sources
+from slotkeeper.core.state import files
 from slotkeeper.core.state.audit import Audit, intent
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.files import PROBES, ResetFiles, answered, points_proven, probe_record
@@ -63,25 +68,62 @@ def check_source(
 
     `seen` receives each finding at once, for a command that stops waiting.
     """
+    utc, expected = (clock or SystemClock()).utc, sources.open(entry.dialect).traits.speaks
+
+    def find(session: SourceSession) -> Iterator[Finding]:
+        jobs, about = _listed(loaded, entry, session)
+        yield from session.doctor.findings(_asked(replace(loaded, jobs=jobs), entry), utc)
+        yield from about
+
+    findings = _checked(f"source {entry.name}", lambda: open_source(entry.dialect, entry.endpoint), find, seen)
+    return _with_protocol(findings, entry, expected)
+
+
+MOST_SKIPPED = 20
+"""Number of skipped tables that are named for each job."""
+
+
+def _listed(loaded: Loaded, entry: SourceEntry, session: SourceSession) -> tuple[dict[str, JobSpec], list[Finding]]:
+    """Return the jobs with the tables that the source lists for their patterns now, and findings about the patterns."""
+    jobs, about = dict(loaded.jobs), list[Finding]()
+    for name, job in loaded.jobs.items():
+        if not job.patterns or job.source.name != entry.name:
+            continue
+        place = f"job {name}"
+        try:
+            listed = session.doctor.list_tables(literal_schemas(job.patterns), job.binlog.binlog)
+        except SlotkeeperError as error:
+            about.append(Finding(place, Level.FAIL, f"cannot list the tables of source {entry.name}: {error}"))
+            continue
+        base, known = configured(job), files.known_tables(loaded.state_dir, name)
+        found = resolve(base, listed, {*known.tables, *known.gone})
+        jobs[name] = replace(job, channels=found.channels)
+        own = len(found.channels) - len(base.channels)
+        blocks = ", ".join(pattern.source for pattern in job.patterns)
+        about.append(Finding(place, Level.OK if own else Level.WARN, f"{blocks}: {many(own, 'table')} to mirror"))
+        about += [Finding(place, Level.WARN, f"no table matches {one}") for one in found.unmatched]
+        about += [
+            Finding(place, Level.WARN, f"{one.table} is skipped: {one.reason}") for one in found.skipped[:MOST_SKIPPED]
+        ]
+        if left := len(found.skipped) - MOST_SKIPPED:
+            about += [Finding(place, Level.WARN, f"{left} more tables are skipped")] if left > 0 else []
+        about += [Finding(place, Level.WARN, f"{table}: {GONE}") for table in known.gone]
+    return jobs, about
+
+
+def _asked(loaded: Loaded, entry: SourceEntry) -> SourceAsked:
     found = probe_record(loaded.state_dir, entry.name)
     jobs = [part for job in loaded.jobs.values() for part in job.narrowed if job.source.name == entry.name]
     followed = {
         table: [one for one in jobs if one.channel.source_table == table] for _, table in tables(loaded, entry.name)
     }
-    asked = SourceAsked(
+    return SourceAsked(
         name=entry.name,
         endpoint=entry.endpoint,
         tables=tuple(FollowedTable(t, tuple(one for one in mine if one.binlog.binlog)) for t, mine in followed.items()),
         points_proven=points_proven(loaded.state_dir, entry.name, entry.endpoint.place),
         recorded=partial(answered, found, entry.endpoint.place),
     )
-
-    def opened() -> SourceSession:
-        return open_source(entry.dialect, entry.endpoint)
-
-    utc, expected = (clock or SystemClock()).utc, sources.open(entry.dialect).traits.speaks
-    findings = _checked(f"source {entry.name}", opened, lambda session: session.doctor.findings(asked, utc), seen)
-    return _with_protocol(findings, entry, expected)
 
 
 def _with_protocol(found: list[Finding], entry: SourceEntry, expected: str) -> list[Finding]:
@@ -176,7 +218,10 @@ def grants(loaded: Loaded) -> list[tuple[str, list[str]]]:
     """Return (server, statements) with the least privileges that the configured jobs need."""
     found = []
     for name, entry in loaded.sources.items():
-        names = [table for _, table in tables(loaded, name)]
+        mine = [job for job in loaded.jobs.values() if job.source.name == name]
+        schemas = {schema for job in mine for schema in literal_schemas(job.patterns)}
+        names = [table for _, table in tables(loaded, name) if table.partition(".")[0] not in schemas]
+        names += [f"{schema}.*" for schema in sorted(schemas)]
         found.append((f"source {name}", sources.open(entry.dialect).manual.grants(entry.endpoint, names)))
     for name, sink in loaded.sinks.items():
         made = sinks.open(sink.kind).grants(sink.endpoint, sink.progress_schema, _writers(loaded, sink))

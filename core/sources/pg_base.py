@@ -122,7 +122,7 @@ def server_findings(
 
 
 def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-    """Return GRANT statements with the minimum privileges to follow and compare these tables.
+    """Return GRANT statements with the minimum privileges to follow and compare these tables (`schema.*`: all).
 
     DWS: PUBLIC can call the binlog functions unless that privilege was revoked; separate findings report this.
     Hologres: sufficient from version 2.1 on.
@@ -132,7 +132,18 @@ def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
     return [
         f"GRANT CONNECT ON DATABASE {quoted(endpoint.database)} TO {to};",
         *(f"GRANT USAGE ON SCHEMA {one} TO {to};" for one in schemas),
-        *(f"GRANT SELECT ON {dotted(name)} TO {to};" for name in tables),
+        *(line for name in tables for line in _reads(name, to)),
+    ]
+
+
+def _reads(name: str, to: str) -> list[str]:
+    schema, _, own = name.partition(".")
+    if own != "*":
+        return [f"GRANT SELECT ON {dotted(name)} TO {to};"]
+    later = f"ALTER DEFAULT PRIVILEGES IN SCHEMA {quoted(schema)} GRANT SELECT ON TABLES TO {to};"
+    return [
+        f"GRANT SELECT ON ALL TABLES IN SCHEMA {quoted(schema)} TO {to};",
+        f"{later} -- as each role that creates tables there",
     ]
 
 

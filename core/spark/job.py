@@ -24,6 +24,7 @@ from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config import masking
 from slotkeeper.core.config.load import load_usable, text_of
 from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.config.patterns import with_known
 from slotkeeper.core.config.tls import job_warnings
 from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.job import JobEvent, TableWanted, WantedState
@@ -50,7 +51,7 @@ from slotkeeper.core.state import files, steering
 from slotkeeper.core.state.files import StoredConsents, points_proven
 from slotkeeper.core.state.sqlite import StateError, Store
 from slotkeeper.core.state.steering import StoredTries
-from slotkeeper.core.wiring.driver import WiredSessions, locks_at, pinged, source_waits_at
+from slotkeeper.core.wiring.driver import PASSING, SourceTables, WiredSessions, locks_at, pinged, source_waits_at
 from slotkeeper.core.wiring.worker import ENTRIES, store_session
 
 CRASHED = 1
@@ -219,16 +220,16 @@ def _drive(
     beside: list[_Beside] = []
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
     sessions = WiredSessions(job, options.run, points_proven=proven)
-    # the files of this run's Spark; files that killed drivers of this job left there are removed
-    place = store.folder.subfolder("spark")
-    for row in store.runs(job.name):
-        if row.run == options.run or not (identity.alive(row.driver) or identity.elsewhere(row.driver)):
-            shutil.rmtree(place / row.run, ignore_errors=True)
-    folder = place / str(options.run)
+    discovery = SourceTables(job, store.folder) if job.patterns else None
+    folder = _spark_folder(store, job, options)
     try:
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say, (job.source_kind, job.sink_kind))
         wanted_states.spark = runner
         narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
+        if discovery is not None:
+            job = _resolved(job, discovery, narrator, wanted_states)
+            loaded, sessions = replace(loaded, jobs={**loaded.jobs, job.name: job}), sessions.apart(job)
+            narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
         beside += _asked_beside(loaded, job, store, narrator)
         wired = JobContext(
             *(job, sessions, runner, ENTRIES, narrator, wanted_states.now, wanted_states.pause),
@@ -242,6 +243,7 @@ def _drive(
             audit=DriverAudit(store.folder, lambda: store_session(job, "audit"), _say),
             consents=StoredConsents(store.folder, job.name),
             copies=CopyBudget(wanted_states.copy_limit),
+            discovery=discovery,
         )
         end = run_job(wired)
         narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)
@@ -265,6 +267,36 @@ def _drive(
             runner.close()
         with suppress(OSError):
             folder.rmdir()
+
+
+def _spark_folder(store: Store, job: JobSpec, options: argparse.Namespace) -> Path:
+    """Return the folder for the files of this run's Spark; remove files that killed drivers of this job left."""
+    place = store.folder.subfolder("spark")
+    for row in store.runs(job.name):
+        if row.run == options.run or not (identity.alive(row.driver) or identity.elsewhere(row.driver)):
+            shutil.rmtree(place / row.run, ignore_errors=True)
+    return place / str(options.run)
+
+
+LIST_AGAIN = 2.5
+"""Seconds between two attempts to list the tables of a source that does not answer."""
+
+
+def _resolved(job: JobSpec, discovery: SourceTables, narrator: StoreNarrator, wanted_states: WantedStates) -> JobSpec:
+    """Return the job with the tables of its patterns; waits for a source that does not answer.
+
+    After a stop, returns the job as configured, which ends at once.
+    """
+    while True:
+        try:
+            return discovery.first()
+        except SlotkeeperError as error:
+            if error.kind not in PASSING:
+                raise
+            narrator.retrying(f"cannot list the source's tables, retrying: {error.message}", error)
+        wanted_states.terminated.wait(LIST_AGAIN)
+        if wanted_states.now() is WantedState.STOP:
+            return job
 
 
 def _recorded(store: Store, job: JobSpec) -> dict[str, Position]:
@@ -321,7 +353,7 @@ def _job(options: argparse.Namespace, store: Store) -> tuple[Loaded, JobSpec]:
     kept = files.kept_config(store.folder, options.run)
     file = Path(options.config)
     text = text_of(file) if kept is None else kept
-    loaded = load_usable(file, os.environ, text=text)
+    loaded = load_usable(file, os.environ, text=text, resolves=False)
     if options.job in loaded.refused:
         raise loaded.refused[options.job]
     if options.job not in loaded.jobs:
@@ -331,6 +363,8 @@ def _job(options: argparse.Namespace, store: Store) -> tuple[Loaded, JobSpec]:
         for row in store.runs(job.name):
             files.drop_config(store.folder, row.run)  # removes the configurations of killed runs
         files.keep_config(store.folder, options.run, text)
+    others = with_known({name: one for name, one in loaded.jobs.items() if one is not job}, store.folder.path)
+    loaded = replace(loaded, jobs={**others, job.name: job})
     return loaded, replace(job, wait_ms=options.wait_ms) if options.wait_ms is not None else job
 
 

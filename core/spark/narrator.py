@@ -11,6 +11,7 @@ from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.model import Loaded, owners
 from slotkeeper.core.domain.endpoint import loopback
 from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.inventory import Skipped
 from slotkeeper.core.domain.job import JobEvent, JobState, TableReport, said_of, transition
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.locks import LockWait
@@ -18,7 +19,7 @@ from slotkeeper.core.domain.progress import Activity, LaneState
 from slotkeeper.core.domain.report import Condition, JobReport, LaneReport, merged, server_of
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.source_waits import SourceWait
-from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.engine.driver.failure import act_of, explained, of_lanes
 from slotkeeper.core.errors import AwaitsCopy, Busy, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
@@ -64,7 +65,7 @@ class StoreNarrator:
         self._tables = {
             one.source_table: TableReport(one.source_table, one.target, JobState.PENDING.value)
             for one in job.channels
-            if len(job.channels) > 1
+            if job.several
         }
         self._unanswered = ""
         """The message about a server that does not answer, which takes precedence over all other reasons, or ""."""
@@ -161,7 +162,8 @@ class StoreNarrator:
         """
         name = report.source_table
         with self._lock:
-            before, said_before = self._tables[name], said_of(self._report.tables)
+            new = TableReport(name, report.target, "")
+            before, said_before = self._tables.get(name, new), said_of(self._report.tables)
             begins = report.state != before.state or report.rests or (report.state == _PENDING and not report.reason)
             since = self._clock.utc().timestamp() if begins else before.since
             self._tables[name] = replace(report, since=since)
@@ -204,6 +206,23 @@ class StoreNarrator:
         with self._lock:
             self._report = replace(self._report, shared_reader=found)
         self._tell(now=True)
+
+    def joined(self, channel: ChannelSpec) -> None:
+        table = channel.source_table
+        with self._lock:
+            self._targets = {**self._targets, table: channel.target}
+            self._job = replace(self._job, channels=(*self._job.channels, channel))
+        with suppress(Busy, StateError):
+            self._store.record_event(self._report.job, "table found", f"{table}, mirrored into {channel.target}")
+
+    def skipped(self, one: Skipped) -> None:
+        with suppress(Busy, StateError):
+            self._store.record_event(self._report.job, "table skipped", f"{one.table}: {one.reason}")
+
+    @property
+    def job(self) -> JobSpec:
+        """The job with the tables that it has taken in."""
+        return self._job
 
     def _void(self, *targets: str) -> None:
         """Invalidate earlier comparisons, because a copy replaces the rows of a target."""
@@ -397,7 +416,12 @@ class SlotWatch:
         poller: StatusPoller | None = None
         while not self._done.wait(ASK_SLOT_EVERY):
             with suppress(SlotkeeperError, OSError):
+                job = self._narrator.job
+                if poller is not None and self._loaded.jobs[job.name].channels != job.channels:
+                    poller.close()
+                    poller = None
                 if self._narrator.streams:
+                    self._loaded = replace(self._loaded, jobs={job.name: job})
                     poller = poller or slot_poller(self._loaded, self._source, self._clock)
                     self._poll(poller)
         with suppress(SlotkeeperError, OSError):

@@ -1,4 +1,4 @@
-"""Named files in the state folder: files of resets, the configuration of a run, records of probes.
+"""Named files in the state folder: files of resets, the configuration of a run, records of probes, tables of patterns.
 
 The marker of a reset is written before the reset's first change and removed after its last change, so that every
 command can detect an unfinished reset without network access.
@@ -18,8 +18,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slotkeeper.core import codec
 from slotkeeper.core.bounded import text_in
 from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.inventory import Inventory
 from slotkeeper.core.domain.reset_files import MARKS
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.state.faults import StateError
@@ -34,6 +36,8 @@ PROBES = "probes"
 ProbeRecord = Mapping[str, object]
 CONSENTS = "consents"
 """The folder of approvals for copies (consents), one file per plan."""
+TABLES = "tables"
+"""The folder of the tables that the patterns of jobs match, one file per job."""
 _OWN = 0o600
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -124,6 +128,23 @@ class StoredConsents:
         for one in self.known():
             if one.table == table and one.plan != but:
                 self._files.remove(CONSENTS, one.plan)
+
+
+def known_tables(state_dir: Path, job: str) -> Inventory:
+    """Return the stored tables of a job with patterns; empty if there are none, or if they cannot be read.
+
+    Only the job's driver stores them; commands and screens read them, so that they need no connection to the source.
+    """
+    with suppress(SlotkeeperError, ValueError):
+        text = ResetFiles(StateFolder.looked_at(state_dir)).load(TABLES, job)
+        if text:
+            return codec.record_from(Inventory, text)
+    return Inventory()
+
+
+def keep_tables(folder: StateFolder, job: str, found: Inventory) -> None:
+    """Store the tables of a job; raises StateError."""
+    ResetFiles(folder).save(TABLES, job, codec.text_of(found))
 
 
 def keep_config(folder: StateFolder, run: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The composition root of a job's driver: the driver's sessions by name, and the target of a start."""
+"""The composition root of a job's driver: the driver's sessions by name, and the tables of its patterns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar, cast
 
+from slotkeeper.core.config.patterns import take_in, with_known
 from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.inventory import TablesFound, literal_schemas
 from slotkeeper.core.domain.locks import LockWait, job_named
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.source_waits import SourceWait, of_job
@@ -17,7 +19,7 @@ from slotkeeper.core.domain.spec import JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.drivers.socket_folder import SocketFolder, socket_folder
 from slotkeeper.core.engine.driver.upkeep import LocksAt, Pinged
-from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.errors import ConfigError, ErrorKind, SlotkeeperError
 from slotkeeper.core.ports.driver import LaneFence, StartStore, Target
 from slotkeeper.core.ports.kinds import BatchSession, Feed, FeedAsked, SinkSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import TargetReader
@@ -25,6 +27,9 @@ from slotkeeper.core.ports.source import Source, SourceTable
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sinks.seen_beside import SeenBeside
 from slotkeeper.core.sources import registry as sources
+from slotkeeper.core.state import files
+from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring.worker import (
     channel_part,
     encoding_of,
@@ -221,6 +226,9 @@ class WiredSessions:
         if job.source.hosts and job.source.server != server:
             self._opened.job = replace(job, source=replace(job.source, server=server))
 
+    def widen(self, job: JobSpec) -> None:
+        self._job = job
+
     @property
     def shares_position(self) -> bool:
         return sources.open(self._job.source_kind).traits.shares_position
@@ -363,3 +371,49 @@ class WiredSessions:
         with self._opened.lock:
             for part in (self, *self._parts.values()):
                 part._kept.clear()
+
+
+PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
+"""Kinds of errors after which a start lists the source's tables again."""
+
+
+class SourceTables:
+    """Implements `slotkeeper.core.engine.driver.context.Discovery`; `job` has the channels of the configuration only.
+
+    One session of its own, so that a source that hangs delays nothing else.
+    """
+
+    def __init__(self, job: JobSpec, folder: StateFolder) -> None:
+        self._job, self._folder = job, folder
+        self._session = sources.open(job.source_kind).connect(login(job.source, f"slotkeeper-tables/{job.name}"[:63]))
+
+    def find(self) -> TablesFound:
+        job = self._job
+        listed = self._session.doctor.list_tables(literal_schemas(job.patterns), job.binlog.binlog)
+        before = files.known_tables(self._folder.path, job.name)
+        found, kept = take_in(job, listed, before)
+        if kept != before:
+            with suppress(StateError):  # the mirror does not depend on this host's disk
+                files.keep_tables(self._folder, job.name, kept)
+        return found
+
+    def first(self) -> JobSpec:
+        """Return the job with its tables for a start: as the source lists them or, if it fails, as last known.
+
+        Raises a SlotkeeperError: of the source if no table is known yet, and ConfigError if no table is left.
+        """
+        try:
+            found = replace(self._job, channels=self.find().channels)
+        except ConfigError:
+            raise
+        except SlotkeeperError:
+            found = with_known({self._job.name: self._job}, self._folder.path)[self._job.name]
+            if len(found.channels) == len(self._job.channels):
+                raise
+        if not found.channels:
+            what = f"jobs.{self._job.name}: every table of its patterns was dropped at the source"
+            raise ConfigError(what, "start the job once a table exists again, or change its patterns")
+        return found
+
+    def close(self) -> None:
+        self._session.sever()

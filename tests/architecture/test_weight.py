@@ -11,23 +11,23 @@ from tests.architecture.weight import Weight, weights
 MOST_LINES = {
     "core": 1_900,
     "core/alerts": 500,
-    "core/config": 3_400,
+    "core/config": 3_450,
     "core/dataframe": 3_100,
     "core/domain": 8_700,
     "core/drivers": 4_200,
-    "core/engine": 7_740,
+    "core/engine": 7_950,
     "core/judgement": 1_800,
     "core/launch": 3_050,
     "core/library": 560,
     "core/ports": 1_950,
-    "core/services": 2_000,
+    "core/services": 2_050,
     "core/sinks": 12_100,
     "core/slots": 2_400,
     "core/sources": 17_650,
     "core/spark": 2_300,
     "core/state": 2_800,
     "core/verify": 400,
-    "core/wiring": 600,
+    "core/wiring": 680,
     "console": 200,
     "console/actions": 2_100,
     "console/cli": 1_400,
@@ -51,7 +51,8 @@ of a MySQL source (ADR 88) is 700 lines of the sources, 200 of the engine and 15
 columns of SHOW SYNC JOB are a view of 220 lines. The library reads every kind of source and writes single records:
 510 lines. The kernel for MySQL's rows (ADR 90) is 150 lines of Python in the sources; its C code is not counted. The
 rate of a copy (ADR 95) is 150 lines of the domain, 60 of the engine and a command of 60. Many tables into one target
-(ADR 93) are 60 lines of the domain.
+(ADR 93) are 60 lines of the domain. Tables by pattern (ADR 91) are 120 lines of the configuration, 110 of the domain,
+230 of the engine, 50 of a service and 70 of the wiring.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 496, 25, 75, 218
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.consent import Consent, Consents
 from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.inventory import Skipped
 from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, TableWanted, WantedState
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.position import Position
@@ -34,8 +36,9 @@ from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
 from slotkeeper.core.sinks.postgres.kind import PostgresConnection
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sqltext import dotted
+from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
-from slotkeeper.core.wiring.driver import WiredSessions
+from slotkeeper.core.wiring.driver import SourceTables, WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
 from slotkeeper.demo import ledger, workload
 from slotkeeper.demo.orders import TABLE, load
@@ -69,6 +72,8 @@ class Heard:
     copied: ChunkCounts | None = None
     tables: dict[str, TableReport] = field(default_factory=dict)
     reader_error: SlotkeeperError | None = None
+    found: list[ChannelSpec] = field(default_factory=list)
+    unfit: dict[str, str] = field(default_factory=dict)
 
     def event(self, event: JobEvent, reason: str = "") -> None:
         self.events.append(event)
@@ -93,6 +98,12 @@ class Heard:
 
     def shared_reader(self, error: SlotkeeperError | None) -> None:
         self.reader_error = error
+
+    def joined(self, channel: ChannelSpec) -> None:
+        self.found.append(channel)
+
+    def skipped(self, one: Skipped) -> None:
+        self.unfit[one.table] = one.reason
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         if text:
@@ -185,6 +196,10 @@ class Mirror:
         self.consents: Consents | None = Shared()
         self.tries: Tries | None = None
         self.copy_limit: CopyLimit | None = None
+        self.patterns: Path | None = None
+        """The state folder for the tables that the job's patterns match; None without patterns."""
+        self.explicit: tuple[ChannelSpec, ...] = ()
+        """The channels of the configuration beside the patterns."""
         self.capacity = 4
         self.make_runner: Callable[[], TaskRunner] = lambda: LocalRunner(self.capacity)
         self.runner: TaskRunner = LocalRunner(self.capacity)
@@ -209,6 +224,14 @@ class Mirror:
         self._run(driver_probe)
 
     def _run(self, driver_probe: Probe) -> None:
+        discovery = None
+        if self.patterns is not None:
+            discovery = SourceTables(replace(self.job, channels=self.explicit), StateFolder.open(self.patterns))
+            try:
+                self.job = discovery.first()
+            except BaseException as error:
+                self.error = error
+                return
         sessions = WiredSessions(self.job, "run-1")
         wired = JobContext(
             job=self.job,
@@ -229,6 +252,7 @@ class Mirror:
             recorded=self.recorded,
             tries=self.tries,
             copies=CopyBudget(lambda: self.copy_limit),
+            discovery=discovery,
         )
         try:
             self.end = run_job(wired)

@@ -229,6 +229,9 @@ def write_config(folder: Path, job: JobSpec, servers: str, of_channel: Sequence[
             f'into = "{one.target}"',
             *of_channel,
         ]
+    for block in job.patterns:
+        lines += [f"[[jobs.{job.name}.channels]]", f'from = "{block.source}"', f'into = "{block.into}"', *of_channel]
+        lines += [f"except = {list(block.excluded)}".replace("'", '"')] if block.excluded else []
     lines += [f"[jobs.{job.name}.binlog]", "binlog = true", "[state]", f'dir = "{folder / "state"}"']
     path = folder / "slotkeeper.toml"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.dataframe.reader import accounts
 from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.inventory import Skipped
 from slotkeeper.core.domain.job import JobEvent, TableReport, WantedState
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.position import Position
@@ -24,7 +25,7 @@ from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import Column, SlotStatus, TableIdentity
-from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.domain.watch import Turn, exactly, judge, trouble
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.first_start import blank_row, retained_from
@@ -68,6 +69,8 @@ class _Quiet:
     def stored(self, states: Mapping[str, LaneState]) -> None: ...
     def waits(self, tables: Collection[str], text: str) -> None: ...
     def shared_reader(self, error: SlotkeeperError | None) -> None: ...
+    def joined(self, channel: ChannelSpec) -> None: ...
+    def skipped(self, one: Skipped) -> None: ...
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         now = self._clock.monotonic()

@@ -13,12 +13,13 @@ from slotkeeper.core.domain.consent import Consents
 from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.elapsed import Curve
 from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.inventory import Skipped, TablesFound
 from slotkeeper.core.domain.job import JobEvent, TableReport, TableWanted, WantedState
 from slotkeeper.core.domain.lane import Lane, RecordTtls
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, LaneState
 from slotkeeper.core.domain.slot import Shard
-from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.domain.tries import Requests, Tries
 from slotkeeper.core.domain.ttl import Ttl
@@ -58,11 +59,27 @@ class Narrator(Protocol):
     def shared_reader(self, error: SlotkeeperError | None) -> None:
         """Report why the shared reader of the source does not work; None if it works. Called often."""
 
+    def joined(self, channel: ChannelSpec) -> None:
+        """Report a table that the job takes in while it runs."""
+
+    def skipped(self, one: Skipped) -> None:
+        """Report a table that matches a pattern of the job, but is not mirrored."""
+
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         """Report a temporary failure outside the lanes as "retrying n, next in s: why"; "" reports its end.
 
         `by`: the error that caused the retry, or the party that the driver waits for.
         """
+
+
+class Discovery(Protocol):
+    """Lists the tables of the source for a job with patterns; each call blocks for a few seconds at most."""
+
+    def find(self) -> TablesFound:
+        """Return what the source lists now, and store it for commands and screens. Raises a SlotkeeperError."""
+
+    def close(self) -> None:
+        """End the session; safe to call twice, and from any thread."""
 
 
 class JobAudit(Protocol):
@@ -170,6 +187,8 @@ class JobContext:
     """Desired states of single tables, by source table; a table without an entry follows the job."""
     tries: Tries | None = None
     """Early retries that users request; None if users cannot request them."""
+    discovery: Discovery | None = None
+    """Lists the source's tables; None for a job without patterns."""
     switch: SwitchState = field(default_factory=SwitchState)
     """What a group of tables knows about a switch of its source's server."""
     requests: Requests = field(default_factory=Requests)
@@ -180,7 +199,7 @@ class JobContext:
     @property
     def alone(self) -> bool:
         """Whether the job has only one table, so that no other group runs under its name."""
-        return self.whole is None or len(self.whole.channels) == 1
+        return self.whole is None or not self.whole.several
 
     def of(self, table: str) -> JobContext:
         """Return this context, narrowed to the channel of a source table."""
@@ -212,7 +231,7 @@ def about(ctx: JobContext, part: JobContext) -> Iterator[None]:
 def name_table(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
     """Set the error's source table, also in its message if the job has several tables, and return the error."""
     error.table = table
-    if len(job.channels) > 1 and table not in error.message:
+    if job.several and table not in error.message:
         error.message = f"{table}: {error.message}"
     return error
 
@@ -238,8 +257,14 @@ class Desk(Protocol):
     def find_leaving(self, tables: Collection[str]) -> Collection[str]:
         """Return the tables that must leave the group while the job continues. Called in every turn: must be cheap."""
 
-    def find_remaining(self, tables: Collection[str]) -> Collection[str]:
-        """Return the tables that have not left the group; a joint restart starts these tables."""
+    def find_channels(self) -> tuple[JobSpec, tuple[ChannelSpec, ...]]:
+        """Return the job with all its tables, and the channels with which the group starts next.
+
+        These are the tables that have not left, and those that ran separately and have ended to run with the others.
+        """
+
+    def regroups(self) -> bool:
+        """Whether the group must start again to take in tables. Called in every turn: must be cheap."""
 
     def receive_table(
         self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False
@@ -271,6 +296,8 @@ class StreamPlan:
     sever_lease: Callable[[], None] = do_nothing
     find_leaving: Callable[[Collection[str]], Collection[str]] | None = None
     release_table: Callable[[str, SlotkeeperError | None, Mapping[str, Lane]], None] | None = None
+    regroups: Callable[[], bool] = bool
+    """Whether the tables must start again, together with others."""
     whole: JobSpec | None = None
     record_ttls: RecordTtls = field(default_factory=lambda: RecordTtls({}, {}))
     requests: Requests = field(default_factory=Requests)

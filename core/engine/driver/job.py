@@ -78,12 +78,12 @@ def run_group(ctx: JobContext) -> JobEnd:
             if not _resolve_error(ctx, error):
                 raise
             ended = None
-        if ctx.desk is not None:
-            still = ctx.desk.find_remaining([channel.source_table for channel in ctx.job.channels])
-            channels = tuple(channel for channel in ctx.job.channels if channel.source_table in still)
-            ctx = replace(ctx, job=replace(ctx.job, channels=channels))  # without the tables that left
         if ended is not None:
             return ended
+        if ctx.desk is not None:
+            whole, channels = ctx.desk.find_channels()  # without the tables that left
+            ctx.sessions.widen(whole)
+            ctx = replace(ctx, job=replace(ctx.job, channels=channels), whole=whole)
         if ctx.wanted() is WantedState.STOP:
             return JobEnd.STOPPED
         stay_paused(ctx)
@@ -220,7 +220,7 @@ class Streaming:
                 raise Busy(f"{row.key.shard} does not answer: the DN set may have changed", where="source")
             refuse(compare(row, status))
             name = job.lane_name(row.key.source_table, row.key.shard)
-            label = "" if len(job.channels) == 1 else name
+            label = name if job.several else ""
             lane = lane_of(row, job.binlog.binlog_sync_point_size, now, label)
             # the comparison succeeded, so later statuses must show the slot's current points
             known = lane.registered.found(status.kept)
@@ -269,6 +269,7 @@ class Streaming:
             sever_lease=self._leases.sever,
             find_leaving=ctx.desk.find_leaving if ctx.desk is not None else None,
             release_table=self._release_table if ctx.desk is not None else None,
+            regroups=ctx.desk.regroups if ctx.desk is not None else bool,
             whole=ctx.whole,
             group=ctx.group,
             record_ttls=self._record_ttls,

@@ -138,6 +138,9 @@ class Loop:
             if self.other_nodes and not self.paused:
                 self._drain_tasks()
                 return End.OTHER_NODES
+            if not self.paused and self.plan.regroups():
+                self._drain_tasks()
+                return End.RESUMED
             for table in self.plan.find_leaving(self._names) if self.plan.find_leaving is not None else ():
                 self._release_table(table, None)
             self._report_released()

@@ -9,24 +9,28 @@ while other tables stream.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, TableWanted, WantedState
+from slotkeeper.core.domain.inventory import Skipped, TablesFound
+from slotkeeper.core.domain.job import (
+    AS_THE_JOB,
+    JobState,
+    TableWanted,
+    WantedState,
+)
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.pending import APART
-from slotkeeper.core.domain.progress import STREAMING, Activity, LaneState
-from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.engine.driver.context import JobContext, Narrator
-from slotkeeper.core.engine.driver.failure import act_of
+from slotkeeper.core.domain.progress import STREAMING
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.engine.driver.context import Discovery, JobContext
 from slotkeeper.core.engine.driver.job import JobEnd, run_group
+from slotkeeper.core.engine.driver.joint_narrator import GroupNarrator, JointNarrator
 from slotkeeper.core.engine.driver.reshape import NAMES, PASSING
 from slotkeeper.core.engine.tasks import Pooled, SharedRunner
-from slotkeeper.core.errors import AwaitsCopy, Busy, ErrorKind, SlotkeeperError, Trouble, classed
-from slotkeeper.core.ports.driver import ChunkCounts
+from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
 
 READ_EVERY = 0.25
 """Seconds between two reads of the desired states of the tables."""
@@ -39,8 +43,60 @@ END_WITHIN = 8.0
 def run(ctx: JobContext) -> JobEnd:
     """Run the job until it has to stop or is finished; raises an error that a user must resolve."""
     ctx = replace(ctx, runner=Pooled(ctx.runner, ctx.job.binlog.connection_pool_size))
-    several = len(ctx.job.channels) > 1 and not ctx.sessions.shares_position
+    several = ctx.job.several and not ctx.sessions.shares_position
     return Tables(ctx).run() if several else run_group(ctx)
+
+
+LIST_EVERY = 20.0
+"""Seconds between two lists of the source's tables, for a job with patterns."""
+MOST_APART = 8
+"""Maximum number of tables that run separately when a new table starts: each has sessions of its own."""
+
+
+class TableLister:
+    """Lists the tables of the source in a thread: at an interval, and at once on request.
+
+    `receive` is called with each answer; None if the source did not answer. `fail` is called with a defect.
+    """
+
+    def __init__(
+        self, discovery: Discovery, receive: Callable[[TablesFound | None], None], fail: Callable[[BaseException], None]
+    ) -> None:
+        self._discovery, self._receive, self._fail = discovery, receive, fail
+        self._wake, self._ended = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="slotkeeper-lister", daemon=True)
+
+    @property
+    def runs(self) -> bool:
+        return self._thread.is_alive() and not self._ended.is_set()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def list_now(self) -> None:
+        """List at once, or again right after the list that is under way."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End the thread; a list that is under way is abandoned."""
+        self._ended.set()
+        self._wake.set()
+        self._discovery.close()
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self._wake.clear()
+            found = None
+            with suppress(SlotkeeperError):  # the lanes report a source that does not answer
+                found = self._discovery.find()
+            if self._ended.is_set():
+                return
+            try:
+                self._receive(found)
+            except Exception as error:
+                self._fail(classed(error))
+                return
+            self._wake.wait(LIST_EVERY)
 
 
 @dataclass(slots=True)
@@ -67,6 +123,18 @@ class Tables:
         self._leader: GroupNarrator | None = None
         """The narrator of the joint tables; its `tables` are those that still run together."""
         self._fatal: BaseException | None = None
+        self._suspects: dict[str, Callable[[], None]] = {}
+        """What to do about a table that failed, unless the source no longer lists it."""
+        self._joining: list[str] = []
+        """New tables that wait for their start."""
+        self._skipped: Mapping[str, Skipped] = {}
+        self._returning: set[str] = set()
+        """Separate tables that end, to run with the joint tables again."""
+        self._returned: list[str] = []
+        """Those of them that have ended."""
+        self._lister = (
+            TableLister(ctx.discovery, self._take_in, self._note_fatal) if ctx.discovery is not None else None
+        )
         self._closing = threading.Event()
         self._watch = threading.Thread(target=self._watch_over, name="slotkeeper-tables", daemon=True)
 
@@ -80,6 +148,8 @@ class Tables:
             return self._wait_for_rest(ended)
         finally:
             self._closing.set()
+            if self._lister is not None:
+                self._lister.stop()
             with self._lock:
                 threads = [one.thread for one in self._alone.values() if one.thread is not None]
             end = self._ctx.clock.monotonic() + END_WITHIN
@@ -147,6 +217,11 @@ class Tables:
             return JobEnd.EMPTY
         finally:
             self._joint.leader_ended()
+            with self._lock:
+                self._leader = None
+                for table in self._returned:
+                    self._start_alone(table)
+                self._returned = []
 
     def _wanted(self) -> WantedState:
         if self._fatal is not None:
@@ -163,8 +238,17 @@ class Tables:
             table for table, one in known.items() if one.wanted is not WantedState.RUN or one.turn != self._turns[table]
         ]
 
-    def find_remaining(self, tables: Collection[str]) -> Collection[str]:
-        return [table for table in tables if self._leader is not None and table in self._leader.tables]
+    def find_channels(self) -> tuple[JobSpec, tuple[ChannelSpec, ...]]:
+        with self._lock:
+            whole, leader = self._ctx.job, self._leader
+            if leader is None:
+                return whole, ()
+            leader.tables = (*leader.tables, *self._returned)
+            self._returned = []
+            return whole, tuple(one for one in whole.channels if one.source_table in leader.tables)
+
+    def regroups(self) -> bool:
+        return bool(self._returned) and not self._returning
 
     def receive_table(
         self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False
@@ -178,13 +262,16 @@ class Tables:
                 return
             if again or (isinstance(error, Trouble) and error.name in NAMES):
                 # the new start adapts to the changed table, or reports the required action
-                self._start_alone(table, lanes)
+                self._unless_gone(table, error, lanes, partial(self._start_alone, table, lanes))
                 return
             self._fail(table, error, lanes)
 
     def _fail(self, table: str, error: SlotkeeperError, lanes: Mapping[str, Lane]) -> None:
-        self._errors[table] = error
-        self._joint.failed(table, error, lanes)
+        def report() -> None:
+            self._errors[table] = error
+            self._joint.failed(table, error, lanes)
+
+        self._unless_gone(table, error, lanes, report)
 
     # -- separate tables ---------------------------------------------------------------------------------------------
 
@@ -192,6 +279,8 @@ class Tables:
         """Start watching single tables; called once the joint tables hold their leases and stream or copy."""
         if self._watch.ident is None and not self._closing.is_set():
             self._watch.start()
+            if self._lister is not None:
+                self._lister.start()
 
     def _watch_over(self) -> None:
         try:
@@ -202,14 +291,17 @@ class Tables:
             while not self._closing.wait(READ_EVERY):
                 self._read_wanted()
         except Exception as error:
-            self._fatal = classed(error)
+            self._note_fatal(classed(error))
+
+    def _note_fatal(self, error: BaseException) -> None:
+        self._fatal = error
 
     def _read_wanted(self) -> None:
         asked = self._ctx.asked()
         with self._lock:
             for table in self._joint.resting():
                 one = asked.get(table, AS_THE_JOB)
-                if one.wanted is WantedState.STOP or table in self._alone:
+                if one.wanted is WantedState.STOP or table in self._alone or table in self._suspects:
                     continue
                 if one.turn != self._turns[table] or (one.wanted is WantedState.PAUSE and table not in self._errors):
                     self._start_alone(table)
@@ -252,6 +344,8 @@ class Tables:
             asked = self._ctx.asked().get(table, AS_THE_JOB)
             if whole is WantedState.STOP or asked.wanted is WantedState.STOP or asked.turn != one.turn:
                 return WantedState.STOP
+            if table in self._returning:
+                return WantedState.STOP
             # a table starts its loop before it pauses, because a paused loop keeps its slot alive
             pauses = asked.wanted is WantedState.PAUSE and one.narrator.streams
             return WantedState.PAUSE if pauses else whole
@@ -270,12 +364,18 @@ class Tables:
             del self._alone[table]
             self._runner.beside = len(self._alone)
             lanes = self._joint.without(one.narrator)
-            if error is None:
+            returns = table in self._returning
+            self._returning.discard(table)
+            asked = self._ctx.asked().get(table, AS_THE_JOB)
+            if error is None and returns and asked == TableWanted(WantedState.RUN, one.turn):
+                self._return_table(table)
+            elif error is None:
                 self._joint.rests(table, JobState.STOPPED, lanes)
             elif error.kind is ErrorKind.SUPERSEDED or error.where == "spark":
                 self._fatal = error
             else:
                 self._fail(table, error, lanes)
+            self._start_joining()
 
     def _wait_for_rest(self, ended: JobEnd) -> JobEnd:
         """Wait for the separate tables; once no table is running, raise the error of the first failed table."""
@@ -298,7 +398,87 @@ class Tables:
 
     def _goes_on(self) -> bool:
         with self._lock:
-            return bool(self._alone or self._apart)
+            if self._alone or self._apart or self._suspects or self._joining or self._returned:
+                return True
+            # without its last table, the job waits for the next one
+            return self._joint.any_gone and not self._errors and not self._ctx.until_caught_up
+
+    # -- tables of patterns ------------------------------------------------------------------------------------------
+
+    def _unless_gone(
+        self, table: str, error: SlotkeeperError, lanes: Mapping[str, Lane], act: Callable[[], None]
+    ) -> None:
+        """Act on a table's failure, except if the source no longer lists the table; the next list shows that."""
+        if self._lister is None or not self._lister.runs or error.where == "sink":
+            act()
+            return
+        self._suspects[table] = act
+        self._lister.list_now()
+
+    def _take_in(self, found: TablesFound | None) -> None:
+        """Receive a list of the source's tables; None if the source did not answer."""
+        with self._lock:
+            suspects, self._suspects = self._suspects, {}
+            gone = {one.source_table for one in found.gone} if found is not None else set()
+            for table, act in suspects.items():
+                if table in gone:
+                    self._errors.pop(table, None)
+                    self._joint.gone(table)
+                else:
+                    act()
+            if found is None or self._closing.is_set():
+                return
+            for table in self._joint.resting():
+                if table in gone and table not in self._alone:
+                    self._errors.pop(table, None)
+                    self._joint.gone(table)
+            for channel in found.gone:
+                if channel.source_table not in self._turns:  # dropped while the job was stopped
+                    self._add(channel)
+                    self._joint.joins(channel)
+                    self._joint.gone(channel.source_table)
+            for one in found.skipped:
+                if self._skipped.get(one.table) != one:
+                    self._ctx.narrator.skipped(one)
+            self._skipped = {one.table: one for one in found.skipped}
+            self._join(found.channels)
+
+    def _join(self, channels: Sequence[ChannelSpec]) -> None:
+        """Take new tables into the job, and start again those that were gone."""
+        for channel in channels:
+            table = channel.source_table
+            if table not in self._turns:
+                self._add(channel)
+                self._ctx.narrator.joined(channel)
+            elif not self._joint.is_gone(table) or table in self._alone or table in self._joining:
+                continue
+            self._joint.joins(channel)
+            if self._ctx.asked().get(table, AS_THE_JOB).wanted is WantedState.STOP:
+                self._joint.rests(table, JobState.STOPPED, {})
+            else:
+                self._joining.append(table)
+        self._start_joining()
+
+    def _add(self, channel: ChannelSpec) -> None:
+        job = replace(self._ctx.job, channels=(*self._ctx.job.channels, channel))
+        self._ctx = replace(self._ctx, job=job, whole=job)
+        self._turns[channel.source_table] = self._ctx.asked().get(channel.source_table, AS_THE_JOB).turn
+
+    def _start_joining(self) -> None:
+        """Start new tables separately; if there are too many, let those that stream run with the joint tables."""
+        while self._joining and (len(self._alone) < MOST_APART or self._leader is None):
+            self._start_alone(self._joining.pop(0))
+        if self._joining and not self._returning and not self._closing.is_set():
+            self._returning = {table for table in self._alone if self._joint.runs(table)}
+
+    def _return_table(self, table: str) -> None:
+        if self._closing.is_set():
+            self._joint.rests(table, JobState.STOPPED, {})
+        elif self._leader is None:
+            self._start_alone(table)
+        else:
+            self._joint.starts(table)
+            self._returned.append(table)
 
 
 def _keep_last(asked: Callable[[], Mapping[str, TableWanted]]) -> Callable[[], Mapping[str, TableWanted]]:
@@ -311,223 +491,3 @@ def _keep_last(asked: Callable[[], Mapping[str, TableWanted]]) -> Callable[[], M
         return last[0]
 
     return now
-
-
-_STATES = {
-    JobEvent.BEGAN: JobState.PENDING,
-    JobEvent.PAUSED: JobState.PAUSED,
-    JobEvent.RESUMED: JobState.PENDING,
-    JobEvent.FINISHED: JobState.FINISHED,
-}
-"""Table states by event, for events that affect every table of a group; other states come from the progress rows."""
-_BY_ROWS = {
-    LaneState.CREATING: JobState.SNAPSHOT,
-    LaneState.COPYING: JobState.SNAPSHOT,
-    LaneState.CATCHING_UP: JobState.CATCHING_UP,
-    LaneState.RUNNING: JobState.RUNNING,
-}
-
-
-class JointNarrator:
-    """Combines the reports of the groups; its methods can be called from any thread."""
-
-    def __init__(self, narrator: Narrator, job: JobSpec) -> None:
-        self._narrator = narrator
-        self._job = job
-        self._lock = threading.RLock()
-        self._tables = {
-            one.source_table: TableReport(one.source_table, one.target, JobState.PENDING.value) for one in job.channels
-        }
-        self._lanes: dict[GroupNarrator, dict[str, Lane]] = {}
-        self._registrations: dict[GroupNarrator, int] = {}
-        self._quarantined: dict[GroupNarrator, tuple[int, str]] = {}
-        self._retrying: dict[GroupNarrator, tuple[str, SlotkeeperError | Party | None]] = {}
-        self._resting: dict[str, dict[str, Lane]] = {}
-        self._last: dict[str, Mapping[str, Lane]] = {}
-        """The lanes of each table at the time when it left, used if its next start ends before it has lanes."""
-        self._epoch, self._leads = 0, True
-
-    def resting(self) -> list[str]:
-        """Return the tables that are not running."""
-        with self._lock:
-            return [table for table, one in self._tables.items() if one.rests]
-
-    def starts(self, table: str, lanes: Mapping[str, Lane] | None = None) -> None:
-        """Record a separate start of a table; `lanes`: its last lanes if it has just left the joint tables."""
-        with self._lock:
-            if lanes or table in self._resting:
-                self._last[table] = lanes or self._resting[table]
-            self._resting.pop(table, None)
-            self._say(table, JobState.PENDING)
-
-    def rests(self, table: str, state: JobState, lanes: Mapping[str, Lane]) -> None:
-        """Record that a table has stopped because its desired state requires it."""
-        with self._lock:
-            self._keep(table, lanes, "")
-            self._say(table, state)
-
-    def failed(self, table: str, error: SlotkeeperError, lanes: Mapping[str, Lane]) -> None:
-        """Record that a table has stopped because of an error that a user must see."""
-        name = error.name.value if isinstance(error, Trouble) else ""
-        with self._lock:
-            self._keep(table, lanes, error.message)
-            state = JobState.AWAITS_COPY if isinstance(error, AwaitsCopy) else JobState.FAILED
-            self._say(table, state, str(error), name, act_of(error, self._job))
-
-    def without(self, group: GroupNarrator) -> dict[str, Lane]:
-        """Remove an ended group; return its lanes as last reported."""
-        with self._lock:
-            self._quarantined.pop(group, None)
-            if group in self._retrying:
-                self.retrying(group, "")
-            return dict(self._lanes.pop(group, {}))
-
-    def leader_ended(self) -> None:
-        """Record that the joint tables have ended: a separate table's report can now be the job's own state."""
-        with self._lock:
-            self._leads = False
-            self._quarantined = {one: counted for one, counted in self._quarantined.items() if not one.leads}
-
-    def _keep(self, table: str, lanes: Mapping[str, Lane], error: str) -> None:
-        stopped = {
-            name: replace(lane, activity=Activity.STOPPED, task=0, error=error or lane.error)
-            for name, lane in (lanes or self._last.get(table, {})).items()
-        }
-        if stopped:
-            self._resting[table] = stopped
-
-    def _say(self, table: str, state: JobState, reason: str = "", trouble: str = "", safe: str = "") -> None:
-        before = self._tables[table]
-        said = replace(before, state=state.value, reason=reason, trouble=trouble, safe=safe)
-        self._tables[table] = said
-        if said != before or state is JobState.PENDING:
-            self._narrator.table(said)
-
-    # -- reports of the groups ---------------------------------------------------------------------------------------
-
-    def event(self, group: GroupNarrator, event: JobEvent, reason: str) -> None:
-        """Record an event of a group's tables; for the joint tables, it is also the job's event."""
-        with self._lock:
-            for table in group.tables:
-                if event in _STATES and not self._tables[table].rests:
-                    self._say(table, _STATES[event])
-            if group.leads or event is JobEvent.SWITCHED or (not self._leads and event is JobEvent.CAUGHT_UP):
-                self._narrator.event(event, reason)
-
-    def stored(self, group: GroupNarrator, states: Mapping[str, LaneState]) -> None:
-        """Report the states of a group's tables according to their progress rows."""
-        with self._lock:
-            for table, stored in states.items():
-                if table in group.tables and not self._tables[table].rests:
-                    ends = stored is LaneState.RUNNING and not self._job.binlog.binlog
-                    self._say(table, JobState.FINISHED if ends else _BY_ROWS[stored])
-
-    def lanes(
-        self, group: GroupNarrator, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int
-    ) -> None:
-        """Update the lanes of a group and report the lanes of all groups."""
-        lanes = dict(lanes)  # a copy: the group's thread changes its lanes while other groups' threads read them
-        with self._lock:
-            self._lanes[group], self._registrations[group] = lanes, registrations
-            self._epoch = max(self._epoch, epoch)
-            if len(self._lanes) == 1 and not self._resting:
-                self._narrator.lanes(lanes, state, epoch, registrations)
-                return
-            living = [lane for one in self._lanes.values() for lane in one.values()]
-            merged = dict(item for one in (*self._resting.values(), *self._lanes.values()) for item in one.items())
-            self._narrator.lanes(merged, least_state(living), self._epoch, sum(self._registrations.values()))
-
-    def copy(self, counts: ChunkCounts, epoch: int) -> None:
-        with self._lock:
-            self._narrator.copy(counts, epoch)
-
-    def quarantined(self, group: GroupNarrator, rows: int, newest: str) -> None:
-        """Record a group's quarantined rows and report the job's total; the joint tables' count covers all tables."""
-        with self._lock:
-            self._quarantined[group] = rows, newest
-            of_all = next((counted for one, counted in self._quarantined.items() if one.leads), None)
-            every = sum(rows for rows, _ in self._quarantined.values())
-            self._narrator.quarantined(*(of_all or (every, newest)))
-
-    def retrying(self, group: GroupNarrator, text: str, by: SlotkeeperError | Party | None = None) -> None:
-        """Report a group's temporary failure outside its lanes; "" reports its end, or another group's failure."""
-        with self._lock:
-            had = self._retrying.pop(group, None)
-            if text:
-                self._retrying[group] = text, by
-            if text or had or not self._retrying:
-                self._narrator.retrying(*next(reversed(self._retrying.values()), ("", None)))
-
-    def shared_reader(self, error: SlotkeeperError | None) -> None:
-        self._narrator.shared_reader(error)
-
-    def waits(self, table: str, text: str) -> None:
-        """Report a separate table's wait as its own reason; reports of other tables would replace the job's reason."""
-        with self._lock:
-            before = self._tables[table]
-            if not before.rests and before.reason != text:
-                self._say(table, JobState(before.state), text)
-
-
-class GroupNarrator:
-    """The narrator of one group; implements `slotkeeper.core.engine.driver.context.Narrator`.
-
-    `leads`: the group's events are the job's events. `begun` is called once the group's lanes exist or its copy starts.
-    """
-
-    def __init__(
-        self, joint: JointNarrator, tables: Collection[str], leads: bool, begun: Callable[[], None] | None = None
-    ) -> None:
-        self._joint, self._begun = joint, begun
-        self.tables = tuple(tables)
-        self.leads = leads
-        self.streams = False
-        """Whether the group's loop has started."""
-
-    def event(self, event: JobEvent, reason: str = "") -> None:
-        self._joint.event(self, event, reason)
-
-    def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None:
-        self.streams = True
-        self._has_begun()
-        self._joint.lanes(self, lanes, state, epoch, registrations)
-
-    def copy(self, counts: ChunkCounts, epoch: int) -> None:
-        self._has_begun()
-        self._joint.copy(counts, epoch)
-
-    def _has_begun(self) -> None:
-        begun, self._begun = self._begun, None
-        if begun is not None:
-            begun()
-
-    def quarantined(self, rows: int, newest: str = "") -> None:
-        self._joint.quarantined(self, rows, newest)
-
-    def stored(self, states: Mapping[str, LaneState]) -> None:
-        self._joint.stored(self, states)
-
-    def waits(self, tables: Collection[str], text: str) -> None:
-        for table in tables:
-            self._joint.waits(table, text)
-
-    def shared_reader(self, error: SlotkeeperError | None) -> None:
-        if self.leads:  # a table that runs separately has no shared reader
-            self._joint.shared_reader(error)
-
-    def table(self, report: TableReport) -> None:
-        """Do nothing: `JointNarrator` reports tables itself."""
-
-    def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
-        if self.leads:
-            self._joint.retrying(self, text, by)
-            return
-        said = text.removeprefix(f"{self.tables[0]}: ")
-        self._joint.waits(self.tables[0], said)
-        self._joint.retrying(self, f"{self.tables[0]}: {said}" if text else "", by)
-
-
-def least_state(lanes: Iterable[Lane]) -> LaneState:
-    """Return the state of the least advanced lanes."""
-    running = all(lane.state is LaneState.RUNNING for lane in lanes)
-    return LaneState.RUNNING if running else LaneState.CATCHING_UP

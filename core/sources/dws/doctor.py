@@ -6,12 +6,13 @@ create no slot, table or row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.finding import Finding, Level, Objection
+from slotkeeper.core.domain.inventory import TableListed
 from slotkeeper.core.domain.locks import HIDDEN, Blocker, Sight
 from slotkeeper.core.domain.source_waits import SCALE_OUT, VACUUM_FULL, SlotBehind, SourceWait, about, kind_of
 from slotkeeper.core.domain.text import whole
@@ -73,6 +74,13 @@ class DwsDoctor:
             if one.followers and seen is not None and seen.facts.readable and not seen.complaint:
                 yield _range_finding(f"{place} {one.name}", one, viewer)
         yield from _partition_findings(asked, viewer)
+
+    def list_tables(self, schemas: Collection[str], binlog: bool) -> Sequence[TableListed]:
+        found = []
+        for schema, name, facts in DwsViewer(self.session).listed(schemas):
+            objections = eligibility.table_objections(f"{schema}.{name}", facts, binlog)
+            found.append(TableListed(schema, name, next((one.what for one in objections), "")))
+        return found
 
     def waits(self, tables: SlotsOfTables) -> SourceWaits:
         return SourceWaits(DwsWaits(self.session, self.login.endpoint.user, tables).ask)

@@ -5,7 +5,7 @@ The vendor's sync-point function creates the slot that is queried, so this modul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,6 +152,14 @@ class DwsViewer:
             inheritors=tuple(str(name) for (name,) in self._rows("inheritors", {"oid": oid})),
             usable=bool(usage),
         )
+
+    def listed(self, schemas: Collection[str]) -> Iterator[tuple[str, str, TableFacts]]:
+        """Yield schema, name and facts of tables and views, by one statement; other facts of a table are unknown."""
+        for row in self._rows("listed", {"every": not schemas, "schemas": list(schemas)}):
+            schema, name, usage, select, keys, deferrable, options, kind, persistence = row
+            readable, usable = bool(usage and select), bool(usage)
+            given = readable, bool(keys), bool(deferrable), str(options), None, str(kind), str(persistence)
+            yield str(schema), str(name), TableFacts(*given, usable=usable)
 
     def _flag(self, statement: str, oid: int) -> bool | None:
         """Return a boolean property of a table; None if the login cannot read it."""

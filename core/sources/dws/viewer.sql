@@ -82,3 +82,16 @@ SELECT node_name, latest_sync_point FROM pgxc_get_binlog_cursor_by_syncpoint(%(t
 -- Return 1 if every point of every slot is after the newest record of one DN (of all DNs with node 0), else 0; changes
 -- nothing.
 SELECT pgxc_consumed_binlog_records(%(table)s, %(node)s)
+
+-- name: listed
+-- Return tables and views by schema and name, with the facts that the catalogs show for all of them at once: privileges,
+-- primary key, storage options and kind. Without schemas, all but system schemas; the server's own objects have oids
+-- below 16384 (PostgreSQL, "System Catalog Initial Data", OID assignment), except the schema public.
+SELECT n.nspname::text, c.relname::text, has_schema_privilege(n.oid, 'USAGE'), has_table_privilege(c.oid, 'SELECT'),
+       (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
+       (SELECT count(*) FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p' AND k.condeferrable),
+       coalesce(array_to_string(c.reloptions, ','), ''), c.relkind::text, c.relpersistence::text
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND (n.oid >= 16384 OR n.nspname = 'public')
+  AND n.nspname NOT LIKE 'pg\_%%' AND (%(every)s OR n.nspname = ANY (%(schemas)s))
+ORDER BY 1, 2

@@ -5,11 +5,12 @@ The findings are about login, version, clock, and the tables that jobs read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 
 from slotkeeper.core.domain.finding import Finding, Level, Objection
+from slotkeeper.core.domain.inventory import TableListed
 from slotkeeper.core.domain.locks import HIDDEN
 from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.text import safe
@@ -50,6 +51,19 @@ class HoloDoctor:
         yield Finding(place, Level.OK, KEPT if self._by_slot else NOTHING_KEPT)
         for one in asked.tables:
             yield from _table_findings(f"{place} {one.name}", one, self._session, version, self._by_slot)
+
+    def list_tables(self, schemas: Collection[str], binlog: bool) -> Sequence[TableListed]:
+        found = []
+        for row in self._session.rows("listed", {"every": not schemas, "schemas": list(schemas)}):
+            schema, name, kind, readable, usable, keyed, level = row
+            table = f"{schema}.{name}"
+            unfit = [one.what for one in eligibility.kind_objections(table, kind, readable, usable)]
+            if not keyed:
+                unfit.append(f"{table} has no primary key")
+            if binlog and str(level or "").lower() != "replica":
+                unfit.append(f"{table} records no binlog: its binlog.level is {level or 'not set'}")
+            found.append(TableListed(str(schema), str(name), next(iter(unfit), "")))
+        return found
 
     def waits(self, tables: SlotsOfTables) -> SourceWaits:
         return SourceWaits(HoloWaits(self._session, tables).ask)

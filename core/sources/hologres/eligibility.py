@@ -40,7 +40,7 @@ def refuse_absent(session: HoloSession, table: str) -> None:
 
 def absent(session: HoloSession, table: str) -> Iterator[Objection]:
     """Yield the reasons why the table with this name cannot be read at all."""
-    name, given = dotted(table), parts(table)
+    given = parts(table)
     if not given["name"]:
         yield Objection(f"{table} has no schema", "write schema.table")
         return
@@ -53,10 +53,16 @@ def absent(session: HoloSession, table: str) -> Iterator[Objection]:
     if not rows:
         yield Objection(f"unknown table {table}", "correct the name")
         return
-    kind, readable, usable, parent = rows[0]
-    if str(kind) in _KINDS:
-        yield Objection(f"{table} is {_KINDS[str(kind)]}", "name the table that holds the rows")
-    elif parent:
+    kind, readable, usable = rows[0]
+    yield from kind_objections(table, str(kind), bool(readable), bool(usable))
+
+
+def kind_objections(table: str, kind: str, readable: bool, usable: bool) -> Iterator[Objection]:
+    """Yield the reasons why a relation of this kind, with these privileges of the login, cannot be read."""
+    name = dotted(table)
+    if kind in _KINDS:
+        yield Objection(f"{table} is {_KINDS[kind]}", "name the table that holds the rows")
+    elif kind == "p":
         cure = "give each partition its own channel: each has its own binlog"
         yield Objection(f"{table} is the parent of a partitioned table and has no readable binlog", cure)
     elif not usable:

@@ -22,10 +22,24 @@ GROUP BY a.attrelid
 -- name: exists
 -- Return the kind of the relation with this name and whether this login can read it; no row if there is no such
 -- relation.
-SELECT c.relkind::text, has_table_privilege(c.oid, 'SELECT'), has_schema_privilege(n.oid, 'USAGE'),
-       c.relkind = 'p'
+SELECT c.relkind::text, has_table_privilege(c.oid, 'SELECT'), has_schema_privilege(n.oid, 'USAGE')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s
+
+-- name: listed
+-- Return tables and views by schema and name: kind, privileges, whether there is a primary key, and the level of the
+-- binlog. Without schemas, all but system schemas; the server's own objects have oids below 16384 (PostgreSQL, "System
+-- Catalog Initial Data", OID assignment), except the schema public.
+SELECT n.nspname::text, c.relname::text, c.relkind::text, has_table_privilege(c.oid, 'SELECT'),
+       has_schema_privilege(n.oid, 'USAGE'),
+       EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p'),
+       (SELECT p.property_value::text FROM hologres.hg_table_properties p WHERE p.table_namespace = n.nspname
+        AND p.table_name = c.relname AND p.property_key = 'binlog.level')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND (n.oid >= 16384 OR n.nspname = 'public')
+  AND n.nspname NOT LIKE 'pg\_%%' AND n.nspname NOT IN ('hologres', 'hologres_statistic', 'hologres_streaming_mv')
+  AND (%(every)s OR n.nspname = ANY (%(schemas)s))
+ORDER BY 1, 2
 
 -- name: properties
 -- Return the properties of a table in Hologres: table_id, schema_version, orientation, binlog.level, binlog.ttl,

@@ -84,7 +84,7 @@ class SlotManualSql:
         to = quoted(endpoint.user)
         return [
             *pg_base.grants(endpoint, tables),
-            *(f"ALTER TABLE {dotted(name)} OWNER TO {to};" for name in tables),
+            *(f"ALTER TABLE {dotted(name)} OWNER TO {to};" for name in tables if not name.endswith(".*")),
             f"GRANT CREATE ON DATABASE {quoted(endpoint.database)} TO {to};",
             f"ALTER ROLE {to} REPLICATION; -- as a superuser; with SPM: CALL spm_grant('<db>_admin', ...)",
         ]

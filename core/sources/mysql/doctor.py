@@ -6,7 +6,7 @@ No call moves or creates anything; only `MysqlWaits.in_front` can end a session.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from slotkeeper.core.domain.ending import InFront
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.finding import Finding, Level, Objection, clock_finding
+from slotkeeper.core.domain.inventory import TableListed
 from slotkeeper.core.domain.locks import HIDDEN, Blocker
 from slotkeeper.core.domain.source_waits import SourceWait, bare, is_ours, kind_of, names
 from slotkeeper.core.domain.spec import ALLOW, BinlogOptions
@@ -25,6 +26,7 @@ from slotkeeper.core.ports.source import SlotsOfTables, SourceWaits
 from slotkeeper.core.sources.mysql import kernel, retention, side_effects
 from slotkeeper.core.sources.mysql.retention import MysqlTable
 from slotkeeper.core.sources.mysql.session import MysqlSession, newest, objections
+from slotkeeper.core.sources.mysql.tables import IndexPart, key_objections, key_of
 from slotkeeper.core.sources.waits import EVERY, said
 
 _DAY = 86_400
@@ -77,6 +79,13 @@ SYSTEM_USER."""
 SAME_START = 2.0
 """Maximum difference in seconds between two readings of the same server's start time: the server reports its uptime in
 whole seconds."""
+_SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
+"""The schemas of the server itself (MySQL, "The mysql System Schema", "MySQL sys Schema")."""
+_LISTED = "SELECT table_schema, table_name, table_type, engine FROM information_schema.tables WHERE {}"
+_INDEXES = (
+    "SELECT table_schema, table_name, index_name, column_name, sub_part, nullable, index_type"
+    " FROM information_schema.statistics WHERE non_unique = 0 AND {} ORDER BY 1, 2, 3, seq_in_index"
+)
 _ROWS_ONLY = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|CALL|SET|LOAD)\b", re.IGNORECASE)
 _ENDS = "KILL {}"
 _TELLS = "`INSTALL SONAME 'metadata_lock_info'` on MariaDB, or performance_schema on MySQL, shows the holder"
@@ -124,9 +133,36 @@ class MysqlDoctor:
         for one in asked.tables:
             yield from _table(f"{place} {one.name}", session, one)
 
+    def list_tables(self, schemas: Collection[str], binlog: bool) -> Sequence[TableListed]:
+        """Return the tables and views that this login can see, by two statements.
+
+        MySQL, "The INFORMATION_SCHEMA TABLES Table": a login sees the tables on which it has a privilege.
+        """
+        given = tuple(schemas) or _SYSTEM
+        where = f"table_schema {'' if schemas else 'NOT '}IN ({', '.join(['%s'] * len(given))})"
+        found = self._session.rows(_LISTED.format(where), given)
+        parts: dict[tuple[str, str], list[IndexPart]] = {}
+        for schema, name, index, column, prefix, nullable, kind in self._session.rows(_INDEXES.format(where), given):
+            texts = str(index), True, None if column is None else str(column)
+            part = IndexPart(*texts, None if prefix is None else int(prefix), nullable == "YES", str(kind).upper())
+            parts.setdefault((str(schema), str(name)), []).append(part)
+        listed = []
+        for schema, name, kind, engine in ((str(row[0]), str(row[1]), str(row[2]), str(row[3] or "")) for row in found):
+            unfit = _unfit(f"{schema}.{name}", kind, engine, parts.get((schema, name), []), binlog)
+            listed += [TableListed(schema, name, unfit)] if schema.lower() not in _SYSTEM else []
+        return listed
+
     def waits(self, tables: SlotsOfTables) -> SourceWaits:
         made = MysqlWaits(self._session, self._user, tables)
         return SourceWaits(made.ask, ender=made)
+
+
+def _unfit(table: str, kind: str, engine: str, parts: Sequence[IndexPart], binlog: bool) -> str:
+    if "TABLE" not in kind.upper() and "VERSIONED" not in kind.upper():
+        return f"{table} is a {kind.lower()}"
+    objections = [*(side_effects.kind_objections(table, kind, engine) if binlog else ())]
+    objections += key_objections(table, key_of(parts)[1])
+    return objections[0].what if objections else ""
 
 
 def _expiry(place: str, seconds: int | None, setting: str) -> Finding:

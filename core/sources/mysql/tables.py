@@ -345,12 +345,12 @@ def quoted(name: str) -> str:
 
 
 def shown(table: str) -> str:
-    """Quote the table `schema.name` for a statement that an operator types.
+    """Quote the table `schema.name`, or `schema.*`, for a statement that an operator types.
 
     >>> shown("ods.a`b")
     '`ods`.`a``b`'
     """
-    return ".".join("`{}`".format(part.replace("`", "``")) for part in table.split(".", 1))
+    return ".".join("`{}`".format(part.replace("`", "``")) for part in table.split(".", 1)).replace(".`*`", ".*")
 
 
 def read_table(session: MysqlSession, table: str) -> TableSeen:

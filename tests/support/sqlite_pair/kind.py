@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from slotkeeper.core.config import keys, values
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Level, Objection
+from slotkeeper.core.domain.inventory import TableListed
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.spec import BinlogOptions, TableAsked
@@ -52,6 +53,9 @@ class SqliteDoctor:
                 yield Finding(f"{place} {table.name}", Level.FAIL, str(error))
             else:
                 yield Finding(f"{place} {table.name}", Level.OK, "has a key; all tables share one binlog")
+
+    def list_tables(self, schemas: Collection[str], binlog: bool) -> Sequence[TableListed]:
+        return ()
 
     def waits(self, tables: SlotsOfTables) -> None:
         return None

@@ -11,8 +11,8 @@ from slotkeeper.core.domain.progress import Activity, LaneState
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.watch import exactly
+from slotkeeper.core.engine.driver.joint_narrator import GroupNarrator, JointNarrator
 from slotkeeper.core.engine.driver.poll_schedule import PollSchedule
-from slotkeeper.core.engine.driver.tables import GroupNarrator, JointNarrator
 from slotkeeper.core.engine.tasks import SharedRunner
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.dws.position import DwsPosition, SyncPoints
