@@ -20,7 +20,7 @@ TESTS := $(if $(filter tests/%,$(ARGS)),,tests)
 FAST := tests/architecture tests/unit tests/contract tests/property tests/net
 # Made when the fast tests pass; they run again once a file of the checkout is newer, has come or is gone.
 FILES := find . \( -name .git -o -name '.[a-z]*_cache' -o -name .cache -o -name .venv -o -name .hypothesis \
-  -o -name __pycache__ -o -name build -o -name dist -o -name '*.egg-info' \) -prune -o -type f -not -name '* *' -print
+  -o -name __pycache__ -o -name build -o -name dist -o -name '*.egg-info' \) -prune -o -type f -not -name '* *' -not -name '*.so' -print
 SOURCES := $(shell $(FILES))
 PASSED := $(VENV)/.fast-tests-passed-$(shell $(FILES) | cksum | cut -d' ' -f1)
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))

@@ -117,7 +117,9 @@ def _shown(rounds: Rounds, figures: list[Figure], values: dict[str, Any], option
     print(report.table(rounds.ratios(), rounds.sides.values(), figures, options.repeat))
     print(report.profile_text(rounds.profile))
     if found := values.get("mysql_job"):
-        ratio = f"{found['ratio']} x MariaDB's own replica" if "ratio" in found else f"not run: {found['not_run']}"
+        ratio = f"not run: {found.get('not_run')}"
+        if "ratio" in found:
+            ratio = f"{found['ratio']} x MariaDB's own replica, {found['ratio_cpu']} by CPU"
         print(f"a job from MariaDB into PostgreSQL: {ratio}")
     if feed := values.get("mysql_feed"):
         tables = f"{feed['tables']} tables from MariaDB, {feed['written']} of them written"

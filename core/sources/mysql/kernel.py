@@ -57,7 +57,10 @@ def state() -> str:
 def plan_of(columns: Sequence[Written | None], places: Sequence[int], kept: Sequence[bool]) -> Plan | None:
     """Return the kernel's plan for a table with these columns; None if it is not used, or does not take one of them.
 
-    `places` are the columns of a result, `kept` whether a key image contains each of them.
+    `places` are the columns of a result, `kept` whether a key image contains each of them. The plan's methods return
+    None for an event that Python has to decode. `values` returns the rows; `lines` and `rows` return their images for a
+    sink, as COPY text with the number of lines, or as tuples. The letters of `kinds` are the kinds of consecutive
+    images; "-" leaves an image out.
     """
     taken = tuple(one for one in columns if one is not None)
     if not is_used() or not taken or len(taken) < len(columns):

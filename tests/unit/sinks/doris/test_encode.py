@@ -71,3 +71,22 @@ def test_rows_of_a_chunk_have_columns_alone_and_lie_below_all_changes() -> None:
 def test_many_rows_wait_in_a_file() -> None:
     rows: list[Fields] = [("1", "0", "I", str(one), "x" * 1000, "t") for one in range(10_000)]
     assert len(lines(LAYOUT, rows)) == 10_000
+
+
+@pytest.mark.parametrize("key", [(0,), (0, 1)])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_the_last_row_of_each_key_is_the_one_with_the_highest_numbers(
+    key: tuple[int, ...], in_order: bool, seed: int
+) -> None:
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    numbers = [(chance.randrange(20), chance.randrange(9, 12)) for _ in range(300)]
+    numbers = sorted(numbers) if in_order else numbers
+    rows: list[Fields] = [
+        (str(point), str(number), "U", str(chance.randrange(8)), str(chance.randrange(3)), str(place))
+        for place, (point, number) in enumerate(numbers)
+    ]
+    wanted = {}
+    for row in sorted(rows, key=lambda row: [int(row[place] or 0) for place in (0, 1, 5)]):
+        wanted[tuple(row[3 + place] for place in key)] = row[5]
+    assert {row["c"] for row in lines(Layout(("a", "b", "c"), key), rows)} == set(wanted.values())

@@ -24,8 +24,7 @@ ROWS = 100_000
 
 
 @pytest.fixture
-def chance() -> random.Random:
-    seed = random.SystemRandom().randrange(1 << 32)
+def chance(seed: int) -> random.Random:
     print(f"seed {seed}")
     return random.Random(seed)
 
