@@ -26,6 +26,7 @@ MOST_LINES = {
     "core/spark": 2_300,
     "core/state": 2_800,
     "core/verify": 400,
+    "core/views": 1_200,
     "core/wiring": 600,
     "console": 200,
     "console/actions": 2_100,

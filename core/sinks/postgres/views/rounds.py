@@ -1,0 +1,482 @@
+"""Maintains a job's views in the sink: builds them, applies captured changes in rounds, and compares them (ADR 94).
+
+A round is one REPEATABLE READ transaction. Its fence locks the rows of the views in slotkeeper_views; then it finds the
+affected keys of all deltas that its snapshot sees, recomputes these keys or adds up weights, deletes the deltas, and
+commits. PostgreSQL, "Transaction Isolation": all statements of such a transaction see the same snapshot, so mirror,
+deltas and view belong together, and a second round that runs at the same time fails with a serialization error.
+
+A build is one such transaction, too: it computes the whole answer beside the readers, writes the differences to the
+view's table, and deletes the deltas that its snapshot sees. Later changes are in the deltas of the next round, because
+the triggers were created before, which waits for all open writers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.spec import JobSpec, ViewSpec
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.views import Difference, Round, ViewRow, ViewState
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, Superseded
+from slotkeeper.core.sinks.postgres import own_tables
+from slotkeeper.core.sinks.postgres.session import SinkSession, lengthen, set_locally
+from slotkeeper.core.sqltext import dotted, quoted
+from slotkeeper.core.views import capture, sums
+from slotkeeper.core.views import statements as compose
+from slotkeeper.core.views.parse import parse, parse_all
+from slotkeeper.core.views.plan import View
+from slotkeeper.core.views.statements import Names
+
+_SQL: Book = ("slotkeeper.core.sinks.postgres.views", "views.sql")
+LOCK_WAIT = "5s"
+"""Wait for a mirrored table's open writers when triggers are created."""
+OLDEST = 150_000
+"""PostgreSQL 15, CREATE INDEX: NULLS NOT DISTINCT, which the key of a view needs."""
+TOLERANCE = 1e-9
+"""Relative difference up to which floating-point sums are equal: their value depends on the order of their rows."""
+_EXACT = ("smallint", "integer", "bigint", "numeric")
+_FLOATS = ("real", "double precision")
+VERIFY_TRIES = 20
+"""A comparison starts again if a round commits between its snapshot and its fence."""
+Probe = Callable[[str], object]
+
+
+class _TooMany(Exception):
+    """More deltas than a round applies."""
+
+
+def _nothing(_: str) -> None:
+    """Do nothing at a named point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """Deliberate mistakes, which only tests set: each must be found."""
+
+    extends: bool = True
+    snapshot: bool = True
+    fence: bool = True
+    clears: bool = True
+    keys: Callable[[View, Names, Sequence[str]], str] | None = None
+
+
+class PostgresViews:
+    """The views of a job in its sink, over one session."""
+
+    def __init__(
+        self, session: SinkSession, job: JobSpec, clock: Clock | None = None, mutant: Mutant | None = None
+    ) -> None:
+        self._session, self._job = session, job.name
+        self.views = parse_all(job.views, [channel.target for channel in job.channels])
+        self._specs = {spec.target: spec for spec in job.views}
+        self._names = {view.target: Names(view, session.schema.string) for view in self.views}
+        self._most = job.rounds.delta_rows_max
+        self._clock = clock or SystemClock()
+        self._mutant = mutant or Mutant()
+        self.probe: Probe = _nothing
+
+    # -- states -----------------------------------------------------------------------------------------------------
+
+    def enter(self) -> int:
+        """Record the configured views, and return a new epoch, which ends the rounds of other drivers.
+
+        Views that are no longer configured lose their triggers; their tables stay. Raises Refused for a sink before
+        PostgreSQL 15, and if another job has a view with the same table.
+        """
+        if self._session.ready().server_version < OLDEST:
+            raise Refused("views need a sink with PostgreSQL 15 or later", "upgrade the sink, or remove the views")
+        with self._session.transaction() as cursor:
+            own_tables.prepare(self._session, cursor, "views")
+        known = {row.target: row for row in self.rows("")}
+        for view in self.views:
+            other = known.get(view.target)
+            if other is not None and other.job != self._job:
+                what = f"view {view.target} belongs to job {other.job}"
+                raise Refused(what, f"choose another `into`, or `slotkeeper views drop {other.job} {view.target}`")
+        for row in known.values():
+            if row.job == self._job and row.target not in self._names:
+                self._remove(row, with_target=False)
+        with self._session.transaction() as cursor:
+            for view in self.views:
+                spec = json.dumps(asdict(self._specs[view.target]))
+                given = {"target": view.target, "job": self._job, "definition": view.definition, "spec": spec}
+                self._run(cursor, "enter", given)
+            found = self._run(cursor, "take", {"job": self._job}).fetchall()
+        return max((int(epoch) for (epoch,) in found), default=0)
+
+    def rows(self, job: str | None = None) -> list[ViewRow]:
+        """Return the stored views of the job, or of the given job ("" for all); empty without the tables."""
+        with self._session.transaction() as cursor:
+            there = self._run(cursor, "is_there", {"table": f"{quoted(self._session.schema.string)}.slotkeeper_views"})
+            if there.fetchone() == (False,):
+                return []
+            found = self._run(cursor, "rows", {"job": self._job if job is None else job}).fetchall()
+        return [replace(ViewRow(*row), state=ViewState(row[5])) for row in found]
+
+    def set_state(self, target: str, state: ViewState, cause: str, epoch: int = 0) -> None:
+        """Record a view's state in its own transaction."""
+        given = {"target": target, "state": state.value, "cause": safe(cause, 300), "epoch": epoch}
+        with self._session.transaction() as cursor:
+            self._run(cursor, "set_state", given)
+
+    def drop(self, target: str, with_target: bool = True) -> None:
+        """Remove a view with its triggers, deltas and table."""
+        for row in self.rows(""):
+            if row.target == target and row.job == self._job:
+                self._remove(row, with_target)
+
+    def _remove(self, row: ViewRow, with_target: bool) -> None:
+        given = json.loads(row.spec)
+        lists = {name: tuple(given[name]) for name in ("key", "lookup")}
+        view = parse(ViewSpec(given["target"], given["sql"], **lists, method=given["method"]), None)
+        with self._session.transaction() as cursor:
+            set_locally(cursor, "lock_timeout", LOCK_WAIT)
+            for table in view.tables:
+                if not self._is_there(cursor, table):
+                    continue
+                for event in "iudt":
+                    trigger = quoted(self._names_of(view).trigger(table, event))
+                    cursor.execute(f"DROP TRIGGER IF EXISTS {trigger} ON {dotted(table)}")
+            for statement in capture.drop_tables(view, self._names_of(view), with_target):
+                cursor.execute(statement)
+            self._run(cursor, "unmark", {"target": row.target})
+            self._run(cursor, "forget", {"target": row.target})
+
+    def _names_of(self, view: View) -> Names:
+        return Names(view, self._session.schema.string)
+
+    # -- builds -----------------------------------------------------------------------------------------------------
+
+    def build(self, target: str, epoch: int) -> None:
+        """Create a view's objects, and make its table equal to its answer; then it is RUNNING.
+
+        Raises Superseded if a newer driver has taken over, Busy for a lock, and Refused for a SELECT that fails.
+        """
+        view, names = self._view(target)
+        self.set_state(target, ViewState.BUILDING, "", epoch)
+        adds = self._make(view, names)
+        self.probe("view_made")
+        with self._snapshot() as cursor:
+            if not self._run(cursor, "building", {"target": target, "epoch": epoch}).fetchall():
+                raise Superseded(f"view {target}: another driver has taken over")
+            lengthen(cursor, 0)
+            state, why = self._capture(cursor, {target: adds})[target]
+            if why:
+                raise Refused(f"view {target}: {why}", "", "55000", "sink")
+            names = replace(names, stamp=state[:8])
+            self._temporary(cursor, view, names)
+            hidden = sums.refill(view, names) if adds else []
+            for statement in [*compose.fill(view, names), *hidden, *compose.empty_temporary(names)]:
+                cursor.execute(statement)
+            self._clear(cursor, view, names)
+            self._run(cursor, "unmark", {"target": target})
+            self._run(cursor, "running", {"target": target, "capture": state})
+            self.probe("before_build_commit")
+        self.probe("after_build_commit")
+
+    def _make(self, view: View, names: Names) -> bool:
+        """Create what the view needs, and its triggers again; return whether the delta method applies.
+
+        The mirrored tables are locked first, which waits for their open writers: no change meets half of the objects.
+        """
+        row = next((row for row in self.rows() if row.target == view.target), None)
+        with self._session.transaction() as cursor:
+            set_locally(cursor, "lock_timeout", LOCK_WAIT)
+            for table in sorted(view.tables):
+                cursor.execute(f"LOCK TABLE {dotted(table)} IN SHARE ROW EXCLUSIVE MODE")
+            self._make_target(cursor, view, made=row is not None and bool(row.built))
+            adds = view.may_add and view.method != "recompute" and self._sums_exactly(cursor, view)
+            if view.method == "delta" and not adds:
+                what = f'view {view.target}: method = "delta" needs sums of integers or numerics'
+                raise Refused(what, 'set method = "auto"', where="sink")
+            statements = [*capture.drop_tables(view, names), *capture.create_deltas(view, names, adds)]
+            for table in view.tables:
+                statements += capture.create_triggers(view, names, table, adds)
+            for statement in [*statements, *capture.create_guard(view, names)]:
+                cursor.execute(statement)
+            self._run(cursor, "made", {"target": view.target, "adds": adds, "built": view.definition})
+        return adds
+
+    def _make_target(self, cursor: pg.Cursor, view: View, made: bool) -> None:
+        """Create the view's table; replace it if its columns are no longer those of the SELECT.
+
+        Raises Refused for a table that no view made.
+        """
+        schema = view.target.split(".", 1)[0]
+        cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
+        if not cursor.fetchone():
+            cursor.execute(f"CREATE SCHEMA {quoted(schema)}")
+        if self._is_there(cursor, view.target):
+            if not made:
+                what = f"view {view.target}: the table exists, and no view of this job made it"
+                raise Refused(what, f"DROP TABLE {dotted(view.target)}, or choose another `into`", where="sink")
+            cursor.execute(f"CREATE TEMP TABLE slotkeeper_types AS {compose.answer(view)} WITH NO DATA")
+            now, wanted = (self._columns(cursor, one) for one in (dotted(view.target), "pg_temp.slotkeeper_types"))
+            cursor.execute("DROP TABLE pg_temp.slotkeeper_types")
+            cursor.execute(compose.has_key(view))
+            if now == wanted and cursor.fetchone():
+                return
+            cursor.execute(f"DROP TABLE {dotted(view.target)}")
+        for statement in compose.create_target(view):
+            cursor.execute(statement)
+
+    def _columns(self, cursor: pg.Cursor, table: str) -> list[tuple[object, ...]]:
+        return self._run(cursor, "columns", {"table": table}).fetchall()
+
+    def _sums_exactly(self, cursor: pg.Cursor, view: View) -> bool:
+        """Whether every sum is one of integers or numerics, and every average of integers or a fixed scale.
+
+        The number of digits of an average depends on the scale of its sum, which for numeric without a scale is that
+        of the rows that were ever added (PostgreSQL, numeric.c, select_div_scale).
+        """
+        cursor.execute(f"CREATE TEMP TABLE slotkeeper_types AS {sums.arguments(view)}")
+        found = self._run(cursor, "columns", {"table": "pg_temp.slotkeeper_types"}).fetchall()
+        cursor.execute("DROP TABLE pg_temp.slotkeeper_types")
+        return all(
+            type_ in _EXACT and not (name.startswith("avg") and type_ == "numeric" and modifier < 0)
+            for name, _, type_, modifier in found
+        )
+
+    # -- rounds -----------------------------------------------------------------------------------------------------
+
+    def round(self, epoch: int) -> Round:
+        """Apply the captured changes to all RUNNING views, in order of dependence, in one transaction.
+
+        A view that must be rebuilt becomes STALE, and one whose SELECT fails becomes FAILED; the others continue.
+        Raises Superseded if a newer driver has taken over, and Busy if the transaction must be repeated.
+        """
+        if not self._waits(epoch):
+            return Round()
+        applied: dict[str, int] = {}
+        troubled: dict[str, tuple[ViewState, str]] = {}
+        with self._snapshot() as cursor:
+            running = {str(target): (bool(adds), str(build)) for target, adds, build in self._fenced(cursor, epoch)}
+            stale = self._stale(cursor, running)
+            for view in self.views:
+                if view.target not in running:
+                    continue
+                names = self._names[view.target]
+                if view.target in stale:
+                    troubled[view.target] = ViewState.STALE, stale[view.target]
+                    continue
+                began = self._clock.monotonic()
+                cursor.execute("SAVEPOINT view")
+                try:
+                    changed = self._apply(cursor, view, names, *running[view.target])
+                except _TooMany as error:
+                    cursor.execute("ROLLBACK TO SAVEPOINT view")
+                    troubled[view.target] = ViewState.STALE, str(error)
+                    continue
+                except pg.DriverError as error:
+                    code, text = pg.failure(error)
+                    if code[:2] not in ("21", "22", "23", "42"):
+                        raise
+                    cursor.execute("ROLLBACK TO SAVEPOINT view")
+                    troubled[view.target] = ViewState.STALE, f"its round failed: {code} {safe(text, 200)}"
+                    continue
+                if changed:
+                    applied[view.target] = changed
+                    ms = round(1_000 * (self._clock.monotonic() - began))
+                    self._run(cursor, "applied", {"target": view.target, "applied": changed, "ms": ms})
+            for target, (state, cause) in troubled.items():
+                given = {"target": target, "state": state.value, "cause": safe(cause, 300), "epoch": epoch}
+                self._run(cursor, "set_state", given)
+            self.probe("before_round_commit")
+        self.probe("after_round_commit")
+        return Round(applied, {target: cause for target, (_, cause) in troubled.items()})
+
+    def _fenced(self, cursor: pg.Cursor, epoch: int) -> list[tuple[object, ...]]:
+        if not self._mutant.fence:
+            cursor.execute(f"SELECT target, adds, capture FROM {quoted(self._session.schema.string)}.slotkeeper_views")
+            return cursor.fetchall()
+        return self._run(cursor, "fence", {"job": self._job, "epoch": epoch}).fetchall()
+
+    def _waits(self, epoch: int) -> bool:
+        """Whether a round has anything to do: deltas, marks, or changed triggers. Discards the deltas of other views.
+
+        Raises Superseded for an older epoch.
+        """
+        rows = {row.target: row for row in self.rows()}
+        newest = max((row.epoch for row in rows.values()), default=0)
+        if newest > epoch and self._mutant.fence:
+            raise Superseded(f"views of job {self._job}: another driver has taken over")
+        running = {row.target: (row.adds, row.capture) for row in rows.values() if row.state is ViewState.RUNNING}
+        waiting = [
+            f"EXISTS (SELECT FROM {self._names[view.target].delta(table)})"
+            for view in self.views
+            if view.target in running
+            for table in view.tables
+        ]
+        with self._session.transaction() as cursor:
+            for view in self.views:
+                row = rows.get(view.target)
+                if row is not None and row.state in (ViewState.STALE, ViewState.FAILED) and row.built:
+                    self._discard(cursor, view)
+            if not running:
+                return False
+            cursor.execute(f"SELECT {' OR '.join(waiting)}")
+            return bool(cursor.fetchall()[0][0]) or bool(self._stale(cursor, running))
+
+    def _discard(self, cursor: pg.Cursor, view: View) -> None:
+        """Delete the deltas of a view that will be built again, and needs none of them."""
+        for table in view.tables:
+            name = self._names[view.target].delta(table)
+            cursor.execute("SELECT to_regclass(%s) IS NOT NULL", (name,))
+            if cursor.fetchone() == (True,):
+                cursor.execute(f"DELETE FROM {name}")
+
+    def _stale(self, cursor: pg.Cursor, running: Mapping[str, tuple[bool, str]]) -> dict[str, str]:
+        """Return the views that must be rebuilt, with their causes."""
+        marks = self._run(cursor, "marks", {"targets": list(running)}).fetchall()
+        found = {str(target): str(cause) for target, cause in marks}
+        for target, (now, why) in self._capture(cursor, {name: adds for name, (adds, _) in running.items()}).items():
+            if why or now != running[target][1]:
+                found.setdefault(target, why or "a capture trigger was changed, and changes may be missing")
+        return found
+
+    def _apply(self, cursor: pg.Cursor, view: View, names: Names, adds: bool, build: str) -> int:
+        """Apply a view's deltas; return their number. `build` tells one build's temporary tables from another's."""
+        changed, waiting = [], 0
+        for table in view.tables:
+            cursor.execute(f"SELECT count(*) FROM (SELECT FROM {names.delta(table)} LIMIT {self._most + 1}) d")
+            count = int(cursor.fetchall()[0][0])
+            waiting += count
+            changed += [table] if count else []
+        if not changed:
+            return 0
+        if waiting > self._most:
+            raise _TooMany(f"more than {self._most:,} changes waited (delta_rows_max)")
+        names = replace(names, stamp=build[:8])
+        self._temporary(cursor, view, names)
+        if adds:
+            cursor.execute(sums.delta_keys(view, names))
+        else:
+            keys = self._mutant.keys or partial(compose.affected, extends=self._mutant.extends)
+            cursor.execute(keys(view, names, changed))
+        cursor.execute(compose.has_null_key(view, names))
+        halves = (False, True) if cursor.fetchall()[0][0] else (False,)
+        self.probe("keys_found")
+        if adds:
+            self._add(cursor, view, names, halves)
+        for nulls in halves:
+            cursor.execute(sums.rows_of_sums(view, names, nulls) if adds else compose.recompute(view, names, nulls))
+        for nulls in halves:
+            cursor.execute(compose.delete_gone(view, names, nulls))
+        cursor.execute(compose.upsert(view, names))
+        if self._mutant.clears:
+            self._clear(cursor, view, names)
+        for statement in compose.empty_temporary(names):
+            cursor.execute(statement)
+        return waiting
+
+    def _add(self, cursor: pg.Cursor, view: View, names: Names, halves: Sequence[bool]) -> None:
+        cursor.execute(sums.add_sums(view, names))
+        for nulls in halves:
+            cursor.execute(sums.drop_empty_sums(view, names, nulls))
+        odd, correct = sums.odd_sums(view, names)
+        cursor.execute(odd)
+        if cursor.fetchall()[0][0]:
+            cursor.execute(correct)
+
+    def _clear(self, cursor: pg.Cursor, view: View, names: Names) -> None:
+        for table in view.tables:
+            cursor.execute(f"DELETE FROM {names.delta(table)}")
+
+    def _capture(self, cursor: pg.Cursor, adds: Mapping[str, bool]) -> dict[str, tuple[str, str]]:
+        """Return a hash of the triggers of these views as they are now, and what is wrong with them, if anything."""
+        rows, wanted = [], dict[str, int]()
+        for view in self.views:
+            if view.target in adds:
+                triggers = capture.triggers_of(view, self._names[view.target], adds[view.target])
+                wanted[view.target] = len(triggers)
+                rows += [(view.target, *table.split(".", 1), name, function) for table, name, function in triggers]
+        columns = ("views", "schemas", "names", "triggers", "functions")
+        given = dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
+        there = {str(row[0]): row[1:] for row in self._run(cursor, "capture", given).fetchall()} if rows else {}
+        found = {}
+        for target, number in wanted.items():
+            count, right, state, disabled = there.get(target, (0, False, "", ""))
+            why = "" if right else "a capture function was changed"
+            if disabled:
+                why = f"a capture trigger on {disabled} is disabled"
+            elif count < number:
+                why = "a capture trigger is missing: a table was dropped or created again"
+            found[target] = str(state), why
+        return found
+
+    # -- comparison -------------------------------------------------------------------------------------------------
+
+    def verify(self, target: str, most: int = 20) -> list[Difference]:
+        """Compare a view with its SELECT, as typed, in one snapshot after all waiting deltas; return the differences.
+
+        Deltas that wait in that snapshot are applied first, by a round of this transaction that is rolled back.
+        """
+        view, _ = self._view(target)
+        for left in range(VERIFY_TRIES, 0, -1):
+            try:
+                found = self._verify(view, most)
+                break
+            except SlotkeeperError as error:
+                if left == 1 or error.kind is not ErrorKind.CONTENTION:
+                    raise
+        words = f"{len(found)} different" if found else "equal"
+        with self._session.transaction() as cursor:
+            self._run(cursor, "verified", {"target": target, "verified": words})
+        return found
+
+    def _verify(self, view: View, most: int) -> list[Difference]:
+        with self._snapshot() as cursor:
+            lengthen(cursor, 0)
+            ((epoch,),) = self._run(cursor, "stored_epoch", {"job": self._job}).fetchall()
+            fenced = self._run(cursor, "fence", {"job": self._job, "epoch": epoch}).fetchall()
+            running = {str(target): (bool(adds), str(build)) for target, adds, build in fenced}
+            if view.target not in running:
+                raise Refused(f"view {view.target} is not RUNNING", "`slotkeeper views show` has its state")
+            for one in self.views:
+                if one.target in running:
+                    self._apply(cursor, one, self._names[one.target], *running[one.target])
+            found = self._differences(cursor, view, most)
+            cursor.execute("ROLLBACK")
+        return found
+
+    def _differences(self, cursor: pg.Cursor, view: View, most: int) -> list[Difference]:
+        columns = self._run(cursor, "columns", {"table": dotted(view.target)}).fetchall()
+        floats = [name for name, _, type_, _ in columns if type_ in _FLOATS]
+        typed = "" if view.sql.lstrip()[:6].upper() == "INSERT" else view.sql.strip().rstrip(";")
+        cursor.execute(f"{compose.differences(view, floats, TOLERANCE, typed)} LIMIT {most}")
+        return [Difference(str(key), str(what)) for key, what in cursor.fetchall()]
+
+    # -- the session ------------------------------------------------------------------------------------------------
+
+    def _view(self, target: str) -> tuple[View, Names]:
+        for view in self.views:
+            if view.target == target:
+                return view, self._names[target]
+        raise Refused(f"job {self._job} has no view {target}", "`slotkeeper views list` shows them")
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[pg.Cursor]:
+        """Yield a cursor in one REPEATABLE READ transaction that is allowed to write views."""
+        with self._session.transaction() as cursor:
+            if self._mutant.snapshot:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            # PostgreSQL, "When to JIT": by estimated costs, which are far too high for tables without statistics
+            cursor.execute("SELECT set_config(%s, '1', true), set_config('jit', 'off', true)", (capture.ROUND,))
+            yield cursor
+
+    def _temporary(self, cursor: pg.Cursor, view: View, names: Names) -> None:
+        for statement in compose.create_temporary(view, names):
+            cursor.execute(statement)
+
+    def _is_there(self, cursor: pg.Cursor, table: str) -> bool:
+        return self._run(cursor, "is_there", {"table": dotted(table)}).fetchone() == (True,)
+
+    def _run(self, cursor: pg.Cursor, name: str, given: Mapping[str, object]) -> pg.Cursor:
+        return self._session.run(cursor, name, given, _SQL)
