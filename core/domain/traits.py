@@ -115,6 +115,8 @@ class SinkTraits:
     is_store: bool = False
     stores_for_others: bool = False
     tries_rows: bool = False
+    keeps_views: bool = False
+    """Whether the sink can keep views equal to their SELECTs (ADR 94)."""
     server_keys: str = "server"
 
 

@@ -230,6 +230,7 @@ def _drive(
             recorded=_recorded(store, job),
             audit=DriverAudit(store.folder, lambda: store_session(job, "audit"), _say),
             consents=StoredConsents(store.folder, job.name),
+            tell_views=narrator.tell_views,
         )
         end = run_job(wired)
         narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)

@@ -26,7 +26,7 @@ from slotkeeper.core.engine.driver.context import JobAudit, JobContext
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.engine.driver.tables import run as run_job
 from slotkeeper.core.engine.tasks import LocalRunner
-from slotkeeper.core.engine.worker import entries
+from slotkeeper.core.engine.worker import entries, rounds
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
@@ -178,6 +178,7 @@ class Mirror:
         self.audit: JobAudit | None = None
         self.consents: Consents | None = Shared()
         self.tries: Tries | None = None
+        self.told: list[str] = []
         self.capacity = 4
         self.make_runner: Callable[[], TaskRunner] = lambda: LocalRunner(self.capacity)
         self.runner: TaskRunner = LocalRunner(self.capacity)
@@ -221,6 +222,7 @@ class Mirror:
             consents=self.consents,
             recorded=self.recorded,
             tries=self.tries,
+            tell_views=self.told.append,
         )
         try:
             self.end = run_job(wired)
@@ -407,6 +409,7 @@ class Mirror:
                 self._thread.join(120)
         entries.probe = nothing
         entries.close_kept(self.job)
+        rounds.close_kept(self.job)
         if self.sink_server.running():
             drop_database(self.sink_server, self.sink_database)
 

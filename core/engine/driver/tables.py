@@ -24,6 +24,7 @@ from slotkeeper.core.engine.driver.context import JobContext, Narrator
 from slotkeeper.core.engine.driver.failure import act_of
 from slotkeeper.core.engine.driver.job import JobEnd, run_group
 from slotkeeper.core.engine.driver.reshape import NAMES, PASSING
+from slotkeeper.core.engine.driver.views import maintained
 from slotkeeper.core.engine.tasks import Pooled, SharedRunner
 from slotkeeper.core.errors import AwaitsCopy, Busy, ErrorKind, SlotkeeperError, Trouble, classed
 from slotkeeper.core.ports.driver import ChunkCounts
@@ -40,7 +41,8 @@ def run(ctx: JobContext) -> JobEnd:
     """Run the job until it has to stop or is finished; raises an error that a user must resolve."""
     ctx = replace(ctx, runner=Pooled(ctx.runner, ctx.job.binlog.connection_pool_size))
     several = len(ctx.job.channels) > 1 and not ctx.sessions.shares_position
-    return Tables(ctx).run() if several else run_group(ctx)
+    with maintained(ctx) as lanes:
+        return Tables(lanes).run() if several else run_group(lanes)
 
 
 @dataclass(slots=True)

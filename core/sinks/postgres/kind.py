@@ -16,7 +16,7 @@ from slotkeeper.core.domain.traits import Encoding, SinkTraits
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
-from slotkeeper.core.errors import Defect
+from slotkeeper.core.errors import Defect, Refused
 from slotkeeper.core.ports.driver import LaneSeen, Runner
 from slotkeeper.core.ports.kinds import BatchSession, SinkAsked, SinkKind
 from slotkeeper.core.ports.sink import QueryTarget
@@ -32,6 +32,7 @@ from slotkeeper.core.sinks.postgres.quarantine.entries import QuarantineRows
 from slotkeeper.core.sinks.postgres.quarantine.replay import Replays
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.target import PostgresTarget
+from slotkeeper.core.sinks.postgres.views.rounds import PostgresViews
 from slotkeeper.core.sinks.postgres.write.query_sink import PostgresQuerySink
 from slotkeeper.core.sinks.postgres.write.sink import PostgresBatches, PostgresSink
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
@@ -123,6 +124,11 @@ class PostgresConnection:
 
     def audit(self) -> SinkAudit:
         return SinkAudit(self.session)
+
+    def views(self, job: JobSpec) -> PostgresViews:
+        if self.session.dialect.plain:
+            raise Refused("a sink of this kind keeps no views", "remove [[views]] from the job", where="sink")
+        return PostgresViews(self.session, job)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         return doctor.findings(PostgresViewer(self.session), asked, utc)

@@ -152,6 +152,22 @@ class PostgresViews:
     def _names_of(self, view: View) -> Names:
         return Names(view, self._session.schema.string)
 
+    def due(self) -> list[str]:
+        rows = {row.target: row for row in self.rows()}
+        with self._session.transaction() as cursor:
+            tables = sorted({table for view in self.views for table in view.tables})
+            ready = {str(name) for (name,) in self._run(cursor, "ready", {"tables": tables}).fetchall()}
+        found = []
+        for view in self.views:
+            row = rows.get(view.target)
+            if row is None or row.state is ViewState.FAILED:
+                continue
+            waits = row.state is not ViewState.RUNNING
+            if all(table in ready for table in view.tables):
+                ready.add(view.target)
+                found += [view.target] if waits else []
+        return found
+
     # -- builds -----------------------------------------------------------------------------------------------------
 
     def build(self, target: str, epoch: int) -> None:
@@ -252,7 +268,7 @@ class PostgresViews:
         A view that must be rebuilt becomes STALE, and one whose SELECT fails becomes FAILED; the others continue.
         Raises Superseded if a newer driver has taken over, and Busy if the transaction must be repeated.
         """
-        if not self._waits(epoch):
+        if not self.waits(epoch):
             return Round()
         applied: dict[str, int] = {}
         troubled: dict[str, tuple[ViewState, str]] = {}
@@ -298,11 +314,8 @@ class PostgresViews:
             return cursor.fetchall()
         return self._run(cursor, "fence", {"job": self._job, "epoch": epoch}).fetchall()
 
-    def _waits(self, epoch: int) -> bool:
-        """Whether a round has anything to do: deltas, marks, or changed triggers. Discards the deltas of other views.
-
-        Raises Superseded for an older epoch.
-        """
+    def waits(self, epoch: int) -> bool:
+        """Return whether there are deltas, marks or changed triggers; delete the deltas of views to be built again."""
         rows = {row.target: row for row in self.rows()}
         newest = max((row.epoch for row in rows.values()), default=0)
         if newest > epoch and self._mutant.fence:

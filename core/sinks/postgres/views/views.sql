@@ -75,6 +75,13 @@ DELETE FROM {schema}.slotkeeper_view_marks WHERE view = %(target)s
 -- Remove a view.
 DELETE FROM {schema}.slotkeeper_views WHERE target = %(target)s
 
+-- name: ready
+-- The targets whose lanes are all running: their copy has ended and they have caught up. A target's name in
+-- slotkeeper_progress starts with the database.
+SELECT w.name FROM unnest(%(tables)s::text[]) w(name)
+JOIN {schema}.slotkeeper_progress p ON p.target IN (w.name, current_database() || '.' || w.name)
+GROUP BY w.name HAVING bool_and(p.state = 'running')
+
 -- name: capture
 -- The triggers of views as they are: a hash that every change of one of them changes. ALTER TABLE ... DISABLE TRIGGER
 -- and ENABLE TRIGGER update the row in pg_trigger, and with it xmin (PostgreSQL, "System Columns").
