@@ -19,12 +19,15 @@ from slotkeeper.core.config.values import Reader
 from slotkeeper.core.domain.endpoint import MODES, SAFEST
 from slotkeeper.core.domain.spec import (
     CASCADES,
+    METHODS,
     ON_SCHEMA_CHANGE,
     STOP,
     ChannelSpec,
     JobSpec,
     RetryOptions,
+    RoundOptions,
     SparkOptions,
+    ViewSpec,
 )
 from slotkeeper.core.judgement.facts import LIMITS, MIB, AlertOptions, Limits
 from slotkeeper.core.sinks import registry as sinks
@@ -341,6 +344,27 @@ class _Channel:
     target"""
 
 
+class _View:
+    into = Key(values.target, REQUIRED)
+    """table of the view's rows, as schema.table; Slotkeeper creates it ([views](views.md))"""
+    sql = Key(values.statement, REQUIRED)
+    """a SELECT over the job's targets, other views and lookup tables, each named as schema.table"""
+    key = Key(values.names)
+    """output columns that identify a row; not needed with GROUP BY, whose key is the grouped columns"""
+    lookup = Key(values.tables)
+    """tables of the sink that are not mirrored: read as they are when a row of a mirrored table changes"""
+    method = Key(values.choice(*METHODS))
+    """how changes are applied: `recompute` the affected keys, or `delta`, which adds them to sums; `auto` uses `delta`
+    where it is possible"""
+
+
+class _Rounds:
+    min_interval = Key(values.duration(10, values.DAY // 24), unit="ms")
+    """pause between two rounds of the job's views"""
+    delta_rows_max = Key(values.whole(1, 1_000_000_000))
+    """changes of one view that a round applies at most; with more, the view is built again"""
+
+
 class _Retry:
     wait_initial = Key(values.duration(1, values.DAY), unit="ms")
     """length of the first long wait between retries"""
@@ -371,6 +395,8 @@ class _Spark:
 
 JOB = section(_Job, of=defaults(JobSpec))
 CHANNEL = section(_Channel, of={**defaults(ChannelSpec), "on_schema_change": None})
+VIEW = section(_View, of=defaults(ViewSpec))
+ROUNDS = section(_Rounds, of=defaults(RoundOptions))
 RETRY, SPARK = section(_Retry, of=defaults(RetryOptions)), section(_Spark, of=defaults(SparkOptions))
 
 SPARK_SETTINGS = {
@@ -442,5 +468,5 @@ ALERTS = section(_Alerts, of={**_MS, "disk_free": f"{LIMITS.disk_free // MIB}m"}
 
 NAMED = ("sources", "sinks", "jobs")
 PLAIN = ("logging", "state", "console", "alerts")
-JOB_TABLES = ("binlog", "sink_options", "sync", "retry", "spark")
+JOB_TABLES = ("binlog", "sink_options", "sync", "rounds", "retry", "spark")
 """The tables of a file: NAMED contain named entries, PLAIN contain keys, and JOB_TABLES are the subtables of a job."""

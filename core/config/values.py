@@ -309,6 +309,29 @@ def hosts(value: object) -> tuple[str, ...]:
     return written
 
 
+def statement(value: object) -> str:
+    """Read a SELECT, on any number of lines."""
+    if not isinstance(value, str) or not value.strip() or len(value) > 65_536 or "\0" in value:
+        raise BadValue("must be a SELECT of at most 65,536 characters")
+    return value
+
+
+def names(value: object) -> tuple[str, ...]:
+    """Read a list of column names, used exactly as written."""
+    if not isinstance(value, list) or not value or len(set(map(str, value))) < len(value):
+        raise BadValue('must be a list of different column names, such as ["id", "line"]')
+    found = tuple(str(text()(one)) for one in value)
+    _refuse_long(*found)
+    return found
+
+
+def tables(value: object) -> tuple[str, ...]:
+    """Read a list of tables of the sink, each as schema.table."""
+    if not isinstance(value, list):
+        raise BadValue('must be a list of tables, such as ["dim.products"]')
+    return tuple(target(one) for one in value)
+
+
 def row_filter(value: object) -> str:
     """Read an SQL condition on the row's own columns only; other conditions could change their result for a row."""
     from slotkeeper.core import row_filter as filters  # the parser's import takes half a second

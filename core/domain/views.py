@@ -68,3 +68,14 @@ class Difference:
 
     key: str
     what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A view's method, what is captured by table, the SQL of its affected keys, and the indexes that are missing."""
+
+    method: str
+    captures: tuple[tuple[str, str], ...]
+    keys: str
+    missing: tuple[str, ...] = ()
+    """CREATE INDEX statements."""

@@ -31,7 +31,7 @@ from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec, SinkOptions
 from slotkeeper.core.domain.target_seen import TargetSeen
 from slotkeeper.core.domain.traits import Encoding
-from slotkeeper.core.domain.views import Difference, Round, ViewRow, ViewState
+from slotkeeper.core.domain.views import Difference, Explained, Round, ViewRow, ViewState
 from slotkeeper.core.errors import Refused, SlotkeeperError
 
 
@@ -182,6 +182,12 @@ class Views(Protocol):
 
     def verify(self, target: str, most: int = 20) -> list[Difference]:
         """Compare a RUNNING view with its SELECT in one snapshot; return at most `most` differences."""
+
+    def waiting(self, most: int = 100_000) -> Mapping[str, int]:
+        """Return the number of changes that wait for a round, up to `most` of each table, by built view."""
+
+    def explain(self, target: str) -> Explained:
+        """Return how a view is maintained, and the indexes that it lacks. Raises Refused for an unknown view."""
 
     def drop(self, target: str) -> None:
         """Remove a view with its triggers and its table."""

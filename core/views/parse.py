@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from slotkeeper.core.domain.spec import ViewSpec
 from slotkeeper.core.domain.text import few, safe
-from slotkeeper.core.views.plan import OWN, Branch, Output, Use, View, ViewRefused, in_order, unique
+from slotkeeper.core.views.plan import OWN, Branch, Output, Use, View, in_order, refused, unique
 
 _SUMS = (exp.Count, exp.Sum, exp.Avg)
 _AGGREGATES = (*_SUMS, exp.Min, exp.Max, exp.GroupConcat)
@@ -70,7 +70,7 @@ def parse_all(specs: Sequence[ViewSpec], mirrored: Sequence[str]) -> tuple[View,
     targets = [spec.target for spec in specs]
     for target in targets:
         if targets.count(target) > 1 or target in mirrored:
-            raise ViewRefused(f"view {target}: another view or channel writes this table", "choose another `into`")
+            raise refused(target, ": another view or channel writes this table", "choose another `into`")
     return in_order([parse(spec, known) for spec in specs])
 
 
@@ -111,7 +111,7 @@ class _Reading:
         return View(self._spec.target, branches, key, adds, self._spec.sql, self._spec.method)
 
     def _refuse(self, where: exp.Expr, what: str, cure: str) -> NoReturn:
-        raise ViewRefused(f"view {self._spec.target}, line {_line(where)}: {what} cannot be maintained", cure)
+        raise refused(self._spec.target, f", line {_line(where)}: {what} cannot be maintained", cure)
 
     def _query(self) -> tuple[exp.Expr, tuple[str, ...]]:
         """Return the query, and the column names of a pasted INSERT INTO ... SELECT."""
@@ -120,9 +120,9 @@ class _Reading:
         except SqlglotError as error:
             details = getattr(error, "errors", None) or [{}]
             line, what = details[0].get("line", 1), safe(str(details[0].get("description", "not SQL")), 120)
-            raise ViewRefused(f"view {self._spec.target}, line {line}: cannot parse the SELECT: {what}", "") from None
+            raise refused(self._spec.target, f", line {line}: cannot parse the SELECT: {what}", "") from None
         if len(found) != 1:
-            raise ViewRefused(f"view {self._spec.target}: one SELECT is expected, found {len(found)}", "")
+            raise refused(self._spec.target, f": one SELECT is expected, found {len(found)}", "")
         query, names = found[0], ()
         for identifier in query.find_all(exp.Identifier):
             if not identifier.quoted:

@@ -21,7 +21,19 @@ OWN = "slotkeeper_"
 
 
 class ViewRefused(Refused):
-    """A view's SELECT that cannot be maintained; the message names the line, and `hint` is the fix."""
+    """A view's SELECT that cannot be maintained; the message names the line, and `hint` is the fix.
+
+    `target`: the view's table.
+    """
+
+    target = ""
+
+
+def refused(target: str, what: str, cure: str) -> ViewRefused:
+    """Return the error of a view."""
+    error = ViewRefused(f"view {target}{what}", cure)
+    error.target = target
+    return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +148,7 @@ def in_order(views: Sequence[View]) -> tuple[View, ...]:
             return
         if view.target in path:
             circle = " -> ".join([*path[path.index(view.target) :], view.target])
-            raise ViewRefused(f"views read each other in a circle: {circle}", "remove one of these references")
+            raise refused(view.target, f" reads itself in a circle: {circle}", "remove one of these references")
         path.append(view.target)
         for table in view.tables:
             if table in by_target:

@@ -112,6 +112,18 @@ def captured(view: View, table: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def used(view: View, table: str) -> tuple[str, ...]:
+    """Return all columns of a table that the answer depends on."""
+    found: set[str] = set()
+    for branch in view.branches:
+        values = [one.value for one in branch.outputs]
+        values += [one for one in (branch.where, branch.having, *(use.on for use in branch.uses)) if one is not None]
+        for use in branch.uses:
+            if use.table == table:
+                found.update(columns_of(values, use.alias))
+    return tuple(sorted(found))
+
+
 # -- the answer -------------------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,8 @@ WIDE = ViewSpec(
     ("id",),
 )
 SALES = ViewSpec(
-    "dws.sales", "INSERT INTO dws.sales SELECT w.region, count(*) AS n, sum(w.amount) AS amount FROM dwd.wide w GROUP BY 1"
+    "dws.sales",
+    "INSERT INTO dws.sales SELECT w.region, count(*) AS n, sum(w.amount) AS amount FROM dwd.wide w GROUP BY 1",
 )
 STATUS = ViewSpec("dws.status", "SELECT status, count(*) AS n, avg(amount) AS mean FROM mart.orders GROUP BY status")
 VIEWS = (SALES, WIDE, STATUS)
@@ -36,9 +37,7 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror) -> Mirror:
         "INSERT INTO ods.customers SELECT n, 'r' || n % 2 FROM generate_series(1, 5) n",
     )
     made = make_mirror(warehouse, "ods.orders")
-    channels = tuple(
-        ChannelSpec(f"ods.{name}", f"mart.{name}", create_target=True) for name in ("orders", "customers")
-    )
+    channels = tuple(ChannelSpec(f"ods.{name}", f"mart.{name}", create_target=True) for name in ("orders", "customers"))
     made.job = replace(made.job, channels=channels, views=VIEWS, rounds=RoundOptions(50))
     return made
 

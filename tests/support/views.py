@@ -93,6 +93,7 @@ class Layers:
     server: Server
     database: str
     views: tuple[ViewSpec, ...] = VIEWS
+    most: int = 100_000
 
     def __post_init__(self) -> None:
         self.open_ = [self.server.connect(self.database)]
@@ -102,7 +103,7 @@ class Layers:
     @property
     def job(self) -> JobSpec:
         login = self.server.endpoint(self.database)
-        return JobSpec("layers", login, login, "s", CHANNELS, views=self.views, rounds=RoundOptions(200, 100_000))
+        return JobSpec("layers", login, login, "s", CHANNELS, views=self.views, rounds=RoundOptions(200, self.most))
 
     def session(self) -> SinkSession:
         password = self.server.password_file.read_text(encoding="utf-8").strip()

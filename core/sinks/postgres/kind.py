@@ -19,7 +19,7 @@ from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.errors import Defect, Refused
 from slotkeeper.core.ports.driver import LaneSeen, Runner
 from slotkeeper.core.ports.kinds import BatchSession, SinkAsked, SinkKind
-from slotkeeper.core.ports.sink import QueryTarget
+from slotkeeper.core.ports.sink import QueryTarget, Views
 from slotkeeper.core.sinks.postgres import doctor, session, traits
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.check.seen import PostgresRecords, PostgresTargets
@@ -32,7 +32,6 @@ from slotkeeper.core.sinks.postgres.quarantine.entries import QuarantineRows
 from slotkeeper.core.sinks.postgres.quarantine.replay import Replays
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.target import PostgresTarget
-from slotkeeper.core.sinks.postgres.views.rounds import PostgresViews
 from slotkeeper.core.sinks.postgres.write.query_sink import PostgresQuerySink
 from slotkeeper.core.sinks.postgres.write.sink import PostgresBatches, PostgresSink
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
@@ -125,7 +124,9 @@ class PostgresConnection:
     def audit(self) -> SinkAudit:
         return SinkAudit(self.session)
 
-    def views(self, job: JobSpec) -> PostgresViews:
+    def views(self, job: JobSpec) -> Views:
+        from slotkeeper.core.sinks.postgres.views.rounds import PostgresViews  # its parser's import takes half a second
+
         if self.session.dialect.plain:
             raise Refused("a sink of this kind keeps no views", "remove [[views]] from the job", where="sink")
         return PostgresViews(self.session, job)

@@ -21,7 +21,7 @@ from functools import partial
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.spec import JobSpec, ViewSpec
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.domain.views import Difference, Round, ViewRow, ViewState
+from slotkeeper.core.domain.views import Difference, Explained, Round, ViewRow, ViewState
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, Superseded
@@ -30,6 +30,7 @@ from slotkeeper.core.sinks.postgres.session import SinkSession, lengthen, set_lo
 from slotkeeper.core.sqltext import dotted, quoted
 from slotkeeper.core.views import capture, sums
 from slotkeeper.core.views import statements as compose
+from slotkeeper.core.views.explain import explain, indexed
 from slotkeeper.core.views.parse import parse, parse_all
 from slotkeeper.core.views.plan import View
 from slotkeeper.core.views.statements import Names
@@ -43,6 +44,8 @@ TOLERANCE = 1e-9
 """Relative difference up to which floating-point sums are equal: their value depends on the order of their rows."""
 _EXACT = ("smallint", "integer", "bigint", "numeric")
 _FLOATS = ("real", "double precision")
+SAME_KEY = "21000"
+"""cardinality_violation: an INSERT ... ON CONFLICT DO UPDATE would change a row twice."""
 VERIFY_TRIES = 20
 """A comparison starts again if a round commits between its snapshot and its fence."""
 Probe = Callable[[str], object]
@@ -77,6 +80,8 @@ class PostgresViews:
         self.views = parse_all(job.views, [channel.target for channel in job.channels])
         self._specs = {spec.target: spec for spec in job.views}
         self._names = {view.target: Names(view, session.schema.string) for view in self.views}
+        self._lockable: list[str] = []
+        """The tables of views that existed before the last round."""
         self._most = job.rounds.delta_rows_max
         self._clock = clock or SystemClock()
         self._mutant = mutant or Mutant()
@@ -136,18 +141,23 @@ class PostgresViews:
         given = json.loads(row.spec)
         lists = {name: tuple(given[name]) for name in ("key", "lookup")}
         view = parse(ViewSpec(given["target"], given["sql"], **lists, method=given["method"]), None)
+        names = self._names_of(view)
         with self._session.transaction() as cursor:
             set_locally(cursor, "lock_timeout", LOCK_WAIT)
-            for table in view.tables:
-                if not self._is_there(cursor, table):
-                    continue
-                for event in "iudt":
-                    trigger = quoted(self._names_of(view).trigger(table, event))
-                    cursor.execute(f"DROP TRIGGER IF EXISTS {trigger} ON {dotted(table)}")
-            for statement in capture.drop_tables(view, self._names_of(view), with_target):
+            triggers = capture.triggers_of(view, names, row.adds)
+            for table, trigger, _ in triggers:
+                if self._is_there(cursor, table):
+                    cursor.execute(f"DROP TRIGGER IF EXISTS {quoted(trigger)} ON {dotted(table)}")
+            for statement in capture.drop_tables(view, names, with_target):
                 cursor.execute(statement)
+            self._drop_functions(cursor)
             self._run(cursor, "unmark", {"target": row.target})
             self._run(cursor, "forget", {"target": row.target})
+
+    def _drop_functions(self, cursor: pg.Cursor) -> None:
+        schema = self._session.schema.string
+        for (function,) in self._run(cursor, "unused", {"schema": schema}).fetchall():
+            cursor.execute(f"DROP FUNCTION IF EXISTS {quoted(schema)}.{quoted(function)}()")
 
     def _names_of(self, view: View) -> Names:
         return Names(view, self._session.schema.string)
@@ -176,10 +186,20 @@ class PostgresViews:
         Raises Superseded if a newer driver has taken over, Busy for a lock, and Refused for a SELECT that fails.
         """
         view, names = self._view(target)
+        try:
+            self._build(view, names, epoch)
+        except SlotkeeperError as error:
+            if error.code != SAME_KEY:
+                raise
+            what = f"view {target}: its SELECT has several rows with the same key ({', '.join(view.key)})"
+            raise Refused(what, "name more columns in `key`", error.code, "sink") from error
+
+    def _build(self, view: View, names: Names, epoch: int) -> None:
+        target = view.target
         self.set_state(target, ViewState.BUILDING, "", epoch)
         adds = self._make(view, names)
         self.probe("view_made")
-        with self._snapshot() as cursor:
+        with self._snapshot([*view.tables, *view.lookups, view.target]) as cursor:
             if not self._run(cursor, "building", {"target": target, "epoch": epoch}).fetchall():
                 raise Superseded(f"view {target}: another driver has taken over")
             lengthen(cursor, 0)
@@ -217,6 +237,7 @@ class PostgresViews:
                 statements += capture.create_triggers(view, names, table, adds)
             for statement in [*statements, *capture.create_guard(view, names)]:
                 cursor.execute(statement)
+            self._drop_functions(cursor)
             self._run(cursor, "made", {"target": view.target, "adds": adds, "built": view.definition})
         return adds
 
@@ -272,7 +293,7 @@ class PostgresViews:
             return Round()
         applied: dict[str, int] = {}
         troubled: dict[str, tuple[ViewState, str]] = {}
-        with self._snapshot() as cursor:
+        with self._snapshot(self._lockable) as cursor:
             running = {str(target): (bool(adds), str(build)) for target, adds, build in self._fenced(cursor, epoch)}
             stale = self._stale(cursor, running)
             for view in self.views:
@@ -328,6 +349,7 @@ class PostgresViews:
             for table in view.tables
         ]
         with self._session.transaction() as cursor:
+            self._find_tables(cursor)
             for view in self.views:
                 row = rows.get(view.target)
                 if row is not None and row.state in (ViewState.STALE, ViewState.FAILED) and row.built:
@@ -336,6 +358,16 @@ class PostgresViews:
                 return False
             cursor.execute(f"SELECT {' OR '.join(waiting)}")
             return bool(cursor.fetchall()[0][0]) or bool(self._stale(cursor, running))
+
+    def _find_tables(self, cursor: pg.Cursor) -> None:
+        """Note the tables of all views that exist."""
+        wanted = {table for view in self.views for table in (*view.tables, *view.lookups, view.target)}
+        cursor.execute(
+            "SELECT name FROM unnest(%s::text[]) w(name) WHERE to_regclass(name) IS NOT NULL",
+            ([dotted(table) for table in sorted(wanted)],),
+        )
+        there = {str(name) for (name,) in cursor.fetchall()}
+        self._lockable = [table for table in sorted(wanted) if dotted(table) in there]
 
     def _discard(self, cursor: pg.Cursor, view: View) -> None:
         """Delete the deltas of a view that will be built again, and needs none of them."""
@@ -351,7 +383,7 @@ class PostgresViews:
         found = {str(target): str(cause) for target, cause in marks}
         for target, (now, why) in self._capture(cursor, {name: adds for name, (adds, _) in running.items()}).items():
             if why or now != running[target][1]:
-                found.setdefault(target, why or "a capture trigger was changed, and changes may be missing")
+                found.setdefault(target, why or "a column or a capture trigger of its tables was altered")
         return found
 
     def _apply(self, cursor: pg.Cursor, view: View, names: Names, adds: bool, build: str) -> int:
@@ -404,13 +436,16 @@ class PostgresViews:
 
     def _capture(self, cursor: pg.Cursor, adds: Mapping[str, bool]) -> dict[str, tuple[str, str]]:
         """Return a hash of the triggers of these views as they are now, and what is wrong with them, if anything."""
-        rows, wanted = [], dict[str, int]()
+        rows: list[tuple[str, ...]] = []
+        wanted = dict[str, int]()
         for view in self.views:
             if view.target in adds:
                 triggers = capture.triggers_of(view, self._names[view.target], adds[view.target])
                 wanted[view.target] = len(triggers)
-                rows += [(view.target, *table.split(".", 1), name, function) for table, name, function in triggers]
-        columns = ("views", "schemas", "names", "triggers", "functions")
+                for table, name, function in triggers:
+                    schema, _, own = table.partition(".")
+                    rows.append((view.target, schema, own, name, function, "\x1f".join(compose.used(view, table))))
+        columns = ("views", "schemas", "names", "triggers", "functions", "columns")
         given = dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
         there = {str(row[0]): row[1:] for row in self._run(cursor, "capture", given).fetchall()} if rows else {}
         found = {}
@@ -445,7 +480,9 @@ class PostgresViews:
         return found
 
     def _verify(self, view: View, most: int) -> list[Difference]:
-        with self._snapshot() as cursor:
+        with self._session.transaction() as cursor:
+            self._find_tables(cursor)
+        with self._snapshot(self._lockable) as cursor:
             lengthen(cursor, 0)
             ((epoch,),) = self._run(cursor, "stored_epoch", {"job": self._job}).fetchall()
             fenced = self._run(cursor, "fence", {"job": self._job, "epoch": epoch}).fetchall()
@@ -466,6 +503,34 @@ class PostgresViews:
         cursor.execute(f"{compose.differences(view, floats, TOLERANCE, typed)} LIMIT {most}")
         return [Difference(str(key), str(what)) for key, what in cursor.fetchall()]
 
+    def waiting(self, most: int = 100_000) -> dict[str, int]:
+        """Return the number of changes that wait for a round, up to `most` of each table, by built view."""
+        found = dict[str, int]()
+        built = {row.target for row in self.rows() if row.built}
+        with self._session.transaction() as cursor:
+            for view in self.views:
+                if view.target in built:
+                    deltas = [self._names[view.target].delta(table) for table in view.tables]
+                    counts = " + ".join(f"(SELECT count(*) FROM (SELECT FROM {one} LIMIT {most}) d)" for one in deltas)
+                    cursor.execute(f"SELECT {counts}")
+                    found[view.target] = int(cursor.fetchall()[0][0])
+        return found
+
+    def explain(self, target: str) -> Explained:
+        """Return how a view is maintained, and the indexes that it lacks."""
+        view, names = self._view(target)
+        adds = any(row.target == target and row.adds for row in self.rows())
+        wanted = indexed(view, adds)
+        given = {"tables": [dotted(table) for table, _ in wanted], "columns": [column for _, column in wanted]}
+        with self._session.transaction() as cursor:
+            lacked = {int(place) for (place,) in self._run(cursor, "lacked", given).fetchall()} if wanted else set()
+        missing = [
+            f"CREATE INDEX ON {dotted(table)} ({quoted(column)})"
+            for place, (table, column) in enumerate(wanted, 1)
+            if place in lacked
+        ]
+        return replace(explain(view, names, adds), missing=tuple(missing))
+
     # -- the session ------------------------------------------------------------------------------------------------
 
     def _view(self, target: str) -> tuple[View, Names]:
@@ -475,11 +540,17 @@ class PostgresViews:
         raise Refused(f"job {self._job} has no view {target}", "`slotkeeper views list` shows them")
 
     @contextmanager
-    def _snapshot(self) -> Iterator[pg.Cursor]:
-        """Yield a cursor in one REPEATABLE READ transaction that is allowed to write views."""
+    def _snapshot(self, tables: Sequence[str]) -> Iterator[pg.Cursor]:
+        """Yield a cursor in one REPEATABLE READ transaction that is allowed to write views.
+
+        `tables` are locked like for reading, before the snapshot is taken. PostgreSQL, "Caveats" (of MVCC): after
+        TRUNCATE or a rewriting ALTER TABLE, a table appears empty to older snapshots that have not read it yet.
+        """
         with self._session.transaction() as cursor:
             if self._mutant.snapshot:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            if tables:
+                cursor.execute(f"LOCK TABLE {', '.join(map(dotted, tables))} IN ACCESS SHARE MODE")
             # PostgreSQL, "When to JIT": by estimated costs, which are far too high for tables without statistics
             cursor.execute("SELECT set_config(%s, '1', true), set_config('jit', 'off', true)", (capture.ROUND,))
             yield cursor

@@ -82,15 +82,31 @@ SELECT w.name FROM unnest(%(tables)s::text[]) w(name)
 JOIN {schema}.slotkeeper_progress p ON p.target IN (w.name, current_database() || '.' || w.name)
 GROUP BY w.name HAVING bool_and(p.state = 'running')
 
+-- name: unused
+-- The functions of captures and guards that no trigger calls any more.
+SELECT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+WHERE n.nspname = %(schema)s AND p.proname ~ '^slotkeeper_(capture|guard)_[0-9a-f]{{20}}$'
+  AND NOT EXISTS (SELECT 1 FROM pg_trigger g WHERE g.tgfoid = p.oid)
+
+-- name: lacked
+-- The numbers of those columns that are not the first column of an index.
+SELECT w.place FROM unnest(%(tables)s::text[], %(columns)s::text[]) WITH ORDINALITY w(tab, name, place)
+WHERE to_regclass(w.tab) IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+    WHERE i.indrelid = to_regclass(w.tab) AND i.indisvalid AND a.attname = w.name)
+
 -- name: capture
--- The triggers of views as they are: a hash that every change of one of them changes. ALTER TABLE ... DISABLE TRIGGER
--- and ENABLE TRIGGER update the row in pg_trigger, and with it xmin (PostgreSQL, "System Columns").
+-- The triggers and columns of views as they are: a hash that every change of one of them changes. ALTER TABLE ... DISABLE
+-- TRIGGER and ENABLE TRIGGER update the row in pg_trigger, ALTER COLUMN that in pg_attribute, and with it xmin
+-- (PostgreSQL, "System Columns").
 SELECT w.view, count(*), bool_and(g.tgenabled IN ('O', 'A') AND p.proname = w.function
            AND right(p.proname, 20) = left(encode(sha256(convert_to(p.prosrc, 'UTF8')), 'hex'), 20)),
-       md5(string_agg(concat_ws(' ', c.oid, g.oid, g.xmin, p.oid, p.xmin), ',' ORDER BY c.oid, g.oid)),
+       md5(string_agg(concat_ws(' ', c.oid, g.oid, g.xmin, p.oid, p.xmin,
+           (SELECT string_agg(concat_ws(' ', a.attnum, a.xmin), ',' ORDER BY a.attnum) FROM pg_attribute a
+            WHERE a.attrelid = c.oid AND a.attname = ANY (string_to_array(w.columns, chr(31))))), ',' ORDER BY c.oid, g.oid)),
        coalesce(min(w.schema || '.' || w.name) FILTER (WHERE g.tgenabled NOT IN ('O', 'A')), '')
-FROM unnest(%(views)s::text[], %(schemas)s::text[], %(names)s::text[], %(triggers)s::text[], %(functions)s::text[])
-     w(view, schema, name, trigger, function)
+FROM unnest(%(views)s::text[], %(schemas)s::text[], %(names)s::text[], %(triggers)s::text[], %(functions)s::text[],
+            %(columns)s::text[]) w(view, schema, name, trigger, function, columns)
 JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
 JOIN pg_trigger g ON g.tgrelid = c.oid AND g.tgname = w.trigger JOIN pg_proc p ON p.oid = g.tgfoid
 GROUP BY w.view
