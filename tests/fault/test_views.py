@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
-from slotkeeper.core.domain.spec import ChannelSpec, RoundOptions, ViewSpec
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.spec import RESNAPSHOT, ChannelSpec, RoundOptions, ViewSpec
 from slotkeeper.core.domain.views import ViewState
-from slotkeeper.core.engine.worker import rounds
+from slotkeeper.core.engine.driver.job import JobEnd
+from slotkeeper.core.engine.worker import entries
+from slotkeeper.core.sinks.postgres.write.optimistic import Taken
+from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
 from slotkeeper.demo.warehouse import Warehouse
+from tests.fault.test_schema_changes import TABLE, TARGET, prepared
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.standin import run
 from tests.support.waiting import until
@@ -79,4 +84,90 @@ def test_a_job_builds_its_views_after_the_copy_and_keeps_them_equal_under_update
     mirror.source("INSERT INTO ods.orders VALUES (100, NULL, NULL, NULL)")
     wait_views(mirror)
     mirror.stop()
-    rounds.close_kept(mirror.job)
+
+
+def taken(mirror: Mirror) -> Taken:
+    """The steps of the job's sinks so far, by the path that they took."""
+    total = Taken()
+    for key, waiting in entries._kept.items():
+        for lent in waiting if key[2] == mirror.job.name else ():
+            for _, sink in lent.channels.values():
+                assert isinstance(sink, PostgresSink)
+                for one in fields(Taken):
+                    setattr(total, one.name, getattr(total, one.name) + getattr(sink.taken, one.name))
+    return total
+
+
+@pytest.mark.parametrize(
+    ("path", "changes"),
+    [
+        ("optimistic", ["INSERT INTO ods.orders SELECT n, n % 7, 'x', n FROM generate_series(1000, 9000) n"]),
+        (
+            "general",
+            [
+                "INSERT INTO ods.orders SELECT n, n % 7, 'x', n FROM generate_series(1000, 6000) n;"
+                " UPDATE ods.orders SET status = 'y', cust = 2; UPDATE ods.orders SET amount = 1 WHERE id % 2 = 0;"
+                " DELETE FROM ods.orders WHERE id % 5 = 0"
+            ],
+        ),
+        ("swept", ["UPDATE ods.orders SET cust = 3 WHERE id < 4; DELETE FROM ods.customers WHERE id = 1"] * 3),
+    ],
+)
+def test_every_kind_of_step_is_captured(mirror: Mirror, path: str, changes: list[str]) -> None:
+    options = replace(mirror.job.binlog, binlog_parallel_num=1)
+    flush = replace(mirror.job.sink_options, auto_flush_batch_size=100_000)
+    mirror.job, mirror.capacity = replace(mirror.job, binlog=options, sink_options=flush), 2
+    mirror.start().wait_running()
+    wait_views(mirror)
+    for change in changes:
+        mirror.source(change)
+        wait_views(mirror)
+    mirror.wanted = WantedState.STOP
+    mirror.join()
+    assert getattr(taken(mirror), path) > 0, taken(mirror)
+
+
+def test_a_table_that_is_altered_and_copied_again_makes_its_views_stale_until_they_are_built_again(
+    warehouse: Warehouse, make_mirror: MakeMirror
+) -> None:
+    mirror = prepared(warehouse, make_mirror, RESNAPSHOT)
+    sql = f"SELECT n, count(*) AS rows, sum(n) AS total FROM {TARGET} GROUP BY n"
+    mirror.job = replace(mirror.job, views=(ViewSpec("dws.by_n", sql),), rounds=RoundOptions(50))
+    run(warehouse, f"INSERT INTO {TABLE} SELECT i, 'v', i, i % 5 FROM generate_series(1, 50) i")
+    mirror.start().wait_running()
+    wait_views(mirror)
+    mirror.source(f"ALTER TABLE {TABLE} ALTER COLUMN n TYPE numeric(12,2)")
+    run(warehouse, f"DELETE FROM {TABLE} WHERE id > 45")
+
+    def built_again() -> bool:
+        types = "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'dws.by_n'::regclass"
+        return ("numeric(12,2)",) in mirror.query(mirror.sink, f"{types} AND attname = 'n'")
+
+    until(lambda: mirror.error or built_again(), 60, "the view to have the new type")
+    wait_views(mirror)
+    mirror.stop()
+
+
+def test_a_job_that_ends_once_it_has_caught_up_applies_everything_first(mirror: Mirror) -> None:
+    mirror.start().wait_running()
+    wait_views(mirror)
+    mirror.stop()
+    mirror.source("UPDATE ods.orders SET cust = 4 WHERE id > 30")
+    mirror.until_caught_up = True
+    mirror.run_here()
+    assert mirror.error is None
+    assert mirror.end is JobEnd.CAUGHT_UP
+    assert wrong(mirror) == []
+
+
+def test_views_that_cannot_be_maintained_hold_no_lane_back(mirror: Mirror) -> None:
+    broken = ViewSpec("dws.broken", "SELECT missing, count(*) AS n FROM mart.orders GROUP BY missing")
+    mirror.job = replace(mirror.job, views=(broken, STATUS))
+    mirror.start().wait_running()
+    until(lambda: "does not exist" in states(mirror).get("dws.broken", ""), 60, "the broken view to fail")
+    assert states(mirror)["dws.broken"].startswith("FAILED")
+    mirror.source("DELETE FROM ods.orders WHERE id < 30")
+    mirror.wait_equal()
+    mirror.job = replace(mirror.job, views=(STATUS,))
+    until(lambda: not wrong(mirror), 60, "the other view to be equal")
+    mirror.stop()
