@@ -1,4 +1,4 @@
-"""What a view costs and needs, for users: its captures, its method, and the indexes with which small rounds stay small."""
+"""What a view costs and needs: its captures, its method, and the indexes with which small rounds stay small."""
 
 from __future__ import annotations
 

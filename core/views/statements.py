@@ -201,7 +201,7 @@ def empty_temporary(names: Names) -> list[str]:
 
 
 def affected(view: View, names: Names, changed: Collection[str], extends: bool = True) -> str:
-    """Return INSERT for the affected keys; `changed`: the tables that have deltas.
+    """Return `insert_keys` for the affected keys; `changed`: the tables that have deltas.
 
     `extends` = False leaves the NULL-extended keys out, which is wrong: a mutant of the tests.
     """
@@ -209,8 +209,14 @@ def affected(view: View, names: Names, changed: Collection[str], extends: bool =
         queries = [_own_keys(view, names, branch) for branch in view.branches]
     else:
         queries = [one for branch in view.branches for one in _join_keys(view, names, branch, changed, extends)]
+    return insert_keys(view, names, f"SELECT DISTINCT * FROM ({' UNION ALL '.join(queries)}) q")
+
+
+def insert_keys(view: View, names: Names, query: str) -> str:
+    """Return a query that stores affected keys, and returns whether there are any, and whether one contains NULL."""
     listed = ", ".join(map(quoted, view.key))
-    return f"INSERT INTO {names.keys} ({listed}) SELECT DISTINCT * FROM ({' UNION ALL '.join(queries)}) q"
+    insert = f"INSERT INTO {names.keys} AS {K} ({listed}) {query} RETURNING {no_null(view, K)} AS whole"
+    return f"WITH i AS ({insert}) SELECT count(*) > 0, coalesce(bool_or(NOT whole), false) FROM i"
 
 
 def _own_keys(view: View, names: Names, branch: Branch) -> str:
@@ -253,7 +259,7 @@ def _case(
     tables = []
     for place, use in enumerate(branch.uses):
         if place == driven:
-            source = names.delta(use.table)
+            source = f"({_images(view, names, use.table)})"
         elif place in nulled or (use.join == "left" and place not in matters):
             continue
         else:
@@ -271,7 +277,13 @@ def _with_deltas(view: View, names: Names, use: Use, changed: Collection[str]) -
     if use.lookup or use.table not in changed:
         return dotted(use.table)
     listed = ", ".join(map(quoted, captured(view, use.table))) or "1"
-    return f"(SELECT {listed} FROM {dotted(use.table)} UNION ALL SELECT {listed} FROM {names.delta(use.table)})"
+    return f"(SELECT {listed} FROM {dotted(use.table)} UNION ALL {_images(view, names, use.table)})"
+
+
+def _images(view: View, names: Names, table: str) -> str:
+    """Return the different images of a table's changed rows: many changes of few rows must not multiply in a join."""
+    listed = ", ".join(map(quoted, captured(view, table))) or "1"
+    return f"SELECT DISTINCT {listed} FROM {names.delta(table)}"
 
 
 def no_null(view: View, alias: str) -> str:
@@ -293,11 +305,6 @@ def recompute(view: View, names: Names, nulls: bool) -> str:
         queries.append(_select(branch, f" JOIN {keys} AS {K} ON {same(pairs, nulls)}"))
     listed = ", ".join(map(quoted, view.columns))
     return f"INSERT INTO {names.rows} ({listed}) {' UNION ALL '.join(queries)}"
-
-
-def has_null_key(view: View, names: Names) -> str:
-    """Return a query whether an affected key contains NULL."""
-    return f"SELECT EXISTS (SELECT FROM {names.keys} AS {K} WHERE NOT ({no_null(view, K)}))"
 
 
 def delete_gone(view: View, names: Names, nulls: bool) -> str:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from slotkeeper.core.sqltext import dotted, quoted
 from slotkeeper.core.views.plan import OWN, View
-from slotkeeper.core.views.statements import K, Names, no_null, same, text
+from slotkeeper.core.views.statements import K, Names, insert_keys, no_null, same, text
 
 WEIGHT = OWN + "w"
 
@@ -79,9 +79,9 @@ def add_sums(view: View, names: Names) -> str:
 
 
 def delta_keys(view: View, names: Names) -> str:
-    """Return INSERT for the keys of the captured weights."""
+    """Return `insert_keys` for the keys of the captured weights."""
     listed = ", ".join(map(quoted, view.key))
-    return f"INSERT INTO {names.keys} ({listed}) SELECT DISTINCT {listed} FROM {names.delta(view.tables[0])}"
+    return insert_keys(view, names, f"SELECT DISTINCT {listed} FROM {names.delta(view.tables[0])}")
 
 
 def odd_sums(view: View, names: Names) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""A job's views beside its lanes: built once the mirror runs, maintained by whatever writes it, and rebuilt if need be."""
+"""A job's views beside its lanes: built once the mirror runs, maintained by whatever writes it, and built again."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from slotkeeper.core.engine.worker import entries
 from slotkeeper.core.sinks.postgres.write.optimistic import Taken
 from slotkeeper.core.sinks.postgres.write.sink import PostgresSink
 from slotkeeper.demo.warehouse import Warehouse
-from tests.fault.test_schema_changes import TABLE, TARGET, prepared
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.shapes import TABLE, TARGET, prepared
 from tests.support.standin import run
 from tests.support.waiting import until
 

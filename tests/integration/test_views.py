@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -13,26 +14,14 @@ from slotkeeper.core.domain.spec import ViewSpec
 from slotkeeper.core.domain.views import ViewState
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.worker.rounds import build
-from slotkeeper.core.errors import Superseded
+from slotkeeper.core.errors import SlotkeeperError, Superseded
 from slotkeeper.core.sinks.postgres.views.rounds import Mutant, PostgresViews
 from slotkeeper.core.views.plan import View
-from slotkeeper.core.views.statements import Names
-from slotkeeper.demo.postgres import Server
-from tests.support.standin import drop_database, new_database
-from tests.support.views import TABLES, Layers, transaction
+from slotkeeper.core.views.statements import Names, insert_keys
+from tests.support.views import Layers, beside_writers, transaction
+from tests.support.waiting import until
 
-_numbers = itertools.count(1)
 ROUNDS = 80
-
-
-@pytest.fixture
-def layers(pg_server: Server) -> Iterator[Layers]:
-    database = f"layers_{next(_numbers)}"
-    new_database(pg_server, database, *TABLES.strip().split(";"))
-    made = Layers(pg_server, database)
-    yield made
-    made.close()
-    drop_database(pg_server, database)
 
 
 def test_every_view_equals_its_select_after_each_of_many_tiny_rounds(layers: Layers, seed: int) -> None:
@@ -97,7 +86,7 @@ def test_keys_of_two_concurrent_changes_are_lost_only_if_they_are_found_at_captu
 
     def captured_early(view: View, names: Names, changed: Sequence[str]) -> str:
         rows = [f"('{region}', '{status}')" for region, status in found] or ["(NULL, NULL)"]
-        return f"INSERT INTO {names.keys} SELECT * FROM (VALUES {', '.join(rows)}) k WHERE column1 IS NOT NULL"
+        return insert_keys(view, names, f"SELECT * FROM (VALUES {', '.join(rows)}) k WHERE column1 IS NOT NULL")
 
     views, epoch = layers.built(Mutant(keys=captured_early) if early else None)
     joined = "SELECT c.region, o.status FROM ods.orders o JOIN ods.customers c ON c.id = o.cust"
@@ -240,7 +229,7 @@ def test_a_view_whose_key_is_none_fails_and_the_others_continue(layers: Layers) 
 def test_verify_finds_a_wrong_row_and_explain_names_missing_indexes(layers: Layers) -> None:
     layers.views = layers.views[:2]
     layers.run(SOME, "INSERT INTO ods.customers VALUES (1, 'r0', 1)")
-    views, epoch = layers.built()
+    views, _ = layers.built()
     layers.run("UPDATE ods.orders SET amount = 3 WHERE id = 2")  # waits: verify applies it first
     assert [views.verify(view.target) for view in views.views] == [[], []]
     layers.run("ALTER TABLE dwd.wide DISABLE TRIGGER USER", "UPDATE dwd.wide SET qty = 99 WHERE id = 3")
@@ -298,3 +287,45 @@ def test_sums_of_nan_and_infinity_become_finite_again(layers: Layers) -> None:
     layers.run("UPDATE ods.orders SET amount = id")
     views.round(epoch)
     assert layers.wrong() == {}
+
+
+def test_each_round_is_right_in_its_own_snapshot_beside_writers(layers: Layers, seed: int) -> None:
+    print(f"seed {seed}")
+    applied, found = beside_writers(layers, seed, rounds=6)
+    assert applied
+    assert found == [{}] * len(found)
+
+
+POINTS = ("keys_found", "before_round_commit", "after_round_commit")
+
+
+@pytest.mark.parametrize("point", [*POINTS, "view_made", "before_build_commit", "after_build_commit"])
+def test_a_session_that_ends_at_any_point_of_a_round_or_build_leaves_nothing_wrong(layers: Layers, point: str) -> None:
+    layers.views = layers.views[1:4]
+    layers.run(SOME)
+    views, epoch = layers.built()
+    ended: list[str] = []
+
+    def end(there: str) -> None:
+        if there == point and not ended:
+            ended.append(there)
+            killed = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = "
+            layers.rows(f"{killed}'slotkeeper/layers/views'")
+            until(lambda: layers.rows(f"{ALIVE}") == [(0,)], 10, "the session to end")
+
+    views.probe = end
+    layers.run("UPDATE ods.orders SET status = 'q', qty = 7 WHERE id < 9")
+    act = partial(views.round, epoch) if point in POINTS else partial(views.build, "dws.by_status", epoch)
+    with suppress(SlotkeeperError):
+        act()
+    assert ended == [point]
+    again = layers.maintained()  # the next driver, or the next task
+    epoch = again.enter()
+    for row in again.rows():
+        if row.state is not ViewState.RUNNING:
+            again.build(row.target, epoch)
+    again.round(epoch)
+    assert layers.wrong() == {}
+
+
+ALIVE = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'slotkeeper/layers/views'"

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
+import pytest
+
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, RoundOptions, ViewSpec
+from slotkeeper.core.drivers import pg
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.views.rounds import Mutant, PostgresViews
 from slotkeeper.demo.postgres import Server
+from tests.support.standin import drop_database, new_database
 
 TABLES = """
 CREATE SCHEMA ods; CREATE SCHEMA dim;
@@ -83,6 +90,7 @@ VIEWS = (
         " ON c.id = o.cust LEFT JOIN ods.lines l ON l.sku = coalesce(c.region, 'r0') GROUP BY l.sku, c.region",
     ),
 )
+_numbers = itertools.count(1)
 CHANNELS = tuple(ChannelSpec(f"src.{name}", f"ods.{name}") for name in ("orders", "customers", "lines"))
 
 
@@ -130,18 +138,42 @@ class Layers:
             cursor.execute(statement)
             return list(cursor.fetchall())
 
-    def wrong(self) -> dict[str, int]:
-        """The views that differ from a fresh SELECT as typed, all in one snapshot, with the number of rows."""
+    def wrong(self, views: PostgresViews | None = None) -> dict[str, int]:
+        """The views that differ from a fresh SELECT as typed, all in one snapshot, with the number of rows.
+
+        With `views`: in the snapshot of its open transaction.
+        """
         parts = []
         for view in self.views:
             one, other = f"SELECT * FROM {view.target}", f"SELECT * FROM ({view.sql}) q"
             both = f"(({one} EXCEPT ALL {other}) UNION ALL ({other} EXCEPT ALL {one}))"
             parts.append(f"SELECT '{view.target}', count(*) FROM {both} d")
-        return {str(name): int(str(count)) for name, count in self.rows(" UNION ALL ".join(parts)) if count}
+        statement = " UNION ALL ".join(parts)
+        if views is None:
+            return {str(name): int(str(count)) for name, count in self.rows(statement) if count}
+        with views._session.ready().cursor() as cursor:
+            cursor.execute(statement)
+            return {name: count for name, count in cursor.fetchall() if count}
+
+    def vacuum(self) -> None:
+        """Clean up what autovacuum would, which is off in tests."""
+        with self.connection.cursor() as cursor:
+            cursor.execute("VACUUM ANALYZE")
 
     def close(self) -> None:
         for one in self.open_:
             one.close()
+
+
+@pytest.fixture
+def layers(pg_server: Server) -> Iterator[Layers]:
+    """A database with the tables below the views."""
+    database = f"layers_{next(_numbers)}"
+    new_database(pg_server, database, *TABLES.strip().split(";"))
+    made = Layers(pg_server, database)
+    yield made
+    made.close()
+    drop_database(pg_server, database)
 
 
 def some(draw: random.Random, values: Sequence[str]) -> str:
@@ -183,3 +215,34 @@ def change(draw: random.Random) -> str:
 
 def transaction(draw: random.Random) -> list[str]:
     return [change(draw) for _ in range(draw.choice((1, 1, 2, 4)))]
+
+
+def beside_writers(layers: Layers, seed: int, rounds: int, writers: int = 4) -> tuple[int, list[dict[str, int]]]:
+    """Run rounds beside writers; return the changes applied, and what was wrong in the snapshot of each round."""
+    views, epoch = layers.built()
+    stop, found = threading.Event(), list[dict[str, int]]()
+
+    def write(number: int) -> None:
+        draw = random.Random(seed * 31 + number)
+        with closing(layers.server.connect(layers.database)) as connection, connection.cursor() as cursor:
+            while not stop.is_set():
+                try:
+                    cursor.execute("BEGIN; " + "; ".join(transaction(draw)) + "; COMMIT")
+                except pg.DriverError:  # a deadlock, or a key that another writer took
+                    cursor.execute("ROLLBACK")
+
+    views.probe = lambda point: found.append(layers.wrong(views)) if point == "before_round_commit" else None
+    threads = [threading.Thread(target=write, args=(number,), daemon=True) for number in range(writers)]
+    for thread in threads:
+        thread.start()
+    applied = 0
+    try:
+        while len(found) < rounds:
+            done = views.round(epoch)
+            assert not done.stale, done
+            applied += sum(done.applied.values())
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+    return applied, found

@@ -51,10 +51,6 @@ VERIFY_TRIES = 20
 Probe = Callable[[str], object]
 
 
-class _TooMany(Exception):
-    """More deltas than a round applies."""
-
-
 def _nothing(_: str) -> None:
     """Do nothing at a named point."""
 
@@ -80,6 +76,10 @@ class PostgresViews:
         self.views = parse_all(job.views, [channel.target for channel in job.channels])
         self._specs = {spec.target: spec for spec in job.views}
         self._names = {view.target: Names(view, session.schema.string) for view in self.views}
+        self._texts: dict[tuple[object, ...], str] = {}
+        self._kept: set[tuple[int, str]] = set()
+        self._new: set[tuple[int, str]] = set()
+        """The temporary tables that exist in the session, by its generation, and those of the open transaction."""
         self._lockable: list[str] = []
         """The tables of views that existed before the last round."""
         self._most = job.rounds.delta_rows_max
@@ -291,43 +291,16 @@ class PostgresViews:
         """
         if not self.waits(epoch):
             return Round()
-        applied: dict[str, int] = {}
-        troubled: dict[str, tuple[ViewState, str]] = {}
         with self._snapshot(self._lockable) as cursor:
             running = {str(target): (bool(adds), str(build)) for target, adds, build in self._fenced(cursor, epoch)}
-            stale = self._stale(cursor, running)
-            for view in self.views:
-                if view.target not in running:
-                    continue
-                names = self._names[view.target]
-                if view.target in stale:
-                    troubled[view.target] = ViewState.STALE, stale[view.target]
-                    continue
-                began = self._clock.monotonic()
-                cursor.execute("SAVEPOINT view")
-                try:
-                    changed = self._apply(cursor, view, names, *running[view.target])
-                except _TooMany as error:
-                    cursor.execute("ROLLBACK TO SAVEPOINT view")
-                    troubled[view.target] = ViewState.STALE, str(error)
-                    continue
-                except pg.DriverError as error:
-                    code, text = pg.failure(error)
-                    if code[:2] not in ("21", "22", "23", "42"):
-                        raise
-                    cursor.execute("ROLLBACK TO SAVEPOINT view")
-                    troubled[view.target] = ViewState.STALE, f"its round failed: {code} {safe(text, 200)}"
-                    continue
-                if changed:
-                    applied[view.target] = changed
-                    ms = round(1_000 * (self._clock.monotonic() - began))
-                    self._run(cursor, "applied", {"target": view.target, "applied": changed, "ms": ms})
-            for target, (state, cause) in troubled.items():
-                given = {"target": target, "state": state.value, "cause": safe(cause, 300), "epoch": epoch}
+            applied, troubled = self._apply_all(cursor, running, self._stale(cursor, running))
+            for target, cause in troubled.items():
+                given = {"target": target, "state": ViewState.STALE.value, "cause": safe(cause, 300), "epoch": epoch}
                 self._run(cursor, "set_state", given)
             self.probe("before_round_commit")
+        self._kept |= self._new
         self.probe("after_round_commit")
-        return Round(applied, {target: cause for target, (_, cause) in troubled.items()})
+        return Round(applied, troubled)
 
     def _fenced(self, cursor: pg.Cursor, epoch: int) -> list[tuple[object, ...]]:
         if not self._mutant.fence:
@@ -386,53 +359,100 @@ class PostgresViews:
                 found.setdefault(target, why or "a column or a capture trigger of its tables was altered")
         return found
 
-    def _apply(self, cursor: pg.Cursor, view: View, names: Names, adds: bool, build: str) -> int:
-        """Apply a view's deltas; return their number. `build` tells one build's temporary tables from another's."""
-        changed, waiting = [], 0
-        for table in view.tables:
-            cursor.execute(f"SELECT count(*) FROM (SELECT FROM {names.delta(table)} LIMIT {self._most + 1}) d")
-            count = int(cursor.fetchall()[0][0])
-            waiting += count
-            changed += [table] if count else []
-        if not changed:
-            return 0
-        if waiting > self._most:
-            raise _TooMany(f"more than {self._most:,} changes waited (delta_rows_max)")
-        names = replace(names, stamp=build[:8])
+    def _count(self, cursor: pg.Cursor, views: Sequence[View]) -> dict[str, dict[str, int]]:
+        """Return the number of deltas of each table of these views, up to one more than a round applies."""
+        places = [(view.target, table) for view in views for table in view.tables]
+        if not places:
+            return {}
+        most = self._most + 1
+        counts = (
+            f"(SELECT count(*) FROM (SELECT FROM {self._names[target].delta(table)} LIMIT {most}) d)"
+            for target, table in places
+        )
+        cursor.execute(f"SELECT {', '.join(counts)}")
+        found = dict[str, dict[str, int]]()
+        for (target, table), count in zip(places, cursor.fetchall()[0], strict=True):
+            found.setdefault(target, {})[table] = int(count)
+        return found
+
+    def _apply_all(
+        self, cursor: pg.Cursor, running: Mapping[str, tuple[bool, str]], stale: Mapping[str, str]
+    ) -> tuple[dict[str, int], dict[str, str]]:
+        """Apply the deltas of all views in order; return the changes by view, and why a view must be built again."""
+        applied, troubled = dict[str, int](), dict(stale)
+        views = [view for view in self.views if view.target in running and view.target not in stale]
+        counts = self._count(cursor, views)
+        for view in views:
+            counted = counts[view.target]
+            if not applied.keys().isdisjoint(view.tables):
+                counted = self._count(cursor, [view])[view.target]
+            waiting = sum(counted.values())
+            if not waiting:
+                continue
+            if waiting > self._most:
+                troubled[view.target] = f"more than {self._most:,} changes waited (delta_rows_max)"
+                continue
+            began = self._clock.monotonic()
+            cursor.execute("SAVEPOINT view")
+            try:
+                self._apply(cursor, view, [table for table, count in counted.items() if count], *running[view.target])
+            except pg.DriverError as error:
+                code, text = pg.failure(error)
+                if code[:2] not in ("21", "22", "23", "42"):
+                    raise
+                cursor.execute("ROLLBACK TO SAVEPOINT view")
+                troubled[view.target] = f"its round failed: {code} {safe(text, 200)}"
+                continue
+            applied[view.target] = waiting
+            ms = round(1_000 * (self._clock.monotonic() - began))
+            self._run(cursor, "applied", {"target": view.target, "applied": waiting, "ms": ms})
+        return applied, troubled
+
+    def _apply(self, cursor: pg.Cursor, view: View, changed: Sequence[str], adds: bool, build: str) -> None:
+        """Apply a view's deltas, of the tables `changed`. `build` tells the temporary tables of its builds apart."""
+        names = replace(self._names[view.target], stamp=build[:8])
         self._temporary(cursor, view, names)
-        if adds:
-            cursor.execute(sums.delta_keys(view, names))
-        else:
-            keys = self._mutant.keys or partial(compose.affected, extends=self._mutant.extends)
-            cursor.execute(keys(view, names, changed))
-        cursor.execute(compose.has_null_key(view, names))
-        halves = (False, True) if cursor.fetchall()[0][0] else (False,)
+        keys = self._text(view, "keys", tuple(changed), adds, names)
+        cursor.execute(keys)
+        found, null = cursor.fetchall()[0]
         self.probe("keys_found")
-        if adds:
-            self._add(cursor, view, names, halves)
-        for nulls in halves:
-            cursor.execute(sums.rows_of_sums(view, names, nulls) if adds else compose.recompute(view, names, nulls))
-        for nulls in halves:
-            cursor.execute(compose.delete_gone(view, names, nulls))
-        cursor.execute(compose.upsert(view, names))
+        halves = (False, True) if null else (False,)
+        if found:
+            if adds:
+                self._add(cursor, view, names, halves)
+            for nulls in halves:
+                cursor.execute(self._text(view, "rows", nulls, adds, names))
+            gone = [compose.delete_gone(view, names, nulls) for nulls in halves]
+            cursor.execute("; ".join([*gone, compose.upsert(view, names)]))
+        after = compose.empty_temporary(names)
         if self._mutant.clears:
-            self._clear(cursor, view, names)
-        for statement in compose.empty_temporary(names):
-            cursor.execute(statement)
-        return waiting
+            after += [f"DELETE FROM {names.delta(table)}" for table in changed]
+        cursor.execute("; ".join(after))
+
+    def _text(self, view: View, what: str, given: object, adds: bool, names: Names) -> str:
+        """Return a statement of a round, which takes milliseconds to compose, and is composed once."""
+        key = view.target, what, given, adds, names.stamp
+        if key not in self._texts:
+            if what == "rows":
+                made = (sums.rows_of_sums if adds else compose.recompute)(view, names, bool(given))
+            elif adds:
+                made = sums.delta_keys(view, names)
+            else:
+                keys = self._mutant.keys or partial(compose.affected, extends=self._mutant.extends)
+                made = keys(view, names, given)  # type: ignore[arg-type]
+            self._texts[key] = made
+        return self._texts[key] if self._mutant.keys is None else self._texts.pop(key)
 
     def _add(self, cursor: pg.Cursor, view: View, names: Names, halves: Sequence[bool]) -> None:
-        cursor.execute(sums.add_sums(view, names))
-        for nulls in halves:
-            cursor.execute(sums.drop_empty_sums(view, names, nulls))
+        empty = [sums.drop_empty_sums(view, names, nulls) for nulls in halves]
+        cursor.execute("; ".join([sums.add_sums(view, names), *empty]))
         odd, correct = sums.odd_sums(view, names)
         cursor.execute(odd)
         if cursor.fetchall()[0][0]:
             cursor.execute(correct)
 
     def _clear(self, cursor: pg.Cursor, view: View, names: Names) -> None:
-        for table in view.tables:
-            cursor.execute(f"DELETE FROM {names.delta(table)}")
+        cursor.execute("; ".join(f"DELETE FROM {names.delta(table)}" for table in view.tables))
 
     def _capture(self, cursor: pg.Cursor, adds: Mapping[str, bool]) -> dict[str, tuple[str, str]]:
         """Return a hash of the triggers of these views as they are now, and what is wrong with them, if anything."""
@@ -489,9 +509,7 @@ class PostgresViews:
             running = {str(target): (bool(adds), str(build)) for target, adds, build in fenced}
             if view.target not in running:
                 raise Refused(f"view {view.target} is not RUNNING", "`slotkeeper views show` has its state")
-            for one in self.views:
-                if one.target in running:
-                    self._apply(cursor, one, self._names[one.target], *running[one.target])
+            self._apply_all(cursor, running, {})
             found = self._differences(cursor, view, most)
             cursor.execute("ROLLBACK")
         return found
@@ -546,6 +564,7 @@ class PostgresViews:
         `tables` are locked like for reading, before the snapshot is taken. PostgreSQL, "Caveats" (of MVCC): after
         TRUNCATE or a rewriting ALTER TABLE, a table appears empty to older snapshots that have not read it yet.
         """
+        self._new.clear()
         with self._session.transaction() as cursor:
             if self._mutant.snapshot:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -556,8 +575,11 @@ class PostgresViews:
             yield cursor
 
     def _temporary(self, cursor: pg.Cursor, view: View, names: Names) -> None:
-        for statement in compose.create_temporary(view, names):
-            cursor.execute(statement)
+        """Create the session's tables of a view, unless a committed transaction of the session did."""
+        mine = self._session.generation, names.keys
+        if mine not in self._kept:
+            cursor.execute("; ".join(compose.create_temporary(view, names)))
+            self._new.add(mine)
 
     def _is_there(self, cursor: pg.Cursor, table: str) -> bool:
         return self._run(cursor, "is_there", {"table": dotted(table)}).fetchone() == (True,)
