@@ -55,12 +55,6 @@ from slotkeeper.core.sources.registry import KINDS as SOURCES
 from slotkeeper.core.sources.registry import traits as source_traits
 
 _Options = TypeVar("_Options", BinlogOptions, SinkOptions, RetryOptions, RoundOptions, SparkOptions)
-NO_VIEWS = {
-    "doris": "create a materialized view in Doris itself, and remove [[views]]",
-    "hologres": "remove them: a sink of kind hologres takes changes at least once",
-    "dws": "remove them: they need PostgreSQL 15 or later",
-}
-"""What to do instead of views, by kind of sink."""
 _Claim = tuple[object, ...]
 """A slot of one table (server, slot, table) or a target (server, table)."""
 _Place = tuple[int, int]
@@ -253,9 +247,9 @@ def _with_views(reading: Reading, path: Path, raw: Table, job: JobSpec) -> JobSp
         return replace(job, rounds=rounds)
     if not isinstance(views, list):
         raise reading.error(here, f"{dotted(here)} must be a list of tables", f"write [[{dotted(here)}]]")
-    if not sink_traits(job.sink_kind).keeps_views:
-        what = f"[[{dotted(here)}]] needs a sink of kind postgres: a sink of kind {job.sink_kind} cannot keep views"
-        raise reading.error(here, what, NO_VIEWS.get(job.sink_kind, "remove them"))
+    if instead := sink_traits(job.sink_kind).no_views:
+        what = f"[[{dotted(here)}]] needs another sink: a sink of kind {job.sink_kind} cannot keep views"
+        raise reading.error(here, what, instead)
     if not job.binlog.binlog:
         what = f"[[{dotted(here)}]] has no effect with binlog = false: a view follows changes"
         raise reading.error(here, what, f"set binlog = true in [{dotted(path)}.binlog]")

@@ -115,8 +115,8 @@ class SinkTraits:
     is_store: bool = False
     stores_for_others: bool = False
     tries_rows: bool = False
-    keeps_views: bool = False
-    """Whether the sink can keep views equal to their SELECTs (ADR 94)."""
+    no_views: str = "use a sink of kind postgres, with PostgreSQL 15 or later"
+    """What to do instead of views (ADR 94); "" if the sink can keep them."""
     server_keys: str = "server"
 
 

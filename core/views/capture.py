@@ -98,7 +98,7 @@ def function_of(body: str, prefix: str = CAPTURE) -> str:
 
 
 def create_function(names: Names, body: str, prefix: str = CAPTURE) -> str:
-    """Return CREATE for a trigger function; it runs with the rights of its owner, whoever changes the table."""
+    """Return CREATE for a trigger function; it runs with the rights of its owner, for every login."""
     name = f"{quoted(names.schema)}.{quoted(function_of(body, prefix))}"
     return (
         f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER"

@@ -48,7 +48,10 @@ _CLAUSES = {
     "locks": ("FOR UPDATE", "remove it"),
     "sample": ("TABLESAMPLE", "remove it"),
 }
-_FOREIGN = (exp.DataType.Type.USERDEFINED, exp.DataType.Type.UNKNOWN)
+_CASTS = (
+    "SMALLINT INT BIGINT DECIMAL FLOAT DOUBLE BOOLEAN CHAR BPCHAR VARCHAR TEXT DATE TIME TIMESTAMP TIMESTAMPTZ INTERVAL"
+    " JSON JSONB UUID VARBINARY"
+).split()
 _NOT_NOW = "a view's value must depend on its rows alone: store the time in a column, or filter when reading"
 _FORMS: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Window: ("a window function", "use GROUP BY, or compute it when reading"),

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from slotkeeper.core.domain.views import Explained
 from slotkeeper.core.sqltext import dotted, literal, quoted
-from slotkeeper.core.views.plan import OWN, Branch, Capture, Use, View
+from slotkeeper.core.views.plan import OWN, Branch, Capture, Use, View, unique
 
 K = quoted(OWN + "k")
 
@@ -399,3 +400,37 @@ def _halves(view: View) -> Iterator[tuple[str, str]]:
         pairs.append((f"coalesce(t.{quoted(name)}::text, '')", f"coalesce(a.{quoted(name)}::text, '')"))
         pairs.append((f"(t.{quoted(name)} IS NULL)", f"(a.{quoted(name)} IS NULL)"))
     yield f"NOT ({condition})", same(pairs, nulls=False)
+
+
+# -- what users are told ----------------------------------------------------------------------------------------------
+
+
+def explain(view: View, names: Names, adds: bool) -> Explained:
+    """Return what is known of a view without its sink."""
+    kind = view.capture(adds).value
+    captures = tuple((table, kind) for table in view.tables)
+    keys = affected(view, names, view.tables)
+    return Explained("delta" if adds else "recompute", captures, keys)
+
+
+def indexed(view: View, adds: bool) -> tuple[tuple[str, str], ...]:
+    """Return (table, column) of each column by which a round looks up rows of a table: joins, and recomputed keys.
+
+    The delta method looks up nothing in the view's table.
+    """
+    return () if adds else tuple(dict.fromkeys(_looked_up(view)))
+
+
+def _looked_up(view: View) -> Iterator[tuple[str, str]]:
+    for branch in view.branches:
+        tables = {use.alias: use.table for use in branch.uses}
+        for use in branch.uses:
+            for equal in use.on.find_all(exp.EQ) if use.on is not None else ():
+                for side in (equal.this, equal.expression):
+                    if isinstance(side, exp.Column):
+                        yield tables[side.table], side.name
+        first = unique(value.table for value in key_values(view, branch) if isinstance(value, exp.Column))
+        for value in key_values(view, branch):
+            if isinstance(value, exp.Column) and value.table in first[:1]:
+                yield tables[value.table], value.name
+                break

@@ -13,25 +13,25 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_400,
     "core/dataframe": 3_100,
-    "core/domain": 8_480,
+    "core/domain": 8_650,
     "core/drivers": 4_200,
-    "core/engine": 7_680,
+    "core/engine": 7_950,
     "core/judgement": 1_800,
     "core/launch": 3_050,
     "core/ports": 1_950,
-    "core/services": 2_000,
-    "core/sinks": 12_100,
+    "core/services": 2_150,
+    "core/sinks": 12_600,
     "core/slots": 2_400,
     "core/sources": 17_500,
     "core/spark": 2_300,
     "core/state": 2_800,
     "core/verify": 400,
-    "core/views": 1_200,
+    "core/views": 1_400,
     "core/wiring": 600,
     "console": 200,
     "console/actions": 2_100,
     "console/cli": 1_400,
-    "console/commands": 5_500,
+    "console/commands": 5_700,
     "console/monitor": 2_100,
     "console/tui": 9_600,  # the command line on plans and confirmations, and the way back from an undo
     "console/views": 5_700,
@@ -48,14 +48,16 @@ mouse and the detail next to every row are 50 lines of screens. The steps of a r
 lines of the domain. Sweeps (ADR 85) are 200 lines of the engine, 50 of the ports and 25 of the domain. Another server
 of a MySQL source (ADR 88) is 700 lines of the sources, 200 of the engine and 15 of the domain. Idle tables (ADR 89) are
 400 lines of the engine and 70 of the domain. The shared reader of a MySQL job (ADR 87) is 600 lines of the sources. The
-columns of SHOW SYNC JOB are a view of 220 lines.
+columns of SHOW SYNC JOB are a view of 220 lines. SQL views (ADR 94) are 1,300 lines of `core/views`, 750 of the sinks,
+250 of the engine, 190 of commands, 100 of services and 150 of the domain.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 496, 25, 75, 218
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 510, 25, 75, 234
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.
 Settings, own commands and the end of a session have two to four files each: values, a file or a child, a screen.
 The gate for idle tables and the schedule of their polls have a file each.
+SQL views have a file each for plan, parser, statements, captures, sums and rounds.
 Sessions that wait at a source have a file of SQL per kind of source, a file of values and a file of the judgement.
 """
 

@@ -5,5 +5,10 @@ from __future__ import annotations
 from slotkeeper.core.domain.traits import SinkTraits
 
 DORIS = SinkTraits(
-    one_transaction=False, repeats_change_nothing=True, keeps_prepared=True, tries_rows=True, server_keys="doris"
+    one_transaction=False,
+    repeats_change_nothing=True,
+    keeps_prepared=True,
+    tries_rows=True,
+    server_keys="doris",
+    no_views="create a materialized view in Doris itself",
 )

@@ -30,7 +30,6 @@ from slotkeeper.core.sinks.postgres.session import SinkSession, lengthen, set_lo
 from slotkeeper.core.sqltext import dotted, quoted
 from slotkeeper.core.views import capture, sums
 from slotkeeper.core.views import statements as compose
-from slotkeeper.core.views.explain import explain, indexed
 from slotkeeper.core.views.parse import parse, parse_all
 from slotkeeper.core.views.plan import View
 from slotkeeper.core.views.statements import Names
@@ -538,7 +537,7 @@ class PostgresViews:
         """Return how a view is maintained, and the indexes that it lacks."""
         view, names = self._view(target)
         adds = any(row.target == target and row.adds for row in self.rows())
-        wanted = indexed(view, adds)
+        wanted = compose.indexed(view, adds)
         given = {"tables": [dotted(table) for table, _ in wanted], "columns": [column for _, column in wanted]}
         with self._session.transaction() as cursor:
             lacked = {int(place) for (place,) in self._run(cursor, "lacked", given).fetchall()} if wanted else set()
@@ -547,7 +546,7 @@ class PostgresViews:
             for place, (table, column) in enumerate(wanted, 1)
             if place in lacked
         ]
-        return replace(explain(view, names, adds), missing=tuple(missing))
+        return replace(compose.explain(view, names, adds), missing=tuple(missing))
 
     # -- the session ------------------------------------------------------------------------------------------------
 
