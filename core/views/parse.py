@@ -49,9 +49,9 @@ _CLAUSES = {
     "sample": ("TABLESAMPLE", "remove it"),
 }
 _CASTS = (
-    "SMALLINT INT BIGINT DECIMAL FLOAT DOUBLE BOOLEAN CHAR BPCHAR VARCHAR TEXT DATE TIME TIMESTAMP TIMESTAMPTZ INTERVAL"
-    " JSON JSONB UUID VARBINARY"
-).split()
+    *("SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN", "CHAR", "BPCHAR", "VARCHAR", "TEXT"),
+    *("DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "INTERVAL", "JSON", "JSONB", "UUID", "VARBINARY"),
+)
 _NOT_NOW = "a view's value must depend on its rows alone: store the time in a column, or filter when reading"
 _FORMS: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Window: ("a window function", "use GROUP BY, or compute it when reading"),
@@ -287,11 +287,9 @@ class _Reading:
                 called = node.name if isinstance(node, exp.Anonymous) else node.key
                 fallback = "compute it in a column of the source, or when reading"
                 self._refuse(node, what or f"{called} (not on the list of docs/views.md)", cure or fallback)
-            if isinstance(node, exp.DataType) and node.this in (
-                exp.DataType.Type.USERDEFINED,
-                exp.DataType.Type.UNKNOWN,
-            ):
-                self._refuse(node, "a cast to a user-defined type", "cast to a built-in type")
+            if isinstance(node, exp.DataType) and getattr(node.this, "name", "") not in _CASTS:
+                what = f"a cast to {safe(node.sql('postgres'), 60)}"
+                self._refuse(node, what, "cast to a number, text, boolean, date, time, interval, json or uuid")
 
     def _admit_aggregate(self, node: exp.AggFunc, aggregates: bool) -> None:
         if not aggregates:

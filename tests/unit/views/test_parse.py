@@ -28,7 +28,7 @@ def test_the_key_of_an_aggregate_is_its_groups_and_what_is_captured_follows_from
 def test_a_pasted_insert_names_the_columns_and_must_name_the_view() -> None:
     view = read("INSERT INTO dws.v (k, n) SELECT x, count(*) FROM ods.a GROUP BY x")
     assert view.columns == ("k", "n")
-    with pytest.raises(ViewRefused, match="INSERT INTO dws.other"):
+    with pytest.raises(ViewRefused, match=r"INSERT INTO dws\.other"):
         read("INSERT INTO dws.other SELECT x, count(*) AS n FROM ods.a GROUP BY x")
 
 
