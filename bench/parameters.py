@@ -20,6 +20,8 @@ TABLES: tuple[tuple[str, Section], ...] = (
     ("[jobs.X.binlog]", BINLOG),
     ("[jobs.X.sink_options]", SINK_OPTIONS),
     ("[jobs.X.sync]", SYNC),
+    ("[[jobs.X.views]]", keys.VIEW),
+    ("[jobs.X.rounds]", keys.ROUNDS),
     ("[jobs.X.retry]", keys.RETRY),
     ("[jobs.X.spark]", keys.SPARK),
     ("[logging]", keys.LOGGING),
@@ -48,6 +50,8 @@ _OF_TEST = {
     "tests/fault/test_copy_limit.py": "copy_rows_per_second copy_bytes_per_second",
     "tests/contract/test_mysql_inventory.py"
     "::test_a_foreign_key_with_cascades_is_refused_by_name_unless_it_is_allowed": "cascades",
+    "tests/integration/test_views.py": "sql key lookup method delta_rows_max",
+    "tests/fault/test_views.py": "min_interval",
     _RETRY: "wait_initial wait_max wait_jitter give_up_after binlog_max_retry_times binlog_retry_interval",
     "tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor": (
         "master secret_file python"

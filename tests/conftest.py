@@ -31,6 +31,7 @@ pytest_plugins = [
     "tests.support.promised",
     "tests.support.pooler",
     "tests.support.virtual",
+    "tests.support.views",
 ]
 
 settings.register_profile("slotkeeper", deadline=None, print_blob=True)  # a busy host must not fail a test

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.columns import wrapped
-from bench.schemas import jobs, looking, slots
+from bench.schemas import jobs, looking, slots, views
 from bench.schemas.jobs import NOTIFICATION
 from bench.schemas.looking import LOG
 from bench.schemas.pieces import DIALECT, Schema
 
-SCHEMAS: dict[str, Schema] = {**jobs.SCHEMAS, **slots.SCHEMAS, **looking.SCHEMAS}
+SCHEMAS: dict[str, Schema] = {**jobs.SCHEMAS, **slots.SCHEMAS, **looking.SCHEMAS, **views.SCHEMAS}
 """The schemas by command ("jobs list"), with the option if a command has two outputs ("slots peek --jsonl"). The key of
 the audit log is its file name, that of a notification is "alert".
 """

@@ -66,6 +66,7 @@ COMMANDS: dict[str, Entry] = {
         "slotkeeper.console.commands.alerts", "current alerts: list, acknowledge, silence, test", part=Part.ACT
     ),
     "locks": Entry("slotkeeper.console.commands.locks", "lock waits and their blockers; end a blocker", part=Part.ACT),
+    "views": Entry("slotkeeper.console.commands.views", "SQL views: list, verify, explain, rebuild", part=Part.ACT),
     "run": Entry("slotkeeper.console.commands.run", "run one job in the foreground", group=False, part=Part.ACT),
     "demo": Entry("slotkeeper.demo.command", "try Slotkeeper on this host, without a warehouse", False, Part.SET_UP),
     "init": Entry(

@@ -42,10 +42,12 @@ from slotkeeper.core.domain.spec import (
     ChannelSpec,
     JobSpec,
     RetryOptions,
+    RoundOptions,
     SinkOptions,
     SparkOptions,
     StartKind,
     TablePattern,
+    ViewSpec,
 )
 from slotkeeper.core.domain.text import safe, see
 from slotkeeper.core.domain.traits import SinkTraits, SourceTraits
@@ -55,7 +57,7 @@ from slotkeeper.core.sinks.registry import traits as sink_traits
 from slotkeeper.core.sources.registry import KINDS as SOURCES
 from slotkeeper.core.sources.registry import traits as source_traits
 
-_Options = TypeVar("_Options", BinlogOptions, SinkOptions, RetryOptions, SparkOptions)
+_Options = TypeVar("_Options", BinlogOptions, SinkOptions, RetryOptions, RoundOptions, SparkOptions)
 _Claim = tuple[object, ...]
 """A slot of one table (server, slot, table) or a target (server, table)."""
 _Place = tuple[int, int]
@@ -200,7 +202,7 @@ def _job(
     named = raw.get("source")
     of_binlog = SETS[source_traits(sources[named].dialect).binlog_keys] if _known(named, sources) else UNTOLD
     _misplaced(reading, path, raw, of_binlog)
-    given = read_section(reading, path, raw, keys.JOB, (*JOB_TABLES, "channels"))
+    given = read_section(reading, path, raw, keys.JOB, (*JOB_TABLES, "channels", "views"))
     for kind, known in (("source", sources), ("sink", sinks)):
         if given[kind] not in known:
             what, names = f"{dotted(path)}.{kind} is not the name of a [{kind}s.X]", ", ".join(known) or "none"
@@ -237,8 +239,44 @@ def _job(
     _agree(reading, path, job, given["on_schema_change"])
     _refuse_pair(reading, path, job)
     tls.refuse_unwritten(reading, path, job)
+    job = _with_views(reading, path, raw, job)
     slot, retry = _slot(reading, name, path, given), _retry(reading, path, raw)
     return replace(job, slot=slot, retry=retry, spark=_spark(reading, path, raw.get("spark", {})))
+
+
+def _with_views(reading: Reading, path: Path, raw: Table, job: JobSpec) -> JobSpec:
+    """Return the job with its views, whose SELECTs are parsed."""
+    here: Path = (*path, "views")
+    rounds = read_options(reading, path, raw, "rounds", keys.ROUNDS, RoundOptions)
+    views = raw.get("views")
+    if not views:
+        return replace(job, rounds=rounds)
+    if not isinstance(views, list):
+        raise reading.error(here, f"{dotted(here)} must be a list of tables", f"write [[{dotted(here)}]]")
+    if instead := sink_traits(job.sink_kind).no_views:
+        what = f"[[{dotted(here)}]] needs another sink: a sink of kind {job.sink_kind} cannot keep views"
+        raise reading.error(here, what, instead)
+    if not job.binlog.binlog:
+        what = f"[[{dotted(here)}]] has no effect with binlog = false: a view follows changes"
+        raise reading.error(here, what, f"set binlog = true in [{dotted(path)}.binlog]")
+    found = []
+    for number, one in enumerate(views):
+        given = read_section(reading, (*here, number), one, keys.VIEW)
+        lists = {name: given.pop(name) or () for name in ("key", "lookup")}
+        found.append(ViewSpec(given["into"], given["sql"], lists["key"], lists["lookup"], given["method"]))
+    _refuse_views(reading, here, found, job)
+    return replace(job, views=tuple(found), rounds=rounds)
+
+
+def _refuse_views(reading: Reading, here: Path, found: Sequence[ViewSpec], job: JobSpec) -> None:
+    from slotkeeper.core.views.parse import parse_all  # the parser's import takes half a second
+    from slotkeeper.core.views.plan import ViewRefused
+
+    try:
+        parse_all(found, [channel.target for channel in job.channels])
+    except ViewRefused as error:
+        number = next((n for n, one in enumerate(found) if one.target == error.target), 0)
+        raise reading.error((*here, number, "sql"), error.message, error.hint) from None
 
 
 def _refuse_pair(reading: Reading, path: Path, job: JobSpec) -> None:
@@ -298,11 +336,12 @@ def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: BinlogKeys) 
         "binlog": of_binlog.section,
         "sink_options": SINK_OPTIONS,
         "sync": SYNC,
+        "rounds": keys.ROUNDS,
         "retry": keys.RETRY,
         "spark": keys.SPARK,
     }
     for name in raw:
-        if name in keys.JOB or name in homes or name == "channels":
+        if name in keys.JOB or name in homes or name in ("channels", "views"):
             continue
         for table, section in homes.items():
             if name in section:
@@ -415,6 +454,8 @@ def _claimed(
     mine: dict[_Claim, _Place] = {}
     for number, channel in enumerate(job.channels):  # no pair of jobs is compared: 40 jobs of 200 tables took seconds
         mine[*source, channel.source_table] = mine[*sink, channel.place] = len(others), number
+    for view in job.views:
+        mine[*sink, view.target] = len(others), 0
     if shared := mine.keys() & taken.keys():
         claim = min(shared, key=lambda one: (taken[one][0], mine[one][1], taken[one][1], len(one) < 3))
         table, other = claim[-1], others[taken[claim][0]]

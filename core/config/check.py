@@ -16,7 +16,7 @@ from slotkeeper.core.config.keys import REQUIRED, Key, Section, snake
 from slotkeeper.core.config.model import DEFAULT, Layer, Origin, Path, Setting, Shown, find_lines, nearest_line
 from slotkeeper.core.config.values import BadValue, Reader, show_duration
 from slotkeeper.core.domain.endpoint import SecretRef
-from slotkeeper.core.domain.spec import BinlogOptions, Constant, RetryOptions, SinkOptions, SyncOptions
+from slotkeeper.core.domain.spec import BinlogOptions, Constant, RetryOptions, RoundOptions, SinkOptions, SyncOptions
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError
 
@@ -27,7 +27,7 @@ MASK = "***"
 SECRET_KINDS = ("file", "env", "command")
 """The ways to reference a secret: `password_file`, `password_env`, `password_command`."""
 Table = dict[str, object]
-_Options = TypeVar("_Options", BinlogOptions, SinkOptions, SyncOptions, RetryOptions)
+_Options = TypeVar("_Options", BinlogOptions, SinkOptions, SyncOptions, RetryOptions, RoundOptions)
 
 
 @dataclass(slots=True)

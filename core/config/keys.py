@@ -20,12 +20,15 @@ from slotkeeper.core.domain.copy_limit import LEAST_BYTES, LEAST_ROWS
 from slotkeeper.core.domain.endpoint import MODES, SAFEST
 from slotkeeper.core.domain.spec import (
     CASCADES,
+    METHODS,
     ON_SCHEMA_CHANGE,
     STOP,
     ChannelSpec,
     JobSpec,
     RetryOptions,
+    RoundOptions,
     SparkOptions,
+    ViewSpec,
 )
 from slotkeeper.core.judgement.facts import LIMITS, MIB, AlertOptions, Limits
 from slotkeeper.core.sinks import registry as sinks
@@ -328,7 +331,7 @@ class _Channel:
     """source table, as schema.table; names are used exactly as written and cannot contain periods or double quotes;
     with `*`, `?` or `[...]`, a shell pattern: the block stands for every matching table, also for those that are
     created while the job runs ([several tables by one block](tables.md))"""
-    except_ = Key(values.tables)
+    except_ = Key(values.table_patterns)
     """list of patterns, as schema.table: tables that the pattern in `from` does not stand for"""
     into = Key(values.target, REQUIRED)
     """target table, as schema.table; names are used exactly as written, and the first dot separates them; the names
@@ -355,6 +358,27 @@ class _Channel:
     """only for a `mysql` source, where foreign keys with CASCADE, SET NULL or SET DEFAULT change the table's rows
     without row events: `refuse` stops the job if there is such a key, `allow` accepts that these rows are wrong in the
     target"""
+
+
+class _View:
+    into = Key(values.target, REQUIRED)
+    """table of the view's rows, as schema.table; Slotkeeper creates it ([views](views.md))"""
+    sql = Key(values.statement, REQUIRED)
+    """a SELECT over the job's targets, other views and lookup tables, each named as schema.table"""
+    key = Key(values.names)
+    """output columns that identify a row; not needed with GROUP BY, whose key is the grouped columns"""
+    lookup = Key(values.tables)
+    """tables of the sink that are not mirrored: read as they are when a row of a mirrored table changes"""
+    method = Key(values.choice(*METHODS))
+    """how changes are applied: `recompute` the affected keys, or `delta`, which adds them to sums; `auto` uses `delta`
+    where it is possible"""
+
+
+class _Rounds:
+    min_interval = Key(values.duration(10, values.DAY // 24), unit="ms")
+    """pause between two rounds of the job's views"""
+    delta_rows_max = Key(values.whole(1, 1_000_000_000))
+    """changes of one view that a round applies at most; with more, the view is built again"""
 
 
 class _Retry:
@@ -387,6 +411,8 @@ class _Spark:
 
 JOB = section(_Job, of=defaults(JobSpec))
 CHANNEL = section(_Channel, of={**defaults(ChannelSpec), "on_schema_change": None})
+VIEW = section(_View, of=defaults(ViewSpec))
+ROUNDS = section(_Rounds, of=defaults(RoundOptions))
 RETRY, SPARK = section(_Retry, of=defaults(RetryOptions)), section(_Spark, of=defaults(SparkOptions))
 
 SPARK_SETTINGS = {
@@ -458,5 +484,5 @@ ALERTS = section(_Alerts, of={**_MS, "disk_free": f"{LIMITS.disk_free // MIB}m"}
 
 NAMED = ("sources", "sinks", "jobs")
 PLAIN = ("logging", "state", "console", "alerts")
-JOB_TABLES = ("binlog", "sink_options", "sync", "retry", "spark")
+JOB_TABLES = ("binlog", "sink_options", "sync", "rounds", "retry", "spark")
 """The tables of a file: NAMED contain named entries, PLAIN contain keys, and JOB_TABLES are the subtables of a job."""

@@ -284,7 +284,7 @@ def table(value: object) -> str:
     return name
 
 
-def tables(value: object) -> tuple[str, ...]:
+def table_patterns(value: object) -> tuple[str, ...]:
     """Read a list of patterns `schema.table`."""
     if not isinstance(value, list) or not value:
         raise BadValue('must be a list such as ["shop.tmp_*"]')
@@ -351,6 +351,29 @@ def hosts(value: object) -> tuple[str, ...]:
         if not 0 <= port <= 65_535:
             raise BadValue(f"{one}: the port must be a number from 1 to 65535")
     return written
+
+
+def statement(value: object) -> str:
+    """Read a SELECT, on any number of lines."""
+    if not isinstance(value, str) or not value.strip() or len(value) > 65_536 or "\0" in value:
+        raise BadValue("must be a SELECT of at most 65,536 characters")
+    return value
+
+
+def names(value: object) -> tuple[str, ...]:
+    """Read a list of column names, used exactly as written."""
+    if not isinstance(value, list) or not value or len(set(map(str, value))) < len(value):
+        raise BadValue('must be a list of different column names, such as ["id", "line"]')
+    found = tuple(str(text()(one)) for one in value)
+    _refuse_long(*found)
+    return found
+
+
+def tables(value: object) -> tuple[str, ...]:
+    """Read a list of tables of the sink, each as schema.table."""
+    if not isinstance(value, list):
+        raise BadValue('must be a list of tables, such as ["dim.products"]')
+    return tuple(target(one) for one in value)
 
 
 def row_filter(value: object) -> str:

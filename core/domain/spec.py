@@ -329,6 +329,32 @@ class TablePattern:
     channel: ChannelSpec = field(default_factory=lambda: ChannelSpec("", ""))
 
 
+METHODS = ("auto", "recompute", "delta")
+"""How a round applies changes to a view: recompute the affected keys, or add up weights; `auto` prefers weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewSpec:
+    """A SELECT over the job's targets whose answer the sink maintains as a table (ADR 94)."""
+
+    target: str
+    """The table of the answer, as `schema.table`."""
+    sql: str
+    key: tuple[str, ...] = ()
+    """The output columns that identify a row; empty for GROUP BY, whose key are the group's columns."""
+    lookup: tuple[str, ...] = ()
+    """Tables that are not mirrored and are read as they are, as `schema.table`."""
+    method: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundOptions:
+    """Options for the rounds of a job's views: the pause between two rounds in ms, and the most rows of one."""
+
+    min_interval: int = 200
+    delta_rows_max: int = 5_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class JobSpec:
     """A configured pipeline; `start_at` parses `start`.
@@ -359,6 +385,8 @@ class JobSpec:
     store: Endpoint | None = None
     store_kind: str = ""
     copy_limit: CopyLimit = NO_LIMIT
+    views: tuple[ViewSpec, ...] = ()
+    rounds: RoundOptions = field(default_factory=RoundOptions)
     patterns: tuple[TablePattern, ...] = ()
     """The blocks that stand for several tables; `channels` contains the tables that are known to match."""
 

@@ -117,6 +117,8 @@ class SinkTraits:
     is_store: bool = False
     stores_for_others: bool = False
     tries_rows: bool = False
+    no_views: str = "use a sink of kind postgres, with PostgreSQL 15 or later"
+    """What to do instead of views (ADR 94); "" if the sink can keep them."""
     server_keys: str = "server"
     many_into_one: bool = False
     """Whether several channels can write to one target, each with its own constant."""

@@ -125,6 +125,25 @@ class CopyOutcome:
     spent: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class ViewsTask:
+    """Builds of views, and rounds until no change waits, for at most `seconds` (a build takes as long as it needs)."""
+
+    job: JobSpec
+    epoch: int
+    builds: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ViewsOutcome:
+    """The rounds that had changes, and the changes that they applied; `error`: why the task ended early."""
+
+    rounds: int = 0
+    applied: int = 0
+    error: ErrorValues | None = None
+
+
 class LocalRunner:
     """Runs tasks in threads; a cancelled task is abandoned and can still commit; the fence makes this harmless."""
 

@@ -23,7 +23,7 @@ from slotkeeper.core.domain.target_seen import TargetSeen
 from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Refused, SlotkeeperError
-from slotkeeper.core.ports.sink import TargetReader, TargetRecords
+from slotkeeper.core.ports.sink import TargetReader, TargetRecords, Views
 from slotkeeper.core.ports.source import Chunk, Source, SourceTable
 
 
@@ -431,6 +431,9 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
 
     def targets(self) -> TargetReader | None:
         """Open a reader of the job's targets while it streams; None if the sink has none."""
+
+    def views(self) -> AbstractContextManager[Views]:
+        """Open the job's views over a separate session, which ends with the block."""
 
     def feed(self, positions: Mapping[str, Position]) -> str:
         """Start a shared reader of the source for the lanes of these tables, and return its address.

@@ -41,6 +41,7 @@ from slotkeeper.core.ports.sink import (
     TargetReader,
     TargetRecords,
     TargetSight,
+    Views,
 )
 from slotkeeper.core.ports.source import SlotsOfTables, SlotWords, SourceTable, SourceWaits
 
@@ -426,6 +427,9 @@ class StoreSession(SinkSession, Protocol):
 
     def audit(self) -> AuditCopy:
         """Return this sink's copy of the audit log."""
+
+    def views(self, job: JobSpec) -> Views:
+        """Return the views of a job; raises Refused if this kind of store keeps none."""
 
     def ping(self) -> None:
         """Return once the server has answered; raises a SlotkeeperError (Unreachable after a few seconds)."""

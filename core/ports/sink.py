@@ -31,6 +31,7 @@ from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec, SinkOptions
 from slotkeeper.core.domain.target_seen import TargetSeen
 from slotkeeper.core.domain.traits import Encoding
+from slotkeeper.core.domain.views import Difference, Explained, Round, ViewRow, ViewState
 from slotkeeper.core.errors import Refused, SlotkeeperError
 
 
@@ -148,6 +149,46 @@ class Sweeps(Protocol):
         server reported an error, such as a rejected row or a lock that was not free soon enough; then nothing is
         written at all. After an error that is raised, the outcome is unknown.
         """
+
+
+class Views(Protocol):
+    """The views of a job in its sink, over one session (ADR 94).
+
+    Calls with an epoch raise Superseded if a newer driver has taken over, and Busy if they have to be repeated.
+    """
+
+    def enter(self) -> int:
+        """Record the configured views; return a new epoch. Raises Refused for a sink or a table that cannot be used."""
+
+    def rows(self, job: str | None = None) -> list[ViewRow]:
+        """Return the stored views of the job, or of the given job ("" for all); empty before a first run."""
+
+    def due(self) -> list[str]:
+        """Return the views to build now, in order: PENDING or STALE, and all their tables are RUNNING."""
+
+    def waits(self, epoch: int) -> bool:
+        """Return whether a round has anything to do."""
+
+    def round(self, epoch: int) -> Round:
+        """Apply the captured changes to all RUNNING views in one transaction; does nothing if there are none."""
+
+    def build(self, target: str, epoch: int) -> None:
+        """Make a view equal to its SELECT, beside its readers; then it is RUNNING."""
+
+    def set_state(self, target: str, state: ViewState, cause: str, epoch: int = 0) -> None:
+        """Record a view's state; with an epoch, only if it is the newest."""
+
+    def verify(self, target: str, most: int = 20) -> list[Difference]:
+        """Compare a RUNNING view with its SELECT in one snapshot; return at most `most` differences."""
+
+    def waiting(self, most: int = 100_000) -> Mapping[str, int]:
+        """Return the number of changes that wait for a round, up to `most` of each table, by built view."""
+
+    def explain(self, target: str) -> Explained:
+        """Return how a view is maintained, and the indexes that it lacks. Raises Refused for an unknown view."""
+
+    def drop(self, target: str) -> None:
+        """Remove a view with its triggers and its table."""
 
 
 class BatchWriter(Protocol):

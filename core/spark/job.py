@@ -244,6 +244,7 @@ def _drive(
             consents=StoredConsents(store.folder, job.name),
             copies=CopyBudget(wanted_states.copy_limit),
             discovery=discovery,
+            tell_views=narrator.tell_views,
         )
         end = run_job(wired)
         narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)

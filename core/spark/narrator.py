@@ -67,7 +67,7 @@ class StoreNarrator:
             for one in job.channels
             if job.several
         }
-        self._unanswered = ""
+        self._unanswered = self._views = ""
         """The message about a server that does not answer, which takes precedence over all other reasons, or ""."""
         self._names = {"source": f"source {job.source.name}", "sink": f"sink {job.sink.name}"}
         self._silences: tuple[Condition, ...] = ()
@@ -249,6 +249,13 @@ class StoreNarrator:
                 self._store.record_error(self._report.job, text.split()[0], "", text)
         self._unanswered, self._silences = text, silences
         self._tell(now=True)
+
+    def tell_views(self, text: str) -> None:
+        """Record why the job's views are not maintained; "" once they are. Called from another thread."""
+        if text and text != self._views:
+            with suppress(Busy, StateError):
+                self._store.record_error(self._report.job, "views", "", text)
+        self._views = text
 
     def lock_waits(self, waits: tuple[LockWait, ...], untold: str) -> None:
         """Report at once the job's lock waits in its sink, or why they are unknown. Any thread can call this."""

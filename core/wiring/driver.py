@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TypeVar, cast
 
@@ -22,7 +22,7 @@ from slotkeeper.core.engine.driver.upkeep import LocksAt, Pinged
 from slotkeeper.core.errors import ConfigError, ErrorKind, SlotkeeperError
 from slotkeeper.core.ports.driver import LaneFence, StartStore, Target
 from slotkeeper.core.ports.kinds import BatchSession, Feed, FeedAsked, SinkSession, SourceSession, StoreSession
-from slotkeeper.core.ports.sink import TargetReader
+from slotkeeper.core.ports.sink import TargetReader, Views
 from slotkeeper.core.ports.source import Source, SourceTable
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sinks.seen_beside import SeenBeside
@@ -263,6 +263,14 @@ class WiredSessions:
     def admin(self, name: str) -> SourceTable:
         """Return the table over a registering session; the session's name on the server contains `name`."""
         return self._keep("admin", name, lambda: self._registering(name))
+
+    @contextmanager
+    def views(self) -> Iterator[Views]:
+        session = store_session(self._job, "views")
+        try:
+            yield session.views(self._job)
+        finally:
+            _end(session)
 
     def feed(self, positions: Mapping[str, Position]) -> str:
         self._opened.read_for_all(positions)

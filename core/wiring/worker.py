@@ -15,12 +15,12 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.spec import Images, JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Encoding, chosen
 from slotkeeper.core.engine.driver.context import WorkerEntries
-from slotkeeper.core.engine.worker import entries
+from slotkeeper.core.engine.worker import entries, rounds
 from slotkeeper.core.engine.worker.two_part import PlannedSink, TwoPartSink
 from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.ports.driver import Runner, StartStore
 from slotkeeper.core.ports.kinds import BatchSession, SourceSession, StoreSession
-from slotkeeper.core.ports.sink import LabelSink, StepSink
+from slotkeeper.core.ports.sink import LabelSink, StepSink, Views
 from slotkeeper.core.ports.source import Source, SourceTable
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
@@ -201,5 +201,27 @@ def _named_worker() -> Iterator[None]:
         ) from None
 
 
-ENTRIES = WorkerEntries(partial(entries.run_stream, open_pair), partial(entries.run_copy, open_pair))
+@dataclass(slots=True)
+class _OpenedViews:
+    """A job's views over a session of this worker; implements `slotkeeper.core.engine.worker.rounds.Opened`."""
+
+    session: StoreSession
+    views: Views
+
+    def close(self) -> None:
+        self.session.close()
+
+
+def open_views(job: JobSpec, epoch: int) -> _OpenedViews:
+    """Open a session for the rounds of a job's views; raises ConfigError if this worker cannot resolve a secret."""
+    with _named_worker():
+        session = store_session(job, f"{epoch}.views")
+        return _OpenedViews(session, session.views(job))
+
+
+ENTRIES = WorkerEntries(
+    partial(entries.run_stream, open_pair),
+    partial(entries.run_copy, open_pair),
+    partial(rounds.run_views, open_views),
+)
 """The functions that a driver passes to its workers."""

@@ -26,7 +26,8 @@ from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 
 JOB, PAIR, NEVER = "orders_rt", "pair_rt", "never_rt"
-NOT_HERE = {"demo", LOG, "alert", "alerts list", "alerts test", "locks end"}
+VIEWS = {one for one in SCHEMAS if one.startswith("views ")}
+NOT_HERE = {"demo", LOG, "alert", "alerts list", "alerts test", "locks end"} | VIEWS
 """They have their own tests: a demo starts a real Spark, alerts need a command that takes them, and a session that is
 ended one that waits after it."""
 

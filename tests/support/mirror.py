@@ -29,7 +29,7 @@ from slotkeeper.core.engine.driver.context import CopyBudget, JobAudit, JobConte
 from slotkeeper.core.engine.driver.job import JobEnd
 from slotkeeper.core.engine.driver.tables import run as run_job
 from slotkeeper.core.engine.tasks import LocalRunner
-from slotkeeper.core.engine.worker import entries
+from slotkeeper.core.engine.worker import entries, rounds
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
@@ -200,6 +200,7 @@ class Mirror:
         """The state folder for the tables that the job's patterns match; None without patterns."""
         self.explicit: tuple[ChannelSpec, ...] = ()
         """The channels of the configuration beside the patterns."""
+        self.told: list[str] = []
         self.capacity = 4
         self.make_runner: Callable[[], TaskRunner] = lambda: LocalRunner(self.capacity)
         self.runner: TaskRunner = LocalRunner(self.capacity)
@@ -253,6 +254,7 @@ class Mirror:
             tries=self.tries,
             copies=CopyBudget(lambda: self.copy_limit),
             discovery=discovery,
+            tell_views=self.told.append,
         )
         try:
             self.end = run_job(wired)
@@ -440,6 +442,7 @@ class Mirror:
                 self._thread.join(120)
         entries.probe = nothing
         entries.close_kept(self.job)
+        rounds.close_kept(self.job)
         if self.sink_server.running():
             drop_database(self.sink_server, self.sink_database)
 

@@ -24,7 +24,7 @@ from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.domain.tries import Requests, Tries
 from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.engine.driver.threads import beside
-from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask
+from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask, ViewsOutcome, ViewsTask
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import ChunkCounts, DriverSessions, StartStore, TaskRunner
@@ -116,6 +116,7 @@ class WorkerEntries:
 
     stream: Callable[[StreamTask], StreamOutcome]
     copy: Callable[[CopyTask], CopyOutcome]
+    views: Callable[[ViewsTask], ViewsOutcome] | None = None
 
 
 @dataclass
@@ -189,6 +190,8 @@ class JobContext:
     """Early retries that users request; None if users cannot request them."""
     discovery: Discovery | None = None
     """Lists the source's tables; None for a job without patterns."""
+    tell_views: Callable[[str], object] = str
+    """Reports why the job's views are not maintained at the moment, as text; "" once they are."""
     switch: SwitchState = field(default_factory=SwitchState)
     """What a group of tables knows about a switch of its source's server."""
     requests: Requests = field(default_factory=Requests)

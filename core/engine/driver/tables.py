@@ -29,6 +29,7 @@ from slotkeeper.core.engine.driver.context import Discovery, JobContext
 from slotkeeper.core.engine.driver.job import JobEnd, run_group
 from slotkeeper.core.engine.driver.joint_narrator import GroupNarrator, JointNarrator
 from slotkeeper.core.engine.driver.reshape import NAMES, PASSING
+from slotkeeper.core.engine.driver.views import maintained
 from slotkeeper.core.engine.tasks import Pooled, SharedRunner
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
 
@@ -44,7 +45,8 @@ def run(ctx: JobContext) -> JobEnd:
     """Run the job until it has to stop or is finished; raises an error that a user must resolve."""
     ctx = replace(ctx, runner=Pooled(ctx.runner, ctx.job.binlog.connection_pool_size))
     several = ctx.job.several and not ctx.sessions.shares_position
-    return Tables(ctx).run() if several else run_group(ctx)
+    with maintained(ctx) as lanes:
+        return Tables(lanes).run() if several else run_group(lanes)
 
 
 LIST_EVERY = 20.0

@@ -4,5 +4,9 @@ from __future__ import annotations
 
 from slotkeeper.core.domain.traits import SinkTraits
 
-HOLOGRES = SinkTraits(one_transaction=False, repeats_change_nothing=False)
+HOLOGRES = SinkTraits(
+    one_transaction=False,
+    repeats_change_nothing=False,
+    no_views="use a sink of kind postgres: this one takes changes at least once",
+)
 """Writing a row again changes nothing, but an older row can replace a newer row."""

@@ -16,10 +16,10 @@ from slotkeeper.core.domain.traits import Encoding, SinkTraits
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
-from slotkeeper.core.errors import Defect
+from slotkeeper.core.errors import Defect, Refused
 from slotkeeper.core.ports.driver import LaneSeen, Runner
 from slotkeeper.core.ports.kinds import BatchSession, SinkAsked, SinkKind
-from slotkeeper.core.ports.sink import QueryTarget
+from slotkeeper.core.ports.sink import QueryTarget, Views
 from slotkeeper.core.sinks.postgres import doctor, session, traits
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.check.seen import PostgresRecords, PostgresTargets
@@ -124,6 +124,13 @@ class PostgresConnection:
 
     def audit(self) -> SinkAudit:
         return SinkAudit(self.session)
+
+    def views(self, job: JobSpec) -> Views:
+        from slotkeeper.core.sinks.postgres.views.rounds import PostgresViews  # its parser's import takes half a second
+
+        if self.session.dialect.plain:
+            raise Refused("a sink of this kind keeps no views", "remove [[views]] from the job", where="sink")
+        return PostgresViews(self.session, job)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         return doctor.findings(PostgresViewer(self.session), asked, utc)

@@ -31,6 +31,7 @@ TABLES = {
     "audit": ("slotkeeper_audit",),
     "queries": ("slotkeeper_queries",),
     "streams": ("slotkeeper_streams",),
+    "views": ("slotkeeper_views", "slotkeeper_view_marks"),
 }
 """The tables of each group, created and migrated together. The first table's columns identify an older version."""
 

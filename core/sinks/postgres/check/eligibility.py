@@ -133,7 +133,7 @@ def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> Ta
         oid = found[0][0]
         tree = _rows(cursor, session, "tree", {"oid": oid})
         inner = {at: (name, parent) for at, is_partition, name, parent in tree if is_partition}
-        place = {"oid": oid, "oids": [oid, *inner]}
+        place = {"oid": oid, "oids": [oid, *inner], "schema": session.schema.string}
         every = _own_facts(cursor, session, place)
         if oid not in every:
             return None  # it was dropped meanwhile

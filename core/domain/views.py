@@ -1,0 +1,81 @@
+"""The states and figures of a job's views (ADR 94). Apart from lanes: a view never holds a slot back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class ViewState(Enum):
+    """The state of a view."""
+
+    PENDING = "PENDING"
+    """Configured, and waiting for the copies of its tables."""
+    BUILDING = "BUILDING"
+    """Being computed as a whole, beside the readers of its table."""
+    RUNNING = "RUNNING"
+    """Equal to its SELECT at each round's commit."""
+    STALE = "STALE"
+    """An event made rounds impossible; it will be built again. Readers see its last rows."""
+    FAILED = "FAILED"
+    """Its SELECT or its objects fail; an administrator must act."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRow:
+    """A view as the sink stores it; times are seconds since 1970, None if they never happened."""
+
+    target: str
+    job: str
+    epoch: int
+    definition: str
+    spec: str
+    state: ViewState
+    cause: str
+    since: float
+    adds: bool
+    """Whether it is maintained by the delta method."""
+    built: str
+    """The definition that its objects have; "" before the first build."""
+    capture: str
+    rounds: int
+    applied: int
+    """Changes that rounds have applied."""
+    round_ms: int | None
+    fresh_at: float | None
+    built_at: float | None
+    verified_at: float | None
+    verified: str
+
+    @property
+    def method(self) -> str:
+        """The method of its rounds."""
+        return "delta" if self.adds else "recompute"
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a round did: changes applied by view, and the causes of views that became STALE."""
+
+    applied: Mapping[str, int] = field(default_factory=dict)
+    stale: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A key at which a view differs from its SELECT: "missing", "extra" or "different"."""
+
+    key: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A view's method, what is captured by table, the SQL of its affected keys, and the indexes that are missing."""
+
+    method: str
+    captures: tuple[tuple[str, str], ...]
+    keys: str
+    missing: tuple[str, ...] = ()
+    """CREATE INDEX statements."""

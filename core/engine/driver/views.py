@@ -1,0 +1,118 @@
+"""Maintains a job's views beside its lanes: decides when to build and when to run rounds, as tasks of the job's runner.
+
+A thread of its own polls the sink and submits one task at a time. Whatever happens to views, lanes and slots continue:
+an error is recorded with the views, and tried again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from dataclasses import replace
+
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.engine.driver.context import JobContext
+from slotkeeper.core.engine.tasks import SharedRunner, ViewsOutcome, ViewsTask
+from slotkeeper.core.errors import ErrorKind, SlotkeeperError, classed
+from slotkeeper.core.ports.sink import Views
+
+GROUP = "views"
+"""The group of the tasks of views."""
+TASK_SECONDS = 2.0
+LONGEST_PAUSE = 1.0
+"""Maximum seconds between two polls if nothing changes, and between two attempts after an error times ten."""
+BUILD_EVERY = 2.0
+"""Seconds between two reads of the views that are due to be built."""
+LAST_WITHIN = 20.0
+"""Seconds for the last round of a job that ends once it has caught up."""
+END_WITHIN = 4.0
+
+
+@contextmanager
+def maintained(ctx: JobContext) -> Iterator[JobContext]:
+    """Maintain the job's views during the block; yield the context for its lanes, which leave one task for views."""
+    if not ctx.job.views or ctx.work.views is None:
+        yield ctx
+        return
+    rounds = Rounds(ctx)
+    rounds.start()
+    ended = False
+    try:
+        yield replace(ctx, runner=SharedRunner(ctx.runner, beside=1))
+        ended = True
+    finally:
+        rounds.stop(ctx.until_caught_up and ended)
+
+
+class Rounds(threading.Thread):
+    """Builds views and runs their rounds until `stop`."""
+
+    def __init__(self, ctx: JobContext) -> None:
+        super().__init__(name="slotkeeper-views", daemon=True)
+        self._ctx, self._closing = ctx, threading.Event()
+        self._least = ctx.job.rounds.min_interval / 1_000
+        self._build_at = 0.0
+        self._last = False
+        """Whether everything that waits must be applied before the end."""
+
+    def stop(self, last: bool) -> None:
+        """End the thread; `last`: after a last round, with everything that was mirrored."""
+        self._last = last
+        self._closing.set()
+        self.join(LAST_WITHIN if last else END_WITHIN)
+        self._ctx.runner.cancel(GROUP)
+
+    def run(self) -> None:
+        wait = self._least
+        while not self._closing.wait(wait):
+            try:
+                self._maintain()
+                return
+            except SlotkeeperError as error:
+                if error.kind is ErrorKind.SUPERSEDED:
+                    return
+                wait = self._note(error)
+            except Exception as error:
+                wait = self._note(classed(error))
+
+    def _note(self, error: SlotkeeperError) -> float:
+        """Report why views are not maintained, and return the seconds until the next attempt."""
+        self._ctx.tell_views(error.message)
+        return 10 * LONGEST_PAUSE if error.kind is ErrorKind.OPERATOR else LONGEST_PAUSE
+
+    def _maintain(self) -> None:
+        """Take over the views, and maintain them until the end; raises the first error."""
+        with self._ctx.sessions.views() as views:
+            epoch = views.enter()
+            self._ctx.tell_views("")
+            pause = self._least
+            while not self._closing.wait(pause):
+                if self._ctx.wanted() is not WantedState.RUN:
+                    pause = LONGEST_PAUSE
+                    continue
+                worked = self._turn(views, epoch)
+                pause = self._least if worked else min(LONGEST_PAUSE, pause * 1.5)
+            if self._last:
+                self._turn(views, epoch)
+                self._turn(views, epoch)
+
+    def _turn(self, views: Views, epoch: int) -> bool:
+        """Run one task if anything is due; return whether it was."""
+        builds: tuple[str, ...] = ()
+        now = self._ctx.clock.monotonic()
+        if now >= self._build_at or self._last:
+            builds, self._build_at = tuple(views.due()), now + BUILD_EVERY
+        if not builds and not views.waits(epoch):
+            return False
+        assert self._ctx.work.views is not None
+        task = ViewsTask(self._ctx.job, epoch, builds, TASK_SECONDS)
+        future = self._ctx.runner.submit(self._ctx.work.views, task, GROUP)
+        try:
+            outcome: ViewsOutcome = future.result()
+        except CancelledError:
+            return False
+        if outcome.error is not None:
+            raise outcome.error.error()
+        return True

@@ -1,0 +1,587 @@
+"""Maintains a job's views in the sink: builds them, applies captured changes in rounds, and compares them (ADR 94).
+
+A round is one REPEATABLE READ transaction. Its fence locks the rows of the views in slotkeeper_views; then it finds the
+affected keys of all deltas that its snapshot sees, recomputes these keys or adds up weights, deletes the deltas, and
+commits. PostgreSQL, "Transaction Isolation": all statements of such a transaction see the same snapshot, so mirror,
+deltas and view belong together, and a second round that runs at the same time fails with a serialization error.
+
+A build is one such transaction, too: it computes the whole answer beside the readers, writes the differences to the
+view's table, and deletes the deltas that its snapshot sees. Later changes are in the deltas of the next round, because
+the triggers were created before, which waits for all open writers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.spec import JobSpec, ViewSpec
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.views import Difference, Explained, Round, ViewRow, ViewState
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, Superseded
+from slotkeeper.core.sinks.postgres import own_tables
+from slotkeeper.core.sinks.postgres.session import SinkSession, lengthen, set_locally
+from slotkeeper.core.sqltext import dotted, quoted
+from slotkeeper.core.views import capture, sums
+from slotkeeper.core.views import statements as compose
+from slotkeeper.core.views.parse import parse, parse_all
+from slotkeeper.core.views.plan import View
+from slotkeeper.core.views.statements import Names
+
+_SQL: Book = ("slotkeeper.core.sinks.postgres.views", "views.sql")
+LOCK_WAIT = "5s"
+"""Wait for a mirrored table's open writers when triggers are created."""
+OLDEST = 150_000
+"""PostgreSQL 15, CREATE INDEX: NULLS NOT DISTINCT, which the key of a view needs."""
+TOLERANCE = 1e-9
+"""Relative difference up to which floating-point sums are equal: their value depends on the order of their rows."""
+_EXACT = ("smallint", "integer", "bigint", "numeric")
+_FLOATS = ("real", "double precision")
+SAME_KEY = "21000"
+"""cardinality_violation: an INSERT ... ON CONFLICT DO UPDATE would change a row twice."""
+VERIFY_TRIES = 20
+"""A comparison starts again if a round commits between its snapshot and its fence."""
+Probe = Callable[[str], object]
+
+
+def _nothing(_: str) -> None:
+    """Do nothing at a named point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """Deliberate mistakes, which only tests set: each must be found."""
+
+    extends: bool = True
+    snapshot: bool = True
+    fence: bool = True
+    clears: bool = True
+    keys: Callable[[View, Names, Sequence[str]], str] | None = None
+
+
+class PostgresViews:
+    """The views of a job in its sink, over one session."""
+
+    def __init__(
+        self, session: SinkSession, job: JobSpec, clock: Clock | None = None, mutant: Mutant | None = None
+    ) -> None:
+        self._session, self._job = session, job.name
+        self.views = parse_all(job.views, [channel.target for channel in job.channels])
+        self._specs = {spec.target: spec for spec in job.views}
+        self._names = {view.target: Names(view, session.schema.string) for view in self.views}
+        self._texts: dict[tuple[object, ...], str] = {}
+        self._kept: set[tuple[int, str]] = set()
+        self._new: set[tuple[int, str]] = set()
+        """The temporary tables that exist in the session, by its generation, and those of the open transaction."""
+        self._lockable: list[str] = []
+        """The tables of views that existed before the last round."""
+        self._most = job.rounds.delta_rows_max
+        self._clock = clock or SystemClock()
+        self._mutant = mutant or Mutant()
+        self.probe: Probe = _nothing
+
+    # -- states -----------------------------------------------------------------------------------------------------
+
+    def enter(self) -> int:
+        """Record the configured views, and return a new epoch, which ends the rounds of other drivers.
+
+        Views that are no longer configured lose their triggers; their tables stay. Raises Refused for a sink before
+        PostgreSQL 15, and if another job has a view with the same table.
+        """
+        if self._session.ready().server_version < OLDEST:
+            raise Refused("views need a sink with PostgreSQL 15 or later", "upgrade the sink, or remove the views")
+        with self._session.transaction() as cursor:
+            own_tables.prepare(self._session, cursor, "views")
+        known = {row.target: row for row in self.rows("")}
+        for view in self.views:
+            other = known.get(view.target)
+            if other is not None and other.job != self._job:
+                what = f"view {view.target} belongs to job {other.job}"
+                raise Refused(what, f"choose another `into`, or `slotkeeper views drop {other.job} {view.target}`")
+        for row in known.values():
+            if row.job == self._job and row.target not in self._names:
+                self._remove(row, with_target=False)
+        with self._session.transaction() as cursor:
+            for view in self.views:
+                spec = json.dumps(asdict(self._specs[view.target]))
+                given = {"target": view.target, "job": self._job, "definition": view.definition, "spec": spec}
+                self._run(cursor, "enter", given)
+            found = self._run(cursor, "take", {"job": self._job}).fetchall()
+        return max((int(epoch) for (epoch,) in found), default=0)
+
+    def rows(self, job: str | None = None) -> list[ViewRow]:
+        """Return the stored views of the job, or of the given job ("" for all); empty without the tables."""
+        with self._session.transaction() as cursor:
+            there = self._run(cursor, "is_there", {"table": f"{quoted(self._session.schema.string)}.slotkeeper_views"})
+            if there.fetchone() == (False,):
+                return []
+            found = self._run(cursor, "rows", {"job": self._job if job is None else job}).fetchall()
+        return [replace(ViewRow(*row), state=ViewState(row[5])) for row in found]
+
+    def set_state(self, target: str, state: ViewState, cause: str, epoch: int = 0) -> None:
+        """Record a view's state in its own transaction."""
+        given = {"target": target, "state": state.value, "cause": safe(cause, 300), "epoch": epoch}
+        with self._session.transaction() as cursor:
+            self._run(cursor, "set_state", given)
+
+    def drop(self, target: str, with_target: bool = True) -> None:
+        """Remove a view with its triggers, deltas and table."""
+        for row in self.rows(""):
+            if row.target == target and row.job == self._job:
+                self._remove(row, with_target)
+
+    def _remove(self, row: ViewRow, with_target: bool) -> None:
+        given = json.loads(row.spec)
+        lists = {name: tuple(given[name]) for name in ("key", "lookup")}
+        view = parse(ViewSpec(given["target"], given["sql"], **lists, method=given["method"]), None)
+        names = self._names_of(view)
+        with self._session.transaction() as cursor:
+            set_locally(cursor, "lock_timeout", LOCK_WAIT)
+            triggers = capture.triggers_of(view, names, row.adds)
+            for table, trigger, _ in triggers:
+                if self._is_there(cursor, table):
+                    cursor.execute(f"DROP TRIGGER IF EXISTS {quoted(trigger)} ON {dotted(table)}")
+            for statement in capture.drop_tables(view, names, with_target):
+                cursor.execute(statement)
+            self._drop_functions(cursor)
+            self._run(cursor, "unmark", {"target": row.target})
+            self._run(cursor, "forget", {"target": row.target})
+
+    def _drop_functions(self, cursor: pg.Cursor) -> None:
+        schema = self._session.schema.string
+        for (function,) in self._run(cursor, "unused", {"schema": schema}).fetchall():
+            cursor.execute(f"DROP FUNCTION IF EXISTS {quoted(schema)}.{quoted(function)}()")
+
+    def _names_of(self, view: View) -> Names:
+        return Names(view, self._session.schema.string)
+
+    def due(self) -> list[str]:
+        rows = {row.target: row for row in self.rows()}
+        with self._session.transaction() as cursor:
+            tables = sorted({table for view in self.views for table in view.tables})
+            ready = {str(name) for (name,) in self._run(cursor, "ready", {"tables": tables}).fetchall()}
+        found = []
+        for view in self.views:
+            row = rows.get(view.target)
+            if row is None or row.state is ViewState.FAILED:
+                continue
+            waits = row.state is not ViewState.RUNNING
+            if all(table in ready for table in view.tables):
+                ready.add(view.target)
+                found += [view.target] if waits else []
+        return found
+
+    # -- builds -----------------------------------------------------------------------------------------------------
+
+    def build(self, target: str, epoch: int) -> None:
+        """Create a view's objects, and make its table equal to its answer; then it is RUNNING.
+
+        Raises Superseded if a newer driver has taken over, Busy for a lock, and Refused for a SELECT that fails.
+        """
+        view, names = self._view(target)
+        try:
+            self._build(view, names, epoch)
+        except SlotkeeperError as error:
+            if error.code != SAME_KEY:
+                raise
+            what = f"view {target}: its SELECT has several rows with the same key ({', '.join(view.key)})"
+            raise Refused(what, "name more columns in `key`", error.code, "sink") from error
+
+    def _build(self, view: View, names: Names, epoch: int) -> None:
+        target = view.target
+        self.set_state(target, ViewState.BUILDING, "", epoch)
+        adds = self._make(view, names)
+        self.probe("view_made")
+        with self._snapshot([*view.tables, *view.lookups, view.target]) as cursor:
+            if not self._run(cursor, "building", {"target": target, "epoch": epoch}).fetchall():
+                raise Superseded(f"view {target}: another driver has taken over")
+            lengthen(cursor, 0)
+            state, why = self._capture(cursor, {target: adds})[target]
+            if why:
+                raise Refused(f"view {target}: {why}", "", "55000", "sink")
+            names = replace(names, stamp=state[:8])
+            self._temporary(cursor, view, names)
+            hidden = sums.refill(view, names) if adds else []
+            for statement in [*compose.fill(view, names), *hidden, *compose.empty_temporary(names)]:
+                cursor.execute(statement)
+            self._clear(cursor, view, names)
+            self._run(cursor, "unmark", {"target": target})
+            self._run(cursor, "running", {"target": target, "capture": state})
+            self.probe("before_build_commit")
+        self.probe("after_build_commit")
+
+    def _make(self, view: View, names: Names) -> bool:
+        """Create what the view needs, and its triggers again; return whether the delta method applies.
+
+        The mirrored tables are locked first, which waits for their open writers: no change meets half of the objects.
+        """
+        row = next((row for row in self.rows() if row.target == view.target), None)
+        with self._session.transaction() as cursor:
+            set_locally(cursor, "lock_timeout", LOCK_WAIT)
+            for table in sorted(view.tables):
+                cursor.execute(f"LOCK TABLE {dotted(table)} IN SHARE ROW EXCLUSIVE MODE")
+            self._make_target(cursor, view, made=row is not None and bool(row.built))
+            adds = view.may_add and view.method != "recompute" and self._sums_exactly(cursor, view)
+            if view.method == "delta" and not adds:
+                what = f'view {view.target}: method = "delta" needs sums of integers or numerics'
+                raise Refused(what, 'set method = "auto"', where="sink")
+            statements = [*capture.drop_tables(view, names), *capture.create_deltas(view, names, adds)]
+            for table in view.tables:
+                statements += capture.create_triggers(view, names, table, adds)
+            for statement in [*statements, *capture.create_guard(view, names)]:
+                cursor.execute(statement)
+            self._drop_functions(cursor)
+            self._run(cursor, "made", {"target": view.target, "adds": adds, "built": view.definition})
+        return adds
+
+    def _make_target(self, cursor: pg.Cursor, view: View, made: bool) -> None:
+        """Create the view's table; replace it if its columns are no longer those of the SELECT.
+
+        Raises Refused for a table that no view made.
+        """
+        schema = view.target.split(".", 1)[0]
+        cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
+        if not cursor.fetchone():
+            cursor.execute(f"CREATE SCHEMA {quoted(schema)}")
+        if self._is_there(cursor, view.target):
+            if not made:
+                what = f"view {view.target}: the table exists, and no view of this job made it"
+                raise Refused(what, f"DROP TABLE {dotted(view.target)}, or choose another `into`", where="sink")
+            cursor.execute(f"CREATE TEMP TABLE slotkeeper_types AS {compose.answer(view)} WITH NO DATA")
+            now, wanted = (self._columns(cursor, one) for one in (dotted(view.target), "pg_temp.slotkeeper_types"))
+            cursor.execute("DROP TABLE pg_temp.slotkeeper_types")
+            cursor.execute(compose.has_key(view))
+            if now == wanted and cursor.fetchone():
+                return
+            cursor.execute(f"DROP TABLE {dotted(view.target)}")
+        for statement in compose.create_target(view):
+            cursor.execute(statement)
+
+    def _columns(self, cursor: pg.Cursor, table: str) -> list[tuple[object, ...]]:
+        return self._run(cursor, "columns", {"table": table}).fetchall()
+
+    def _sums_exactly(self, cursor: pg.Cursor, view: View) -> bool:
+        """Whether every sum is one of integers or numerics, and every average of integers or a fixed scale.
+
+        The number of digits of an average depends on the scale of its sum, which for numeric without a scale is that
+        of the rows that were ever added (PostgreSQL, numeric.c, select_div_scale).
+        """
+        cursor.execute(f"CREATE TEMP TABLE slotkeeper_types AS {sums.arguments(view)}")
+        found = self._run(cursor, "columns", {"table": "pg_temp.slotkeeper_types"}).fetchall()
+        cursor.execute("DROP TABLE pg_temp.slotkeeper_types")
+        return all(
+            type_ in _EXACT and not (name.startswith("avg") and type_ == "numeric" and modifier < 0)
+            for name, _, type_, modifier in found
+        )
+
+    # -- rounds -----------------------------------------------------------------------------------------------------
+
+    def round(self, epoch: int) -> Round:
+        """Apply the captured changes to all RUNNING views, in order of dependence, in one transaction.
+
+        A view that must be rebuilt becomes STALE, and one whose SELECT fails becomes FAILED; the others continue.
+        Raises Superseded if a newer driver has taken over, and Busy if the transaction must be repeated.
+        """
+        if not self.waits(epoch):
+            return Round()
+        with self._snapshot(self._lockable) as cursor:
+            running = {str(target): (bool(adds), str(build)) for target, adds, build in self._fenced(cursor, epoch)}
+            applied, troubled = self._apply_all(cursor, running, self._stale(cursor, running))
+            for target, cause in troubled.items():
+                given = {"target": target, "state": ViewState.STALE.value, "cause": safe(cause, 300), "epoch": epoch}
+                self._run(cursor, "set_state", given)
+            self.probe("before_round_commit")
+        self._kept |= self._new
+        self.probe("after_round_commit")
+        return Round(applied, troubled)
+
+    def _fenced(self, cursor: pg.Cursor, epoch: int) -> list[tuple[object, ...]]:
+        if not self._mutant.fence:
+            cursor.execute(f"SELECT target, adds, capture FROM {quoted(self._session.schema.string)}.slotkeeper_views")
+            return cursor.fetchall()
+        return self._run(cursor, "fence", {"job": self._job, "epoch": epoch}).fetchall()
+
+    def waits(self, epoch: int) -> bool:
+        """Return whether there are deltas, marks or changed triggers; delete the deltas of views to be built again."""
+        rows = {row.target: row for row in self.rows()}
+        newest = max((row.epoch for row in rows.values()), default=0)
+        if newest > epoch and self._mutant.fence:
+            raise Superseded(f"views of job {self._job}: another driver has taken over")
+        running = {row.target: (row.adds, row.capture) for row in rows.values() if row.state is ViewState.RUNNING}
+        waiting = [
+            f"EXISTS (SELECT FROM {self._names[view.target].delta(table)})"
+            for view in self.views
+            if view.target in running
+            for table in view.tables
+        ]
+        with self._session.transaction() as cursor:
+            self._find_tables(cursor)
+            for view in self.views:
+                row = rows.get(view.target)
+                if row is not None and row.state in (ViewState.STALE, ViewState.FAILED) and row.built:
+                    self._discard(cursor, view)
+            if not running:
+                return False
+            cursor.execute(f"SELECT {' OR '.join(waiting)}")
+            return bool(cursor.fetchall()[0][0]) or bool(self._stale(cursor, running))
+
+    def _find_tables(self, cursor: pg.Cursor) -> None:
+        """Note the tables of all views that exist."""
+        wanted = {table for view in self.views for table in (*view.tables, *view.lookups, view.target)}
+        cursor.execute(
+            "SELECT name FROM unnest(%s::text[]) w(name) WHERE to_regclass(name) IS NOT NULL",
+            ([dotted(table) for table in sorted(wanted)],),
+        )
+        there = {str(name) for (name,) in cursor.fetchall()}
+        self._lockable = [table for table in sorted(wanted) if dotted(table) in there]
+
+    def _discard(self, cursor: pg.Cursor, view: View) -> None:
+        """Delete the deltas of a view that will be built again, and needs none of them."""
+        for table in view.tables:
+            name = self._names[view.target].delta(table)
+            cursor.execute("SELECT to_regclass(%s) IS NOT NULL", (name,))
+            if cursor.fetchone() == (True,):
+                cursor.execute(f"DELETE FROM {name}")
+
+    def _stale(self, cursor: pg.Cursor, running: Mapping[str, tuple[bool, str]]) -> dict[str, str]:
+        """Return the views that must be rebuilt, with their causes."""
+        marks = self._run(cursor, "marks", {"targets": list(running)}).fetchall()
+        found = {str(target): str(cause) for target, cause in marks}
+        for target, (now, why) in self._capture(cursor, {name: adds for name, (adds, _) in running.items()}).items():
+            if why or now != running[target][1]:
+                found.setdefault(target, why or "a column or a capture trigger of its tables was altered")
+        return found
+
+    def _count(self, cursor: pg.Cursor, views: Sequence[View]) -> dict[str, dict[str, int]]:
+        """Return the number of deltas of each table of these views, up to one more than a round applies."""
+        places = [(view.target, table) for view in views for table in view.tables]
+        if not places:
+            return {}
+        most = self._most + 1
+        counts = (
+            f"(SELECT count(*) FROM (SELECT FROM {self._names[target].delta(table)} LIMIT {most}) d)"
+            for target, table in places
+        )
+        cursor.execute(f"SELECT {', '.join(counts)}")
+        found = dict[str, dict[str, int]]()
+        for (target, table), count in zip(places, cursor.fetchall()[0], strict=True):
+            found.setdefault(target, {})[table] = int(count)
+        return found
+
+    def _apply_all(
+        self, cursor: pg.Cursor, running: Mapping[str, tuple[bool, str]], stale: Mapping[str, str]
+    ) -> tuple[dict[str, int], dict[str, str]]:
+        """Apply the deltas of all views in order; return the changes by view, and why a view must be built again."""
+        applied, troubled = dict[str, int](), dict(stale)
+        views = [view for view in self.views if view.target in running and view.target not in stale]
+        counts = self._count(cursor, views)
+        for view in views:
+            counted = counts[view.target]
+            if not applied.keys().isdisjoint(view.tables):
+                counted = self._count(cursor, [view])[view.target]
+            waiting = sum(counted.values())
+            if not waiting:
+                continue
+            if waiting > self._most:
+                troubled[view.target] = f"more than {self._most:,} changes waited (delta_rows_max)"
+                continue
+            began = self._clock.monotonic()
+            cursor.execute("SAVEPOINT view")
+            try:
+                self._apply(cursor, view, [table for table, count in counted.items() if count], *running[view.target])
+            except pg.DriverError as error:
+                code, text = pg.failure(error)
+                if code[:2] not in ("21", "22", "23", "42"):
+                    raise
+                cursor.execute("ROLLBACK TO SAVEPOINT view")
+                troubled[view.target] = f"its round failed: {code} {safe(text, 200)}"
+                continue
+            applied[view.target] = waiting
+            ms = round(1_000 * (self._clock.monotonic() - began))
+            self._run(cursor, "applied", {"target": view.target, "applied": waiting, "ms": ms})
+        return applied, troubled
+
+    def _apply(self, cursor: pg.Cursor, view: View, changed: Sequence[str], adds: bool, build: str) -> None:
+        """Apply a view's deltas, of the tables `changed`. `build` tells the temporary tables of its builds apart."""
+        names = replace(self._names[view.target], stamp=build[:8])
+        self._temporary(cursor, view, names)
+        keys = self._text(view, "keys", tuple(changed), adds, names)
+        cursor.execute(keys)
+        found, null = cursor.fetchall()[0]
+        self.probe("keys_found")
+        halves = (False, True) if null else (False,)
+        if found:
+            if adds:
+                self._add(cursor, view, names, halves)
+            for nulls in halves:
+                cursor.execute(self._text(view, "rows", nulls, adds, names))
+            gone = [compose.delete_gone(view, names, nulls) for nulls in halves]
+            cursor.execute("; ".join([*gone, compose.upsert(view, names)]))
+        after = compose.empty_temporary(names)
+        if self._mutant.clears:
+            after += [f"DELETE FROM {names.delta(table)}" for table in changed]
+        cursor.execute("; ".join(after))
+
+    def _text(self, view: View, what: str, given: object, adds: bool, names: Names) -> str:
+        """Return a statement of a round, which takes milliseconds to compose, and is composed once."""
+        key = view.target, what, given, adds, names.stamp
+        if key not in self._texts:
+            if what == "rows":
+                made = (sums.rows_of_sums if adds else compose.recompute)(view, names, bool(given))
+            elif adds:
+                made = sums.delta_keys(view, names)
+            else:
+                keys = self._mutant.keys or partial(compose.affected, extends=self._mutant.extends)
+                made = keys(view, names, given)  # type: ignore[arg-type]
+            self._texts[key] = made
+        return self._texts[key] if self._mutant.keys is None else self._texts.pop(key)
+
+    def _add(self, cursor: pg.Cursor, view: View, names: Names, halves: Sequence[bool]) -> None:
+        empty = [sums.drop_empty_sums(view, names, nulls) for nulls in halves]
+        cursor.execute("; ".join([sums.add_sums(view, names), *empty]))
+        odd, correct = sums.odd_sums(view, names)
+        cursor.execute(odd)
+        if cursor.fetchall()[0][0]:
+            cursor.execute(correct)
+
+    def _clear(self, cursor: pg.Cursor, view: View, names: Names) -> None:
+        cursor.execute("; ".join(f"DELETE FROM {names.delta(table)}" for table in view.tables))
+
+    def _capture(self, cursor: pg.Cursor, adds: Mapping[str, bool]) -> dict[str, tuple[str, str]]:
+        """Return a hash of the triggers of these views as they are now, and what is wrong with them, if anything."""
+        rows: list[tuple[str, ...]] = []
+        wanted = dict[str, int]()
+        for view in self.views:
+            if view.target in adds:
+                triggers = capture.triggers_of(view, self._names[view.target], adds[view.target])
+                wanted[view.target] = len(triggers)
+                for table, name, function in triggers:
+                    schema, _, own = table.partition(".")
+                    rows.append((view.target, schema, own, name, function, "\x1f".join(compose.used(view, table))))
+        columns = ("views", "schemas", "names", "triggers", "functions", "columns")
+        given = dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
+        there = {str(row[0]): row[1:] for row in self._run(cursor, "capture", given).fetchall()} if rows else {}
+        found = {}
+        for target, number in wanted.items():
+            count, right, state, disabled = there.get(target, (0, False, "", ""))
+            why = "" if right else "a capture function was changed"
+            if disabled:
+                why = f"a capture trigger on {disabled} is disabled"
+            elif count < number:
+                why = "a capture trigger is missing: a table was dropped or created again"
+            found[target] = str(state), why
+        return found
+
+    # -- comparison -------------------------------------------------------------------------------------------------
+
+    def verify(self, target: str, most: int = 20) -> list[Difference]:
+        """Compare a view with its SELECT, as typed, in one snapshot after all waiting deltas; return the differences.
+
+        Deltas that wait in that snapshot are applied first, by a round of this transaction that is rolled back.
+        """
+        view, _ = self._view(target)
+        for left in range(VERIFY_TRIES, 0, -1):
+            try:
+                found = self._verify(view, most)
+                break
+            except SlotkeeperError as error:
+                if left == 1 or error.kind is not ErrorKind.CONTENTION:
+                    raise
+        words = f"{len(found)} different" if found else "equal"
+        with self._session.transaction() as cursor:
+            self._run(cursor, "verified", {"target": target, "verified": words})
+        return found
+
+    def _verify(self, view: View, most: int) -> list[Difference]:
+        with self._session.transaction() as cursor:
+            self._find_tables(cursor)
+        with self._snapshot(self._lockable) as cursor:
+            lengthen(cursor, 0)
+            ((epoch,),) = self._run(cursor, "stored_epoch", {"job": self._job}).fetchall()
+            fenced = self._run(cursor, "fence", {"job": self._job, "epoch": epoch}).fetchall()
+            running = {str(target): (bool(adds), str(build)) for target, adds, build in fenced}
+            if view.target not in running:
+                raise Refused(f"view {view.target} is not RUNNING", "`slotkeeper views show` has its state")
+            self._apply_all(cursor, running, {})
+            found = self._differences(cursor, view, most)
+            cursor.execute("ROLLBACK")
+        return found
+
+    def _differences(self, cursor: pg.Cursor, view: View, most: int) -> list[Difference]:
+        columns = self._run(cursor, "columns", {"table": dotted(view.target)}).fetchall()
+        floats = [name for name, _, type_, _ in columns if type_ in _FLOATS]
+        typed = "" if view.sql.lstrip()[:6].upper() == "INSERT" else view.sql.strip().rstrip(";")
+        cursor.execute(f"{compose.differences(view, floats, TOLERANCE, typed)} LIMIT {most}")
+        return [Difference(str(key), str(what)) for key, what in cursor.fetchall()]
+
+    def waiting(self, most: int = 100_000) -> dict[str, int]:
+        """Return the number of changes that wait for a round, up to `most` of each table, by built view."""
+        found = dict[str, int]()
+        built = {row.target for row in self.rows() if row.built}
+        with self._session.transaction() as cursor:
+            for view in self.views:
+                if view.target in built:
+                    deltas = [self._names[view.target].delta(table) for table in view.tables]
+                    counts = " + ".join(f"(SELECT count(*) FROM (SELECT FROM {one} LIMIT {most}) d)" for one in deltas)
+                    cursor.execute(f"SELECT {counts}")
+                    found[view.target] = int(cursor.fetchall()[0][0])
+        return found
+
+    def explain(self, target: str) -> Explained:
+        """Return how a view is maintained, and the indexes that it lacks."""
+        view, names = self._view(target)
+        adds = any(row.target == target and row.adds for row in self.rows())
+        wanted = compose.indexed(view, adds)
+        given = {"tables": [dotted(table) for table, _ in wanted], "columns": [column for _, column in wanted]}
+        with self._session.transaction() as cursor:
+            lacked = {int(place) for (place,) in self._run(cursor, "lacked", given).fetchall()} if wanted else set()
+        missing = [
+            f"CREATE INDEX ON {dotted(table)} ({quoted(column)})"
+            for place, (table, column) in enumerate(wanted, 1)
+            if place in lacked
+        ]
+        return replace(compose.explain(view, names, adds), missing=tuple(missing))
+
+    # -- the session ------------------------------------------------------------------------------------------------
+
+    def _view(self, target: str) -> tuple[View, Names]:
+        for view in self.views:
+            if view.target == target:
+                return view, self._names[target]
+        raise Refused(f"job {self._job} has no view {target}", "`slotkeeper views list` shows them")
+
+    @contextmanager
+    def _snapshot(self, tables: Sequence[str]) -> Iterator[pg.Cursor]:
+        """Yield a cursor in one REPEATABLE READ transaction that is allowed to write views.
+
+        `tables` are locked like for reading, before the snapshot is taken. PostgreSQL, "Caveats" (of MVCC): after
+        TRUNCATE or a rewriting ALTER TABLE, a table appears empty to older snapshots that have not read it yet.
+        """
+        self._new.clear()
+        with self._session.transaction() as cursor:
+            if self._mutant.snapshot:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            if tables:
+                cursor.execute(f"LOCK TABLE {', '.join(map(dotted, tables))} IN ACCESS SHARE MODE")
+            # PostgreSQL, "When to JIT": by estimated costs, which are far too high for tables without statistics
+            cursor.execute("SELECT set_config(%s, '1', true), set_config('jit', 'off', true)", (capture.ROUND,))
+            yield cursor
+
+    def _temporary(self, cursor: pg.Cursor, view: View, names: Names) -> None:
+        """Create the session's tables of a view, unless a committed transaction of the session did."""
+        mine = self._session.generation, names.keys
+        if mine not in self._kept:
+            cursor.execute("; ".join(compose.create_temporary(view, names)))
+            self._new.add(mine)
+
+    def _is_there(self, cursor: pg.Cursor, table: str) -> bool:
+        return self._run(cursor, "is_there", {"table": dotted(table)}).fetchone() == (True,)
+
+    def _run(self, cursor: pg.Cursor, name: str, given: Mapping[str, object]) -> pg.Cursor:
+        return self._session.run(cursor, name, given, _SQL)

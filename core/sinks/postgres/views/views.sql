@@ -1,0 +1,121 @@
+-- Statements on slotkeeper_views and slotkeeper_view_marks, and catalog queries about the objects of views.
+
+-- name: rows
+-- Every view of a job, or with job '' of the schema.
+SELECT target, job, epoch, definition, spec, state, cause, extract(epoch FROM since)::float8, adds, built, capture,
+       rounds, applied, round_ms, extract(epoch FROM fresh_at)::float8, extract(epoch FROM built_at)::float8,
+       extract(epoch FROM verified_at)::float8, verified
+FROM {schema}.slotkeeper_views WHERE %(job)s IN ('', job) ORDER BY target
+
+-- name: enter
+-- A view of the configuration. A new one is PENDING; a changed definition makes a built one STALE; FAILED is tried again.
+INSERT INTO {schema}.slotkeeper_views AS v (target, job, definition, spec, state)
+VALUES (%(target)s, %(job)s, %(definition)s, %(spec)s, 'PENDING')
+ON CONFLICT (target) DO UPDATE SET
+    definition = excluded.definition, spec = excluded.spec, since = now(),
+    state = CASE WHEN v.state = 'PENDING' THEN 'PENDING'
+                 WHEN v.state = 'RUNNING' AND v.definition = excluded.definition THEN 'RUNNING' ELSE 'STALE' END,
+    cause = CASE WHEN v.state = 'RUNNING' AND v.definition = excluded.definition THEN ''
+                 WHEN v.definition <> excluded.definition THEN 'its definition changed'
+                 WHEN v.state = 'BUILDING' THEN 'its last build did not end' ELSE v.cause END
+WHERE v.job = excluded.job
+
+-- name: take
+-- The next epoch of a job's views, which ends the rounds of earlier drivers.
+UPDATE {schema}.slotkeeper_views SET epoch = 1 + (SELECT max(epoch) FROM {schema}.slotkeeper_views WHERE job = %(job)s)
+WHERE job = %(job)s RETURNING epoch
+
+-- name: set_state
+-- Change a view's state, with its cause.
+UPDATE {schema}.slotkeeper_views SET state = %(state)s, cause = %(cause)s, since = now()
+WHERE target = %(target)s AND (%(epoch)s = 0 OR epoch = %(epoch)s) AND (state <> %(state)s OR cause <> %(cause)s)
+
+-- name: fence
+-- The views that a round may write: it locks their rows, so that two rounds cannot overlap.
+UPDATE {schema}.slotkeeper_views SET rounds = rounds + 1
+WHERE job = %(job)s AND epoch = %(epoch)s AND state = 'RUNNING' RETURNING target, adds, capture
+
+-- name: building
+-- The fence of a build.
+UPDATE {schema}.slotkeeper_views SET rounds = rounds + 1
+WHERE target = %(target)s AND epoch = %(epoch)s AND state = 'BUILDING' RETURNING adds
+
+-- name: stored_epoch
+-- The newest epoch of a job's views.
+SELECT max(epoch) FROM {schema}.slotkeeper_views WHERE job = %(job)s
+
+-- name: made
+-- Record that a view's objects exist, with the definition that they have.
+UPDATE {schema}.slotkeeper_views SET adds = %(adds)s, built = %(built)s WHERE target = %(target)s
+
+-- name: running
+-- A build ended: the view equals its SELECT in the build's snapshot.
+UPDATE {schema}.slotkeeper_views SET state = 'RUNNING', cause = '', since = now(), capture = %(capture)s,
+    built_at = now(), fresh_at = now() WHERE target = %(target)s
+
+-- name: applied
+-- A round applied a view's changes, in milliseconds.
+UPDATE {schema}.slotkeeper_views SET applied = applied + %(applied)s, round_ms = %(ms)s, fresh_at = now()
+WHERE target = %(target)s
+
+-- name: verified
+-- The result of the last comparison.
+UPDATE {schema}.slotkeeper_views SET verified_at = now(), verified = %(verified)s WHERE target = %(target)s
+
+-- name: marks
+-- The first event of each view after which it must be rebuilt.
+SELECT DISTINCT ON (view) view, cause FROM {schema}.slotkeeper_view_marks
+WHERE view = ANY (%(targets)s) ORDER BY view, at
+
+-- name: unmark
+-- A build includes everything that these events were about.
+DELETE FROM {schema}.slotkeeper_view_marks WHERE view = %(target)s
+
+-- name: forget
+-- Remove a view.
+DELETE FROM {schema}.slotkeeper_views WHERE target = %(target)s
+
+-- name: ready
+-- The targets whose lanes are all running: their copy has ended and they have caught up. A target's name in
+-- slotkeeper_progress starts with the database.
+SELECT w.name FROM unnest(%(tables)s::text[]) w(name)
+JOIN {schema}.slotkeeper_progress p ON p.target IN (w.name, current_database() || '.' || w.name)
+GROUP BY w.name HAVING bool_and(p.state = 'running')
+
+-- name: unused
+-- The functions of captures and guards that no trigger calls any more.
+SELECT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+WHERE n.nspname = %(schema)s AND p.proname ~ '^slotkeeper_(capture|guard)_[0-9a-f]{{20}}$'
+  AND NOT EXISTS (SELECT 1 FROM pg_trigger g WHERE g.tgfoid = p.oid)
+
+-- name: lacked
+-- The numbers of those columns that are not the first column of an index.
+SELECT w.place FROM unnest(%(tables)s::text[], %(columns)s::text[]) WITH ORDINALITY w(tab, name, place)
+WHERE to_regclass(w.tab) IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+    WHERE i.indrelid = to_regclass(w.tab) AND i.indisvalid AND a.attname = w.name)
+
+-- name: capture
+-- The triggers and columns of views as they are: a hash that every change of one of them changes. ALTER TABLE ... DISABLE
+-- TRIGGER and ENABLE TRIGGER update the row in pg_trigger, ALTER COLUMN that in pg_attribute, and with it xmin
+-- (PostgreSQL, "System Columns").
+SELECT w.view, count(*), bool_and(g.tgenabled IN ('O', 'A') AND p.proname = w.function
+           AND right(p.proname, 20) = left(encode(sha256(convert_to(p.prosrc, 'UTF8')), 'hex'), 20)),
+       md5(string_agg(concat_ws(' ', c.oid, g.oid, g.xmin, p.oid, p.xmin,
+           (SELECT string_agg(concat_ws(' ', a.attnum, a.xmin), ',' ORDER BY a.attnum) FROM pg_attribute a
+            WHERE a.attrelid = c.oid AND a.attname = ANY (string_to_array(w.columns, chr(31))))), ',' ORDER BY c.oid, g.oid)),
+       coalesce(min(w.schema || '.' || w.name) FILTER (WHERE g.tgenabled NOT IN ('O', 'A')), '')
+FROM unnest(%(views)s::text[], %(schemas)s::text[], %(names)s::text[], %(triggers)s::text[], %(functions)s::text[],
+            %(columns)s::text[]) w(view, schema, name, trigger, function, columns)
+JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
+JOIN pg_trigger g ON g.tgrelid = c.oid AND g.tgname = w.trigger JOIN pg_proc p ON p.oid = g.tgfoid
+GROUP BY w.view
+
+-- name: columns
+-- The columns of a table or a temporary table with their types, in order.
+SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.atttypid::regtype::text, a.atttypmod
+FROM pg_attribute a WHERE a.attrelid = to_regclass(%(table)s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+
+-- name: is_there
+-- Whether a table exists.
+SELECT to_regclass(%(table)s) IS NOT NULL
