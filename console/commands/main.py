@@ -71,6 +71,9 @@ COMMANDS: dict[str, Entry] = {
     "init": Entry(
         "slotkeeper.console.commands.init", "write a first configuration after a few questions", False, Part.SET_UP
     ),
+    "import": Entry(
+        "slotkeeper.console.commands.importing", "print the configuration of a Flink or canal pipeline", False, Part.SET_UP
+    ),
     "doctor": Entry(
         "slotkeeper.console.commands.doctor", "check what jobs need on this host and the servers", False, Part.SET_UP
     ),
