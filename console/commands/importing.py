@@ -84,7 +84,7 @@ def import_(
         found = found.plus(written.shifted(lists.read(text), number))
     given = Given(
         _server("source", "", source, source_password),
-        _server("sink", sink_kind or ("postgres" if sink else ""), sink, sink_password),
+        _server("sink", sink_kind, sink, sink_password),
         _server("store", "postgres", store, store_password),
         secrets,
         tuple(safe(file.name, 80) for file in files or [Path(STDIN)]),

@@ -72,7 +72,7 @@ COMMANDS: dict[str, Entry] = {
         "slotkeeper.console.commands.init", "write a first configuration after a few questions", False, Part.SET_UP
     ),
     "import": Entry(
-        "slotkeeper.console.commands.importing", "print the configuration of a Flink or canal pipeline", False, Part.SET_UP
+        "slotkeeper.console.commands.importing", "configuration of a Flink, canal or other pipeline", False, Part.SET_UP
     ),
     "doctor": Entry(
         "slotkeeper.console.commands.doctor", "check what jobs need on this host and the servers", False, Part.SET_UP

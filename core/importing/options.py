@@ -194,6 +194,10 @@ def _ssl(end: End, option: Option) -> None:
         end.refuse(option, f"sslmode is one of {', '.join(MODES)}", SERVER)
 
 
+def _authority(end: End, option: Option) -> None:
+    end.take(SERVER, "sslrootcert", option.value, option, "the same file on this host")
+
+
 _HOLOGRES_LOGIN: dict[str, Rule] = {
     **_LOGIN,
     "jdbcurl": url,
@@ -203,8 +207,8 @@ _HOLOGRES_LOGIN: dict[str, Rule] = {
     "table": named,
     "connectionsslmode": _ssl,
     "sslmode": _ssl,
-    "connectionsslrootcertlocation": refuse("set sslrootcert to the file on this host"),
-    "sslrootcertlocation": refuse("set sslrootcert to the file on this host"),
+    "connectionsslrootcertlocation": _authority,
+    "sslrootcertlocation": _authority,
     "connectionmaxidlems": _POOL,
     "connectionmaxalivems": _POOL,
     "jdbcconnectionmaxidlems": _POOL,
@@ -537,6 +541,10 @@ def read_end(table: Table, as_source: bool, secrets: Collection[str] = ()) -> En
         else:
             named = replace(option, name=shown(option.name, secrets))  # a misplaced quote can make a value a name
             end.refuse(named, "is not known; remove it, if it changes nothing that matters here")
+    mode = next((line for line in end.lines.get(SERVER, ()) if line.key == "sslmode"), None)
+    if mode is not None and str(mode.value).startswith("verify") and not end.sets(SERVER, "sslrootcert"):
+        text = f"{mode.value} needs it; set sslrootcert to the file with the authority's certificate"
+        end.refuse(Option("sslrootcert", "", mode.remark.line), text, SERVER)
     return end
 
 
@@ -573,8 +581,9 @@ def _defaults_of_sink(end: End) -> None:
         if not table.option("delete.enabled"):
             end.take(SINK_OPTIONS, "ignore_delete", True, Option("delete.enabled", "", table.line),
                      "not set: the connector's default")  # fmt: skip
-    if table.connector == "doris" and not table.option("doris.enable.https"):
-        end.take(SERVER, "sslmode", "disable", Option("fenodes", "", table.line), "the connector loads through HTTP")
+    if table.option("fenodes") and not table.option("doris.enable.https"):
+        option = Option("doris.enable.https", "", table.line)
+        end.take(SERVER, "sslmode", "disable", option, "not set: the connector loads through HTTP")
 
 
 def _by_prefix(table: Table, option: Option) -> Rule | None:

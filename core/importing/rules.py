@@ -247,6 +247,8 @@ def _parameter(end: End, option: Option) -> None:
         set_place("user")(end, option)
     elif name == "sslmode" and option.value in MODES:
         end.take(SERVER, "sslmode", option.value, option)
+    elif name == "sslrootcert":
+        end.take(SERVER, "sslrootcert", option.value, option, "the same file on this host")
     elif name == "currentschema":
         end.schema = option.value
         end.take(SERVER, "", None, option, "the schema of its tables")

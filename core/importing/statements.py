@@ -164,6 +164,7 @@ class Pipelines(Dialect):
         QUOTES: ClassVar = ["'", '"']
         IDENTIFIERS: ClassVar = ["`"]
         STRING_ESCAPES: ClassVar = ["'", '"']
+        TOKENS_PRECEDING_HINT: ClassVar = set(TokenType)  # in Flink SQL, a hint follows a table's name
         COMMANDS: ClassVar = set[TokenType]()  # EXECUTE and SHOW are tokens as all others
 
     Parser = _PipelineParser
@@ -234,8 +235,8 @@ class _Statements:
         if not tokens:
             return
         line = tokens[0].line
-        if any(comment.startswith("+") for token in tokens for comment in token.comments):
-            self._refuse(line, "statement", "a hint in /*+ */ is not read; write its options in WITH")
+        if any(token.token_type is TokenType.HINT for token in tokens):
+            self._lose(words[0], line, "a hint in /*+ */ is not read; write its options in WITH")
             return
         if self._told(tokens, line):
             return
@@ -247,12 +248,20 @@ class _Statements:
             first = (getattr(error, "errors", None) or [{}])[0]
             deep = isinstance(error, RecursionError)
             what = "is nested too deeply" if deep else f"is not understood (column {first.get('col') or 1})"
-            self._refuse(first.get("line") or line, "statement", f"{what}; correct it, or write the job yourself")
+            self._lose(words[0], first.get("line") or line, f"{what}; correct it, or write the job yourself")
             return
         self._read(tree, line)
 
     def _refuse(self, line: int, what: str, text: str) -> None:
         self.found.remarks.append(Remark(line, what, Fate.REFUSED, text))
+
+    def _lose(self, word: str, line: int, text: str) -> None:
+        """Refuse a statement that cannot be read; an INSERT stays a job, so that its refusal has a place."""
+        remark = Remark(line, "statement", Fate.REFUSED, text)
+        if word in ("INSERT", "EXECUTE"):
+            self.found.flows.append(Flow(None, None, line, remarks=(remark,)))
+        else:
+            self.found.remarks.append(remark)
 
     def _told(self, tokens: list[Token], line: int) -> bool:
         """Return whether a statement needs no parser: it runs on a server or in a client."""

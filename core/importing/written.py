@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from slotkeeper.core.config import keys, values
 from slotkeeper.core.config.check import UNDECIDED
 from slotkeeper.core.config.keys import REQUIRED
+from slotkeeper.core.domain.text import safe
 from slotkeeper.core.importing.options import read_end
 from slotkeeper.core.importing.pasted import CANAL, Fate, Flow, Option, Pasted, Remark, Table, plain, wrong
 from slotkeeper.core.importing.rules import ADDRESSES, BINLOG, JOB, RETRY, SERVER, SINK_OPTIONS, End, Line
@@ -140,7 +141,7 @@ def _reads(table: Table) -> bool:
 def _texts(files: Sequence[str]) -> Iterator[str]:
     for number, name in enumerate(files):
         if len(files) > 1:
-            yield f"# text {number + 1}: {name}"
+            yield f"# text {number + 1}: {safe(name, 80)}"
 
 
 def shifted(found: Pasted, number: int) -> Pasted:
@@ -220,7 +221,7 @@ def _end(table: Table | None, as_source: bool, given: Given) -> End:
     if table is not None:
         return read_end(table, as_source, given.secrets)
     server = given.source if as_source else given.sink
-    return End(Table("", "", ()), server.kind if server else "")
+    return End(Table("", "", ()), (server.kind or "postgres") if server and not as_source else "")
 
 
 def _place(draft: _Draft, end: End, server: Server | None, role: str) -> None:
@@ -299,6 +300,8 @@ def _names(flow: Flow, source: End, sink: End) -> None:
         default = end.schema or ("" if end.kind in ("mysql", "doris") else "public")
         if end.name and "." not in end.name.replace("\\.", ".") and default:
             end.name = f"{default}.{end.name}"
+        if not end.name and not end.kind:
+            continue
         if not end.name and end.table.connector:
             end.refuse(Option("table", "", end.table.line), "the text names no table; write schema.table")
             continue
@@ -351,7 +354,7 @@ def _written(draft: _Draft, job: _Job, more: Sequence[Line]) -> list[str]:
         text.append(f"sink = {_toml(job.sink)}")
     refused = list(more)
     for role, name, end in (("source", job.source, flow.source), ("sink", job.sink, flow.target)):
-        if not name and (end is None or role not in ("source", "sink")):
+        if not name and end is None and not (flow.remarks and flow.source is flow.target):
             what = f"the text contains no {role}; give --{role}, or write [{role}s.X] and its name here"
             refused.append(Line(Remark(flow.line, role, Fate.REFUSED, what)))
     refused += [Line(one) for each, _, _ in job.flows for one in each.remarks]
