@@ -327,7 +327,8 @@ def page() -> str:
     rows = ["| text | taken | refused: line, option, reason |", "| --- | --- | --- |"]
     for case in CASES:
         made = case.made()
-        taken = sum(one.fate is Fate.TAKEN for one in made.remarks)
+        number = sum(one.fate is Fate.TAKEN for one in made.remarks)
+        taken = f"{number} options" + (f", as `{'`, `'.join(case.takes)}`" if case.takes else "")
         refused = "; ".join(f"{one.line} `{one.what}`: {one.text}" for one in made.refused).replace("|", "\\|")
-        rows.append(f"| {case.title} | {taken} options | {refused or '-'} |")
+        rows.append(f"| {case.title} | {taken} | {refused or '-'} |")
     return wrapped(_TEXT + "\n".join(rows) + "\n")

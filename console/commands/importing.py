@@ -39,7 +39,7 @@ SinkKind = Annotated[
     typer.Option("--sink-kind", metavar="KIND", help="kind of --sink", autocompletion=lambda: list(sinks.KINDS)),
 ]
 Store = Annotated[
-    str, typer.Option("--store", metavar=FORM, help="PostgreSQL for the progress rows of a doris or hologres sink")
+    str, typer.Option("--store", metavar=FORM, help="where the progress rows are, for a sink that stores none")
 ]
 SourcePassword = Annotated[
     Path | None, typer.Option("--source-password-file", help="file with the password", autocompletion=completion.files)
@@ -85,7 +85,7 @@ def import_(
     given = Given(
         _server("source", "", source, source_password),
         _server("sink", sink_kind, sink, sink_password),
-        _server("store", "postgres", store, store_password),
+        _server("store", "", store, store_password),
         secrets,
         tuple(safe(file.name, 80) for file in files or [Path(STDIN)]),
     )

@@ -50,7 +50,7 @@ def properties(text: str) -> list[Option]:
             continue
         match = _LINE.fullmatch(whole)
         if match is None:
-            raise wrong(begun, "is no option (name = value)", "leave the line out, and import again")
+            raise wrong(begun, "is not an option (name = value)", "leave the line out, and import again")
         found.append(Option(match[1], match[2], begun))
         begun, whole = 0, ""
     return found
@@ -99,7 +99,7 @@ def connect(text: str) -> Pasted:
         elif name == "JdbcSinkConnector":
             sinks.append(Table(table.option("topics"), JDBC_SINK, options, table.line))
         else:
-            what = "is no connector of MySQL or MariaDB, and no JDBC sink"
+            what = "is not a connector of MySQL or MariaDB, and no JDBC sink"
             remarks.append(Remark(table.line, "connector.class", Fate.REFUSED, what))
     flows = [flow for source in sources for flow in _topics(source, sinks)]
     used = {id(flow.target) for flow in flows}
@@ -121,7 +121,7 @@ def _objects(text: str) -> Iterator[tuple[dict[str, object], int]]:
         for one in value if isinstance(value, list) else [value]:
             config = one.get("config", one) if isinstance(one, dict) else None
             if not isinstance(config, dict):
-                raise wrong(_line(text, at), "is no configuration of a connector", 'it is an object with "config"')
+                raise wrong(_line(text, at), "is not a configuration of a connector", 'it is an object with "config"')
             if "name" in one and "name" not in config:
                 config = {"name": one["name"], **config}
             yield config, at

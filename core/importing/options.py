@@ -16,10 +16,10 @@ from datetime import datetime, timezone
 
 from slotkeeper.core.config import keys, keys_sink, keys_source
 from slotkeeper.core.config.keys import CANAL as CANAL_NAMES
-from slotkeeper.core.domain.endpoint import MODES
 from slotkeeper.core.importing.lists import DEBEZIUM, DWS_CLIENT, HOLO_CLIENT, JDBC_SINK
 from slotkeeper.core.importing.pasted import CANAL, Option, Table, plain, shown
 from slotkeeper.core.importing.rules import (
+    ADDRESSES,
     BINLOG,
     JOB,
     RETRY,
@@ -30,6 +30,7 @@ from slotkeeper.core.importing.rules import (
     Rule,
     address,
     at,
+    authority,
     database_of_table,
     named,
     note,
@@ -38,9 +39,12 @@ from slotkeeper.core.importing.rules import (
     refuse,
     set_place,
     set_port,
+    ssl,
     url,
     with_minutes,
 )
+from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.sources import registry as sources
 
 _LOGIN: dict[str, Rule] = {"url": url, "username": set_place("user"), "user": set_place("user"), "password": password}
 _BINLOG = {
@@ -186,18 +190,6 @@ def _database(end: End, option: Option) -> None:
         set_place("database")(end, option)
 
 
-def _ssl(end: End, option: Option) -> None:
-    mode = option.value.lower().replace("_", "-")
-    if mode in MODES:
-        end.take(SERVER, "sslmode", mode, option)
-    else:
-        end.refuse(option, f"sslmode is one of {', '.join(MODES)}", SERVER)
-
-
-def _authority(end: End, option: Option) -> None:
-    end.take(SERVER, "sslrootcert", option.value, option, "the same file on this host")
-
-
 _HOLOGRES_LOGIN: dict[str, Rule] = {
     **_LOGIN,
     "jdbcurl": url,
@@ -205,10 +197,10 @@ _HOLOGRES_LOGIN: dict[str, Rule] = {
     "dbname": _database,
     "tablename": named,
     "table": named,
-    "connectionsslmode": _ssl,
-    "sslmode": _ssl,
-    "connectionsslrootcertlocation": _authority,
-    "sslrootcertlocation": _authority,
+    "connectionsslmode": ssl,
+    "sslmode": ssl,
+    "connectionsslrootcertlocation": authority,
+    "sslrootcertlocation": authority,
     "connectionmaxidlems": _POOL,
     "connectionmaxalivems": _POOL,
     "jdbcconnectionmaxidlems": _POOL,
@@ -384,7 +376,7 @@ _DEBEZIUM: dict[str, Rule] = {
     "heartbeatintervalms": note("the server sends a heartbeat every second"),
     "snapshotfetchsize": note("a chunk is read as one stream"),
     "snapshotlockingmode": note("a copy needs no lock"),
-    "databasesslmode": _ssl,
+    "databasesslmode": ssl,
     "maxbatchsize": note("a range ends at a transaction's end: see [jobs.X.sync]"),
     "maxqueuesize": note("a range ends at a transaction's end: see [jobs.X.sync]"),
     "pollintervalms": at(BINLOG, keys_source.BINLOG, "binlog_sleep_time"),
@@ -525,7 +517,7 @@ def read_end(table: Table, as_source: bool, secrets: Collection[str] = ()) -> En
         names = ", ".join(name for name in known if name not in (CANAL, JDBC_SINK))
         option = next((o for o in table.options if plain(o.name) in ("connector", "connectortype")), None)
         option = option or Option("connector", "", table.line)
-        end.refuse(option, f"is no connector of a {role} that can be imported (known: {names})")
+        end.refuse(option, f"is not a connector of a {role} that can be imported (known: {names})")
         return end
     end.kind, rules = known[table.connector]
     if as_source:
@@ -541,6 +533,11 @@ def read_end(table: Table, as_source: bool, secrets: Collection[str] = ()) -> En
         else:
             named = replace(option, name=shown(option.name, secrets))  # a misplaced quote can make a value a name
             end.refuse(named, "is not known; remove it, if it changes nothing that matters here")
+    kinds = sources.KINDS if as_source else sinks.KINDS
+    if end.kind not in kinds:
+        found = next((one for one in table.options if plain(one.name) in ADDRESSES), Option("url", "", table.line))
+        end.kind = ""
+        end.refuse(found, f"names no {role} that can be imported (known kinds: {', '.join(kinds)})")
     mode = next((line for line in end.lines.get(SERVER, ()) if line.key == "sslmode"), None)
     if mode is not None and str(mode.value).startswith("verify") and not end.sets(SERVER, "sslrootcert"):
         text = f"{mode.value} needs it; set sslrootcert to the file with the authority's certificate"

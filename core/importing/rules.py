@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from urllib.parse import unquote
 
+from slotkeeper.core.config.keys import SERVER as SERVER_KEYS
 from slotkeeper.core.config.keys import Key, Section, snake
 from slotkeeper.core.config.values import BadValue
+from slotkeeper.core.config.values import authority as authority_file
 from slotkeeper.core.domain.endpoint import MODES
 from slotkeeper.core.importing.pasted import Fate, Option, Remark, Table, is_secret, plain, shown
 
@@ -159,8 +161,12 @@ def only(value: str, text: str) -> Rule:
 
 def set_place(key: str) -> Rule:
     def rule(end: End, option: Option) -> None:
-        if not option.value.strip() or re.search(r"[<>{}]", option.value):
-            end.refuse(option, f"is a placeholder; write the {key}", SERVER)
+        if not re.fullmatch(r"[^\s=<>{}]+", option.value.strip()):  # a line without its end can contain the next option
+            end.refuse(option, f"is a placeholder, or not one word; write the {key}", SERVER)
+            return
+        read = SERVER_KEYS.keys[key].read or str
+        if not _readable(read, option.value.strip()):
+            end.refuse(option, f"contains no valid {key}; write it", SERVER)
             return
         end.place[key] = option.value.strip()
         end.take(SERVER, key, end.place[key], option)
@@ -168,10 +174,14 @@ def set_place(key: str) -> Rule:
     return rule
 
 
+def _valid_port(written: str) -> bool:
+    return bool(re.fullmatch(r"[0-9]{1,5}", written)) and 0 < int(written) <= 65_535
+
+
 def set_port(key: str = "port") -> Rule:
     def rule(end: End, option: Option) -> None:
-        if not option.value.strip().isdecimal():
-            end.refuse(option, f"{key} must be a number", SERVER)
+        if not _valid_port(option.value.strip()):
+            end.refuse(option, f"{key} must be a number from 1 to 65535", SERVER)
             return
         end.place[key] = int(option.value)
         end.take(SERVER, key, end.place[key], option)
@@ -221,8 +231,8 @@ def url(end: End, option: Option) -> None:
     end.kind = end.kind or _OF_URL.get(kind, "mysql" if kind in ("mysql", "mariadb") else "")
     host, colon, port = places.partition(":")
     set_place("host")(end, Option(option.name, host, option.line))
-    if colon and not port.isdecimal():
-        end.refuse(option, "its port is no number; write the port", SERVER)
+    if colon and not _valid_port(port):
+        end.refuse(option, "its port is not a number; write the port", SERVER)
     else:
         usual = {"postgres": 5432, "mysql": 3306}.get(end.kind)
         if colon or usual:
@@ -248,7 +258,7 @@ def _parameter(end: End, option: Option) -> None:
     elif name == "sslmode" and option.value in MODES:
         end.take(SERVER, "sslmode", option.value, option)
     elif name == "sslrootcert":
-        end.take(SERVER, "sslrootcert", option.value, option, "the same file on this host")
+        authority(end, option)
     elif name == "currentschema":
         end.schema = option.value
         end.take(SERVER, "", None, option, "the schema of its tables")
@@ -279,3 +289,20 @@ def with_minutes(value: str) -> str:
     '2021-01-01 12:00:00+08:00'
     """
     return re.sub(r"([+-]\d\d)$", r"\1:00", value) if re.search(r":\d\d[+-]\d\d$", value) else value
+
+
+def authority(end: End, option: Option) -> None:
+    """Take the file with the authority's certificate."""
+    if not _readable(authority_file, option.value):
+        end.refuse(option, "names no file; set sslrootcert", SERVER)
+        return
+    end.take(SERVER, "sslrootcert", option.value, option, "the same file on this host")
+
+
+def ssl(end: End, option: Option) -> None:
+    """Take a TLS mode under one of its vendors' spellings."""
+    mode = option.value.lower().replace("_", "-")
+    if mode in MODES:
+        end.take(SERVER, "sslmode", mode, option)
+    else:
+        end.refuse(option, f"sslmode is one of {', '.join(MODES)}", SERVER)

@@ -102,7 +102,7 @@ class _PipelineParser(Parser):
         return found
 
     def _column(self) -> exp.ColumnDef | None:
-        """Return a declared column; `kind` is "derived" if its value is no column of the server's table."""
+        """Return a declared column; `kind` is "derived" if its value is not a column of the server's table."""
         if self._match_text_seq("WATERMARK"):
             self._skip()
             return None
@@ -238,7 +238,7 @@ class _Statements:
         if any(token.token_type is TokenType.HINT for token in tokens):
             self._lose(words[0], line, "a hint in /*+ */ is not read; write its options in WITH")
             return
-        if self._told(tokens, line):
+        if self._needless(tokens, line):
             return
         if tokens[0].text.upper() == "EXECUTE" and len(tokens) > 1:
             tokens = tokens[1:]
@@ -263,7 +263,7 @@ class _Statements:
         else:
             self.found.remarks.append(remark)
 
-    def _told(self, tokens: list[Token], line: int) -> bool:
+    def _needless(self, tokens: list[Token], line: int) -> bool:
         """Return whether a statement needs no parser: it runs on a server or in a client."""
         word = tokens[0].text.upper()
         texts = [token.text for token in tokens]
@@ -274,7 +274,7 @@ class _Statements:
         elif word in _SERVER_WORDS or (word == "CREATE" and "CONNECTOR" not in map(str.upper, texts) and _bare(tokens)):
             self.found.remarks.append(Remark(line, word, Fate.UNNEEDED, "runs on the server, before a job starts"))
         elif word in _CLIENT_WORDS or word == "SELECT":
-            self.found.remarks.append(Remark(line, word, Fate.UNNEEDED, "is no part of a pipeline"))
+            self.found.remarks.append(Remark(line, word, Fate.UNNEEDED, "is not part of a pipeline"))
         else:
             return False
         return True
@@ -299,7 +299,7 @@ class _Statements:
         elif isinstance(tree, exp.Insert):
             self._insert(tree, line)
         else:
-            self._refuse(line, "statement", "is no CREATE TABLE, INSERT, CREATE SYNC or SET; leave it out")
+            self._refuse(line, "statement", "is not a CREATE TABLE, INSERT, CREATE SYNC or SET; leave it out")
 
     def _create(self, tree: exp.Create, line: int) -> None:
         kind = tree.args["kind"]

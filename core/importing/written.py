@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from slotkeeper.core.config import keys, values
-from slotkeeper.core.config.check import UNDECIDED
+from slotkeeper.core.config.check import MASK, UNDECIDED
 from slotkeeper.core.config.keys import REQUIRED
+from slotkeeper.core.config.masking import maskable
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.importing.options import read_end
 from slotkeeper.core.importing.pasted import CANAL, Fate, Flow, Option, Pasted, Remark, Table, plain, wrong
@@ -128,7 +129,12 @@ def configuration(pasted: Pasted, given: Given) -> Made:
         lines += ["", *_written(draft, job, more)]
         if spark is not None:
             lines += ["", f"[jobs.{job.name}.spark]", *_rendered(spark)]
-    return Made("\n".join(lines) + "\n", tuple(draft.remarks))
+    text = "\n".join(lines) + "\n"
+    for secret in sorted(
+        filter(maskable, given.secrets), key=len, reverse=True
+    ):  # in a name or a condition, by mistake
+        text = text.replace(secret, MASK).replace(_toml(secret)[1:-1], MASK)
+    return Made(text, tuple(draft.remarks))
 
 
 def _reads(table: Table) -> bool:
@@ -305,7 +311,7 @@ def _names(flow: Flow, source: End, sink: End) -> None:
         if not end.name and end.table.connector:
             end.refuse(Option("table", "", end.table.line), "the text names no table; write schema.table")
             continue
-        pattern = end is source and re.search(r"[*|()\[\]^$\\<>]", end.name)
+        pattern = end is source and re.search(r"[*|()\[\]^$\\<>=]", end.name)
         try:
             read(end.name) if end.name else None
         except values.BadValue:
