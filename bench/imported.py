@@ -269,8 +269,7 @@ You already have a pipeline in Flink SQL, in Binlog Load, in canal, in Debezium 
 
 ```
 slotkeeper import orders.sql > config.toml
-slotkeeper import sync.sql instance.properties --sink etl@fe1:9030 --sink-kind doris \\
-  --store etl@mart:5432/mart
+slotkeeper import sync.sql instance.properties --sink etl@fe1:9030 --sink-kind doris --store etl@mart:5432/mart
 slotkeeper import orders.sql --check > config.toml
 ```
 

@@ -22,7 +22,7 @@ from sqlglot.tokens import Tokenizer
 from slotkeeper.core.importing.pasted import CANAL, Fate, Flow, Option, Pasted, Reading, Remark, Table, wrong
 
 EXPRESSION = "an expression cannot be mirrored; select the column itself, or compute the value in the source table"
-VIEW = "a view: see docs/views.md"
+VIEW = "a channel has one table: mirror each table, and write the query as a view in the sink"
 _SERVER_WORDS = ("ALTER", "CALL", "COMMIT", "ROLLBACK", "DROP", "GRANT", "ANALYZE", "COMMENT", "VACUUM")
 """First words of statements that run on a server, and are no part of a pipeline."""
 _CLIENT_WORDS = ("USE", "EXPLAIN", "SHOW", "DESCRIBE", "DESC", "ADD", "LOAD", "RESET", "HELP", "QUIT")
@@ -54,7 +54,7 @@ class _PipelineParser(Parser):
             elif self._match_text_seq("LIKE") or self._match(TokenType.ALIAS):
                 kind = f"TABLE {self._prev.text.upper()}"
                 self._rest()
-            else:
+            elif self._curr:
                 self._advance()  # COMMENT, PARTITIONED BY, ENGINE and the like
         return exp.Create(this=name, kind=kind, expressions=columns, properties=options)
 
@@ -244,7 +244,15 @@ class _Statements:
             tokens = tokens[1:]
         try:
             (tree,) = dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
-        except (SqlglotError, RecursionError, AssertionError, AttributeError, ValueError) as error:
+        except (
+            SqlglotError,
+            RecursionError,
+            AssertionError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as error:
             first = (getattr(error, "errors", None) or [{}])[0]
             deep = isinstance(error, RecursionError)
             what = "is nested too deeply" if deep else f"is not understood (column {first.get('col') or 1})"
@@ -373,7 +381,11 @@ class _Statements:
         for part, value in query.args.items():
             if value and part not in _PARTS and part not in ("joins", "group", "operation_modifiers"):
                 name = part.rstrip("_").replace("_", " ").upper()
-                remarks.append(_refused(line, name, f"a channel has no {name}; remove it, or write {VIEW}"))
+                remarks.append(
+                    _refused(
+                        line, name, f"a channel has no {name}; remove it, or write the query as a view in the sink"
+                    )
+                )
         columns: tuple[tuple[str, str], ...] = ()
         if not joined:
             columns = self._columns(query, source, target, given, line, remarks)
