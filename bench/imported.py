@@ -103,6 +103,9 @@ CASES = (
         "'needRedistribution' = 'true', 'checkNodeChangeInterval' = '20000', 'newSystemValue' = 'false',"
         "'binlogSyncPointSize' = '1000'",
     ), takes=("need_redistribution = true", "check_node_change_interval = 20000", "new_system_value = false")),
+    Case("Flink, `dws`: a node check without redistribution", _from_dws(
+        "'needRedistribution' = 'false', 'checkNodeChangeInterval' = '20000'",
+    ), refused=((1, "checkNodeChangeInterval"),)),
     Case("Flink, `dws`: a start time with its offset", _from_dws(
         "'binlogStartTime' = '2024-11-14 15:48:40+08:00'",
     ), takes=('binlog_start_time = "2024-11-14 15:48:40+08:00"',)),

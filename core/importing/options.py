@@ -40,6 +40,7 @@ from slotkeeper.core.importing.rules import (
     set_place,
     set_port,
     ssl,
+    unless_off,
     url,
     with_minutes,
 )
@@ -82,7 +83,9 @@ _POOL = note("each task has its own session")
 _KAFKA = note("there is no Kafka between source and target")
 _SLOT = at(BINLOG, keys_source.BINLOG, "binlog_slot_name")
 _DWS = {**_LOGIN, "tablename": named, "binlogtablename": named}
-_DWS_SOURCE = {**_BINLOG, **_DWS}
+_CHECKED = "has no effect with need_redistribution = false; remove one of the two"
+_NODES = unless_off("needRedistribution", _BINLOG["checknodechangeinterval"], _CHECKED)
+_DWS_SOURCE = {**_BINLOG, **_DWS, "checknodechangeinterval": _NODES}
 _DWS_SINK = {**_SINK, **_newer(), **_DWS}
 
 

@@ -142,6 +142,13 @@ def _time(end: End, option: Option, part: str, key: str) -> None:
         end.take(part, key, option.value.strip(), option)
 
 
+def unless_off(other: str, rule: Rule, text: str) -> Rule:
+    """Return the rule of an option that is refused if another option is false."""
+    return lambda end, option: (
+        end.refuse(option, text, BINLOG) if end.table.option(other).lower() == "false" else rule(end, option)
+    )
+
+
 def note(text: str) -> Rule:
     """Return the rule of an option that needs no key."""
     return lambda end, option: end.note(option, text)
