@@ -272,12 +272,15 @@ You already have a pipeline in Flink SQL, in Binlog Load, in canal, in Debezium 
 
 ```
 slotkeeper import orders.sql > config.toml
-slotkeeper import sync.sql instance.properties --sink etl@fe1:9030 --sink-kind doris --store etl@mart:5432/mart
+slotkeeper import sync.sql instance.properties --sink etl@fe1:9030 --sink-kind doris
 slotkeeper import orders.sql --check > config.toml
 ```
 
 Without a file, or with `-`, it reads standard input. It connects to no server, except with
 `--check`, which checks the configuration and its servers like `slotkeeper doctor`.
+
+`--source` and `--sink` name servers that the text does not contain, or replace those of the text.
+A sink that cannot store progress rows needs `--store`, the PostgreSQL that stores them.
 
 ## What it reads
 
