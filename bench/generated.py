@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench import chart, keymap_page, messages, parameters, report, schemas
+from bench import chart, imported, keymap_page, messages, parameters, report, schemas
 from slotkeeper import __version__
 from slotkeeper.console.commands import man
 from slotkeeper.console.commands.main import main_command
@@ -30,6 +30,7 @@ def _chart() -> str:
 PAGES: Mapping[Path, Callable[[], str]] = {
     DOCS / "keymap.md": keymap_page.page,
     DOCS / "parameters.md": parameters.page,
+    DOCS / "import.md": imported.page,
     DOCS / "messages.md": messages.page,
     DOCS / "man" / "slotkeeper.1": _manual,
     chart.FILE: _chart,

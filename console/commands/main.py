@@ -72,6 +72,9 @@ COMMANDS: dict[str, Entry] = {
     "init": Entry(
         "slotkeeper.console.commands.init", "write a first configuration after a few questions", False, Part.SET_UP
     ),
+    "import": Entry(
+        "slotkeeper.console.commands.importing", "configuration of a Flink, canal or other pipeline", False, Part.SET_UP
+    ),
     "doctor": Entry(
         "slotkeeper.console.commands.doctor", "check what jobs need on this host and the servers", False, Part.SET_UP
     ),
@@ -115,7 +118,7 @@ class LazyGroup(typer.core.TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help from the registry, short enough for a small terminal, without importing any command."""
         self.format_usage(ctx, formatter)
-        formatter.write(f"  {self.help}\n\n")
+        formatter.write(f"  {self.help}\n")
         names = self.list_commands(ctx)
         for part in Part:
             label = f"{part.value}:"

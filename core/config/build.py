@@ -413,6 +413,11 @@ def _binlog(reading: Reading, path: Path, raw: Table, dialect: str) -> BinlogOpt
     options = its.more(
         binlog_table(reading, path, raw), read_options(reading, path, raw, "binlog", its.section, BinlogOptions)
     )
+    if not options.need_redistribution and "check_node_change_interval" in binlog_table(reading, path, raw):
+        # DWS, "Real-Time Binlog Consumption by Flink", table 1: only valid if needRedistribution is true
+        here: Path = (*path, "binlog", "check_node_change_interval")
+        what = f"{dotted(here)} has no effect with need_redistribution = false"
+        raise reading.error(here, what, "remove one of the two")
     if not source_traits(dialect).adopts_shards:
         options = replace(options, need_redistribution=False)
     refuse_below(reading, (*path, "binlog"), options, "binlog_max_sleep_time", "binlog_sleep_time")

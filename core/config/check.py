@@ -24,6 +24,8 @@ _LITERAL_SECRETS = frozenset(
     {"password", "passwd", "passphrase", "pass", "pwd", "pw", "secret", "token", "sslpassword"}
 )
 MASK = "***"
+UNDECIDED = "undecided"
+"""The table in which `slotkeeper import` lists options that need a decision; it is an error wherever it occurs."""
 SECRET_KINDS = ("file", "env", "command")
 """The ways to reference a secret: `password_file`, `password_env`, `password_command`."""
 Table = dict[str, object]
@@ -102,6 +104,10 @@ def read_section(
 ) -> dict[str, Any]:
     """Return the values of all keys of a table, including defaults; `tables` are the names of its subtables."""
     given = as_table(reading, path, raw)
+    if isinstance(open_ := given.get(UNDECIDED), dict) and open_:
+        name = next(iter(open_))
+        what = f"[{dotted(path)}] needs a decision: {safe(name, 80)}"
+        raise reading.error((*path, UNDECIDED, name), what, "the comment above the line has the reason; then remove it")
     for name in given:
         if name not in section and name not in tables:
             raise unknown_key(reading, path, name, section, tables)

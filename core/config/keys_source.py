@@ -66,7 +66,7 @@ class _Binlog:
     """continue with a changed set of DNs if that is safe; set false for kernels that cannot redistribute a table with a
     binlog"""
     check_node_change_interval = vendor(values.duration(100, values.DAY), "ms")
-    """interval of the checks for changed DNs; only with need_redistribution"""
+    """interval of the checks for changed DNs; rejected with need_redistribution = false"""
     binlog_ignore_update_before = vendor(values.boolean)
     """the server omits B rows, and deletes contain only the key (DWS 9.1.0.200 and later); requires `keys_never_change`
     the server omits B rows, and deletes contain only the key (DWS 9.1.0.200 and later); requires `keys_never_change`"""

@@ -16,6 +16,7 @@ MOST_LINES = {
     "core/domain": 8_700,
     "core/drivers": 4_200,
     "core/engine": 7_950,
+    "core/importing": 2_300,
     "core/judgement": 1_800,
     "core/launch": 3_050,
     "core/library": 560,
@@ -64,7 +65,8 @@ MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 510, 25, 75, 234
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.
 Settings, own commands and the end of a session have two to four files each: values, a file or a child, a screen.
 The gate for idle tables and the schedule of their polls have a file each.
-SQL views have a file each for plan, parser, statements, captures, sums and rounds.
+SQL views have a file each for plan, parser, statements, captures, sums and rounds. A pasted text has a file for its
+record, for each syntax, for the rules, for the options and for what is written.
 Sessions that wait at a source have a file of SQL per kind of source, a file of values and a file of the judgement.
 """
 

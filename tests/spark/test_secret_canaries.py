@@ -41,7 +41,7 @@ VARIABLE = "CANARY_SOURCE_PASSWORD"
 OF_SOURCE, OF_SINK, OF_FILE = "cAnary-5e1a/source", "cAnary-77b0-sink", "cAnary-c3d4-file"
 BEGINNING = "cAnary"
 """Of each canary, however the rest is spelled."""
-FEW = ("jobs show", "jobs logs", "slots list", "doctor")
+FEW = ("jobs show", "jobs logs", "slots list", "import", "doctor")
 """Of `EVERY`, for a run that is to be quick."""
 WHY = ["--reason", "canary"]
 TABLE = "ods.orders"
@@ -91,6 +91,7 @@ EVERY: dict[str, list[list[str]] | str] = {
     "sync show": [["--json"], []],
     "verify": [["canary", "--json"]],
     "status": [["--json"], []],
+    "import": [["{given}/pasted.sql"], ["{given}/broken.sql", "{given}/pasted.sql"]],
     "doctor": [["--json"], ["--probe", "dws1"]],
     "config check": [["--json"]],
     "config show": [["--origin", "--json"]],
@@ -102,6 +103,9 @@ EVERY: dict[str, list[list[str]] | str] = {
     "jobs cancel": [["canary", *WHY, "--json"]],
 }  # fmt: skip
 """Every command by its name, in the order in which they are run: the arguments of each run, or why it is not run."""
+PASTED = """CREATE TABLE s (id INT) WITH ('connector' = 'dws', 'binlog' = 'true', 'password' = '{}', 'tableName' = 'o',
+'url' = 'jdbc:gaussdb://u:{}@h:1/d?password={}', 'username' = 'u'"""
+"""A pasted statement with three passwords, without its end."""
 ENDLESS = ("watch",)
 """Commands that end at Ctrl-C."""
 EVENTS = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": "file://{}", "spark.eventLog.compress": "false"}
@@ -137,6 +141,9 @@ def job(tmp_path: Path, spark_cache: Path, seed: int, monkeypatch: pytest.Monkey
         for name, canary in (("sink", OF_SINK), ("other", OF_FILE)):
             (tmp_path / "given" / name).write_text(canary, encoding="ascii")
             (tmp_path / "given" / name).chmod(0o600)
+        pasted = PASTED.format(OF_FILE, OF_SOURCE, OF_SINK)
+        (tmp_path / "given" / "pasted.sql").write_text(f"{pasted});\n", encoding="ascii")
+        (tmp_path / "given" / "broken.sql").write_text(f"{pasted}, 'x = {OF_FILE}", encoding="ascii")
         text = made.config.read_text("utf-8")
         files = iter((f'password_env = "{VARIABLE}"', f'password_command = "cat {tmp_path}/given/sink"'))
         text = re.sub(r'^password_file = ".*"$', lambda found: next(files), text, flags=re.MULTILINE)

@@ -172,6 +172,11 @@ VALUES = [
     _case("log level", added("logging", 'level = "INFO"'), "logging.level does not apply here: messages", "remove"),
     _case("progress schema", added(SINK, 'progress_schema = "a.b"'), "progress_schema", "dots"),
     _case("wait_max below", added(RETRY, 'wait_max = "10ms"'), "config.toml:32", "wait_max is below wait_initial"),
+    _case(
+        "a node check without redistribution",
+        added(BINLOG, 'need_redistribution = false\ncheck_node_change_interval = "5s"'),
+        "check_node_change_interval has no effect with need_redistribution = false",
+    ),
     _case("max sleep below", added(BINLOG, 'binlog_sleep_time = "1h"'), "binlog_max_sleep_time is below"),
 ]
 
