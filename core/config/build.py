@@ -34,6 +34,7 @@ from slotkeeper.core.config.values import BadValue, hosts, section_name, show_du
 from slotkeeper.core.domain.cluster import Master, MasterKind
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef, place_of
 from slotkeeper.core.domain.spec import (
+    FOLLOWING,
     RESNAPSHOT,
     STOP,
     BinlogOptions,
@@ -302,12 +303,25 @@ def _agree(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) ->
     _refuse_resnapshot(reading, path, job, on_schema_change)
 
 
+def _refuse_following(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) -> None:
+    """Reject an on_schema_change that needs the statements in the source's log for another kind of source."""
+    if source_traits(job.source_kind).logs_shapes and job.binlog.binlog:
+        return
+    for n, channel in enumerate(job.channels):
+        if channel.on_schema_change in FOLLOWING:
+            place: Path = path if on_schema_change == channel.on_schema_change else (*path, "channels", n)
+            here: Path = (*place, "on_schema_change")
+            what = f'{dotted(here)} = "{channel.on_schema_change}" needs a source whose log contains changes of columns'
+            raise reading.error(here, what, f'set "{STOP}" or "{RESNAPSHOT}"')
+
+
 def _refuse_resnapshot(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) -> None:
     """Reject on_schema_change = "resnapshot" unless the job's options allow a copy into a target that contains rows."""
-    first = next((n for n, channel in enumerate(job.channels) if channel.on_schema_change != STOP), None)
+    _refuse_following(reading, path, job, on_schema_change)
+    first = next((n for n, channel in enumerate(job.channels) if channel.on_schema_change == RESNAPSHOT), None)
     if first is None:
         return
-    place: Path = path if on_schema_change != STOP else (*path, "channels", first)
+    place: Path = path if on_schema_change == RESNAPSHOT else (*path, "channels", first)
     here: Path = (*place, "on_schema_change")
     for wrong, what, hint in (
         (not job.binlog.binlog, "has no effect with binlog = false", "each run is a copy, which checks the columns"),

@@ -13,16 +13,16 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_400,
     "core/dataframe": 3_100,
-    "core/domain": 8_480,
+    "core/domain": 8_700,
     "core/drivers": 4_200,
-    "core/engine": 7_680,
+    "core/engine": 7_900,
     "core/judgement": 1_800,
     "core/launch": 3_050,
     "core/ports": 1_950,
     "core/services": 2_000,
     "core/sinks": 12_100,
     "core/slots": 2_400,
-    "core/sources": 17_500,
+    "core/sources": 18_400,
     "core/spark": 2_300,
     "core/state": 2_800,
     "core/verify": 400,
@@ -47,7 +47,8 @@ mouse and the detail next to every row are 50 lines of screens. The steps of a r
 lines of the domain. Sweeps (ADR 85) are 200 lines of the engine, 50 of the ports and 25 of the domain. Another server
 of a MySQL source (ADR 88) is 700 lines of the sources, 200 of the engine and 15 of the domain. Idle tables (ADR 89) are
 400 lines of the engine and 70 of the domain. The shared reader of a MySQL job (ADR 87) is 600 lines of the sources. The
-columns of SHOW SYNC JOB are a view of 220 lines.
+columns of SHOW SYNC JOB are a view of 220 lines. Changes of columns that a source's log contains (ADR 92) are 850 lines
+of the MySQL source (clauses, definitions, stored columns), 200 of the engine and 170 of the domain.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 496, 25, 75, 218
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.

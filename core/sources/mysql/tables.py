@@ -8,6 +8,7 @@ support zero dates rejects rows with such dates.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import my
 from slotkeeper.core.drivers.pg_types import float_text
 from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.mysql.alters import OPAQUE
 from slotkeeper.core.sources.mysql.faults import Unsupported
 from slotkeeper.core.sources.mysql.rows import Described, SchemaColumn
 from slotkeeper.core.sources.mysql.session import MysqlSession
@@ -78,6 +80,8 @@ def image_of(column: SchemaColumn) -> Image:
     'character varying(20)'
     """
     name, kind = column.name, column.kind
+    if kind == OPAQUE:
+        return Image(name, "bytea", OPAQUE)
     if kind in _INTEGERS:
         type_ = _INTEGERS[kind]["unsigned" in column.full_type]
         return Image(name, type_, "numeric" if type_.startswith("n") else "integer", str, literal=_number)
@@ -255,6 +259,9 @@ _NO_COLUMN = 1054
 _TABLE = "SELECT table_schema, table_name, table_type, engine FROM information_schema.tables"
 
 
+_COLLATION = "SELECT table_collation FROM information_schema.tables"
+
+
 PRIMARY = "PRIMARY"
 
 
@@ -286,6 +293,7 @@ class TableSeen:
     engine: str = "InnoDB"
     key_index: str = PRIMARY
     """The index whose columns are the key."""
+    known: Known | None = None
 
     @property
     def quoted(self) -> str:
@@ -315,26 +323,82 @@ def shown(table: str) -> str:
     return ".".join("`{}`".format(part.replace("`", "``")) for part in table.split(".", 1))
 
 
-def read_table(session: MysqlSession, table: str) -> TableSeen:
-    """Return the current table `schema.name`; raises Refused if it does not exist or has no usable key."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A table's columns as stored: their numbers across renames, the key and its index, the default character set."""
+
+    described: Described
+    numbers: tuple[int, ...]
+    key: tuple[str, ...]
+    index: str = PRIMARY
+    charset: str = ""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Return the columns for storage; each contains the server's description of itself, and that of the table."""
+        found = []
+        for one, number in zip(self.described, self.numbers, strict=True):
+            place = self.key.index(one.name) + 1 if one.name in self.key else 0
+            native = json.dumps([*(getattr(one, name) for name in _STORED), place, self.index, self.charset])
+            found.append(Column(one.name, image_of(one).type, not one.nullable, number=number, native=native))
+        return tuple(found)
+
+    @classmethod
+    def read(cls, columns: Sequence[Column]) -> Known | None:
+        """Return stored columns; None if their descriptions are not stored.
+
+        >>> table = Known((opaque("o"), SchemaColumn("i", "int", "int(11)", False)), (1, 2), ("i",), charset="latin1")
+        >>> Known.read(table.columns) == table, Known.read([Column("a", "text")])
+        (True, None)
+        """
+        try:
+            found = [(one, json.loads(one.native)) for one in columns]
+            described = tuple(SchemaColumn(one.name, *values[: len(_STORED)]) for one, values in found)
+            tails = [(one.name, *values[len(_STORED) :]) for one, values in found]
+            key = tuple(name for name, place, *_ in sorted(tails, key=lambda tail: int(tail[1])) if place)
+            _, _, index, charset = tails[0]
+        except (ValueError, TypeError, IndexError):
+            return None
+        return cls(described, tuple(one.number for one in columns), key, str(index), str(charset))
+
+
+_STORED = ("kind", "full_type", "nullable", "charset", "most_bytes", "precision", "scale", "fraction")
+
+
+def read_table(session: MysqlSession, table: str, known: Sequence[Column] = ()) -> TableSeen:
+    """Return the table `schema.name` with its `known` columns, or as it is now.
+
+    Raises Refused if it does not exist or has no usable key.
+    """
     schema, name, sort = stored_names(session, table)
-    found = session.asking(lambda line: read_described(line, schema, name))
+    found = Known.read(known) if known else None
     if found is None:
+        found = _present(session, table, schema, name)
+    try:
+        images, every = tuple(map(image_of, found.described)), found.columns
+    except Unsupported as error:
+        raise Refused(f"{table}: {error.message}", error.cure, where="source") from None
+    columns = tuple(one for one, other in zip(every, found.described, strict=True) if other.kind != OPAQUE)
+    identity = TableIdentity(0, columns, found.key, session.facts.server, known=every)
+    return TableSeen(schema, name, found.described, images, identity, *sort, key_index=found.index, known=found)
+
+
+def _present(session: MysqlSession, table: str, schema: str, name: str) -> Known:
+    described = session.asking(lambda line: read_described(line, schema, name))
+    if described is None:
         raise _absent(session, table)
-    described: Described = found
     index, key = key_of(read_indexes(session, f"{quoted(schema)}.{quoted(name)}"))
     for objection in key_objections(table, key):
         raise Refused(objection.text, objection.cure, where="source")
-    try:
-        images = tuple(map(image_of, described))
-    except Unsupported as error:
-        raise Refused(f"{table}: {error.message}", error.cure, where="source") from None
-    columns = tuple(
-        Column(image.name, image.type, not one.nullable, number=place)
-        for place, (image, one) in enumerate(zip(images, described, strict=True), 1)
-    )
-    identity = TableIdentity(0, columns, tuple(part.name or "" for part in key), session.facts.server)
-    return TableSeen(schema, name, described, images, identity, *sort, key_index=index)
+    numbers = tuple(range(1, len(described) + 1))
+    names = tuple(part.name or "" for part in key)
+    return Known(described, numbers, names, index, _default_charset(session, schema, name))
+
+
+def _default_charset(session: MysqlSession, schema: str, name: str) -> str:
+    """Return a table's default character set: a collation's name starts with it (MySQL, "Collation Naming")."""
+    found = session.rows(f"{_COLLATION} WHERE table_schema = %s AND table_name = %s", (schema, name))
+    return str(found[0][0] or "").partition("_")[0] if found else ""
 
 
 def read_indexes(session: MysqlSession, table: str) -> list[IndexPart]:

@@ -11,6 +11,7 @@ TRAITS = SourceTraits(
     paced=True,
     server_keys="mysql",
     silent_cascades=True,
+    logs_shapes=True,
     speaks="MySQL",
     # MySQL Reference Manual, "The Binary Log": one log contains the changes of all tables of the server; "SHOW BINARY
     # LOG STATUS" returns its end
