@@ -149,6 +149,7 @@ WIDENED = (
     ("ENUM('a','b')", "ENUM('b','a')", False),
     ("DATETIME", "DATETIME(3)", False),
     ("FLOAT", "DOUBLE", False),
+    ("DOUBLE", "DOUBLE(6,2)", False),
     ("CHAR(3)", "VARCHAR(3)", False),
     ("VARBINARY(3)", "BLOB", True),
     ("BINARY(3)", "BINARY(4)", False),

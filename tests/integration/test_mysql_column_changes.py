@@ -10,7 +10,7 @@ import pytest
 
 from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.domain.spec import APPLY, IGNORE, STOP, ChannelSpec
-from slotkeeper.core.errors import Refused, Trouble, TroubleName
+from slotkeeper.core.errors import Refused, Trouble, TroubleName, Unreachable
 from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.doris.tables import Column
 from tests.support.pairs import TABLE, MakeMysqlPair, MysqlPair
@@ -256,3 +256,131 @@ def test_what_cannot_be_followed_stops_with_its_place(
     assert isinstance(error, Trouble) and error.name is TroubleName.SCHEMA_CHANGED, error
     assert why in error.message and change.split()[0] in error.message and "binlog after " in error.message, error
     assert pair.mirror.query(pair.mirror.sink, "SELECT count(*) FROM mart.t WHERE v = 1 AND id <= 5") == [(5,)]
+
+
+GH_OST = (
+    "CREATE /* gh-ost */ TABLE ods.`_t_gho` LIKE ods.`t`",
+    "ALTER /* gh-ost */ TABLE ods.`_t_gho` {change}",
+    "INSERT /* gh-ost */ IGNORE INTO ods.`_t_gho` (id, a, u, e, v) SELECT id, a, u, e, v FROM ods.`t` FORCE INDEX"
+    " (`PRIMARY`) WHERE id >= 1",
+    "CREATE TABLE ods.`_t_del` (id INT AUTO_INCREMENT PRIMARY KEY) COMMENT = 'ghost-cut-over-sentry'",
+    "DROP TABLE ods.`_t_del`",
+    "RENAME /* gh-ost */ TABLE ods.`t` TO ods.`_t_del`, ods.`_t_gho` TO ods.`t`",
+    "DROP /* gh-ost */ TABLE IF EXISTS ods.`_t_del`",
+)
+PT_OSC = (
+    "CREATE TABLE ods._t_new LIKE ods.t",
+    "ALTER TABLE ods._t_new {change}",
+    "CREATE TRIGGER pt_osc_ods_t_del AFTER DELETE ON ods.t FOR EACH ROW DELETE IGNORE FROM ods._t_new"
+    " WHERE ods._t_new.id <=> OLD.id",
+    "CREATE TRIGGER pt_osc_ods_t_upd AFTER UPDATE ON ods.t FOR EACH ROW REPLACE INTO ods._t_new (id, a, u, e, v)"
+    " VALUES (NEW.id, NEW.a, NEW.u, NEW.e, NEW.v)",
+    "CREATE TRIGGER pt_osc_ods_t_ins AFTER INSERT ON ods.t FOR EACH ROW REPLACE INTO ods._t_new (id, a, u, e, v)"
+    " VALUES (NEW.id, NEW.a, NEW.u, NEW.e, NEW.v)",
+    "INSERT LOW_PRIORITY IGNORE INTO ods._t_new (id, a, u, e, v) SELECT id, a, u, e, v FROM ods.t LOCK IN SHARE MODE",
+    "WRITE",
+    "RENAME TABLE ods.t TO ods._t_old, ods._t_new TO ods.t",
+    "DROP TABLE IF EXISTS ods._t_old",
+    *(f"DROP TRIGGER IF EXISTS ods.pt_osc_ods_t_{name}" for name in ("del", "upd", "ins")),
+)
+
+
+@pytest.mark.parametrize(("tool", "policy"), [(GH_OST, STOP), (GH_OST, APPLY), (PT_OSC, APPLY), (PT_OSC, IGNORE)])
+def test_a_table_that_a_tool_puts_in_place_of_the_other_is_followed(
+    make_mysql_pair: MakeMysqlPair, tool: tuple[str, ...], policy: str
+) -> None:
+    pair = prepared(make_mysql_pair(COLUMNS), policy, MAPPED if policy in (STOP, IGNORE) else ())
+    with metadata(pair, "NO_LOG"):
+        pair.mirror.start().wait_running()
+        written(pair, 1)
+        for statement in tool:
+            if statement == "WRITE":
+                written(pair, 2)
+            else:
+                pair.run(
+                    statement.format(
+                        change="ADD COLUMN n INT AFTER id, MODIFY v BIGINT"[: None if policy == APPLY else 25]
+                    )
+                )
+        written(pair, 3)
+        followed(pair, 1)
+        pair.wait_equal()
+        pair.mirror.stop()
+        pair.mirror.start().wait_running()
+        written(pair, 4)
+        pair.wait_equal()
+        pair.mirror.stop()
+    assert JobEvent.COPY_BEGAN not in pair.mirror.heard.events
+
+
+def test_a_table_that_was_loaded_elsewhere_and_renamed_still_stops(make_mysql_pair: MakeMysqlPair) -> None:
+    pair = prepared(make_mysql_pair(COLUMNS), IGNORE, MAPPED)
+    pair.mirror.start().wait_running()
+    pair.run(f"CREATE TABLE ods.loaded LIKE {TABLE}", f"RENAME TABLE {TABLE} TO ods.old, ods.loaded TO {TABLE}")
+    error = pair.mirror.wait_error()
+    assert isinstance(error, Trouble) and error.name is TroubleName.SLOT_LOST, error
+
+
+class Crash(BaseException):
+    """The driver ends here."""
+
+
+POINTS = ("intent", "epoch", "alter", "commit", "")
+
+
+@pytest.mark.parametrize(
+    ("into", "point"), [*(("postgres", point) for point in POINTS), ("doris", "epoch"), ("doris", "alter")]
+)
+def test_a_driver_that_crashes_while_it_follows_a_change_neither_loses_nor_repeats_it(
+    make_mysql_pair: MakeMysqlPair, doris: DorisStandin, into: str, point: str
+) -> None:
+    pair = make_mysql_pair(COLUMNS)
+    if into == "doris":
+        pair.into(doris)
+        doris.tables.drop("mart", "t")
+    prepared(pair, APPLY)
+    name = {"commit": "before_follow_commit", "": "after_follow"}.get(point, f"after_follow_{point}")
+
+    beside = point in ("alter", "commit")
+    left = [1]
+
+    def crash(here: str) -> None:
+        if here == name and left:
+            left.pop()
+            raise Unreachable("the session of the transaction is lost", where="sink") if beside else Crash
+
+    pair.mirror.start(driver_probe=crash).wait_running()
+    written(pair, 11)
+    pair.run(f"ALTER TABLE {TABLE} ADD added INT NOT NULL DEFAULT 7, MODIFY v BIGINT")
+    written(pair, 12)
+    if not beside:
+        until(pair.mirror.ended, 60, "the driver to crash")
+        assert isinstance(pair.mirror.error, Crash)
+        pair.mirror.start().wait_running()
+    written(pair, 13)
+    pair.wait(lambda: changed(pair) == 3 * (5 * 2 + 2), 60, "the changes of all three")
+    pair.wait_equal()
+    pair.mirror.stop()
+    assert pair.mirror.heard.events.count(JobEvent.COPY_BEGAN) == beside
+    assert changed(pair) == 3 * (5 * 2 + 2)
+
+
+def changed(pair: MysqlPair) -> int:
+    return sum(pair.mirror.changes().values())
+
+
+def test_one_table_of_several_continues_after_its_change_and_the_others_are_not_disturbed(
+    make_mysql_pair: MakeMysqlPair,
+) -> None:
+    pair = make_mysql_pair(COLUMNS, tables=2)
+    mapped = [ChannelSpec(f"ods.{name}", f"mart.{name}", create_target=True, columns=MAPPED) for name in ("t", "t2")]
+    pair.mirror.job = replace(pair.mirror.job, channels=tuple(mapped))
+    pair.mirror.start().wait_running()
+    for number in range(3):
+        pair.run("INSERT INTO ods.t2 (id, v) SELECT coalesce(max(id), 0) + 1, 1 FROM ods.t2")
+        written(pair, number)
+        pair.run(f"ALTER TABLE {TABLE} ADD n{number} INT FIRST")
+        written(pair, number + 10)
+    pair.wait_equal()
+    pair.mirror.stop()
+    assert pair.mirror.heard.events.count(JobEvent.RESHAPED) == 3

@@ -20,7 +20,7 @@ from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import APPLY
 from slotkeeper.core.engine.driver.context import Interrupted, JobContext, about, run_beside
-from slotkeeper.core.errors import Busy, SlotkeeperError, Trouble
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble
 from slotkeeper.core.ports.driver import Followed
 
 ACTION = "column change"
@@ -69,7 +69,10 @@ def _follow(part: JobContext, error: SlotkeeperError) -> bool:
     shapes = part.sessions.admin("start").shapes
     if shapes is None or identity.text != row.fingerprint or not identity.known:
         return False
-    change = shapes.change(row.position)
+    try:
+        change = shapes.change(row.position)
+    except (Trouble, Refused):
+        return False  # the error itself names why the log cannot be read
     if change is None:
         return False
     mapped = [source for source, _ in channel.columns]

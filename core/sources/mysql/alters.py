@@ -11,6 +11,7 @@ A clause that is not known here raises `NotFollowed`, and the lane stops. Source
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -262,6 +263,42 @@ def _refuse_key(definition: Reading) -> None:
     words = [token.text.upper() for token in definition.tokens if token.kind == "word"]
     if "PRIMARY" in words or ("REFERENCES" in words) or {"PERIOD", "VERSIONING"}.intersection(words):
         raise NotFollowed("the column's definition changes a key, or what the table stores besides its rows")
+
+
+# -- online schema changes
+
+_NEW = r"_+{0}_(?:gho|new)|__osc_new_{0}"
+"""Names that tools give to the new form of a table (gh-ost, `GetGhostTableName`; pt-online-schema-change, "--new-table-
+name"; OnlineSchemaChange of Facebook)."""
+
+
+def swaps(said: Said, table: str) -> bool:
+    """Whether a RENAME TABLE moves a table away and puts the new form of it, which a tool has made, in its place.
+
+    Such a tool applies all changes to the new form as well, and locks the table before it exchanges them.
+
+    >>> from slotkeeper.core.sources.mysql.statements import read
+    >>> swaps(read("rename /* gh-ost */ table `s`.`t` to `s`.`_t_del`, `s`.`_t_gho` to `s`.`t`"), "t")
+    True
+    >>> swaps(read("RENAME TABLE t TO old, loaded TO t"), "t"), swaps(read("RENAME TABLE t TO _t_old"), "t")
+    (False, False)
+    """
+    said = unwrapped(said)
+    reading = Reading(said.tokens)
+    if not reading.skip("RENAME") or not (reading.skip("TABLE") or reading.skip("TABLES")):
+        return False
+    pairs = []
+    for clause in split(said.tokens[reading.at :]):
+        names = [one.text for one in clause if one.kind in ("word", "name")]
+        if [one.casefold() for one in names].count("to") != 1:
+            return False
+        at = [one.casefold() for one in names].index("to")
+        pairs.append((".".join(names[:at]).rpartition("."), ".".join(names[at + 1 :]).rpartition(".")))
+    if len(pairs) != 2 or len({place for pair in pairs for place, _, _ in pair}) != 1:
+        return False
+    ((_, _, away), _), ((_, _, new), (_, _, into)) = pairs
+    made = re.fullmatch(_NEW.format(re.escape(table)), new, re.IGNORECASE)
+    return away.casefold() == into.casefold() == table.casefold() and made is not None
 
 
 # -- rows with opaque columns -----------------------------------------------------------------------------------------

@@ -307,7 +307,9 @@ def keeps_values(one: SchemaColumn, other: SchemaColumn) -> bool:
         same = one.scale == other.scale  # more decimal places change the text of each value
         signed = "unsigned" not in other.full_type or "unsigned" in one.full_type
         return same and (other.precision or 0) >= (one.precision or 0) and signed
-    if one.kind == other.kind and one.kind in ("float", "double", "date", "year", "json", "uuid", "inet4", "inet6"):
+    if one.kind == other.kind and one.kind in ("float", "double"):
+        return "(" not in other.full_type  # FLOAT(M,D) rounds
+    if one.kind == other.kind and one.kind in ("date", "year", "json", "uuid", "inet4", "inet6"):
         return True
     if one.kind == other.kind and one.kind in _MOMENTS:
         return one.fraction == other.fraction
