@@ -36,6 +36,7 @@ from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef, place_of
 from slotkeeper.core.domain.inventory import PLACEHOLDER, is_pattern
 from slotkeeper.core.domain.spec import (
+    FOLLOWING,
     RESNAPSHOT,
     STOP,
     BinlogOptions,
@@ -368,15 +369,31 @@ def _agree(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) ->
     _refuse_resnapshot(reading, path, job, on_schema_change)
 
 
+def _refuse_following(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) -> None:
+    """Reject an on_schema_change that needs the statements in the source's log for another kind of source."""
+    if source_traits(job.source_kind).logs_shapes and job.binlog.binlog:
+        return
+    for channel in (*job.channels, *(one.channel for one in job.patterns)):
+        if channel.on_schema_change in FOLLOWING:
+            blocks = table_at(reading, path).get("channels")
+            named = enumerate(blocks) if isinstance(blocks, list) else ()
+            own = (n for n, one in named if isinstance(one, dict) and one.get("on_schema_change") in FOLLOWING)
+            place: Path = path if on_schema_change == channel.on_schema_change else (*path, "channels", next(own, 0))
+            here: Path = (*place, "on_schema_change")
+            what = f'{dotted(here)} = "{channel.on_schema_change}" needs a source whose log contains changes of columns'
+            raise reading.error(here, what, f'set "{STOP}" or "{RESNAPSHOT}"')
+
+
 def _refuse_resnapshot(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) -> None:
     """Reject on_schema_change = "resnapshot" unless the job's options allow a copy into a target that contains rows."""
+    _refuse_following(reading, path, job, on_schema_change)
     every = (*job.channels, *(one.channel for one in job.patterns))
-    if all(channel.on_schema_change == STOP for channel in every):
+    if all(channel.on_schema_change != RESNAPSHOT for channel in every):
         return
     blocks = table_at(reading, path).get("channels")
     named = enumerate(blocks) if isinstance(blocks, list) else ()
-    first = next((n for n, one in named if isinstance(one, dict) and one.get("on_schema_change", STOP) != STOP), 0)
-    place: Path = path if on_schema_change != STOP else (*path, "channels", first)
+    first = next((n for n, one in named if isinstance(one, dict) and one.get("on_schema_change") == RESNAPSHOT), 0)
+    place: Path = path if on_schema_change == RESNAPSHOT else (*path, "channels", first)
     here: Path = (*place, "on_schema_change")
     for wrong, what, hint in (
         (not job.binlog.binlog, "has no effect with binlog = false", "each run is a copy, which checks the columns"),

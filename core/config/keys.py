@@ -314,8 +314,9 @@ class _Job:
     on_existing = Key(values.choice("refuse", "replace", "merge"))
     """how a copy treats a target that is not empty"""
     on_schema_change = Key(values.choice(*ON_SCHEMA_CHANGE), STOP)
-    """action if the source table's columns change: `stop` shows the statements for the target and the reset;
-    `resnapshot` runs them and copies the table again"""
+    """action if the source table's mirrored columns change: `stop` shows the statements for the target and the reset;
+    `resnapshot` runs them and copies the table again; for a `mysql` source also `ignore`, which mirrors no added
+    column, and `apply`, which alters the target at the position of the change, without a copy"""
     wait = Key(values.duration(0, values.DAY), "10m", "ms")
     """maximum wait for transactions that were open when the slot was created"""
     copy_rows_per_second = Key(values.whole(LEAST_ROWS, 1_000_000_000), unit="rows")

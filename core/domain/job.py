@@ -57,6 +57,7 @@ class JobEvent(Enum):
     COPY_DONE = "copy done"
     CAUGHT_UP = "caught up"
     SWITCHED = "source switched"
+    RESHAPED = "columns changed"
     PAUSED = "paused"
     RESUMED = "resumed"
     CRASHED = "driver crashed"
@@ -126,6 +127,7 @@ _AFTER: dict[JobEvent, dict[JobState, JobState]] = {
     JobEvent.COPY_DONE: _all((_S.PENDING, _S.SNAPSHOT, _S.CATCHING_UP), _S.CATCHING_UP),
     JobEvent.CAUGHT_UP: _all((_S.PENDING, _S.CATCHING_UP, _S.RUNNING), _S.RUNNING),
     JobEvent.SWITCHED: _same(*WITH_PROCESS),
+    JobEvent.RESHAPED: _same(*WITH_PROCESS),
     JobEvent.PAUSED: _all(WITH_PROCESS, _S.PAUSED),
     JobEvent.RESUMED: {**_same(*_STREAMING), _S.PAUSED: _S.PENDING},
     JobEvent.CRASHED: _same(*WITH_PROCESS),
@@ -146,6 +148,7 @@ _WHY: dict[JobEvent, str] = {
     JobEvent.COPY_DONE: "no copy is under way",
     JobEvent.CAUGHT_UP: "its copy is not complete, or it does not stream",
     JobEvent.SWITCHED: "it has no process that could switch",
+    JobEvent.RESHAPED: "it has no process that could follow a change",
     JobEvent.PAUSED: "it has no process; pausing requires a running job",
     JobEvent.RESUMED: "it has no process; `slotkeeper jobs start` starts it",
     JobEvent.CRASHED: "it has no driver that could crash",

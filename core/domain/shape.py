@@ -68,7 +68,9 @@ def changes(old: Sequence[Column], new: Sequence[Column]) -> tuple[ColumnChange,
 
 def columns_text(columns: Sequence[Column]) -> str:
     """Return the columns as text for storage; `columns_from` parses the text."""
-    return json.dumps([[one.number, one.name, one.type, one.required] for one in columns])
+    return json.dumps(
+        [[one.number, one.name, one.type, one.required, *([one.native] if one.native else [])] for one in columns]
+    )
 
 
 def columns_from(text: str) -> tuple[Column, ...] | None:
@@ -83,10 +85,10 @@ def columns_from(text: str) -> tuple[Column, ...] | None:
         return None
 
 
-def _column(number: Any, name: Any, type_: Any, required: Any) -> Column:
-    if (type(number), type(name), type(type_), type(required)) != (int, str, str, bool):
+def _column(number: Any, name: Any, type_: Any, required: Any, native: Any = "") -> Column:
+    if (type(number), type(name), type(type_), type(required), type(native)) != (int, str, str, bool, str):
         raise TypeError("not a column")
-    return Column(name, type_, required, number=number)
+    return Column(name, type_, required, number=number, native=native)
 
 
 class Act(Enum):

@@ -89,7 +89,8 @@ class Column:
     A type outside pg_catalog includes its schema, regardless of the session's search_path. `required`: the column
     contains no NULL; `collation` is SQL text, empty for the type's default collation. `number` (attnum) identifies the
     column on the server regardless of its name; it is 0 if not reported. A server's text is never used as SQL: a type
-    or a collation that cannot be parsed raises Refused here, and `TypeName` writes a type into a statement.
+    or a collation that cannot be parsed raises Refused here, and `TypeName` writes a type into a statement. `native` is
+    the source's own description of the column, in the source's format; "" if the source does not use one.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Column:
     required: bool = field(default=False, compare=False)
     collation: str = field(default="", compare=False)
     number: int = field(default=0, compare=False)
+    native: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         owner = f"column {self.name}"
@@ -167,6 +169,9 @@ class TableIdentity:
     server: str
     user_types: tuple[UserType, ...] = field(default=(), compare=False)
     """The user-defined types of `columns`, and the types within them; not part of the identity."""
+    known: tuple[Column, ...] = field(default=(), compare=False)
+    """Every column of the table with its `native`, for a source that needs them at a later start; not part of the
+    identity, which lacks columns that are not followed."""
 
     def user_type(self, spelled: str) -> UserType | None:
         """Return the user-defined type of a column (or of its elements); None if the type is built in."""

@@ -112,10 +112,13 @@ def _points(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-STOP, RESNAPSHOT = "stop", "resnapshot"
-"""Reactions of a job to changed columns of a source table: show the commands to run, or alter the target and copy
-again."""
-ON_SCHEMA_CHANGE = (STOP, RESNAPSHOT)
+STOP, IGNORE, APPLY, RESNAPSHOT = "stop", "ignore", "apply", "resnapshot"
+"""Reactions of a job to changed columns of a source table: show the commands to run; mirror no added column; alter the
+target at the position of the change; or alter the target and copy again. A change of columns that are not mirrored
+never stops a source that follows such changes by its log."""
+ON_SCHEMA_CHANGE = (STOP, IGNORE, APPLY, RESNAPSHOT)
+FOLLOWING = (IGNORE, APPLY)
+"""Reactions that need a source whose log contains the statements."""
 
 
 READ_BY = ("sql", "stream")
@@ -294,7 +297,8 @@ class ChannelSpec:
 
     `columns` are pairs (source column, target column); empty: all columns, matched by name. `where` is a condition
     over source columns; `on_schema_change` is one of `slotkeeper.core.domain.spec.ON_SCHEMA_CHANGE`, `cascades` one of
-    `CASCADES`.
+    `CASCADES`. `known` is not configured: a start sets it to the source's columns at the position of the table's lanes,
+    for a source that follows changes of columns by its log.
     """
 
     source_table: str
@@ -306,6 +310,7 @@ class ChannelSpec:
     on_schema_change: str = "stop"
     cascades: str = "refuse"
     constant: Constant | None = None
+    known: tuple[Column, ...] = ()
     start: str = ""
     """The start of this table if it differs from the job's: a table that joins a job of patterns later is copied."""
 

@@ -59,6 +59,8 @@ class SourceTraits:
     changelogs: bool = False
     """Whether a DataFrame can read its tables."""
     newest: Newest = Newest.OWN
+    logs_shapes: bool = False
+    """Whether its log contains the statements that change a table's columns, at their positions between the rows."""
     speaks: str = "PostgreSQL"
     """The protocol of the server's port."""
     many_into_one: bool = False

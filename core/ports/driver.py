@@ -78,6 +78,21 @@ class LaneSeen:
     age: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A lane that continues behind a statement that changed its table's columns.
+
+    `row` is its progress row, `moved` the row behind the statement, under `epoch`; `identity` is the table from there
+    on, and `statements` are those of the target.
+    """
+
+    row: ProgressRow
+    moved: ProgressRow
+    epoch: int
+    identity: TableIdentity
+    statements: Sequence[str] = ()
+
+
 class LaneRows(Protocol):
     """Fenced access to a lane's row, for the driver and for workers; uses one session."""
 
@@ -232,6 +247,12 @@ class StartStore(LaneFence, Lease, CopyStore, Protocol):
     def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
         """Store the source's columns, which the target now matches, under a fingerprint."""
 
+    def follow(self, followed: Followed) -> None:
+        """Replace the lane's position and fingerprint, and store the source's columns, in one transaction.
+
+        Raises Superseded and changes nothing if the row does not match.
+        """
+
     def noted_columns(self, fingerprint: str) -> tuple[Column, ...] | None:
         """Return the source's columns stored under a fingerprint; None if they were never stored."""
 
@@ -300,6 +321,9 @@ class TaskRunner(Protocol):
         """End all tasks and their workers; safe to call twice."""
 
 
+NO_DEFAULTS: Mapping[str, str] = {}
+
+
 class Target(Protocol):
     """The target table for a start."""
 
@@ -333,10 +357,20 @@ class Target(Protocol):
     def begin_copy(self, store: CopyStore, turn: Turn, chunks: list[Chunk], copying: str) -> None:
         """Record the plan and the mode, prepare the copy, and set the lanes' states, in one transaction."""
 
-    def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
+    def reshape(
+        self, identity: TableIdentity, old: Sequence[Column] | None, defaults: Mapping[str, str] = NO_DEFAULTS
+    ) -> Reshape:
         """Return how to alter the target after the source's columns changed; alters nothing.
 
-        `old`: the source's columns when the target last matched, None if unknown.
+        `old`: the source's columns when the target last matched, None if unknown. `defaults`: the values of existing
+        rows in added columns, by source column; without one, NULL.
+        """
+
+    def follow(self, store: StartStore, followed: Followed, probe: Callable[[str], None]) -> None:
+        """Alter the target, move the lane's row, and store the source's columns.
+
+        One transaction if the sink stores its progress rows; if not, the target is altered first, by statements that
+        can be repeated. Raises Superseded if another start has taken over.
         """
 
     def alterable(self, shape: Reshape) -> None:
@@ -366,6 +400,9 @@ class Sessions(Protocol):
 
     def rows(self, name: str) -> LaneFence:
         """Return the sink session `name` for progress rows."""
+
+    def know_columns(self, known: Sequence[Column]) -> None:
+        """Open the channel's source from now on with the columns that its table had; none: with its present ones."""
 
     def log_in(self, where: str) -> None:
         """Log in to the servers of one side ("" for both) and log out again; raises the server's rejection."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Protocol, TypeAlias
 
 from slotkeeper.core.domain.inspection import Filter, Range, Searched
+from slotkeeper.core.domain.logged_change import LoggedChange
 from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount
@@ -338,6 +339,19 @@ class Failover(Protocol):
         """
 
 
+class Shapes(Protocol):
+    """Finds changes of a table's columns in the source's log; a kind of source without it compares statuses only."""
+
+    def change(self, after: Position) -> LoggedChange | None:
+        """Return the statement that stopped a lane at a position; None if rows of the table come first.
+
+        The table's known columns are those before the statement.
+        """
+
+    def needed(self) -> Sequence[str]:
+        """Return the columns that the channel needs besides the mirrored ones, those of its filter."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTable:
     """One table of a source over one session; `slot` is None if the server stores no positions."""
@@ -351,6 +365,8 @@ class SourceTable:
     """Holds one open session for a block that registers: a lost session is not reopened inside it."""
     failover: Failover | None = None
     """Moves lanes to another server; None if this kind of server does not support it."""
+    shapes: Shapes | None = None
+    """Follows changes of the table's columns; None if this kind's log does not contain them."""
 
     @property
     def own_slot(self) -> Slot:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from slotkeeper.core.domain.endpoint import Login
@@ -21,7 +21,7 @@ from slotkeeper.core.domain.target_seen import PARTS, TargetSeen, image_of
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Defect, Refused, SlotkeeperError, Unreachable
-from slotkeeper.core.ports.driver import CopyStore
+from slotkeeper.core.ports.driver import NO_DEFAULTS, CopyStore, Followed, StartStore
 from slotkeeper.core.ports.kinds import StoreSession
 from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.ports.source import Chunk
@@ -149,7 +149,19 @@ class BesideTarget(ABC, Generic[L]):
         self._seen(store).end_copy(self._job, self._columns)
         store.end_copy(turn, noted)
 
-    def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
+    def follow(self, store: StartStore, followed: Followed, probe: Callable[[str], None]) -> None:
+        self._apply(followed.statements)
+        probe("after_follow_alter")
+        store.follow(followed)
+
+    def _apply(self, statements: Sequence[str]) -> None:
+        """Alter the target by statements that were possibly run before; wait until they have taken effect."""
+        if statements:
+            raise Defect(f"{self._name}: this kind of target is never altered")
+
+    def reshape(
+        self, identity: TableIdentity, old: Sequence[Column] | None, defaults: Mapping[str, str] = NO_DEFAULTS
+    ) -> Reshape:
         """Return the changes that a user has to make to the target."""
         return Reshape(changes(old or (), identity.columns), before=tuple(self._sight.objections(self._job, identity)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TypeVar, cast
@@ -14,6 +14,7 @@ from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.inventory import TablesFound, literal_schemas
 from slotkeeper.core.domain.locks import LockWait, job_named
 from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.source_waits import SourceWait, of_job
 from slotkeeper.core.domain.spec import JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Newest
@@ -284,6 +285,14 @@ class WiredSessions:
 
     def rows(self, name: str) -> LaneFence:
         return self._keep("rows", name, lambda: self._progress(self._opened.rows(name)))
+
+    def know_columns(self, known: Sequence[Column]) -> None:
+        with self._opened.lock:
+            if self._job.channel.known == tuple(known):
+                return
+            self._job = replace(self._job, channels=(replace(self._job.channel, known=tuple(known)),))
+            for key in [one for one in self._kept if one[0] in ("source", "admin")]:
+                del self._kept[key]
 
     def log_in(self, where: str) -> None:
         job, opened = self._job, list[SourceSession | StoreSession | BatchSession]()

@@ -134,7 +134,10 @@ class Backend:
             self.transactions.fail(one, _NO_ROW)
             url = self._page(loaded) if loaded.total else ""
             return _answer(one.label, two_phase, _FAILED, _NO_ROW, one.id, loaded, url)
-        one.apply = lambda: self.tables.apply(table, loaded.staged, names)
+        partial = request.headers.get("partial_columns") == "true"
+        if partial and not table.merge_on_write:
+            raise Refused("errCode = 2, detailMessage = Only unique key merge on write support partial update")
+        one.apply = lambda: self.tables.apply(table, loaded.staged, names, partial)
         if two_phase:
             self.transactions.precommit(one)
             return _answer(one.label, two_phase, "Success", "OK", one.id, loaded)
@@ -206,7 +209,7 @@ def refusal(headers: Any, two_phase: bool) -> str:
         return "Invalid timeout format"
     if headers.get("two_phase_commit") == "true" and not two_phase:
         return "Two phase commit (2PC) for stream load was disabled"
-    left_out = [one for one in ("where", "partial_columns", "group_commit", "jsonpaths", "delete") if one in headers]
+    left_out = [one for one in ("where", "group_commit", "jsonpaths", "delete") if one in headers]
     return f"the stand-in does not support {', '.join(left_out)}" if left_out else ""
 
 

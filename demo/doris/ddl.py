@@ -20,6 +20,9 @@ _MAKE = re.compile(
 _LIKE = re.compile(rf"CREATE TABLE {_AT} LIKE {_AT}$")
 _DROP = re.compile(rf"DROP TABLE IF EXISTS {_AT} FORCE$")
 _REPLACE = re.compile(rf"ALTER TABLE {_AT} REPLACE WITH TABLE `([^`]+)` PROPERTIES \('swap' = 'false'\)$")
+_ADD = re.compile(rf'ALTER TABLE {_AT} ADD COLUMN (`(?:[^`]|``)+` \w+(?:\([\d,]+\))? NULL)(?: DEFAULT "([^"]*)")?$')
+_RENAME = re.compile(rf"ALTER TABLE {_AT} RENAME COLUMN `([^`]+)` `([^`]+)`$")
+_MODIFY = re.compile(rf"ALTER TABLE {_AT} MODIFY COLUMN (`(?:[^`]|``)+` \w+(?:\([\d,]+\))? (?:NOT NULL|NULL))$")
 _COLUMN = re.compile(r"\s*`((?:[^`]|``)+)` (\w+(?:\([\d,]+\))?) (NOT NULL|NULL)$")
 _FIRST, _REST = frozenset("_@/"), frozenset('_.+,-/?@#$%^&*":')
 """Allowed characters of a column name besides ASCII letters, digits and blanks (`FeNameFormat.COLUMN_NAME_REGEX`)."""
@@ -105,9 +108,39 @@ def _replace(tables: Tables, found: re.Match[str]) -> None:
     tables.take_place(database, name, other)
 
 
+def _found(tables: Tables, found: re.Match[str]) -> Table:
+    table = tables.find(found[1], found[2])
+    if table is None:
+        raise NotDone(f"Unknown table '{found[2]}'")
+    return table
+
+
+def _add(tables: Tables, found: re.Match[str]) -> None:
+    column = replace(_column(found[3], tables.unicode_names), default=found[4])
+    if _found(tables, found).column(column.name) is not None:
+        raise NotDone(f"Can not add column which already exists in base table: {column.name}")
+    tables.add_column(found[1], found[2], column)
+
+
+def _rename(tables: Tables, found: re.Match[str]) -> None:
+    if _found(tables, found).column(found[3]) is None:
+        raise NotDone(f"Column[{found[3]}] does not exists")
+    tables.rename_column(found[1], found[2], found[3], found[4])
+
+
+def _modify(tables: Tables, found: re.Match[str]) -> None:
+    column = _column(found[3], tables.unicode_names)
+    if _found(tables, found).column(column.name) is None:
+        raise NotDone(f"Column[{column.name}] does not exists")
+    tables.widen(found[1], found[2], column.name, column.type, column.nullable)
+
+
 _ACTS: dict[re.Pattern[str], Callable[[Tables, re.Match[str]], None]] = {
     _MAKE: _make,
     _LIKE: _like,
     _DROP: _drop,
     _REPLACE: _replace,
+    _ADD: _add,
+    _RENAME: _rename,
+    _MODIFY: _modify,
 }

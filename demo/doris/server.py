@@ -77,14 +77,16 @@ class DorisStandin:
         model: str = "UNIQUE",
         sequence: str = "",
         sign: bool = True,
+        merge_on_write: bool = True,
     ) -> Table:
-        """Create a table `database.name`; `columns` as in `id BIGINT NOT NULL, v STRING`."""
+        """Create a table `database.name`; `columns` as in `id BIGINT NOT NULL, v STRING NOT NULL DEFAULT x`."""
         database, name = target.split(".")
         made = []
         for one in _parts(columns):
             words = one.split(None, 2)
-            made.append(Column(words[0], words[1], "NOT NULL" not in " ".join(words[2:]).upper()))
-        table = Table(database, name, tuple(made), key, model, sign, sequence)
+            rest, _, default = " ".join(words[2:]).partition("DEFAULT ")
+            made.append(Column(words[0], words[1], "NOT NULL" not in rest.upper(), default or None))
+        table = Table(database, name, tuple(made), key, model, sign, sequence, merge_on_write)
         self.tables.create(table)
         return table
 

@@ -50,6 +50,7 @@ class Column:
     name: str
     type: str
     nullable: bool = True
+    default: str | None = None
 
     @property
     def stored(self) -> str:
@@ -76,6 +77,7 @@ class Table:
     model: str = "UNIQUE"
     delete_sign: bool = True
     sequence: str = ""
+    merge_on_write: bool = True
 
     def column(self, name: str) -> Column | None:
         hidden = {SIGN: Column(SIGN, "TINYINT", False)} if self.delete_sign else {}
@@ -143,7 +145,7 @@ class Tables:
         """Create a table, and its database if it does not exist."""
         with self._lock:
             self.create_database(table.database)
-            kept = [f"{quoted(one.name)} {one.stored}" for one in table.columns]
+            kept = [_definition(one) for one in table.columns]
             if table.sequence:
                 kept.append(f"{quoted(SEQUENCE)} HUGEINT")
             if table.model == "UNIQUE":
@@ -175,6 +177,13 @@ class Tables:
             self._db.execute(f"DELETE FROM {_at(self._tables[database, name])}")
             self._versions[database, name] += 1
 
+    def add_column(self, database: str, name: str, column: Column) -> None:
+        """Add a column with a light schema change: the partition remains, and existing rows have the default."""
+        with self._lock:
+            table = self._tables[database, name]
+            self._db.execute(f"ALTER TABLE {_at(table)} ADD COLUMN {_definition(column)}")
+            self._tables[database, name] = replace(table, columns=(*table.columns, column))
+
     def drop_column(self, database: str, name: str, column: str) -> None:
         """Drop a column with a light schema change: the partition remains."""
         with self._lock:
@@ -191,11 +200,16 @@ class Tables:
             named = tuple(replace(one, name=to) if one.name == column else one for one in table.columns)
             self._tables[database, name] = replace(table, columns=named)
 
-    def widen(self, database: str, name: str, column: str, type: str) -> None:
+    def widen(self, database: str, name: str, column: str, type: str, nullable: bool | None = None) -> None:
         """Change a column's type (MODIFY COLUMN): the partition remains."""
         with self._lock:
             table = self._tables[database, name]
-            wide = tuple(replace(one, type=type) if one.name == column else one for one in table.columns)
+            wide = tuple(
+                replace(one, type=type, nullable=one.nullable if nullable is None else nullable)
+                if one.name == column
+                else one
+                for one in table.columns
+            )
             (stored,) = (one.stored for one in wide if one.name == column)
             self._db.execute(f"ALTER TABLE {_at(table)} ALTER COLUMN {quoted(column)} TYPE {stored}")
             self._tables[database, name] = replace(table, columns=wide)
@@ -261,12 +275,12 @@ class Tables:
         with self._lock:
             self._db.execute(f"DROP TABLE IF EXISTS {staged}")
 
-    def apply(self, table: Table, staged: str, names: Sequence[str]) -> None:
+    def apply(self, table: Table, staged: str, names: Sequence[str], partial: bool = False) -> None:
         """Make the rows of a load visible. For each key, the last row applies, or the row with the highest sequence."""
         with self._lock:
             self._db.execute("BEGIN")
             try:
-                self._applied(table, staged, names)
+                self._applied(table, staged, names, partial)
                 self._db.execute("COMMIT")
                 self._versions[table.database, table.name] += 1
             except BaseException:
@@ -274,7 +288,7 @@ class Tables:
                 raise
             self.forget(staged)
 
-    def _applied(self, table: Table, staged: str, names: Sequence[str]) -> None:
+    def _applied(self, table: Table, staged: str, names: Sequence[str], partial: bool) -> None:
         def cast(name: str) -> str:
             column = table.column(name)
             assert column is not None
@@ -297,6 +311,14 @@ class Tables:
             newer = f"t.{quoted(SEQUENCE)} > net.{quoted(SEQUENCE)}"
             self._db.execute(f"DELETE FROM net WHERE EXISTS (SELECT 1 FROM {_at(table)} t WHERE {same} AND {newer})")
         self._db.execute(f"DELETE FROM {_at(table)} WHERE ({key}) IN (SELECT ({key}) FROM net WHERE gone)")
+        values_of = [name for name in kept if name not in table.key]
+        if partial and values_of:  # the other columns of an existing row keep their values
+            sets = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in values_of)
+            update = f"ON CONFLICT ({key}) DO UPDATE SET {sets}"
+            self._db.execute(f"INSERT INTO {_at(table)} ({into}) SELECT {into} FROM net WHERE NOT gone {update}")
+            return
+        if len(kept) < len(table.columns):  # the other columns get their defaults
+            self._db.execute(f"DELETE FROM {_at(table)} WHERE ({key}) IN (SELECT ({key}) FROM net)")
         self._db.execute(f"INSERT OR REPLACE INTO {_at(table)} ({into}) SELECT {into} FROM net WHERE NOT gone")
 
     def close(self) -> None:
@@ -338,6 +360,11 @@ def _too_long(at: str, name: str, schema: int, soft: int) -> list[str]:
         f"'{start} string is too long than vec schema. first 32 bytes of input str: [{found}limit length: {soft}; {end}"
     )
     return [f"WHEN {length} > {schema} THEN {own}", f"WHEN {length} > {soft} THEN {vec}"]
+
+
+def _definition(column: Column) -> str:
+    default = "" if column.default is None else f" DEFAULT {_text(column.default)}"
+    return f"{quoted(column.name)} {column.stored}{default}"
 
 
 def _text(value: str) -> str:

@@ -31,6 +31,7 @@ _HIDDEN = re.compile(r"SET\s+(?:SESSION\s+)?show_hidden_columns\s*=\s*(\w+)$", r
 _THERE = re.compile(
     r"SELECT 1 FROM information_schema\.tables WHERE table_schema = '([^']*)' AND table_name = '([^']*)'$", re.I
 )
+_ALTERS = re.compile(r"SHOW\s+ALTER\s+TABLE\s+COLUMN\s+FROM\s", re.I)
 _BACKENDS = re.compile(r"SHOW\s+BACKENDS$", re.I)
 _BE_CONFIG = re.compile(r"SHOW\s+BACKEND\s+CONFIG\s+LIKE\s+'(\w+)'$", re.I)
 _CONFIG = re.compile(r"ADMIN\s+SHOW\s+FRONTEND\s+CONFIG\s+LIKE\s+'(\w+)'$", re.I)
@@ -101,6 +102,8 @@ class _Asked(Session):  # type: ignore[misc]  # the library has no types
             self._refuse_unless_admin()
             rows = [(number, LOOPBACK, port) for number, port in enumerate(self._tables.be_ports, 10_002)]
             return list(rows), ["BackendId", "Host", "HttpPort"]
+        if _ALTERS.match(sql):
+            return [], ["JobId", "TableName", "CreateTime", "State"]  # each change is a light one, done at once
         if found := _THERE.match(sql):
             return [(1,)] if self._tables.find(found[1], found[2]) else [], ["1"]
         try:
@@ -179,7 +182,7 @@ def _described(table: Table, hidden: bool) -> Result:
             one.type.lower(),
             "Yes" if one.nullable and one.name not in table.key else "No",
             "true" if one.name in table.key else "false",
-            None,
+            one.default,
             "" if one.name in table.key else "NONE",
         )
         for one in columns
@@ -195,6 +198,8 @@ def create_text(table: Table) -> str:
     )
     key = ", ".join(f"`{one}`" for one in table.key)
     sequence = f',\n"function_column.sequence_type" = "{table.sequence}"' if table.sequence else ""
+    if table.model == "UNIQUE" and table.merge_on_write:
+        sequence += ',\n"enable_unique_key_merge_on_write" = "true"'
     return (
         f"CREATE TABLE `{table.name}` (\n{columns}\n) ENGINE=OLAP\n{table.model} KEY({key})\n"
         f"DISTRIBUTED BY HASH({key}) BUCKETS 1\n"

@@ -48,14 +48,14 @@ def test_several_definitions_are_those_that_each_table_has_by_itself(maria: Mari
     maria.run(*DEFINITIONS)
     names = [f"{maria.database}.{name}" for name in ("d1", "d2", "d3", "D 4%", "d5")]
     with opened(maria) as session:
-        assert read_tables(session, names) == [read_table(session, name) for name in names]
+        assert read_tables(session, [(name, ()) for name in names]) == [read_table(session, name) for name in names]
 
 
 @pytest.mark.parametrize("made", ["", "CREATE VIEW x AS SELECT 1 AS a", "CREATE TABLE x (a INT)"])
 def test_one_of_several_tables_that_cannot_be_followed_is_named(maria: Maria, made: str) -> None:
     maria.run(DEFINITIONS[0], *([made] if made else []))
     with opened(maria) as session, pytest.raises(Refused, match=rf"{maria.database}\.x"):
-        read_tables(session, [f"{maria.database}.d1", f"{maria.database}.x"])
+        read_tables(session, [(f"{maria.database}.{name}", ()) for name in ("d1", "x")])
 
 
 def test_the_statuses_of_fifty_tables_take_at_most_five_statements(maria: Maria) -> None:

@@ -83,7 +83,8 @@ def test_a_row_that_the_target_refuses_ends_the_job_with_doriss_own_reason(doris
         ({"model": "DUPLICATE"}, "is not a unique table, key type: DUPLICATE"),
         ({"sign": False}, "don't support batch delete"),
         ({"columns": "id BIGINT NOT NULL, v INT"}, "mart.t.v is int, which cannot hold every bigint"),
-        ({"columns": "id BIGINT NOT NULL, v BIGINT, w INT"}, "mart.t.w is not in the source"),
+        ({"columns": "id BIGINT NOT NULL, v BIGINT, w INT NOT NULL"}, "is NOT NULL without a default"),
+        ({"columns": "id BIGINT NOT NULL, v BIGINT, w INT", "merge_on_write": False}, "each change would reset it"),
         ({"sequence": "BIGINT"}, "the sequence column of mart.t is bigint"),
     ],
 )

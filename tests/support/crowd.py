@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.lane import Lane
 from slotkeeper.core.domain.position import Kept
 from slotkeeper.core.domain.progress import Activity, LaneKey, LaneState, ProgressRow
-from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.slot import Column, Shard, SlotStatus
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.engine.driver.context import StreamPlan
@@ -161,6 +161,8 @@ class Crowd:
 
     def rows(self, name: str) -> LaneFence:
         return cast(LaneFence, One(self))
+
+    def know_columns(self, known: Sequence[Column]) -> None: ...
 
     def log_in(self, where: str) -> None:
         """No password is requested."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slotkeeper.core.clock import Clock, SystemClock
@@ -36,7 +36,7 @@ from slotkeeper.core.engine.driver.start import LEASE_WAIT, begin
 from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
-from slotkeeper.core.ports.driver import ChunkCounts, CopyStore
+from slotkeeper.core.ports.driver import NO_DEFAULTS, ChunkCounts, CopyStore, Followed, StartStore
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, Chunk
 from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
@@ -314,8 +314,13 @@ class NoTarget:
     def begin_copy(self, store: CopyStore, turn: Turn, chunks: list[Chunk], copying: str) -> None:
         raise Defect("a query copies in its own batches")
 
-    def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
+    def reshape(
+        self, identity: TableIdentity, old: Sequence[Column] | None, defaults: Mapping[str, str] = NO_DEFAULTS
+    ) -> Reshape:
         return Reshape()
+
+    def follow(self, store: StartStore, followed: Followed, probe: Callable[[str], None]) -> None:
+        raise Defect("a query's target is never altered")
 
     def alterable(self, shape: Reshape) -> None: ...
 

@@ -313,6 +313,8 @@ class StreamPlan:
     """Whether the tables can continue at another server of the source, which concerns all of them at once."""
     retrying: Callable[[str, SlotkeeperError | Party | None], None] = do_nothing
     """Reports retries: `Narrator.retrying`."""
+    altered: Callable[[str], None] = do_nothing
+    """Reports that another session altered a target that still fits."""
     feed: str = ""
     """The address of the source's shared reader; "" if each lane reads for itself."""
     keepalives: Mapping[str, float] = field(default_factory=dict)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 
 from slotkeeper.core.domain.job import JobEvent, WantedState
 from slotkeeper.core.domain.lane import Lane, names_by_table
@@ -35,6 +36,7 @@ from slotkeeper.core.engine.driver.context import (
 )
 from slotkeeper.core.engine.driver.copy import Snapshot, TaskSessions
 from slotkeeper.core.engine.driver.failure import refuse, wait_after
+from slotkeeper.core.engine.driver.follow import know_columns, with_columns
 from slotkeeper.core.engine.driver.lease import Leases
 from slotkeeper.core.engine.driver.loop import End, Loop
 from slotkeeper.core.engine.driver.reshape import REFUSALS, is_resolvable, name_the_command, resolve_change
@@ -128,9 +130,12 @@ def _start_streaming(ctx: JobContext) -> Streaming | None:
         try:
             begun = _start_and_copy(ctx)
             ctx.established = True
-            return (
-                Streaming(at_server(ctx, begun[0].identity), begun).read_statuses() if ctx.job.binlog.binlog else None
-            )
+            if not ctx.job.binlog.binlog:
+                return None
+            for one in begun:
+                know_columns(one.part)
+            reading = with_columns(at_server(ctx, begun[0].identity), {_table(one): one.identity for one in begun})
+            return Streaming(reading, begun).read_statuses()
         except SlotkeeperError as error:
             if error.where == "spark" or (isinstance(error, ConfigError) and not ctx.established):
                 raise
@@ -154,12 +159,17 @@ def _start_and_copy(ctx: JobContext) -> tuple[Begun, ...]:
         more = f" and {len(copied) - 1} more" if copied[1:] else ""
         waiting = [_table(one) for one in begun if apply and one.state in STREAMING]
         ctx.narrator.waits(waiting, f"{COPIES}{copied[0]}{more}")
-        begun = tuple(replace(one, part=at_server(one.part, one.identity)) for one in begun)
+        begun = tuple(replace(one, part=_reading(one)) for one in begun)
         begun = Snapshot(ctx, begun).run()
         ctx.narrator.event(JobEvent.COPY_DONE if ctx.job.binlog.binlog else JobEvent.FINISHED)
     elif any(one.state is LaneState.CATCHING_UP for one in begun):
         ctx.narrator.event(JobEvent.COPY_DONE)
     return begun
+
+
+def _reading(begun: Begun) -> JobContext:
+    """Return the context of a channel's tasks."""
+    return with_columns(at_server(begun.part, begun.identity), {_table(begun): begun.identity})
 
 
 def _table(begun: Begun) -> str:
@@ -279,6 +289,7 @@ class Streaming:
             end_task=given_up.end,
             follows_servers=ctx.parts[0].sessions.admin("start").failover is not None,
             retrying=ctx.narrator.retrying,
+            altered=partial(ctx.narrator.event, JobEvent.RESHAPED),
             feed=ctx.sessions.feed(lowest),
             keepalives=self._keepalives,
             newest=ctx.sessions.newest,

@@ -143,7 +143,8 @@ class JointNarrator:
             for table in group.tables:
                 if event in _STATES and not self._tables[table].rests:
                     self._say(table, _STATES[event])
-            if group.leads or event is JobEvent.SWITCHED or (not self._leads and event is JobEvent.CAUGHT_UP):
+            always = event in (JobEvent.SWITCHED, JobEvent.RESHAPED)
+            if group.leads or always or (not self._leads and event is JobEvent.CAUGHT_UP):
                 self._narrator.event(event, reason)
 
     def stored(self, group: GroupNarrator, states: Mapping[str, LaneState]) -> None:

@@ -465,6 +465,12 @@ class Loop:
         elif table in self._names:
             self._release_table(table, error, waits)
 
+    def target_altered(self, table: str, parts: str) -> None:
+        """Report an altered target; a sink that has to name all columns is opened again, by a new start."""
+        self.plan.altered(f"target of {table}: another session altered its {parts}; it still fits the source")
+        if self.plan.job.in_two_parts and not self.paused:
+            self.other_nodes = f"the target of {table} was altered"
+
     def nodes_changed(self, names: set[Shard]) -> None:
         """Record a changed DN set; once no call is in progress and the job is not paused, a new start handles it."""
         sentence = f"the DN set changed: {', '.join(sorted({shard.name for shard in names}))}"

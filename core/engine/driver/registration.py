@@ -213,6 +213,9 @@ class LaneOwner(Protocol):
     def fail_job(self, error: SlotkeeperError) -> None:
         """End the loop with an error about the whole job."""
 
+    def target_altered(self, table: str, parts: str) -> None:
+        """Report that another session altered these parts of a target, which still fits the source."""
+
     def nodes_changed(self, names: set[Shard]) -> None:
         """Handle added, removed or renamed DNs."""
 
@@ -380,6 +383,9 @@ class TargetWatch:
         for table, seen in found.items():
             if isinstance(seen, TargetSeen):
                 before = self._records[table]
+                parts = altered(before, seen) if before is not None and before.oid == seen.oid else ""
+                if parts:
+                    self._loop.target_altered(table, parts)
                 applied = seen.changes - before.changes if before else 0
                 self._most[table] = max(self._most[table], counts_to(applied))
                 self._records[table] = seen

@@ -26,6 +26,7 @@ from slotkeeper.core.domain.start import SAFE, SNAPSHOT
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.engine.driver.context import Interrupted, JobContext, about, run_beside
+from slotkeeper.core.engine.driver.follow import follow_change
 from slotkeeper.core.errors import Busy, ErrorKind, Refused, RowRefused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.sqltext import dotted, literal
 
@@ -80,7 +81,18 @@ def resolve_change(ctx: JobContext, error: SlotkeeperError) -> bool:
     """Resolve an error if possible; return whether to start again. If not, the error's hint contains the commands."""
     if not _may_tell_of_it(error):
         return False
-    found = _all_changed(ctx, error)
+    try:
+        if follow_change(ctx, error):
+            return True
+        found = _all_changed(ctx, error)
+    except Interrupted:
+        return True
+    except SlotkeeperError as failed:
+        if failed.kind not in PASSING:
+            raise
+        ctx.narrator.retrying(f"altering the target, next attempt in {WAIT:.0f} s: {failed.message}", failed)
+        ctx.pause(WAIT)
+        return True
     if not found:
         return False
     if not all(one.may_alter for one in found):
@@ -142,6 +154,7 @@ def find_change(part: JobContext) -> Changed | None:
     rows = part.sessions.store().rows()
     if not rows or any(row.state is LaneState.CREATING for row in rows):
         return None
+    _read_present(part)
     identity = part.sessions.source("start").identify()
     return _changed(part, rows, identity, due=False) if _other_columns(rows, identity) else None
 
@@ -151,9 +164,16 @@ def find_due_change(part: JobContext) -> Changed | None:
     rows = part.sessions.store().rows()
     if not rows or not _emptied(rows):
         return None
+    _read_present(part)
     identity = part.sessions.source("start").identify()
     found = _changed(part, rows, identity, due=True)
     return found if found.shape.typed or _other_columns(rows, identity) else None
+
+
+def _read_present(part: JobContext) -> None:
+    """Read the table's present columns: a copy reads them, wherever the lane is."""
+    if part.sessions.admin("start").shapes is not None:
+        part.sessions.know_columns(())
 
 
 def refuse_outdated(part: JobContext, rows: Sequence[ProgressRow], identity: TableIdentity) -> None:
@@ -258,7 +278,7 @@ def _reshape_target(one: Changed) -> Sequence[str]:
         raise Busy("the lease's session was lost", where="sink")
     done = _alter_target(one)
     part.probe("after_reshape_alter")
-    store.empty(epoch, one.identity.text, one.identity.columns)
+    store.empty(epoch, one.identity.text, one.identity.known or one.identity.columns)
     return done
 
 

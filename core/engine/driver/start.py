@@ -31,6 +31,7 @@ from slotkeeper.core.engine.driver import first_start, lease, switch
 from slotkeeper.core.engine.driver.context import JobContext, about, pause, wait_for_open_transactions
 from slotkeeper.core.engine.driver.failure import refuse, with_others
 from slotkeeper.core.engine.driver.first_start import EVERYWHERE, channel_hash, create_slot, first_rows
+from slotkeeper.core.engine.driver.follow import know_columns
 from slotkeeper.core.engine.driver.registration import KeepAlive, Kept
 from slotkeeper.core.engine.driver.reshape import refuse_outdated
 from slotkeeper.core.errors import AwaitsCopy, Busy, Defect, Refused, Trouble, TroubleName
@@ -154,6 +155,9 @@ class _Opening:
         source, target = self.part.sessions.source("start"), self.part.sessions.target()
         if self.first:
             source.admit()
+        else:
+            know_columns(self.part)
+            source = self.part.sessions.source("start")
         self.identity = source.identify()
         if not self.first:
             # checked before the epoch is raised, because a reset's undo assumes that a start with a later epoch has
@@ -263,7 +267,8 @@ class _Opening:
     def complete(self, epoch: int, copying: bool) -> Begun:
         """Return the completed start; create the slot of a new channel. `copying`: a channel of the job is copying."""
         target, rows, state = self.part.sessions.target(), self._rows, self._rows[0].state
-        self.store.note_columns(self.identity.text, self.identity.columns)
+        known = self.identity.known
+        self.store.note_columns(self.identity.text, known or self.identity.columns)
         begun = Begun(self.part, self.identity, epoch, tuple(_update_points(rows, self._schedule)), state)
         if self._action is None:
             return _begin_copy_only(begun, self.store, copying, self._made)
@@ -273,6 +278,8 @@ class _Opening:
             return replace(begun, rows=tuple(self.store.rows()), state=LaneState.RUNNING)
         if self._action is StartAction.CREATE:
             rows = create_slot(self.part, self.store, self.identity, epoch)
+            if known and self.part.sessions.source("start").identify().text != self.identity.text:
+                raise Busy("the table's columns changed while the job started", where="source")
             way = target.copying(self.store.ordered().way)
             unconsented = self._unconsented() if way in REPLACING else None
             if unconsented:

@@ -41,6 +41,7 @@ class Layout:
 
     `booleans`: indexes of columns whose text is `t` or `f`. `filled`: a placeholder for each NOT NULL column of a
     deleted row, because only the row's key is known. `sequenced`: the target has a sequence column of type LARGEINT.
+    `partial`: the target has further columns, which keep their values.
     """
 
     columns: tuple[str, ...]
@@ -48,6 +49,7 @@ class Layout:
     booleans: frozenset[int] = frozenset()
     filled: tuple[tuple[int, str], ...] = ()
     sequenced: bool = False
+    partial: bool = False
 
     @property
     def header(self) -> str:

@@ -1,7 +1,9 @@
 """The target's structure as Doris reports it, objections to it, and how to create it. Pure except for two queries.
 
 An existing target must be a UNIQUE table with a delete sign, which such a table has from the start (Doris, "Batch
-Deletion"), with the source's key, its columns and no others, and types that store each value unchanged.
+Deletion"), with the source's key and columns, and types that store each value unchanged. It can have further columns
+that are nullable or have a default, if its loads can leave them unchanged: `partial_columns` of a load needs
+merge-on-write, and a listed delete sign is accepted (Doris, "Partial Column Update"; apache/doris #22874, 2.0.2).
 
 A created target is a UNIQUE KEY table whose key columns come first and are not FLOAT, DOUBLE or STRING, and whose
 buckets consist of key columns (Doris, "Unique Key Model", "CREATE TABLE"). It gets no sequence column: with one, rows
@@ -11,11 +13,12 @@ that are copied again would be older than existing rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from slotkeeper.core.domain.endpoint import Place
 from slotkeeper.core.domain.finding import Objection
+from slotkeeper.core.domain.shape import Act, ColumnChange, Reshape, TargetShape, marked, needs
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import Constant
 from slotkeeper.core.domain.text import safe
@@ -25,6 +28,7 @@ from slotkeeper.core.sinks.doris.encode import SEQUENCE, SIGN, Layout, backquote
 
 _MODEL = re.compile(r"^(UNIQUE|DUPLICATE|AGGREGATE|AGG|PRIMARY) KEY\s*\(([^)]*)\)", re.M | re.I)
 _MAPPED = re.compile(r'"function_column\.sequence_col"\s*=\s*"([^"]*)"')
+_MERGED = re.compile(r'"enable_unique_key_merge_on_write"\s*=\s*"true"', re.I)
 _SIZES = re.compile(r"\((\d+)(?:,\s*(\d+))?\)")
 _WHOLE = ("tinyint", "smallint", "int", "bigint", "largeint")
 _TEXTS = frozenset({"string", "text", "varchar", "char"})
@@ -58,11 +62,12 @@ _FILLERS = {
 
 @dataclass(frozen=True, slots=True)
 class DorisColumn:
-    """A column; `type`: the type that DESC returns, in lower case."""
+    """A column; `type`: the type that DESC returns, in lower case; `defaulted`: it has a default."""
 
     name: str
     type: str
     nullable: bool
+    defaulted: bool = False
 
     @property
     def base(self) -> str:
@@ -79,7 +84,7 @@ class DorisColumn:
 class DorisTable:
     """A table: `model` is UNIQUE, DUPLICATE or AGGREGATE; `sequence`: the type of its hidden sequence column, or "".
 
-    `mapped`: the column that determines the sequence, if one does.
+    `mapped`: the column that determines the sequence, if one does. `merged`: rows are merged when they are written.
     """
 
     name: str
@@ -89,6 +94,7 @@ class DorisTable:
     signed: bool
     sequence: str = ""
     mapped: str = ""
+    merged: bool = False
 
     def column(self, name: str) -> DorisColumn | None:
         """Return a visible column; None if there is no column with that name."""
@@ -119,14 +125,21 @@ def read(queries: MysqlQueries, target: str) -> DorisTable:
     made = str(queries.rows(f"SHOW CREATE TABLE {quoted(target)}")[0][1])
     shown, described = "SET show_hidden_columns = {}", f"DESC {quoted(target)}"
     _, described_columns, _ = queries.in_one_session(shown.format("true"), described, shown.format("false"))
-    columns = [DorisColumn(str(row[0]), str(row[1]).lower(), str(row[2]).lower() == "yes") for row in described_columns]
+    columns = [
+        DorisColumn(
+            *(str(row[0]), str(row[1]).lower(), str(row[2]).lower() == "yes"),
+            defaulted=row[4] is not None and str(row[4]).upper() != "NULL",
+        )
+        for row in described_columns
+    ]
     hidden = {one.name: one for one in columns if one.name.startswith("__DORIS_")}
     found, mapped = _MODEL.search(made), _MAPPED.search(made)
     model = found[1].upper() if found else "UNKNOWN"
     key = tuple(re.findall(r"`((?:[^`]|``)*)`", found[2])) if found else ()
     sequence = hidden[SEQUENCE].base if SEQUENCE in hidden else ""
     own = tuple(one for one in columns if one.name not in hidden)
-    return DorisTable(target, own, key, model, SIGN in hidden, sequence, mapped[1] if mapped else "")
+    merged = _MERGED.search(made) is not None
+    return DorisTable(target, own, key, model, SIGN in hidden, sequence, mapped[1] if mapped else "", merged)
 
 
 def backends(queries: MysqlQueries) -> list[Place]:
@@ -173,8 +186,21 @@ def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
             )
     for other in table.columns:
         if other.name not in known:
-            what = f"{name}.{other.name} is not in the source: each change would set it to NULL"
-            yield Objection(what, "drop it, or move it to another table")
+            yield from _other_objections(table, other)
+
+
+def _other_objections(table: DorisTable, other: DorisColumn) -> Iterator[Objection]:
+    """Yield why loads cannot leave a column unchanged that the source does not have."""
+    what = f"{table.name}.{other.name} is not in the source"
+    if not other.nullable and not other.defaulted:
+        cure = f"ALTER TABLE {quoted(table.name)} MODIFY COLUMN {backquoted(other.name)} {other.type} NULL"
+        yield Objection(f"{what}, and is NOT NULL without a default", cure)
+    elif not table.merged or table.sequence:
+        why = "has a sequence column" if table.sequence else "does not merge rows when they are written"
+        cure = 'recreate it with "enable_unique_key_merge_on_write" = "true" and without a sequence column'
+        yield Objection(
+            f"{what}: each change would reset it, because {table.name} {why}", f"{cure}, or drop the column"
+        )
 
 
 def unsendable(image: TableIdentity) -> Iterator[Objection]:
@@ -252,7 +278,8 @@ def layout(table: DorisTable, image: TableIdentity) -> Layout:
         if image.plain(column.type) == "boolean" and there.base not in _TEXTS:
             booleans.add(place)
     key = tuple(names.index(name) for name in image.key)
-    return Layout(names, key, frozenset(booleans), tuple(filled), bool(table.sequence))
+    partial = any(one.name not in names for one in table.columns)
+    return Layout(names, key, frozenset(booleans), tuple(filled), bool(table.sequence), partial)
 
 
 _PLAIN = {
@@ -326,6 +353,49 @@ def statement(name: str, image: TableIdentity) -> str:
         f"DISTRIBUTED BY HASH({names}) BUCKETS AUTO\n"
         'PROPERTIES ("enable_unique_key_merge_on_write" = "true")'
     )
+
+
+def reshaped(
+    table: DorisTable, image: TableIdentity, found: Sequence[ColumnChange], mapped: bool, defaults: Mapping[str, str]
+) -> Reshape:
+    """Return how to alter a target so that it fits `image`, the source's columns as the channel maps them.
+
+    Doris, "ALTER TABLE COLUMN", "ALTER TABLE RENAME": each change is a statement of its own. A value column can be
+    added, renamed, made nullable, and get a larger type; key columns are left as they are.
+    """
+    columns = {one.name: (one.type, not one.nullable) for one in table.columns}
+
+    def there(type_: str, wanted: str) -> bool:
+        return fits(image.plain(wanted), DorisColumn("", type_, True))
+
+    made = needs(found, mapped, image.columns, TargetShape(columns, image.key, there))
+    statements: list[str] = []
+    left, stuck = list(table.columns), list[Objection]()
+    for need in made:
+        alter, column = f"ALTER TABLE {quoted(table.name)}", backquoted(need.column)
+        was = next((one for one in left if one.name == need.column), None)
+        if need.column in image.key or need.act is Act.DROP:
+            stuck.append(
+                Objection(f"column {need.column} of {table.name} is left as it is", "alter it, or recreate it")
+            )
+        elif need.act is Act.ADD:
+            kind, default = type_of(image.plain(need.to), False), defaults.get(need.column)
+            if default is not None and any(one in default for one in '"\\'):
+                stuck.append(Objection(f"the default of {need.column} has a quote", "add the column with its default"))
+            given = "" if default is None else f' DEFAULT "{default}"'
+            statements.append(f"{alter} ADD COLUMN {column} {kind} NULL{given}")
+            left.append(DorisColumn(need.column, kind.lower(), True))
+        elif need.act is Act.RENAME:
+            statements.append(f"{alter} RENAME COLUMN {column} {backquoted(need.to)}")
+            left = [replace(one, name=need.to) if one.name == need.column else one for one in left]
+        elif was is not None:
+            kind = was.type if need.act is Act.NULLABLE else type_of(image.plain(need.to), False).lower()
+            null = "NULL" if was.nullable or need.act is Act.NULLABLE else "NOT NULL"
+            statements.append(f"{alter} MODIFY COLUMN {column} {kind.upper()} {null}")
+            left = [replace(one, type=kind, nullable=null == "NULL") if one is was else one for one in left]
+    after = [*stuck, *objections(replace(table, columns=tuple(left)), image)]
+    source, target = marked(image.columns, columns, there)
+    return Reshape(tuple(found), tuple(statements), after=tuple(after), source=source, target=target)
 
 
 def shadow_of(name: str) -> str:

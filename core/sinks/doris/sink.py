@@ -225,6 +225,7 @@ class DorisSink:
             "timeout": str(seconds),
             "two_phase_commit": "true" if two_phase else "false",
             **({"compress_type": "gz"} if self._packed else {}),
+            **({"partial_columns": "true"} if self.layout.partial else {}),
         }
         path = f"/api/{self._database}/{quote(self.target.partition('.')[2], safe='')}/_stream_load"
         answer = self.http.ask("PUT", path, headers, seconds + GRACE_SECONDS, body.file, body.size)

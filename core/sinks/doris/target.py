@@ -13,18 +13,20 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 
 from slotkeeper.core.domain.finding import Objection, refuse
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.shape import Reshape, changes
+from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.target_seen import PARTS, TargetSeen, image_of
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
-from slotkeeper.core.errors import AccessRefused, Refused
-from slotkeeper.core.ports.driver import CopyStore
+from slotkeeper.core.errors import AccessRefused, Busy, Refused
+from slotkeeper.core.ports.driver import NO_DEFAULTS, CopyStore
 from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.beside import ABSENT, BesideSight, BesideTarget, hash_of
@@ -79,6 +81,10 @@ def partitions(queries: MysqlQueries, target: str) -> frozenset[int]:
         return frozenset()
 
 
+_IN_PROGRESS = ("PENDING", "WAITING_TXN", "RUNNING")
+"""States of a change of columns (Doris, "SHOW ALTER TABLE"); a light one is FINISHED at once."""
+ALTER_SECONDS = 60.0
+"""Seconds for which one statement is awaited; it is awaited again by the next attempt."""
 SHADOW = "shadow"
 """The mode of a copy into a shadow table."""
 
@@ -112,6 +118,35 @@ class DorisTarget(BesideTarget[MysqlQueries]):
     @property
     def _snapshot(self) -> str:
         return f"`slotkeeper slots reset {typed(self._job.channel.source_table, self._job.slot)} --to snapshot`"
+
+    def reshape(
+        self, identity: TableIdentity, old: Sequence[Column] | None, defaults: Mapping[str, str] = NO_DEFAULTS
+    ) -> Reshape:
+        channel, found = self._job.channel, changes(old, identity.columns) if old is not None else ()
+        table = shape.read(self._session, self._name)
+        return shape.reshaped(table, image_of(channel, identity), found, bool(channel.columns), defaults)
+
+    def alterable(self, shape: Reshape) -> None:
+        """Raise Busy while an earlier ALTER is running: Doris runs one at a time for a table."""
+        if shape.statements and self._altering():
+            raise Busy(f"target {self._name} is being altered", where="sink")
+
+    def _altering(self) -> bool:
+        """Whether a change of the columns is in progress."""
+        database, _, table = self._name.partition(".")
+        literal = table.replace("\\", "\\\\").replace('"', '\\"')
+        last = "ORDER BY CreateTime DESC LIMIT 1"
+        asked = f'SHOW ALTER TABLE COLUMN FROM {quoted(database)} WHERE TableName = "{literal}" {last}'
+        return any(str(row.get("State", "")).upper() in _IN_PROGRESS for row in self._session.records(asked))
+
+    def _apply(self, statements: Sequence[str]) -> None:
+        for statement in statements:
+            self._session.rows(statement)
+            end = time.monotonic() + ALTER_SECONDS
+            while self._altering():
+                if time.monotonic() >= end:
+                    raise Busy(f"target {self._name}: waiting for `{statement}`", where="sink")
+                time.sleep(0.2)
 
     def takes_copy(self, identity: TableIdentity) -> bool:
         return not self._is_there(self._name) or self._is_empty()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from slotkeeper.core.domain import target_seen
@@ -17,7 +17,7 @@ from slotkeeper.core.domain.text import few, safe, typed
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
-from slotkeeper.core.ports.driver import CopyStore
+from slotkeeper.core.ports.driver import NO_DEFAULTS, CopyStore, Followed, StartStore
 from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.postgres.check import eligibility, seen
@@ -197,8 +197,39 @@ class PostgresTarget:
 
         store.end_copy(turn, noted, finish)
 
-    def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
-        return reshaping.reshape(self._session, self._job.channel, identity, old, self._job.sink_options)
+    def reshape(
+        self, identity: TableIdentity, old: Sequence[Column] | None, defaults: Mapping[str, str] = NO_DEFAULTS
+    ) -> Reshape:
+        return reshaping.reshape(self._session, self._job.channel, identity, old, self._job.sink_options, defaults)
+
+    def follow(self, store: StartStore, followed: Followed, probe: Callable[[str], None]) -> None:
+        assert isinstance(store, PostgresProgress)
+        session, job = store.session, self._job
+        with session.transaction() as cursor:
+            if followed.statements:
+                lengthen(cursor, job.binlog.full_sync_binlog_read_timeout)
+                _wait_shortly(cursor)
+                cursor.execute(f"LOCK TABLE {dotted(job.channel.target)} IN ACCESS EXCLUSIVE MODE")
+                self._refuse_changed(cursor)
+                for statement in followed.statements:
+                    cursor.execute(statement)
+                probe("after_follow_alter")
+            store.follow_in(cursor, followed)
+            if followed.statements:
+                columns = targets.target_of(job.channel, followed.identity).columns
+                seen.renew(session, cursor, job, columns)
+            probe("before_follow_commit")
+
+    def _refuse_changed(self, cursor: pg.Cursor) -> None:
+        """Raise TARGET CHANGED if another session changed the target, whose record an ALTER is about to replace."""
+        record, due = seen.recorded(self._session, cursor, self._job.lane_key())
+        if record is None or due:
+            return
+        columns = self._known().columns
+        ((_, now),) = seen.read(self._session, cursor, [Asked(self._job, columns, record, target_seen.LEAST_COUNTED)])
+        why = target_seen.changed(record, now)
+        if why:
+            raise target_seen.trouble(self._job.channel.target, why)
 
     def alterable(self, shape: Reshape) -> None:
         """Raise Busy if another session is locking or reading the target: an ALTER needs an exclusive lock."""

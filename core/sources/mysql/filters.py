@@ -38,9 +38,13 @@ class Selection(Mapped):
         return cls(tuple(source for source, _ in channel.columns), channel.where, channel.cascades == ALLOW)
 
     def places(self, identity: TableIdentity) -> tuple[int, ...]:
-        """Return the indexes of the selected columns in the table."""
-        there = {column.name: place for place, column in enumerate(identity.columns)}
-        return tuple(there[name] for name in self.names) if self.names else tuple(there.values())
+        """Return the indexes of the selected columns in the table's rows."""
+        there = {column.name: place for place, column in enumerate(identity.known or identity.columns)}
+        return tuple(there[name] for name in self.names or (column.name for column in identity.columns))
+
+    def filtered(self, identity: TableIdentity) -> tuple[str, ...]:
+        """Return the columns that the filter can use: those whose names are in its text."""
+        return tuple(one.name for one in identity.columns if one.name.casefold() in self.where.casefold())
 
 
 if TYPE_CHECKING:

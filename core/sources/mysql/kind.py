@@ -20,6 +20,7 @@ from slotkeeper.core.sources.mysql.joined import FeedLine, open_feed
 from slotkeeper.core.sources.mysql.position import POSITIONS, WORDS
 from slotkeeper.core.sources.mysql.retention import MysqlTable, Purges
 from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.mysql.shapes import MysqlShapes
 from slotkeeper.core.sources.mysql.tables import shown
 from slotkeeper.core.sources.mysql.traits import TRAITS
 
@@ -43,11 +44,12 @@ class MysqlConnection:
         if asked.feed and self._line is None:
             self._line = FeedLine(asked.feed)
         line = self._line if asked.feed else None
-        made = MysqlInspector(self.session, asked.table, reader, asked.binlog, selection, *limits, line)
+        known = asked.channel.known if asked.channel else ()
+        made = MysqlInspector(self.session, asked.table, reader, asked.binlog, selection, *limits, line, known)
         made.purges = self._purges
         self._tables.append(made)
         failover = MysqlFailover(self.session, f"{reader}\x1f{asked.table}\x1ffailover")
-        return SourceTable(made, None, made, WORDS, failover=failover)
+        return SourceTable(made, None, made, WORDS, failover=failover, shapes=MysqlShapes(made))
 
     def ping(self) -> None:
         self.session.rows("SELECT 1", (), PING_SECONDS)

@@ -15,13 +15,14 @@ from itertools import repeat
 from typing import Any, BinaryIO, cast
 
 from slotkeeper.core.domain.position import NOTHING_KEPT, Position
-from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
+from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.drivers.pipe import put, put_all, put_made, takes_rows
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName, Unreachable
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk, FindNews, OpenTransactions, ReadBeside, Source
 from slotkeeper.core.sources.mysql import chunks, faults, side_effects, starts
+from slotkeeper.core.sources.mysql.alters import without_opaque
 from slotkeeper.core.sources.mysql.events import Action
 from slotkeeper.core.sources.mysql.faults import BinlogError
 from slotkeeper.core.sources.mysql.feed import News
@@ -92,6 +93,7 @@ class MysqlSource:
         step_bytes: int | None = None,
         silent_seconds: float = SILENT_SECONDS,
         line: FeedLine | None = None,
+        known: Sequence[Column] = (),
     ) -> None:
         self.read_beside: ReadBeside = self.read_several
         self.find_news: FindNews = None if line is None else self._find_news
@@ -102,6 +104,8 @@ class MysqlSource:
         self.options = options
         self.selection = selection or Selection()
         self._most_bytes, self._step_bytes, self._silent_seconds = most_bytes, step_bytes, silent_seconds
+        self._known = known
+        """The table's columns at the lane's position; without them, its present columns."""
         self._room: int | None = None
         """Number of bytes that the running step can still read; None if there is no limit or no step."""
         self._seen: TableSeen | None = None
@@ -135,7 +139,7 @@ class MysqlSource:
     def identify(self, filters: bool = False) -> TableIdentity:
         """Return the table's identity; the row filter is always checked."""
         began = time.monotonic()
-        return self._take(read_table(self.session, self.table), began)
+        return self._take(read_table(self.session, self.table, self._known), began)
 
     def _take(self, seen: TableSeen, at: float) -> TableIdentity:
         self._seen, self._seen_at, self._seen_before = seen, at, None
@@ -165,7 +169,8 @@ class MysqlSource:
         """
         sources, latest, now = [cast("MysqlSource", one) for one in others], self.newest(), time.monotonic()
         old = [one for one in sources if one._is_old(latest)]
-        for one, seen in zip(old, read_tables(self.session, [one.table for one in old]) if old else (), strict=True):
+        asked = [(one.table, one._known) for one in old]
+        for one, seen in zip(old, read_tables(self.session, asked) if old else (), strict=True):
             one._take(seen, now)
             one._seen_before = latest
         return [one._read_status(latest) for one in sources]
@@ -332,7 +337,7 @@ class MysqlSource:
         """Return the decoder of one layout; raise SCHEMA CHANGED if its columns are not the table's current columns."""
         seen = self.seen
         self._charsets = self._charsets or self.session.asking(read_charsets)
-        columns = columns_of(table, seen.described, self._charsets)
+        columns = columns_of(*without_opaque(table, seen.described), self._charsets)
         now, then = [one.name for one in seen.images], [one.name for one in columns]
         if now != then:
             what = (
@@ -383,8 +388,11 @@ class MysqlSource:
 
     def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
         seen, accepts = self.seen, self._accepts
-        statement, values = chunks.read_statement(seen, seen.images, chunk)
-        spell, count = speller(seen.images, self.selection.places(seen.identity)), 0
+        images, places = seen.images, self.selection.places(seen.identity)
+        if accepts is None:  # a column that is not mirrored can have been dropped since the copy started
+            images, places = tuple(images[place] for place in places), ()
+        statement, values = chunks.read_statement(seen, images, chunk)
+        spell, count = speller(images, places), 0
         self.session.check_expected()
         for rows in self.session.read(statement, values, self._copy_seconds):
             for row in rows:

@@ -41,9 +41,10 @@ class Unread(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token: `kind` is "word" (unquoted keyword or name), "name" (quoted), "string" or "sign"; `text` has no quotes.
+    """A token: `kind` is "word" (unquoted keyword or name), "name" (quoted), "string", "long" or "sign".
 
-    A string longer than `LONGEST_STRING` has the text "".
+    `text` has no quotes; escapes in a string are not resolved. A string longer than `LONGEST_STRING` is "long", with
+    the text "".
     """
 
     kind: str
@@ -150,7 +151,7 @@ def _token(kind: str, piece: str) -> Token:
     if kind == "ansi":
         return Token("name", piece[1:-1].replace('""', '"'))
     if kind in ("string", "text"):
-        return Token("string", piece[1:-1] if len(piece) <= LONGEST_STRING else "")
+        return Token("string", piece[1:-1]) if len(piece) <= LONGEST_STRING else Token("long", "")
     return Token(kind, piece)
 
 

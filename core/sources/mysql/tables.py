@@ -8,6 +8,7 @@ support zero dates rejects rows with such dates.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from slotkeeper.core.drivers import my
 from slotkeeper.core.drivers.pg_types import float_text
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.mysql import kernel
+from slotkeeper.core.sources.mysql.alters import OPAQUE
 from slotkeeper.core.sources.mysql.faults import Unsupported
 from slotkeeper.core.sources.mysql.rows import Column as RowColumn
 from slotkeeper.core.sources.mysql.rows import Described, SchemaColumn
@@ -83,6 +85,8 @@ def image_of(column: SchemaColumn) -> Image:
     'character varying(20)'
     """
     name, kind = column.name, column.kind
+    if kind == OPAQUE:
+        return Image(name, "bytea", OPAQUE)
     if kind in _INTEGERS:
         type_ = _INTEGERS[kind]["unsigned" in column.full_type]
         return Image(name, type_, "numeric" if type_.startswith("n") else "integer", str, literal=_number)
@@ -293,6 +297,9 @@ _NO_COLUMN = 1054
 _TABLE = "SELECT table_schema, table_name, table_type, engine FROM information_schema.tables"
 
 
+_COLLATION = "SELECT table_collation FROM information_schema.tables"
+
+
 PRIMARY = "PRIMARY"
 
 
@@ -324,6 +331,7 @@ class TableSeen:
     engine: str = "InnoDB"
     key_index: str = PRIMARY
     """The index whose columns are the key."""
+    known: Known | None = None
 
     @property
     def quoted(self) -> str:
@@ -353,46 +361,103 @@ def shown(table: str) -> str:
     return ".".join("`{}`".format(part.replace("`", "``")) for part in table.split(".", 1)).replace(".`*`", ".*")
 
 
-def read_table(session: MysqlSession, table: str) -> TableSeen:
-    """Return the current table `schema.name`; raises Refused if it does not exist or has no usable key."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A table's columns as stored: their numbers across renames, the key and its index, the default character set."""
+
+    described: Described
+    numbers: tuple[int, ...]
+    key: tuple[str, ...]
+    index: str = PRIMARY
+    charset: str = ""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Return the columns for storage; each contains the server's description of itself, and that of the table."""
+        found = []
+        for one, number in zip(self.described, self.numbers, strict=True):
+            place = self.key.index(one.name) + 1 if one.name in self.key else 0
+            native = json.dumps([*(getattr(one, name) for name in _STORED), place, self.index, self.charset])
+            found.append(Column(one.name, image_of(one).type, not one.nullable, number=number, native=native))
+        return tuple(found)
+
+    @classmethod
+    def read(cls, columns: Sequence[Column]) -> Known | None:
+        """Return stored columns; None if their descriptions are not stored.
+
+        >>> table = Known((opaque("o"), SchemaColumn("i", "int", "int(11)", False)), (1, 2), ("i",), charset="latin1")
+        >>> Known.read(table.columns) == table, Known.read([Column("a", "text")])
+        (True, None)
+        """
+        try:
+            found = [(one, json.loads(one.native)) for one in columns]
+            described = tuple(SchemaColumn(one.name, *values[: len(_STORED)]) for one, values in found)
+            tails = [(one.name, *values[len(_STORED) :]) for one, values in found]
+            key = tuple(name for name, place, *_ in sorted(tails, key=lambda tail: int(tail[1])) if place)
+            _, _, index, charset = tails[0]
+        except (ValueError, TypeError, IndexError):
+            return None
+        return cls(described, tuple(one.number for one in columns), key, str(index), str(charset))
+
+
+_STORED = ("kind", "full_type", "nullable", "charset", "most_bytes", "precision", "scale", "fraction")
+
+
+def read_table(session: MysqlSession, table: str, known: Sequence[Column] = ()) -> TableSeen:
+    """Return the table `schema.name` with its `known` columns, or as it is now.
+
+    Raises Refused if it does not exist or has no usable key.
+    """
     schema, name, sort = stored_names(session, table)
-    found = session.asking(lambda line: read_described(line, schema, name))
+    found = Known.read(known) if known else None
     if found is None:
+        found = _present(session, table, schema, name)
+    return _seen(table, (schema, name, *sort), found, session.facts.server)
+
+
+def _seen(table: str, stored: tuple[str, str, str, str], found: Known, server: str) -> TableSeen:
+    """Return a table; `stored` is its schema, name, type and engine. Raises Refused if it cannot be followed."""
+    try:
+        images, every = tuple(map(image_of, found.described)), found.columns
+    except Unsupported as error:
+        raise Refused(f"{table}: {error.message}", error.cure, where="source") from None
+    columns = tuple(one for one, other in zip(every, found.described, strict=True) if other.kind != OPAQUE)
+    identity = TableIdentity(0, columns, found.key, server, known=every)
+    schema, name, kind, engine = stored
+    return TableSeen(schema, name, found.described, images, identity, kind, engine, key_index=found.index, known=found)
+
+
+def _present(session: MysqlSession, table: str, schema: str, name: str) -> Known:
+    described = session.asking(lambda line: read_described(line, schema, name))
+    if described is None:
         raise _absent(session, table)
     indexes = read_indexes(session, f"{quoted(schema)}.{quoted(name)}")
-    return _seen(table, (schema, name, *sort), found, indexes, session.facts.server)
+    found = session.rows(f"{_COLLATION} WHERE table_schema = %s AND table_name = %s", (schema, name))
+    return _known(table, described, indexes, found[0][0] if found else None)
 
 
-def _seen(
-    table: str, stored: tuple[str, str, str, str], described: Described, indexes: Sequence[IndexPart], server: str
-) -> TableSeen:
-    """Return a table; `stored` is its schema, name, type and engine. Raises Refused if it cannot be followed."""
+def _known(table: str, described: Described, indexes: Sequence[IndexPart], collation: object) -> Known:
+    """Return a table's present columns; raises Refused if it has no usable key.
+
+    A collation's name starts with its character set (MySQL, "Collation Naming Conventions").
+    """
     index, key = key_of(indexes)
     for objection in key_objections(table, key):
         raise Refused(objection.text, objection.cure, where="source")
-    try:
-        images = tuple(map(image_of, described))
-    except Unsupported as error:
-        raise Refused(f"{table}: {error.message}", error.cure, where="source") from None
-    columns = tuple(
-        Column(image.name, image.type, not one.nullable, number=place)
-        for place, (image, one) in enumerate(zip(images, described, strict=True), 1)
-    )
-    schema, name, kind, engine = stored
-    identity = TableIdentity(0, columns, tuple(part.name or "" for part in key), server)
-    return TableSeen(schema, name, described, images, identity, kind, engine, key_index=index)
+    numbers, names = tuple(range(1, len(described) + 1)), tuple(part.name or "" for part in key)
+    return Known(described, numbers, names, index, str(collation or "").partition("_")[0])
 
 
 _SEVERAL = (
-    ("table_schema, table_name, table_type, engine", "tables"),
+    ("table_schema, table_name, table_type, engine, table_collation", "tables"),
     (f"ordinal_position, {_COLUMN}", "columns"),
     ("seq_in_index, non_unique, index_name, column_name, sub_part, nullable, index_type", "statistics"),
 )
 """The parts of a table's definition: their columns, and their tables in information_schema."""
 
 
-def read_tables(session: MysqlSession, tables: Sequence[str]) -> list[TableSeen]:
-    """Return the current definitions of several tables, with three statements for all of them.
+def read_tables(session: MysqlSession, tables: Sequence[tuple[str, Sequence[Column]]]) -> list[TableSeen]:
+    """Return several tables, each with its known columns or as it is now, with three statements for all of them.
 
     Raises Refused if one of them does not exist or has no usable key. A table without a primary key is read by itself:
     the order of its indexes decides, and only SHOW INDEX promises it. The same applies to every table of a server that
@@ -400,10 +465,10 @@ def read_tables(session: MysqlSession, tables: Sequence[str]) -> list[TableSeen]
     table opens only that table, so each table has its own SELECT.
     """
     if session.facts.of("lower_case_table_names") not in ("", "0"):
-        return [read_table(session, table) for table in tables]
-    parts = [_read_several(session, tables, *part) for part in _SEVERAL]
+        return [read_table(session, table, known) for table, known in tables]
+    parts = [_read_several(session, [table for table, _ in tables], *part) for part in _SEVERAL]
     found = []
-    for table, named, columns, indexes in zip(tables, *parts, strict=True):
+    for (table, known), named, columns, indexes in zip(tables, *parts, strict=True):
         stored = [tuple(str(one or "") for one in row) for row in named if ".".join(map(str, row[:2])) == table]
         keys = [
             IndexPart(
@@ -412,11 +477,13 @@ def read_tables(session: MysqlSession, tables: Sequence[str]) -> list[TableSeen]
             for _, single, name, column, prefix, null, way in sorted(indexes, key=lambda row: (str(row[2]), row[0]))
         ]
         if not stored or not columns or PRIMARY not in {part.index for part in keys}:
-            found.append(read_table(session, table))
+            found.append(read_table(session, table, known))
             continue
+        schema, name, kind, engine, collation = stored[0]
         described = _described(row[1:] for row in sorted(columns, key=lambda row: int(row[0])))
-        schema, name, kind, engine = stored[0]
-        found.append(_seen(table, (schema, name, kind, engine), described, keys, session.facts.server))
+        its = Known.read(known) if known else None
+        its = its or _known(table, described, keys, collation)
+        found.append(_seen(table, (schema, name, kind, engine), its, session.facts.server))
     return found
 
 

@@ -33,7 +33,7 @@ from slotkeeper.core.domain.spec import Constant, JobSpec
 from slotkeeper.core.domain.traits import Encoding, SinkTraits
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Defect, Refused, Unreachable
-from slotkeeper.core.ports.driver import CopyStore
+from slotkeeper.core.ports.driver import NO_DEFAULTS, CopyStore, Followed, StartStore
 from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession, TableSession
 from slotkeeper.core.ports.sink import Batch, Fields
 from slotkeeper.core.ports.source import Chunk
@@ -223,8 +223,13 @@ class SqliteTarget:
     def end_copy(self, store: CopyStore, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
         store.end_copy(turn, noted)
 
-    def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
+    def reshape(
+        self, identity: TableIdentity, old: Sequence[Column] | None, defaults: Mapping[str, str] = NO_DEFAULTS
+    ) -> Reshape:
         return Reshape(changes(old or (), identity.columns))
+
+    def follow(self, store: StartStore, followed: Followed, probe: Callable[[str], None]) -> None:
+        raise Defect("this kind of source logs no change of columns")
 
     def alterable(self, shape: Reshape) -> None:
         """Yes: the target has no other writer."""

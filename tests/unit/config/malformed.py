@@ -141,12 +141,13 @@ VALUES = [
     ),
     _case("settings text", added(SPARK, 'settings = "x"'), "settings must be a table"),
     _case("on_existing", added(JOB, 'on_existing = "drop"'), "on_existing", '"merge"'),
-    _case("schema change", added(JOB, 'on_schema_change = "alter"'), "on_schema_change", '"stop" or "resnapshot"'),
+    _case("schema change", added(JOB, 'on_schema_change = "alter"'), "on_schema_change", '"apply" or "resnapshot"'),
     _case(
         "schema change of a channel",
         changed(CHANNEL_END, f'{CHANNEL_END}\non_schema_change = "ignore"'),
         "channels[0].on_schema_change",
-        '"stop" or "resnapshot"',
+        "needs a source whose log contains changes of columns",
+        'set "stop" or "resnapshot"',
     ),
     _case(
         "resnapshot over a target with rows",

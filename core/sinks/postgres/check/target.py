@@ -12,7 +12,7 @@ their key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from slotkeeper.core.domain import type_name
@@ -26,11 +26,12 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg, pg_types
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.driver import NO_DEFAULTS
 from slotkeeper.core.sinks.postgres.check import eligibility, made_types
 from slotkeeper.core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable, nulled_columns, shadow
-from slotkeeper.core.sqltext import dotted, quoted
+from slotkeeper.core.sqltext import dotted, literal, quoted
 
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 
@@ -230,6 +231,7 @@ def reshape(
     identity: TableIdentity,
     old: Sequence[Column] | None,
     options: SinkOptions,
+    defaults: Mapping[str, str] = NO_DEFAULTS,
 ) -> Reshape:
     """Return how to alter the channel's target so that it fits the source; this function itself changes nothing.
 
@@ -244,15 +246,22 @@ def reshape(
     facts = eligibility.read(session, channel.target, identity.user_types)
     if facts is None:
         return Reshape(found, source=marked(image.columns, {}, pg_types.fits)[0])
-    return _Reshaping(session, target, image, facts, options).plan(found, bool(channel.columns))
+    return _Reshaping(session, target, image, facts, options, defaults).plan(found, bool(channel.columns))
 
 
 class _Reshaping:
     """A target and the changes that it needs."""
 
     def __init__(
-        self, session: SinkSession, target: TargetTable, image: TableIdentity, facts: TargetFacts, options: SinkOptions
+        self,
+        session: SinkSession,
+        target: TargetTable,
+        image: TableIdentity,
+        facts: TargetFacts,
+        options: SinkOptions,
+        defaults: Mapping[str, str],
     ) -> None:
+        self._defaults = defaults
         self._session, self._target, self._image = session, target, image
         self._facts, self._options = facts, options
         self._wanted = {one.name: one for one in image.columns}
@@ -353,7 +362,11 @@ class _Reshaping:
             elif one.act is Act.ADD:
                 # a user may run a statement twice; DWS, ALTER TABLE: DROP has IF EXISTS, ADD COLUMN has no such clause
                 unless = "" if self._session.dialect.plain else " IF NOT EXISTS"
-                yield f"{alter} ADD COLUMN{unless} {name} {self._spelled(one, known)}"
+                filled = self._defaults.get(one.column)
+                default = "" if filled is None else f" DEFAULT {literal(filled)}"
+                yield f"{alter} ADD COLUMN{unless} {name} {self._spelled(one, known)}{default}"
+                if filled is not None:  # existing rows have the value now; the source sends those of later rows
+                    yield f"{alter} ALTER COLUMN {name} DROP DEFAULT"
             else:  # USING NULL if old values may not be convertible to the new type: the copy replaces all of them
                 using = self._using(one, made, blanks)
                 if using == _EMPTIED and one.column not in self._image.key and self._there(one, made).needed:

@@ -24,7 +24,7 @@ from slotkeeper.core.domain.watch import Turn, explain_chunks, explain_turn, not
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, Superseded, Trouble, TroubleName
-from slotkeeper.core.ports.driver import ChunkCounts, Lock, Repeats, Runner
+from slotkeeper.core.ports.driver import ChunkCounts, Followed, Lock, Repeats, Runner
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.postgres import own_tables
 from slotkeeper.core.sinks.postgres.check import seen
@@ -259,12 +259,25 @@ class PostgresProgress(LaneRows):
 
     def switch(self, moved: Sequence[tuple[ProgressRow, ProgressRow]], epoch: int) -> None:
         with self.session.transaction() as cursor:
-            for old, new in moved:
-                values = parameters_of(new) | {"epoch": epoch, "after": old.position.text if old.position else ""}
-                for name, row in (("was_decided", old), ("decided", new)):
-                    values[name] = row.decided.end.text if row.decided is not None else ""
-                if self.session.run(cursor, "switch", values).rowcount != 1:
-                    raise Superseded(f"another run has taken over: the row of epoch {epoch} has changed")
+            self._switch(cursor, moved, epoch)
+
+    def _switch(self, cursor: pg.Cursor, moved: Sequence[tuple[ProgressRow, ProgressRow]], epoch: int) -> None:
+        for old, new in moved:
+            values = parameters_of(new) | {"epoch": epoch, "after": old.position.text if old.position else ""}
+            for name, row in (("was_decided", old), ("decided", new)):
+                values[name] = row.decided.end.text if row.decided is not None else ""
+            if self.session.run(cursor, "switch", values).rowcount != 1:
+                raise Superseded(f"another run has taken over: the row of epoch {epoch} has changed")
+
+    def follow(self, followed: Followed) -> None:
+        with self.session.transaction() as cursor:
+            self.follow_in(cursor, followed)
+
+    def follow_in(self, cursor: pg.Cursor, followed: Followed) -> None:
+        """Do the same in an open transaction."""
+        self._switch(cursor, [(followed.row, followed.moved)], followed.epoch)
+        known = followed.identity.known or followed.identity.columns
+        note_columns(self.session, cursor, self._all, followed.moved.fingerprint, known)
 
     def target_records(self) -> PostgresRecords:
         return PostgresRecords(self.session)

@@ -1,0 +1,167 @@
+"""Decide whether a lane continues after a statement in the source's log that changed the table's columns. Pure.
+
+The log contains the statement at its position between the rows, so nothing has to be copied: all earlier rows have the
+earlier columns, and all later ones the later columns. What is not mirrored does not matter. Of the mirrored columns, a
+change is followed only if no stored value can differ from the source's: the rows that exist have no event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.domain.spec import APPLY, IGNORE
+from slotkeeper.core.domain.text import safe
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStep:
+    """A column before and after a statement; `before` is None if it was added, `after` is None if it was dropped.
+
+    `followed`: the column's rows can be read with its definition; `opaque` is the same column if they are not needed.
+    `keeps`: no stored value changes. `default`: the value of existing rows in an added column, None for NULL. `why`:
+    the reason why the column cannot be mirrored.
+    """
+
+    before: Column | None
+    after: Column | None
+    opaque: Column | None = None
+    followed: bool = True
+    keeps: bool = True
+    default: str | None = None
+    why: str = ""
+
+    @property
+    def name(self) -> str:
+        one = self.before or self.after
+        assert one is not None
+        return one.name
+
+    @property
+    def is_changed(self) -> bool:
+        one, other = self.before, self.after
+        return (
+            one is None or other is None or one != other or (one.native, one.required) != (other.native, other.required)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedChange:
+    """A statement in the log, and the columns after it, in order, followed by the dropped ones.
+
+    `position` is after the statement; `why` is the reason why its effect is not known.
+    """
+
+    text: str
+    place: str
+    position: Position
+    steps: tuple[ColumnStep, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What follows from a change: the reason to stop at it, or the table's columns from here on.
+
+    `said` describes the change; `touches`: the target has to be compared, and possibly altered. `defaults` are the
+    values of existing rows in added columns, by name.
+    """
+
+    stop: str = ""
+    known: tuple[Column, ...] = ()
+    said: tuple[str, ...] = ()
+    touches: bool = False
+    defaults: tuple[tuple[str, str], ...] = ()
+
+
+def judge(
+    change: LoggedChange, policy: str, mapped: Collection[str], others: Collection[str], key: Collection[str]
+) -> Verdict:
+    """Return whether to follow a change under `on_schema_change = policy`.
+
+    `mapped` are the source columns that the channel lists, none if it mirrors all; `others` are further columns that
+    it needs, such as those of its filter.
+    """
+    if change.why:
+        return Verdict(change.why)
+    known: list[Column] = []
+    said: list[str] = []
+    defaults: list[tuple[str, str]] = []
+    touches = False
+    for step in change.steps:
+        needed = step.before is not None and step.followed and (not mapped or step.before.name in {*mapped, *others})
+        if not step.is_changed or not needed:
+            one, text, alters = _not_needed(step, policy, bool(mapped))
+            if text and alters is None:
+                return Verdict(text)
+        else:
+            stop = _stop(step, policy, bool(mapped), key)
+            if stop:
+                return Verdict(stop)
+            one, text, alters = step.after, _text(step), _alters(step)
+        if one is not None:
+            known.append(one)
+        if text:
+            said.append(text)
+        if step.before is None and alters and step.default is not None:
+            defaults.append((step.name, step.default))
+        touches = touches or bool(alters)
+    return Verdict("", tuple(known), tuple(said), touches, tuple(defaults))
+
+
+def _not_needed(step: ColumnStep, policy: str, mapped: bool) -> tuple[Column | None, str, bool | None]:
+    """Return an unchanged, unmirrored or added column as it is known from here on, and the change as text.
+
+    The third value: whether the target is altered; None if the text is a reason to stop.
+    """
+    if not step.is_changed:
+        return step.after, "", False
+    name = safe(step.name, 80)
+    if step.before is not None:
+        return step.opaque, f"{name} is not mirrored", False
+    if mapped or policy == IGNORE:
+        return step.opaque, f"{name} was added and is not mirrored", False
+    if policy != APPLY:
+        return None, f"column {name} was added", None
+    if step.why:
+        return None, f"column {name} was added: {step.why}", None
+    return step.after, _text(step), True
+
+
+def _stop(step: ColumnStep, policy: str, mapped: bool, key: Collection[str]) -> str:
+    """Return the reason to stop at a change of a mirrored column; "" if there is none."""
+    assert step.before is not None
+    name = safe(step.before.name, 80)
+    if step.after is None:
+        return f"the mirrored column {name} was dropped"
+    if step.why:
+        return f"column {name} was changed: {step.why}"
+    if not step.keeps:
+        return f"column {name} was changed in a way that can change stored values"
+    renamed = step.after.name != step.before.name
+    if step.before.name in key and (renamed or step.after.type != step.before.type):
+        return f"column {name} of the key was changed"
+    if renamed and (mapped or policy != APPLY):
+        return f"the mirrored column {name} was renamed to {safe(step.after.name, 80)}"
+    if _alters(step) and policy not in (IGNORE, APPLY):
+        return f"column {name} was changed"
+    return ""
+
+
+def _alters(step: ColumnStep) -> bool:
+    """Whether the target may have to change."""
+    one, other = step.before, step.after
+    return one is None or other is None or one != other or (one.required and not other.required)
+
+
+def _text(step: ColumnStep) -> str:
+    name = safe(step.name, 80)
+    if step.before is None and step.after is not None:
+        return f"{name} {step.after.type} was added"
+    if step.after is not None and step.before is not None and step.after.name != step.before.name:
+        return f"{name} was renamed to {safe(step.after.name, 80)}"
+    if step.after is not None and step.before is not None and step.after.type != step.before.type:
+        return f"{name} is {step.after.type} (was {step.before.type})"
+    return f"{name} was changed, its stored values were not"

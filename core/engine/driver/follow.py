@@ -1,0 +1,154 @@
+"""Continues a table after a change of its columns, without a copy, if the source's log contains the statement.
+
+The lane has applied everything before the statement. In one transaction of the store, its row gets the position after
+the statement and the fingerprint of the columns from there on, together with those columns. If the target has to be
+altered, a sink that is its own store does so in the same transaction; any other sink is altered before it, by
+statements that can be repeated. A crash therefore leaves the row before the statement, and the next start finds it
+again, or behind it (ADR 92).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from slotkeeper.core.domain.job import JobEvent
+from slotkeeper.core.domain.logged_change import LoggedChange, Verdict, judge
+from slotkeeper.core.domain.progress import STREAMING, LaneState, ProgressRow
+from slotkeeper.core.domain.shape import Reshape
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import APPLY
+from slotkeeper.core.engine.driver.context import Interrupted, JobContext, about, run_beside
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble
+from slotkeeper.core.ports.driver import Followed
+
+ACTION = "column change"
+
+
+def know_columns(part: JobContext) -> None:
+    """Open the channel's source with the columns that the table had at its lanes' position, if they are stored."""
+    if part.sessions.admin("start").shapes is None:
+        return
+    store = part.sessions.store()
+    rows = store.rows()
+    known = None
+    if rows and all(row.state is not LaneState.CREATING and row.position is not None for row in rows):
+        known = store.noted_columns(rows[0].fingerprint)
+    part.sessions.know_columns(known if known and all(one.native for one in known) else ())
+
+
+def with_columns(ctx: JobContext, identities: Mapping[str, TableIdentity]) -> JobContext:
+    """Return the context of tasks that read each table with its columns at the lanes' position."""
+    channels = []
+    for one in ctx.job.channels:
+        found = identities.get(one.source_table)
+        channels.append(one if found is None else replace(one, known=found.known))
+    return replace(ctx, job=replace(ctx.job, channels=tuple(channels)))
+
+
+def follow_change(ctx: JobContext, error: SlotkeeperError) -> bool:
+    """Continue the tables that stopped at a statement; return whether any did. Adds to the error why one does not."""
+    found = False
+    for part in ctx.parts:
+        with about(ctx, part):
+            found = _follow(part, error) or found
+    return found
+
+
+def _follow(part: JobContext, error: SlotkeeperError) -> bool:
+    shapes = part.sessions.admin("start").shapes
+    rows = part.sessions.store().rows()
+    if shapes is None or not isinstance(error, Trouble) or len(rows) != 1:
+        return False
+    row, channel = rows[0], part.job.channel
+    if row.position is None or row.state not in STREAMING or row.decided is not None:
+        return False
+    know_columns(part)
+    identity = part.sessions.source("start").identify()
+    shapes = part.sessions.admin("start").shapes
+    if shapes is None or identity.text != row.fingerprint or not identity.known:
+        return False
+    try:
+        change = shapes.change(row.position)
+    except (Trouble, Refused):
+        return False  # the error itself names why the log cannot be read
+    if change is None:
+        return False
+    mapped = [source for source, _ in channel.columns]
+    verdict = judge(change, channel.on_schema_change, mapped, shapes.needed(), identity.key)
+    if verdict.stop:
+        _explain(error, verdict.stop)
+        return False
+    try:
+        part.sessions.know_columns(verdict.known)
+        after = part.sessions.source("start").identify()
+        shape = Reshape()
+        if verdict.touches:
+            shape = part.sessions.target().reshape(after, _before(identity, after), dict(verdict.defaults))
+            stop = _refused(part, shape)
+            if stop:
+                part.sessions.know_columns(())
+                _explain(error, stop)
+                return False
+        _continue(part, row, change, verdict, after, shape)
+    except BaseException:
+        part.sessions.know_columns(())
+        raise
+    return True
+
+
+def _explain(error: SlotkeeperError, why: str) -> None:
+    error.message = f"{error.message}; not followed: {why}"
+
+
+def _before(identity: TableIdentity, after: TableIdentity) -> tuple[Column, ...]:
+    """Return the columns before the change that the target can have."""
+    there = {one.number for one in after.columns}
+    return tuple(one for one in identity.columns if one.number in there)
+
+
+def _refused(part: JobContext, shape: Reshape) -> str:
+    """Return why the target is not altered; "" if it need not be, or can be."""
+    if not shape.typed:
+        return ""
+    statements = "; ".join(f"`{one}`" for one in shape.typed)
+    if part.job.channel.on_schema_change != APPLY or part.audit is None:
+        return f"the target needs {statements}"
+    if not shape.by_itself:
+        return f"the target cannot be altered: {'; '.join(one.text for one in (*shape.before, *shape.after))}"
+    return f"the target would lose values with {statements}" if shape.empties else ""
+
+
+def _continue(
+    part: JobContext, row: ProgressRow, change: LoggedChange, verdict: Verdict, after: TableIdentity, shape: Reshape
+) -> None:
+    """Alter the target if necessary, and move the row behind the statement, between two audit lines."""
+    store, target, job = part.sessions.store(), part.sessions.target(), part.job
+    said = f"{job.channel.source_table}: {'; '.join(verdict.said) or 'no mirrored column changed'}"
+    places = {row.key.shard: f"{row.position.text if row.position else 'none'} -> {change.position.text}"}
+    done = {f"{job.channel.target} {n}": each for n, each in enumerate(shape.statements, 1)}
+    line = None
+    if part.audit is not None:
+        what = f"{job.source.name} {job.channel.source_table} slot {job.slot}"
+        line = part.audit.intent(ACTION, what, f"{change.text!r} at {change.place}; {said}", done | places)
+    part.probe("after_follow_intent")
+    try:
+        target.alterable(shape)
+        epoch = store.raise_epoch([job.channel.source_table])
+        part.probe("after_follow_epoch")
+        if not store.leased():
+            raise Busy("the lease's session was lost", where="sink")
+        moved = replace(row, position=change.position, fingerprint=after.text)
+        followed = Followed(row, moved, epoch, after, shape.statements)
+        run_beside(part, lambda: target.follow(store, followed, part.probe), store)
+    except (SlotkeeperError, Interrupted) as error:
+        if part.audit is not None and line is not None:
+            with suppress(SlotkeeperError):
+                part.audit.outcome(line, f"failed: {error}", {})
+        raise
+    part.probe("after_follow")
+    if part.audit is not None and line is not None:
+        part.audit.outcome(line, "done: continues without a copy", done | places)
+    altered = f"; target altered: {'; '.join(shape.statements)}" if shape.statements else ""
+    part.narrator.event(JobEvent.RESHAPED, f"{said}{altered}; the table continues without a copy")

@@ -1,0 +1,343 @@
+"""Parse the definition of a column in a statement, and compare the definitions before and after a change. Pure.
+
+A definition that is not known here raises `NotFollowed`. Sources: MySQL, "CREATE TABLE Statement", "Data Types", "Data
+Type Default Values", "Supported Character Sets and Collations"; MariaDB, "CREATE TABLE", "JSON Data Type".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from slotkeeper.core.sources.mysql.rows import SchemaColumn, labels_of
+from slotkeeper.core.sources.mysql.statements import Token
+
+
+class NotFollowed(ValueError):
+    """The statement has a clause whose effect on the columns is not known."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """The tokens of one clause, from `at` on."""
+
+    tokens: Sequence[Token]
+    at: int = 0
+
+    @property
+    def word(self) -> str:
+        """The next token in upper case if it is not quoted, else ""."""
+        one = self.tokens[self.at] if self.at < len(self.tokens) else None
+        return one.text.upper() if one is not None and one.kind in ("word", "sign") else ""
+
+    @property
+    def ended(self) -> bool:
+        return self.at >= len(self.tokens)
+
+    def skip(self, *words: str) -> bool:
+        """Skip these words if they come next; return whether they did."""
+        found = [one.text.upper() for one in self.tokens[self.at : self.at + len(words)] if one.kind != "name"]
+        if found == list(words):
+            self.at += len(words)
+            return True
+        return False
+
+    def take(self) -> str:
+        """Return the next token as a name or value."""
+        if self.ended:
+            raise NotFollowed("the statement ends unexpectedly")
+        self.at += 1
+        return self.tokens[self.at - 1].text
+
+    def group(self) -> list[Token]:
+        """Return the tokens between the parentheses that come next; none if there are none."""
+        if self.word != "(":
+            return []
+        depth, first = 0, self.at + 1
+        while not self.ended:
+            depth += (self.word == "(") - (self.word == ")")
+            self.at += 1
+            if not depth:
+                return list(self.tokens[first : self.at - 1])
+        raise NotFollowed("a parenthesis is not closed")
+
+
+def split(tokens: Sequence[Token]) -> list[list[Token]]:
+    """Split tokens at the commas outside parentheses."""
+    found: list[list[Token]] = [[]]
+    depth = 0
+    for one in tokens:
+        if one.kind == "sign":
+            depth += (one.text == "(") - (one.text == ")")
+            if one.text == "," and not depth:
+                found.append([])
+                continue
+        found[-1].append(one)
+    return [one for one in found if one]
+
+
+_KINDS = {
+    **{one.upper(): one for one in ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double")},
+    **{one.upper(): one for one in ("bit", "date", "time", "datetime", "timestamp", "year", "char", "varchar")},
+    **{one.upper(): one for one in ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")},
+    **{one.upper(): one for one in ("tinytext", "text", "mediumtext", "longtext", "enum", "set", "json")},
+    **{one.upper(): one for one in ("uuid", "inet4", "inet6")},
+    "INTEGER": "int",
+    "BOOL": "tinyint",
+    "BOOLEAN": "tinyint",
+    "DEC": "decimal",
+    "NUMERIC": "decimal",
+    "FIXED": "decimal",
+    "REAL": "double",
+    "CHARACTER": "char",
+    "INT1": "tinyint",
+    "INT2": "smallint",
+    "INT3": "mediumint",
+    "INT4": "int",
+    "INT8": "bigint",
+    "MIDDLEINT": "mediumint",
+    "VARCHARACTER": "varchar",
+}
+_WHOLE = ("tinyint", "smallint", "mediumint", "int", "bigint")
+_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+_MOMENTS = frozenset({"time", "datetime", "timestamp"})
+_BLOB_BYTES = {"tiny": 255, "text": 65535, "blob": 65535, "medi": (1 << 24) - 1, "long": (1 << 32) - 1}
+MOST_BYTES = {
+    **dict.fromkeys(("latin1", "latin2", "latin5", "latin7", "ascii", "binary", "cp1250", "cp1251", "cp1256"), 1),
+    **dict.fromkeys(("cp1257", "cp850", "cp852", "cp866", "greek", "hebrew", "koi8r", "koi8u", "macce", "macroman"), 1),
+    **dict.fromkeys(("tis620",), 1),
+    **dict.fromkeys(("gbk", "big5", "sjis", "cp932", "euckr", "gb2312", "ucs2"), 2),
+    **dict.fromkeys(("utf8", "utf8mb3", "ujis"), 3),
+    **dict.fromkeys(("utf8mb4", "utf16", "utf16le", "utf32"), 4),
+}
+"""Maximum number of bytes of a character, by character set (MySQL, "Supported Character Sets and Collations")."""
+
+
+def defined(name: str, one: Reading, table_charset: str, maria: bool) -> tuple[SchemaColumn, str | None]:
+    """Parse a column's definition after its name; return the column, and the value of existing rows if it is added.
+
+    None stands for NULL. Raises NotFollowed with the reason.
+    """
+    typed = one.take().upper()
+    kind = _KINDS.get(typed, "")
+    if typed == "DOUBLE":
+        one.skip("PRECISION")
+    if kind == "char" and one.skip("VARYING"):
+        kind = "varchar"
+    if not kind:
+        raise NotFollowed(f"the type {typed} is not followed")
+    arguments = one.group()
+    values = [_value(token) for token in arguments if token != Token("sign", ",")]
+    given = _Given(kind, values, typed in ("BOOL", "BOOLEAN"))
+    attributes = _attributes(one)
+    column = _column(name, given, attributes, table_charset, maria)
+    if attributes.why:
+        raise NotFollowed(attributes.why)
+    return column, _default(column, attributes)
+
+
+def _value(token: Token) -> str:
+    """Return a literal's text; raises NotFollowed if it is too long, or has an escape, which depends on the mode."""
+    if token.kind == "long" or (token.kind == "string" and any(one in token.text for one in ("\\", "''", '""'))):
+        raise NotFollowed("a literal is longer than 64 characters, or has an escaped character")
+    return token.text
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    kind: str
+    arguments: list[str]
+    boolean: bool
+
+
+@dataclass(slots=True)
+class _Attributes:
+    unsigned: bool = False
+    nullable: bool = True
+    charset: str = ""
+    default: Token | None = None
+    why: str = ""
+
+
+def _attributes(one: Reading) -> _Attributes:
+    found = _Attributes()
+    while not one.ended:
+        if one.skip("UNSIGNED") or one.skip("ZEROFILL"):
+            found.unsigned = True
+        elif one.skip("NOT", "NULL"):
+            found.nullable = False
+        elif one.skip("CHARACTER", "SET") or one.skip("CHARSET"):
+            found.charset = one.take().lower()
+        elif one.skip("COLLATE"):
+            found.charset = found.charset or one.take().lower().partition("_")[0]
+        elif one.skip("DEFAULT"):
+            _read_default(one, found)
+        elif one.skip("COMMENT") or one.skip("COLUMN_FORMAT") or one.skip("STORAGE"):
+            one.take()
+        elif one.skip("ON", "UPDATE"):
+            one.take()
+            one.group()
+        elif one.skip("CHECK"):
+            one.group()
+        elif not (one.skip("SIGNED") or one.skip("NULL") or one.skip("UNIQUE") or one.skip("KEY") or _plain(one)):
+            raise NotFollowed(f"the attribute {one.take()} is not followed")
+    return found
+
+
+def _plain(one: Reading) -> bool:
+    return one.skip("INVISIBLE") or one.skip("VISIBLE")
+
+
+def _read_default(one: Reading, found: _Attributes) -> None:
+    sign = one.skip("-")
+    if not sign:
+        one.skip("+")
+    token = one.tokens[one.at] if not one.ended else Token("word", "NULL")
+    text = _value(token)
+    one.take()
+    while token.kind == "word" and one.skip("."):  # a number with decimal places is several tokens
+        text += f".{one.take()}"
+    if token.kind != "string" and text.upper() in ("NULL", "TRUE", "FALSE"):
+        found.default = {"TRUE": Token("string", "1"), "FALSE": Token("string", "0")}.get(text.upper())
+    elif token.kind == "string" or (token.kind == "word" and text.replace(".", "", 1).isdigit()):
+        found.default = Token("string", f"-{text}" if sign else text)
+    else:
+        if one.word == "(":
+            one.group()
+        found.why = "existing rows get the value of an expression, which the binlog does not contain"
+
+
+def _column(name: str, given: _Given, attributes: _Attributes, table_charset: str, maria: bool) -> SchemaColumn:
+    kind, arguments = given.kind, given.arguments
+    numbers = [int(one) for one in arguments if one.isdigit()]
+    sizes = f"({','.join(map(str, numbers))})" if numbers else ""
+    unsigned = " unsigned" if attributes.unsigned else ""
+    column = SchemaColumn(name, kind, f"{kind}{sizes}{unsigned}", attributes.nullable)
+    if kind == "json" and maria:  # MariaDB, "JSON Data Type": an alias for LONGTEXT
+        return replace(column, kind="longtext", full_type="longtext", charset="utf8mb4", most_bytes=(1 << 32) - 1)
+    if given.boolean:
+        return replace(column, full_type="tinyint(1)")
+    if kind == "decimal":
+        precision, scale = [*numbers, *(10, 0)[len(numbers) :]][:2]
+        return replace(column, full_type=f"decimal({precision},{scale}){unsigned}", precision=precision, scale=scale)
+    if kind == "float" and len(numbers) == 1:
+        return replace(column, kind="double" if numbers[0] > 24 else "float")
+    if kind == "bit":
+        return replace(column, precision=numbers[0] if numbers else 1, full_type=f"bit({numbers[0] if numbers else 1})")
+    if kind in _MOMENTS:
+        if kind == "timestamp" and attributes.default is None:
+            raise NotFollowed("a TIMESTAMP without a default can have one of its own")
+        return replace(column, fraction=numbers[0] if numbers else 0)
+    if kind in ("enum", "set"):
+        if any(not one for one in arguments) or not arguments:
+            raise NotFollowed("a label is empty")
+        column = replace(column, full_type="{}({})".format(kind, ",".join(f"'{one}'" for one in arguments)))
+    if kind in ("tinyblob", "blob", "mediumblob", "longblob", "tinytext", "text", "mediumtext", "longtext"):
+        if numbers:
+            raise NotFollowed("a BLOB or TEXT with a length gets the type that fits it")
+        column = replace(column, most_bytes=_BLOB_BYTES[kind[:4]])
+    if kind in ("char", "varchar", "binary", "varbinary"):
+        length = numbers[0] if numbers else 1
+        column = replace(column, full_type=f"{kind}({length})", most_bytes=length)
+    if kind in _TEXTS:
+        charset = attributes.charset or table_charset
+        if charset not in MOST_BYTES:
+            raise NotFollowed(f"the character set {charset or 'of the table'} is not known")
+        if kind in ("char", "varchar"):
+            column = replace(column, most_bytes=(column.most_bytes or 0) * MOST_BYTES[charset])
+        if charset == "binary":
+            raise NotFollowed("a text column with the character set binary is a binary column")
+        column = replace(column, charset="utf8mb3" if charset == "utf8" else charset)
+    return column
+
+
+def _default(column: SchemaColumn, attributes: _Attributes) -> str | None:
+    """Return the value of existing rows in an added column; MySQL, "Data Type Default Values": implicit defaults."""
+    if attributes.default is not None:
+        text = attributes.default.text
+        if column.kind in ("bit", "binary", "varbinary", "year") or column.kind in _MOMENTS:
+            raise NotFollowed("existing rows get a default whose text the server can change")
+        if column.kind == "decimal" and column.scale is not None:
+            text = _scaled(text, column.scale)
+        return text
+    if column.nullable:
+        return None
+    if column.kind in (*_WHOLE, "float", "double", "bit"):
+        return "0"
+    if column.kind == "decimal":
+        return _scaled("0", column.scale or 0)
+    if column.kind in _TEXTS:
+        labels = labels_of(column.full_type) if column.kind == "enum" else ("",)
+        if labels:
+            return labels[0]
+    raise NotFollowed("existing rows get a value that the server chooses")
+
+
+def _scaled(text: str, scale: int) -> str:
+    whole, _, part = text.partition(".")
+    if len(part) > scale:
+        raise NotFollowed("existing rows get a rounded default")
+    return f"{whole}.{part.ljust(scale, '0')}" if scale else whole
+
+
+# -- comparison ----------------------------------------------------------------------------------------
+
+
+def keeps_values(one: SchemaColumn, other: SchemaColumn) -> bool:
+    """Whether each value that the first column can hold has the same text after a change to the second.
+
+    >>> small, large = SchemaColumn("a", "int", "int(11)", True), SchemaColumn("a", "bigint", "bigint(20)", True)
+    >>> keeps_values(small, large), keeps_values(large, small)
+    (True, False)
+    """
+    if one.nullable and not other.nullable:
+        return False  # without a strict mode, the server replaces NULL
+    if replace(one, name="", nullable=True) == replace(other, name="", nullable=True):
+        return True
+    if one.kind in _WHOLE and other.kind in _WHOLE:
+        low, high = _bounds(one)
+        least, most = _bounds(other)
+        return least <= low and high <= most
+    if one.kind in _WHOLE and other.kind == "decimal":
+        low, high = _bounds(one)
+        digits = (other.precision or 0) - (other.scale or 0)
+        unsigned = "unsigned" in other.full_type
+        return not other.scale and high < 10**digits and -low < 10**digits and not (unsigned and low < 0)
+    if one.kind == other.kind == "decimal":
+        same = one.scale == other.scale  # more decimal places change the text of each value
+        signed = "unsigned" not in other.full_type or "unsigned" in one.full_type
+        return same and (other.precision or 0) >= (one.precision or 0) and signed
+    if one.kind == other.kind and one.kind in ("float", "double"):
+        return "(" not in other.full_type  # FLOAT(M,D) rounds
+    if one.kind == other.kind and one.kind in ("date", "year", "json", "uuid", "inet4", "inet6"):
+        return True
+    if one.kind == other.kind and one.kind in _MOMENTS:
+        return one.fraction == other.fraction
+    if one.kind == other.kind == "bit":
+        return (other.precision or 0) >= (one.precision or 0)
+    if one.kind == other.kind and one.kind in ("enum", "set"):
+        labels, more = labels_of(one.full_type), labels_of(other.full_type)
+        return labels is not None and more is not None and more[: len(labels)] == labels and _includes(one, other)
+    characters = ("varchar", "tinytext", "text", "mediumtext", "longtext")
+    if one.kind in characters and other.kind in characters:
+        return _length(other) >= _length(one) and _includes(one, other)
+    if one.kind == other.kind == "char":
+        return _length(other) >= _length(one) and _includes(one, other)
+    blobs = ("varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+    return one.kind in blobs and other.kind in blobs and (other.most_bytes or 0) >= (one.most_bytes or 0)
+
+
+def _bounds(column: SchemaColumn) -> tuple[int, int]:
+    bits = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}[column.kind]
+    unsigned = "unsigned" in column.full_type
+    return (0, (1 << bits) - 1) if unsigned else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def _length(column: SchemaColumn) -> int:
+    """Return the number of characters that certainly fit."""
+    return (column.most_bytes or 0) // MOST_BYTES.get(column.charset or "", 4)
+
+
+def _includes(one: SchemaColumn, other: SchemaColumn) -> bool:
+    """Whether the second column's character set has every character of the first one's."""
+    return one.charset == other.charset or other.charset == "utf8mb4" or one.charset == "ascii"

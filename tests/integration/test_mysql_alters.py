@@ -1,0 +1,166 @@
+"""An ALTER TABLE applied by its text gives the columns that the server itself reports after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from slotkeeper.core.sources.mysql.alters import OPAQUE, altered
+from slotkeeper.core.sources.mysql.definitions import NotFollowed, keeps_values
+from slotkeeper.core.sources.mysql.rows import SchemaColumn
+from slotkeeper.core.sources.mysql.statements import read
+from slotkeeper.core.sources.mysql.tables import read_described
+from tests.support.maria import Maria
+
+START = "id INT PRIMARY KEY, a VARCHAR(20), b DECIMAL(8,2) DEFAULT 1, c ENUM('p','q'), d TEXT, KEY by_a (a)"
+FOLLOWED = (
+    "ADD w INT UNSIGNED NOT NULL DEFAULT 5",
+    "ADD COLUMN IF NOT EXISTS w INT, ADD COLUMN x BIGINT(20) ZEROFILL FIRST",
+    "ADD (y1 BOOL, y2 DOUBLE PRECISION, y3 FLOAT(30), y4 NUMERIC(20), y5 CHARACTER VARYING(7))",
+    "ADD z1 DATETIME(3), ADD z2 TIME, ADD z3 YEAR, ADD z4 DATE COMMENT 'AFTER, (all'",
+    "ADD t1 TINYTEXT CHARACTER SET latin1, ADD t2 LONGTEXT COLLATE utf8mb3_bin, ADD t3 CHAR, ADD t4 CHAR(3) NOT NULL",
+    "ADD b1 BINARY(4), ADD b2 VARBINARY(300), ADD b3 MEDIUMBLOB, ADD b4 BIT, ADD b5 BIT(33)",
+    "ADD j JSON, ADD q UUID, ADD i4 INET4, ADD i6 INET6",
+    "MODIFY c ENUM('p','q','r s') AFTER id, MODIFY COLUMN b DECIMAL(10,2) NOT NULL",
+    "CHANGE a `AFTER` VARCHAR(30) CHARACTER SET latin1 FIRST, RENAME COLUMN d TO `b``c`",
+    "DROP COLUMN b5, DROP IF EXISTS b5, DROP IF EXISTS absent, DROP INDEX by_a",
+    "ADD INDEX by_w (w), ADD CONSTRAINT k CHECK (w > 0), COMMENT = 'ADD COLUMN nothing INT', ENGINE = InnoDB",
+    "DEFAULT CHARACTER SET = latin1, ADD u1 VARCHAR(9)",
+    "ADD u2 SET('a','(','c d') DEFAULT 'a,c d' AFTER u1",
+    "ALTER w SET DEFAULT 9, ALTER COLUMN `b``c` DROP DEFAULT",
+    "/*! ADD v1 INT */ /*M!100100 , ADD v2 INT */",
+)
+STOPPED = (
+    ("DROP PRIMARY KEY, ADD PRIMARY KEY (a)", "key"),
+    ("ADD k INT PRIMARY KEY", "key"),
+    ("CONVERT TO CHARACTER SET utf8mb4", "CONVERT"),
+    ("RENAME TO other", "renames the table"),
+    ("PARTITION BY HASH (id)", "not known"),
+    ("MODIFY absent INT", "absent is unknown"),
+)
+
+
+def applied(before: Sequence[SchemaColumn], text: str, charset: str) -> tuple[tuple[SchemaColumn, ...], str]:
+    wanted = {one.name for one in before}
+    found, charset = altered(read(text), tuple(before), wanted=wanted, adds=True, charset=charset)
+    assert not [one.why for one in found if one.why]
+    return tuple(one.column for one in found), charset
+
+
+def shape(column: SchemaColumn) -> tuple[object, ...]:
+    """What decoding needs; the server adds a display width to a type."""
+    labels = column.full_type if column.kind in ("enum", "set") else "unsigned" in column.full_type
+    size = column.most_bytes if column.kind in ("char", "varchar", "binary", "varbinary") else None
+    numbers = (column.precision, column.scale) if column.kind in ("decimal", "bit") else None
+    return column.name, column.kind, labels, column.nullable, column.charset, size, numbers, column.fraction
+
+
+def test_a_statement_gives_the_columns_that_the_server_reports(maria: Maria) -> None:
+    maria.run(f"CREATE TABLE t ({START}) CHARACTER SET utf8mb4")
+    charset = "utf8mb4"
+    for change in FOLLOWED:
+        before = read_described(maria.session, maria.database, "t")
+        assert before is not None
+        found, charset = applied(before, f"ALTER TABLE t {change}", charset)
+        maria.run(f"ALTER TABLE t {change}")
+        after = read_described(maria.session, maria.database, "t")
+        assert after is not None
+        assert [shape(one) for one in found] == [shape(one) for one in after], change
+
+
+@pytest.mark.parametrize(("change", "why"), STOPPED)
+def test_a_clause_that_is_not_known_is_named(change: str, why: str) -> None:
+    table = (SchemaColumn("id", "int", "int(11)", False), SchemaColumn("a", "int", "int(11)", False))
+    with pytest.raises(NotFollowed, match=why):
+        applied(table, f"ALTER TABLE t {change}", "utf8mb4")
+
+
+def test_a_column_that_is_not_needed_is_known_by_name_only() -> None:
+    table = (SchemaColumn("id", "int", "int(11)", False), SchemaColumn("g", "point", "point", True))
+    text = "ALTER TABLE t ADD p POLYGON AFTER id, CHANGE g h MULTIPOINT, ADD s SERIAL"
+    found, _ = altered(read(text), table, wanted={"id"}, adds=False)
+    assert [(one.column.name, one.column.kind) for one in found] == [
+        ("id", "int"),
+        ("p", OPAQUE),
+        ("h", OPAQUE),
+        ("s", OPAQUE),
+    ]
+
+
+DEFAULTS = (
+    ("INT", None),
+    ("INT NOT NULL", "0"),
+    ("INT DEFAULT -7", "-7"),
+    ("DECIMAL(6,2) DEFAULT 1.5", "1.50"),
+    ("DECIMAL(6,2) NOT NULL", "0.00"),
+    ("VARCHAR(9) NOT NULL", ""),
+    ("VARCHAR(9) DEFAULT 'its'", "its"),
+    ("VARCHAR(9) DEFAULT ''", ""),
+    ("ENUM('x','y') NOT NULL", "x"),
+    ("TINYINT(1) DEFAULT TRUE", "1"),
+    ("DOUBLE DEFAULT NULL", None),
+)
+
+
+@pytest.mark.parametrize(("definition", "value"), DEFAULTS)
+def test_existing_rows_get_the_value_that_the_server_gives_them(
+    maria: Maria, definition: str, value: str | None
+) -> None:
+    maria.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    table = read_described(maria.session, maria.database, "t")
+    assert table is not None
+    text = f"ALTER TABLE t ADD n {definition}"
+    found, _ = altered(read(text), table, wanted={"id"}, adds=True, charset="utf8mb4")
+    maria.run(text)
+    ((there,),) = maria.rows("SELECT n FROM t")
+    assert (found[-1].default, found[-1].why) == (value, "")
+    assert value == (None if there is None else str(there))
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        *("DATETIME DEFAULT now()", "INT DEFAULT (1 + 1)", "DATE NOT NULL", "TIMESTAMP"),
+        *("VARCHAR(9) DEFAULT 'it''s'", f"VARCHAR(99) DEFAULT '{'x' * 80}'", "ENUM('it''s') NOT NULL"),
+    ],
+)
+def test_a_value_that_the_binlog_does_not_contain_is_a_reason(definition: str) -> None:
+    table = (SchemaColumn("id", "int", "int(11)", False),)
+    found, _ = altered(read(f"ALTER TABLE t ADD n {definition}"), table, wanted={"id"}, adds=True)
+    assert found[-1].why and found[-1].column.kind == OPAQUE
+
+
+WIDENED = (
+    ("INT", "BIGINT", True),
+    ("INT UNSIGNED", "INT", False),
+    ("INT UNSIGNED", "BIGINT", True),
+    ("BIGINT", "DECIMAL(19)", True),
+    ("BIGINT", "DECIMAL(18)", False),
+    ("DECIMAL(8,2)", "DECIMAL(10,2)", True),
+    ("DECIMAL(8,2)", "DECIMAL(10,3)", False),
+    ("VARCHAR(10)", "VARCHAR(20)", True),
+    ("VARCHAR(10)", "TEXT", True),
+    ("VARCHAR(10) CHARACTER SET latin1", "VARCHAR(10) CHARACTER SET utf8mb4", True),
+    ("VARCHAR(10) CHARACTER SET utf8mb4", "VARCHAR(10) CHARACTER SET latin1", False),
+    ("INT NOT NULL", "INT", True),
+    ("INT", "INT NOT NULL", False),
+    ("ENUM('a','b')", "ENUM('a','b','c')", True),
+    ("ENUM('a','b')", "ENUM('b','a')", False),
+    ("DATETIME", "DATETIME(3)", False),
+    ("FLOAT", "DOUBLE", False),
+    ("DOUBLE", "DOUBLE(6,2)", False),
+    ("CHAR(3)", "VARCHAR(3)", False),
+    ("VARBINARY(3)", "BLOB", True),
+    ("BINARY(3)", "BINARY(4)", False),
+)
+
+
+@pytest.mark.parametrize(("one", "other", "keeps"), WIDENED)
+def test_a_change_keeps_values_only_if_each_has_the_same_text(one: str, other: str, keeps: bool) -> None:
+    table = (SchemaColumn("id", "int", "int(11)", False),)
+    found = [
+        altered(read(f"ALTER TABLE t ADD n {text}"), table, wanted=(), adds=True, charset="utf8mb4")[0][-1].column
+        for text in (one, other)
+    ]
+    assert keeps_values(*found) is keeps
