@@ -52,6 +52,8 @@ _OF_TEST = {
     "::test_a_foreign_key_with_cascades_is_refused_by_name_unless_it_is_allowed": "cascades",
     "tests/integration/test_views.py": "sql key lookup method delta_rows_max",
     "tests/fault/test_views.py": "min_interval",
+    "tests/integration/test_patterns.py"
+    "::test_a_table_with_its_own_channel_is_that_channel_s_and_exclusions_are_left_out": "except",
     _RETRY: "wait_initial wait_max wait_jitter give_up_after binlog_max_retry_times binlog_retry_interval",
     "tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor": (
         "master secret_file python"
