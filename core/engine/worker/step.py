@@ -335,7 +335,8 @@ class Turn:
     def open(self) -> None:
         """Open the lane's channel."""
         self.channel = self.source, self.sink = self.opened(self.task.table)
-        job, one = self.spec.job, self.spec.job.of(self.task.table).channel.constant
+        job = self.spec.job
+        one = next((it.constant for it in job.channels if it.source_table == self.task.table), None)
         plan = StepPlan(
             *(self.key, self.spec.epoch, self.task.expected, self.task.width, job.sink_options),
             constant="" if one is None else one.text,
