@@ -115,7 +115,7 @@ class LazyGroup(typer.core.TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help from the registry, short enough for a small terminal, without importing any command."""
         self.format_usage(ctx, formatter)
-        formatter.write(f"  {self.help}\n\n")
+        formatter.write(f"  {self.help}\n")
         names = self.list_commands(ctx)
         for part in Part:
             label = f"{part.value}:"
