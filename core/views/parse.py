@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from slotkeeper.core.domain.spec import ViewSpec
-from slotkeeper.core.domain.text import few, safe
+from slotkeeper.core.domain.text import few, safe, see
 from slotkeeper.core.views.plan import OWN, Branch, Output, Use, View, in_order, refused, unique
 
 _SUMS = (exp.Count, exp.Sum, exp.Avg)
@@ -286,7 +286,7 @@ class _Reading:
                 what, cure = _FORMS.get(type(node), ("", ""))
                 called = node.name if isinstance(node, exp.Anonymous) else node.key
                 fallback = "compute it in a column of the source, or when reading"
-                self._refuse(node, what or f"{called} (not on the list of docs/views.md)", cure or fallback)
+                self._refuse(node, what or f"{called} (not on the list: {see('views')})", cure or fallback)
             if isinstance(node, exp.DataType) and getattr(node.this, "name", "") not in _CASTS:
                 what = f"a cast to {safe(node.sql('postgres'), 60)}"
                 self._refuse(node, what, "cast to a number, text, boolean, date, time, interval, json or uuid")
