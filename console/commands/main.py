@@ -92,9 +92,8 @@ COMMANDS: dict[str, Entry] = {
 }
 
 _OPTIONS = """\
-Options: --config FILE  the configuration     --ascii  plain ASCII only
-         --read-only    change nothing        --mono   no colors, like NO_COLOR
-         --version      show it and exit      --help   help, also of commands
+Options: --config FILE: the configuration  --read-only: change nothing
+         --ascii: plain ASCII  --mono: no colors  --version  --help
 """
 """All options of the root command, for its help."""
 

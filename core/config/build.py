@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeGuard, TypeVar
 
 from slotkeeper.core.config import check, keys, keys_source, tls
+from slotkeeper.core.config.channels import channels_of, refuse_constant, with_views
 from slotkeeper.core.config.check import (
     Reading,
     Table,
@@ -34,7 +35,6 @@ from slotkeeper.core.config.values import BadValue, hosts, section_name, show_du
 from slotkeeper.core.domain.cluster import Master, MasterKind
 from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.endpoint import Endpoint, SecretRef, place_of
-from slotkeeper.core.domain.inventory import PLACEHOLDER, is_pattern
 from slotkeeper.core.domain.spec import (
     FOLLOWING,
     RESNAPSHOT,
@@ -47,8 +47,6 @@ from slotkeeper.core.domain.spec import (
     SinkOptions,
     SparkOptions,
     StartKind,
-    TablePattern,
-    ViewSpec,
 )
 from slotkeeper.core.domain.text import safe, see
 from slotkeeper.core.domain.traits import SinkTraits, SourceTraits
@@ -211,7 +209,7 @@ def _job(
     source, sink = sources[given["source"]], sinks[given["sink"]]
     store = sinks[sink.store] if sink.store else sink
     binlog = _binlog(reading, path, raw, source.dialect)
-    channels, patterns = _channels(reading, path, raw, given["on_schema_change"])
+    channels, patterns = channels_of(reading, path, raw, given["on_schema_change"])
     every = (*channels, *(one.channel for one in patterns))
     options = _sink_options(reading, path, raw, given["on_existing"], every)
     sync, options = keys_source.read_sync(reading, path, raw, source.dialect, options)
@@ -240,44 +238,9 @@ def _job(
     _agree(reading, path, job, given["on_schema_change"])
     _refuse_pair(reading, path, job)
     tls.refuse_unwritten(reading, path, job)
-    job = _with_views(reading, path, raw, job)
+    job = with_views(reading, path, raw, job)
     slot, retry = _slot(reading, name, path, given), _retry(reading, path, raw)
     return replace(job, slot=slot, retry=retry, spark=_spark(reading, path, raw.get("spark", {})))
-
-
-def _with_views(reading: Reading, path: Path, raw: Table, job: JobSpec) -> JobSpec:
-    """Return the job with its views, whose SELECTs are parsed."""
-    here: Path = (*path, "views")
-    rounds = read_options(reading, path, raw, "rounds", keys.ROUNDS, RoundOptions)
-    views = raw.get("views")
-    if not views:
-        return replace(job, rounds=rounds)
-    if not isinstance(views, list):
-        raise reading.error(here, f"{dotted(here)} must be a list of tables", f"write [[{dotted(here)}]]")
-    if instead := sink_traits(job.sink_kind).no_views:
-        what = f"[[{dotted(here)}]] needs another sink: a sink of kind {job.sink_kind} cannot keep views"
-        raise reading.error(here, what, instead)
-    if not job.binlog.binlog:
-        what = f"[[{dotted(here)}]] has no effect with binlog = false: a view follows changes"
-        raise reading.error(here, what, f"set binlog = true in [{dotted(path)}.binlog]")
-    found = []
-    for number, one in enumerate(views):
-        given = read_section(reading, (*here, number), one, keys.VIEW)
-        lists = {name: given.pop(name) or () for name in ("key", "lookup")}
-        found.append(ViewSpec(given["into"], given["sql"], lists["key"], lists["lookup"], given["method"]))
-    _refuse_views(reading, here, found, job)
-    return replace(job, views=tuple(found), rounds=rounds)
-
-
-def _refuse_views(reading: Reading, here: Path, found: Sequence[ViewSpec], job: JobSpec) -> None:
-    from slotkeeper.core.views.parse import parse_all  # the parser's import takes half a second
-    from slotkeeper.core.views.plan import ViewRefused
-
-    try:
-        parse_all(found, [channel.target for channel in job.channels])
-    except ViewRefused as error:
-        number = next((n for n, one in enumerate(found) if one.target == error.target), 0)
-        raise reading.error((*here, number, "sql"), error.message, error.hint) from None
 
 
 def _refuse_pair(reading: Reading, path: Path, job: JobSpec) -> None:
@@ -287,7 +250,7 @@ def _refuse_pair(reading: Reading, path: Path, job: JobSpec) -> None:
         raise reading.error(here, what, 'set on_bad_row = "stop"')
     for number, channel in enumerate(job.channels):
         if channel.constant is not None:
-            _refuse_constant(reading, (*path, "channels", number), job, channel)
+            refuse_constant(reading, (*path, "channels", number), job, channel)
     several_by = source_traits(job.source_kind).several_by
     if several_by and job.several:
         has = "a pattern of tables" if job.patterns else f"{len(job.channels)} channels"
@@ -296,22 +259,6 @@ def _refuse_pair(reading: Reading, path: Path, job: JobSpec) -> None:
     for channel in job.channels if _server(job.source) == _server(job.sink) else ():
         if channel.source_table == channel.target:
             raise reading.error(path, f"[{dotted(path)}] copies {channel.target} onto itself")
-
-
-def _refuse_constant(reading: Reading, path: Path, job: JobSpec, channel: ChannelSpec) -> None:
-    """Reject a constant for a pair of kinds that was not tested with it, and with options that change whole targets."""
-    here, said, one = (*path, "constant"), f"{dotted((*path, 'constant'))}", channel.constant
-    for kind, side, takes in (
-        (job.source_kind, "source", source_traits(job.source_kind).many_into_one),
-        (job.sink_kind, "sink", sink_traits(job.sink_kind).many_into_one),
-    ):
-        if not takes:
-            raise reading.error(here, f"{said} is not supported for a {side} of kind {kind}", "remove the key")
-    if channel.on_schema_change != STOP:
-        what = f'{said}: on_schema_change = "{channel.on_schema_change}" would alter the rows of other channels'
-        raise reading.error(here, what, 'set on_schema_change = "stop"')
-    if one is not None and any(into == one.column for _, into in channel.columns):
-        raise reading.error(here, f"{said}: columns also maps a column to {one.column}", "map only one of them")
 
 
 def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: BinlogKeys) -> None:
@@ -486,90 +433,6 @@ def _claimed(
         what = f"[{dotted(path)}] uses slot {job.slot} of {table}, which job {other} already uses"
         raise reading.error(path, what, "give each job its own slot")
     return mine
-
-
-# -- channels: each maps one source table to one target; no table occurs twice -----------------------------------------
-
-
-def _channels(
-    reading: Reading, path: Path, raw: Table, on_schema_change: str
-) -> tuple[tuple[ChannelSpec, ...], tuple[TablePattern, ...]]:
-    """Return the channels of the job at `path`, and its blocks with patterns; no source table or target occurs twice.
-
-    `on_schema_change` is the default for channels that do not set it.
-    """
-    here: Path = (*path, "channels")
-    channels = raw.get("channels")
-    if channels is None or channels == []:
-        raise reading.error(path, f"[{dotted(path)}] has no channel", f"add [[{dotted(here)}]] with from and into")
-    if not isinstance(channels, list):
-        raise reading.error(here, f"{dotted(here)} must be a list of tables", f"write [[{dotted(here)}]]")
-    by_number: dict[int, ChannelSpec] = {}
-    patterns: list[TablePattern] = []
-    readers: dict[str, int] = {}
-    writers: dict[str, int] = {}
-    for number, one in enumerate(channels):
-        given = read_section(reading, (*here, number), one, keys.CHANNEL)
-        given["on_schema_change"] = given["on_schema_change"] or on_schema_change
-        channel = ChannelSpec(given["from"], given["into"], **as_fields(ChannelSpec, given))
-        if _is_pattern(reading, (*here, number), channel, given["except"]):
-            of_each = replace(channel, source_table="", target="")
-            patterns.append(TablePattern(channel.source_table, channel.target, given["except"] or (), of_each))
-            continue
-        writer = writers.setdefault(channel.target, number)
-        if writer < number and _shares(by_number[writer], channel):
-            writer = writers.setdefault(channel.place, number)
-        first = readers.setdefault(channel.source_table, number), writer
-        if min(first) < number:
-            raise _twice(reading, here, number, channel, *first)
-        writers.setdefault(channel.place, number)
-        by_number[number] = channel
-    return tuple(by_number.values()), tuple(patterns)
-
-
-def _is_pattern(reading: Reading, path: Path, channel: ChannelSpec, excluded: tuple[str, ...] | None) -> bool:
-    """Return whether a block stands for several tables; raises ConfigError if its keys do not agree with that."""
-    here = dotted(path)
-    placeholder = PLACEHOLDER.search(channel.target)
-    if not is_pattern(channel.source_table):
-        if excluded:
-            what = f"{here}.except has no effect: {here}.from names one table"
-            raise reading.error((*path, "except"), what, 'write a pattern, such as from = "shop.*"')
-        if placeholder:
-            what = f"{here}.into has {placeholder[0]}, but {here}.from names one table"
-            raise reading.error((*path, "into"), what, 'write the target, or a pattern, such as from = "shop.*"')
-        return False
-    if channel.columns:
-        what = f"{here}.columns applies to one table, but {here}.from is a pattern"
-        raise reading.error((*path, "columns"), what, "give a table with mapped columns its own block")
-    if channel.constant is not None:
-        what = f"{here}.constant applies to one table, but {here}.from is a pattern"
-        raise reading.error((*path, "constant"), what, "give each table of a shared target its own block")
-    if "{table}" not in channel.target:
-        what = f"{here}.into has no {{table}}: every table of the pattern would have one target"
-        raise reading.error((*path, "into"), what, 'write a target such as into = "mart.{table}"')
-    return True
-
-
-def _shares(one: ChannelSpec, other: ChannelSpec) -> bool:
-    """Return whether two channels write to parts of one target, which are disjoint if their values differ."""
-    first, second = one.constant, other.constant
-    return first is not None and second is not None and first.column == second.column
-
-
-def _twice(
-    reading: Reading, channels: Path, number: int, channel: ChannelSpec, reader: int, writer: int
-) -> ConfigError:
-    """Return the error of a channel whose source table or target has an earlier reader or writer in the job."""
-    here, there = (*channels, number), dotted((*channels, min(reader, writer)))
-    if reader <= writer:
-        what = f"{dotted(here)} reads {channel.source_table}, which {there} already reads"
-        return reading.error(
-            (*here, "from"), what, "a job can read each table once: create a second job with its own slot"
-        )
-    what = f"{dotted(here)} writes to {channel.place}, which {there} already writes to"
-    hint = "give each channel its own target, or constant = { ... } with the same column and its own value"
-    return reading.error((*here, "into"), what, hint)
 
 
 # -- the connector's names, and Spark's -----------------------------------------------------------------------------

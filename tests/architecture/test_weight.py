@@ -11,20 +11,20 @@ from tests.architecture.weight import Weight, weights
 MOST_LINES = {
     "core": 1_900,
     "core/alerts": 500,
-    "core/config": 3_450,
+    "core/config": 3_680,
     "core/dataframe": 3_100,
-    "core/domain": 8_700,
+    "core/domain": 9_250,
     "core/drivers": 4_200,
-    "core/engine": 7_950,
+    "core/engine": 8_520,
     "core/importing": 2_300,
     "core/judgement": 1_800,
     "core/launch": 3_050,
     "core/library": 560,
-    "core/ports": 1_950,
+    "core/ports": 2_010,
     "core/services": 2_150,
-    "core/sinks": 12_600,
+    "core/sinks": 12_850,
     "core/slots": 2_400,
-    "core/sources": 18_400,
+    "core/sources": 18_950,
     "core/spark": 2_300,
     "core/state": 2_800,
     "core/verify": 400,
@@ -32,7 +32,7 @@ MOST_LINES = {
     "console": 200,
     "console/actions": 2_100,
     "console/cli": 1_400,
-    "console/commands": 5_700,
+    "console/commands": 5_900,
     "core/views": 1_400,
     "console/monitor": 2_100,
     "console/tui": 9_600,  # the command line on plans and confirmations, and the return from an undo
@@ -49,17 +49,18 @@ are 250 lines of the console. A verdict for each screen, and the pace and steps 
 mouse and the detail next to every row are 50 lines of screens. The steps of a reset and the labels of events are 40
 lines of the domain. Sweeps (ADR 85) are 200 lines of the engine, 50 of the ports and 25 of the domain. Another server
 of a MySQL source (ADR 88) is 700 lines of the sources, 200 of the engine and 15 of the domain. Idle tables (ADR 89) are
-400 lines of the engine and 70 of the domain. The shared reader of a MySQL job (ADR 87) is 600 lines of the sources.
-The columns of SHOW SYNC JOB are a view of 220 lines. The library reads every kind of source and writes single
+400 lines of the engine and 70 of the domain. The columns of SHOW SYNC JOB are a view of 220 lines. The library reads every kind of source and writes single
 records: 510 lines. The kernel for MySQL's rows (ADR 90) is 150 lines of Python in the sources; its C code is not
 counted. The rate of a copy (ADR 95) is 150 lines of the domain, 60 of the engine and a command of 60. Many tables
 into one target (ADR 93) are 60 lines of the domain. Tables by pattern (ADR 91) are 120 lines of the configuration,
 110 of the domain, 230 of the engine, 50 of a service and 70 of the wiring. The shared reader of a MySQL job (ADR 87)
 is 600 lines of the sources, and 150 for statuses of many tables, checks of idle ones and another replica with its
 server_id. SQL views (ADR 94) are 1,300 lines of `core/views`, 750 of the sinks, 250 of the engine, 190 of commands,
-100 of services and 150 of the domain.
+100 of services and 150 of the domain. Changes of columns that a source's log contains (ADR 92) are 850 lines of the
+MySQL source, 200 of the engine and 170 of the domain. `import` (ADR 96) is a package of its own and a command of 190
+lines.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 510, 25, 75, 234
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 529, 25, 75, 264
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.

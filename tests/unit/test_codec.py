@@ -120,7 +120,7 @@ def test_the_schema_says_of_each_field_what_its_type_and_the_text_below_it_say()
 
 def test_a_schema_may_have_fields_besides_and_only_some_of_the_record() -> None:
     assert list(fields_of(Whole, "at", "fine", more={})) == ["at", "fine", "more"]
-    assert record(Whole)["description"] == "a whole of parts"
+    assert record(Whole)["description"] == "a whole with parts"
 
 
 def test_a_field_without_a_text_is_an_error() -> None:

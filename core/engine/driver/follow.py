@@ -57,9 +57,10 @@ def follow_change(ctx: JobContext, error: SlotkeeperError) -> bool:
 
 
 def _follow(part: JobContext, error: SlotkeeperError) -> bool:
-    shapes = part.sessions.admin("start").shapes
+    if not isinstance(error, Trouble) or part.sessions.admin("start").shapes is None:
+        return False
     rows = part.sessions.store().rows()
-    if shapes is None or not isinstance(error, Trouble) or len(rows) != 1:
+    if len(rows) != 1:
         return False
     row, channel = rows[0], part.job.channel
     if row.position is None or row.state not in STREAMING or row.decided is not None:

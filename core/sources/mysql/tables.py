@@ -385,6 +385,7 @@ class Known:
     def read(cls, columns: Sequence[Column]) -> Known | None:
         """Return stored columns; None if their descriptions are not stored.
 
+        >>> from slotkeeper.core.sources.mysql.alters import opaque
         >>> table = Known((opaque("o"), SchemaColumn("i", "int", "int(11)", False)), (1, 2), ("i",), charset="latin1")
         >>> Known.read(table.columns) == table, Known.read([Column("a", "text")])
         (True, None)

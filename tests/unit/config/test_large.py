@@ -12,6 +12,7 @@ import pytest
 
 from slotkeeper.console.__main__ import main
 from slotkeeper.core.config import build, check
+from slotkeeper.core.config import channels as blocks
 from slotkeeper.core.config.keys import CHANNEL
 from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.state.sqlite import Store
@@ -54,7 +55,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(module, name, call)
 
-    for module, name in ((build, "read_section"), (build, "dotted"), (check, "dotted"), (check, "find_lines")):
+    names = ((build, "read_section"), (build, "dotted"), (check, "dotted"), (check, "find_lines"))
+    for module, name in (*names, (blocks, "read_section"), (blocks, "dotted")):
         counted(module, name)
     return found
 

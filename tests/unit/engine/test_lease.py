@@ -63,6 +63,7 @@ def leases(store: Lost) -> Leases:
         sink=SimpleNamespace(database="mart"),
         channel=SimpleNamespace(source_table="ods.t"),
         channels=("ods.t",),
+        several=False,
     )
     sessions = SimpleNamespace(store=lambda: store)
     ctx: Any = SimpleNamespace(
