@@ -19,10 +19,11 @@ from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
+from slotkeeper.core.domain.text import see
 from slotkeeper.core.importing.pasted import CANAL, Fate, Flow, Option, Pasted, Reading, Remark, Table, wrong
 
 EXPRESSION = "an expression cannot be mirrored; select the column itself, or compute the value in the source table"
-VIEW = "a channel has one table: mirror each table, and write the query as a view in the sink"
+VIEW = f"a channel has one table: mirror each table, and write the query over the targets as a view: {see('views')}"
 _SERVER_WORDS = ("ALTER", "CALL", "COMMIT", "ROLLBACK", "DROP", "GRANT", "ANALYZE", "COMMENT", "VACUUM")
 """First words of statements that run on a server, and are no part of a pipeline."""
 _CLIENT_WORDS = ("USE", "EXPLAIN", "SHOW", "DESCRIBE", "DESC", "ADD", "LOAD", "RESET", "HELP", "QUIT")

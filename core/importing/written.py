@@ -392,9 +392,10 @@ def _channel(job: str, flow: Flow, source: End, sink: End) -> list[str]:
 
 
 def view(job: str, flow: Flow, into: str) -> list[str]:
-    """Return the view of a statement that joins or groups, as comments: the configuration does not know `views` yet.
+    """Return the view of a statement that joins or groups, as comments.
 
-    Once it does, return the lines without the leading `# `, and add no refused remark to such a flow in `statements`.
+    Its SELECT has the names and the dialect of the text, and a view reads the job's targets with those of PostgreSQL:
+    a user has to decide.
     """
     return [
         f"# [[jobs.{job}.views]]",

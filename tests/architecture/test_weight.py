@@ -49,7 +49,8 @@ are 250 lines of the console. A verdict for each screen, and the pace and steps 
 mouse and the detail next to every row are 50 lines of screens. The steps of a reset and the labels of events are 40
 lines of the domain. Sweeps (ADR 85) are 200 lines of the engine, 50 of the ports and 25 of the domain. Another server
 of a MySQL source (ADR 88) is 700 lines of the sources, 200 of the engine and 15 of the domain. Idle tables (ADR 89) are
-400 lines of the engine and 70 of the domain. The columns of SHOW SYNC JOB are a view of 220 lines. The library reads every kind of source and writes single
+400 lines of the engine and 70 of the domain. The columns of SHOW SYNC JOB are a view of 220 lines. The library reads
+every kind of source and writes single
 records: 510 lines. The kernel for MySQL's rows (ADR 90) is 150 lines of Python in the sources; its C code is not
 counted. The rate of a copy (ADR 95) is 150 lines of the domain, 60 of the engine and a command of 60. Many tables
 into one target (ADR 93) are 60 lines of the domain. Tables by pattern (ADR 91) are 120 lines of the configuration,
