@@ -1,7 +1,8 @@
 """Mirrors a table row by row: the program of GaussDB(DWS) that reads with BinlogReader and writes with DwsClient.
 
 Usage: python row_by_row.py slotkeeper.toml JOB. The job supplies the source table, the slot, the sink and the existing
-target, whose columns have the source's names. Stop it with Ctrl-C: the next run continues at the slot.
+target, whose columns have the source's names. Stop it with Ctrl-C: the next run continues at the slot. A server
+without slots (MySQL) is refused: see shard_by_shard.py for marks.
 """
 
 from __future__ import annotations

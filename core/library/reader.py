@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
+from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.slot import EventType, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec, TableAsked
@@ -77,6 +78,9 @@ def _mark(position: Position, fingerprint: str) -> str:
     return json.dumps([position.text, fingerprint])
 
 
+OLDER_SECONDS = 10.0
+
+
 class Reader:
     """The changes of one table, read in this thread; the job supplies source, table, slot and options.
 
@@ -88,7 +92,7 @@ class Reader:
     transaction there.
     """
 
-    def __init__(self, job: JobSpec, points_proven: bool = False) -> None:
+    def __init__(self, job: JobSpec, points_proven: bool = False, clock: Clock | None = None) -> None:
         self._positions = sources.positions(job.source_kind)
         self._session = worker.source_session(job, "library")
         table = self._session.table(TableAsked.of(job, points_proven))
@@ -98,6 +102,9 @@ class Reader:
         self._position: dict[Shard, Position] = {}
         self._expected: dict[Shard, Expected] = {}
         self._registered: dict[Shard, Kept] = {}
+        self._older: dict[Shard, float] = {}
+        """The time since which a DN's newest position is before what was read."""
+        self._clock = clock or SystemClock()
 
     def __enter__(self) -> Reader:
         return self
@@ -115,10 +122,14 @@ class Reader:
     def start(self, marks: Mapping[str, str] | None = None) -> dict[str, str]:
         """Continue after `marks` (`Batch.mark` by DN name), or without marks at the slot's position.
 
-        Without both, reading starts at the newest position: existing rows are not read. Returns the marks at which
+        Without a slot, empty marks start at the newest position: existing rows are not read. Returns the marks at which
         reading starts; a program that has none yet stores them before its first read. Raises Refused for a mark that is
-        damaged or of another DN, and Trouble if changes after a mark may be gone, or if the table was changed.
+        damaged or of another DN, and for a server without slots if no marks are given, and Trouble if changes after a
+        mark may be gone, or if the table was changed.
         """
+        if marks is None and self._slot is None:
+            what = f"a source of kind {self._job.source_kind} stores no position to continue at"
+            raise Refused(what, "pass the stored marks to `start`; {} at the program's first run", where="source")
         self._source.admit()
         stored = {name: self._stored(name, mark) for name, mark in (marks or {}).items()}
         statuses, is_new = self._open(bool(marks))
@@ -171,8 +182,10 @@ class Reader:
         for status in self._source.read_status(None):
             after = self._position[status.shard]
             self._check(status)
-            if status.latest < after:  # a status can be older than what was read
+            if status.latest < after:
+                self._note_older(status, after)
                 continue
+            self._older.pop(status.shard, None)
             if status.latest <= after and not self._source.has_changes(status.shard, after, status.latest):
                 continue
             end = self._source.next_range(after, status, self._job.binlog.binlog_sync_point_size, begins=True)
@@ -182,6 +195,14 @@ class Reader:
             (second,) = self._source.read_status(status.shard)
             self._check(second)
             yield self._batch(second, after, up_to, rows, out.getvalue())
+
+    def _note_older(self, status: SlotStatus, after: Position) -> None:
+        """A status can be older than what was read, but not for long: the source was then restored to an older copy."""
+        now = self._clock.monotonic()
+        if now - self._older.setdefault(status.shard, now) < OLDER_SECONDS:
+            return
+        sentence = f"{status.shard.name}: the source's newest point {status.latest.shown} is before {after.shown}"
+        raise trouble(TroubleName.SOURCE_OLDER, sentence)
 
     def register(self, batch: Batch) -> None:
         """Confirm a written batch: the next read starts after it, and the source can drop earlier changes.

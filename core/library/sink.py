@@ -27,6 +27,9 @@ class Sink:
     """The job's target: created on request, checked, and written batch by batch."""
 
     def __init__(self, job: JobSpec, table: TableIdentity) -> None:
+        if job.channel.constant is not None:
+            what = "the library's sink cannot write to a part of a target (constant)"
+            raise Refused(what, "use a job", where="sink")
         if job.sink_options.quarantines:
             what = "the library's sink cannot quarantine rows: `write` raises an error for a rejected row"
             raise Refused(what, 'set on_bad_row = "stop"', where="sink")
@@ -52,6 +55,8 @@ class Sink:
 MOST_PENDING = 1_000_000
 """Maximum number of records after the last `advance`: they stay in memory until their position is known."""
 TOKEN_BITS = 62
+WRITER = "writer "
+"""The beginning of a writer's id in the sink; the name and a part of this process follow."""
 
 
 class RecordSink:
@@ -100,10 +105,11 @@ class TableWriter:
         self, open: Callable[[], QuerySink], target: QueryTarget, writer: str, limits: tuple[int, float], clock: Clock
     ) -> None:
         self._open, self._target, self._clock = open, target, clock
-        self._query = f"writer {writer}"
+        self._query = f"{WRITER}{writer}:{secrets.token_hex(8)}"
+        """Identifies this writer of this process: a later one takes the target over, and this one is then refused."""
         self._batch_size, self._interval = limits
         with closing(open()) as sink:
-            self._place, position = sink.admit(), sink.last(self._query)
+            self._place, position = sink.admit(), sink.claim(self._query, f"{WRITER}{writer}:")
         self.position: int | None = position
         """The last committed position; None if this writer has written nothing to the target."""
         self._reached = self.position

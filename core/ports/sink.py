@@ -443,8 +443,12 @@ class QuerySink(Protocol):
         After an error the outcome is unknown: repeat the call.
         """
 
-    def last(self, query: str) -> int | None:
-        """Return the last committed batch of this query; None if it has none. Raises Refused if another query has."""
+    def claim(self, query: str, of: str) -> int | None:
+        """Take the target over for `query` from the query whose id starts with `of`; return its last batch.
+
+        No batch of that query is committed afterwards. None if nothing was written yet. Raises Refused if any other
+        query writes the target.
+        """
 
     def discard(self) -> None:
         """Delete staged rows that no run needs any more; revert nothing, and ignore failures."""

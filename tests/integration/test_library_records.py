@@ -17,26 +17,12 @@ from slotkeeper.core.library import RecordSink, TableWriter
 from slotkeeper.core.library.sink import MOST_PENDING
 from slotkeeper.core.sinks.postgres.write.query_sink import PostgresQuerySink
 from slotkeeper.demo.warehouse import Warehouse
+from tests.support.hand_clock import Hand
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.polling import config, job
 
 TARGET = "mart.sales"
 COLUMNS = ("id", "part", "price", "at", "note")
-
-
-class Hand:
-    """A clock that stands until it is moved."""
-
-    now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def utc(self) -> datetime:
-        return datetime.now(timezone.utc)
-
-    def random(self) -> float:
-        return 0.5
 
 
 @pytest.fixture
@@ -173,8 +159,9 @@ def test_wrong_records_positions_and_targets_are_refused_by_name(sink: RecordSin
     with pytest.raises(Refused, match="position 7 is not after 7"):
         table.advance(7)
     table.flush()
-    with pytest.raises(Refused, match="query writer billing"):
+    with pytest.raises(Refused, match="query writer billing") as refused:
         opened(RecordSink(loaded, "mart", "other", Hand()))
+    assert refused.value.hint.startswith("one process writes a target at a time")
     with pytest.raises(Refused, match="is not a name"):
         RecordSink(loaded, "mart", "bad name")
     with pytest.raises(Refused, match="column pk of the key is not in columns"):
@@ -191,3 +178,21 @@ def test_records_without_a_position_are_bounded(sink: RecordSink, monkeypatch: p
         table.upsert(row(id))
     with pytest.raises(Refused, match="records since the last `advance`"):
         table.upsert(row(9))
+
+
+def test_a_later_process_takes_over_and_the_earlier_one_is_refused(loaded: Loaded, mirror: Mirror) -> None:
+    """Both read position 0, and both write their next records as position 1: neither loses them."""
+    earlier = opened(RecordSink(loaded, "mart", "billing", Hand()))
+    earlier.upsert(row(1))
+    earlier.advance()
+    earlier.flush()
+    later = opened(RecordSink(loaded, "mart", "billing", Hand()))
+    earlier.upsert(row(2))
+    earlier.advance()
+    with pytest.raises(Refused, match="query writer billing"):
+        earlier.flush()
+    later.upsert(row(3))
+    later.advance()
+    later.flush()
+    assert later.position == 1
+    assert mirror.query(mirror.sink, f"SELECT id FROM {TARGET} ORDER BY id") == [(1,), (3,)]

@@ -14,7 +14,9 @@ import pytest
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.library import Reader, Sink, passes
+from slotkeeper.core.sources.mysql.position import MysqlPosition
 from slotkeeper.demo.warehouse import Warehouse
+from tests.support.hand_clock import Hand
 from tests.support.hologres import HoloPair
 from tests.support.mirror import MakeMirror
 from tests.support.pairs import MakeMysqlPair, MysqlPair
@@ -102,7 +104,7 @@ def survived(side: Side, seed: int, rounds: int, most: int = 1_000) -> int:
     job = replace(job, channels=(replace(job.channel, create_target=True),))
     chance, stored = random.Random(seed), dict[str, str]()
     with Reader(job) as first:  # the place from which changes count
-        stored.update(first.start())
+        stored.update(first.start(stored))
     kills = 0
 
     def in_time() -> bool:
@@ -132,7 +134,7 @@ def survived(side: Side, seed: int, rounds: int, most: int = 1_000) -> int:
 def test_records_have_values_in_python_s_types(make_mysql_pair: MakeMysqlPair) -> None:
     pair = make_mysql_pair("id bigint PRIMARY KEY, price decimal(10,2), born date, raw varbinary(4), name varchar(20)")
     with Reader(pair.mirror.job) as reader:
-        reader.start()
+        reader.start({})
         pair.run(f"INSERT INTO {TABLE} VALUES (7, 1.50, '2026-01-02', x'00ff', 'a\tb'), (8, NULL, NULL, NULL, NULL)")
         found: list[Mapping[str, object]] = []
 
@@ -156,7 +158,7 @@ def test_a_damaged_or_foreign_mark_is_refused_in_one_line(mysql_pair: MysqlPair)
             with pytest.raises(Refused, match=r"the mark of binlog is damaged") as refused:
                 reader.start({"binlog": mark})
             assert "\n" not in str(refused.value) and "\x1b" not in str(refused.value)
-        marks = reader.start()
+        marks = reader.start({})
         with pytest.raises(Refused, match=r"the marks are of dn_9, but the table is on binlog"):
             stack.enter_context(Reader(job)).start({"dn_9": marks["binlog"]})
 
@@ -164,7 +166,9 @@ def test_a_damaged_or_foreign_mark_is_refused_in_one_line(mysql_pair: MysqlPair)
 def test_a_mark_of_a_table_that_was_changed_since_ends_with_its_name(mysql_pair: MysqlPair) -> None:
     job = mysql_pair.mirror.job
     with Reader(job) as reader:
-        marks = reader.start()
+        with pytest.raises(Refused, match="stores no position to continue at"):
+            reader.start()
+        marks = reader.start({})
     mysql_pair.run(f"ALTER TABLE {TABLE} MODIFY v int")
     with Reader(job) as reader, pytest.raises(Trouble) as ended:
         reader.start(marks)
@@ -183,3 +187,17 @@ def test_marks_without_their_slot_end_as_slot_lost_and_create_no_slot(side: Side
             with pytest.raises(Trouble, match="no longer exists") as ended:
                 reader.start(marks)
             assert ended.value.name is TroubleName.SLOT_LOST
+
+
+def test_a_source_restored_to_an_older_copy_is_named_after_seconds(mysql_pair: MysqlPair) -> None:
+    clock = Hand()
+    with Reader(mysql_pair.mirror.job, clock=clock) as reader:
+        reader.start({})
+        ((shard, place),) = reader._position.items()
+        assert isinstance(place, MysqlPosition)
+        reader._position[shard] = replace(place, offset=place.offset + 1_000_000)
+        assert list(reader.read()) == []
+        clock.now += 11
+        with pytest.raises(Trouble) as ended:
+            list(reader.read())
+    assert ended.value.name is TroubleName.SOURCE_OLDER

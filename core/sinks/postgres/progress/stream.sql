@@ -19,6 +19,14 @@ SET query = EXCLUDED.query, batch = EXCLUDED.batch, rows = s.rows + EXCLUDED.row
     os_user = EXCLUDED.os_user, pid = EXCLUDED.pid, updated_at = EXCLUDED.updated_at
 WHERE s.query = EXCLUDED.query AND s.batch < EXCLUDED.batch OR s.query = %(successor_of)s
 
+-- name: claim
+-- Takes a target over from the query whose id has a given beginning, and returns its last batch; no row if there is none.
+-- Later batches of that query no longer match the fence.
+UPDATE {schema}.slotkeeper_streams
+SET query = %(query)s, host = %(host)s, os_user = %(os_user)s, pid = %(pid)s, updated_at = now()
+WHERE target = %(target)s AND left(query, length(%(of)s)) = %(of)s
+RETURNING batch
+
 -- name: job
 -- The job that writes to a target, according to its progress rows, in which the target's name includes the database.
 SELECT job, source_table, slot FROM {schema}.slotkeeper_progress

@@ -42,6 +42,36 @@ cheaper."""
 LOCK_WAIT = "5s"
 
 
+WRITER = "writer "
+"""The beginning of the id of a program that writes single records."""
+
+
+def take_target(session: SinkSession, cursor: pg.Cursor, name: str) -> None:
+    """Lock a target for the transaction (PostgreSQL, "Advisory Locks"); a running job's session holds that lock.
+
+    Waits briefly, because a killed session of the same program can still hold the lock. Raises Busy.
+    """
+    session.run(cursor, "limit_wait", {"limit": LOCK_WAIT}, _SQL)
+    try:
+        session.run(cursor, "take_target", {"lock": target_lock(name)}, _SQL)
+    except pg.DriverError as error:
+        if pg.failure(error)[0] != "55P03":  # lock_not_available
+            raise
+        what = f"{name} is locked by a job or another query"
+        raise Busy(what, "run `slotkeeper locks`: it names the other writer", where="sink") from None
+    session.run(cursor, "limit_wait", {"limit": SETTINGS["lock_timeout"]}, _SQL)
+
+
+def refuse_job(session: SinkSession, name: str) -> None:
+    """Raise Refused if a target belongs to a job, according to the progress rows."""
+    schema = session.schema.string
+    if not session.fetched("exists", {"schema": schema, "name": "slotkeeper_progress"}, _SQL):
+        return
+    for job, table, slot in session.fetched("job", {"target": name}, _SQL):
+        what = f"{name} is the target of job {safe(job, 40)} ({safe(table, 80)}, slot {safe(slot, 40)})"
+        raise Refused(what, "write to another table, or drop that job's slot first", where="sink")
+
+
 class _Missed(Exception):
     """Raised if a check of the optimistic step has failed."""
 
@@ -63,7 +93,7 @@ class PostgresQuerySink:
         if asked.create_target and targets.create(self.session, asked.name, image):
             image = self._image()
         targets.check(self.session, self._of(image), image, asked.options)
-        self._refuse_job()
+        refuse_job(self.session, asked.name)
         self._table = targets.seen(self.session, self._of(image))
         self._make()
         return query_staging.place(self._table)
@@ -81,16 +111,6 @@ class PostgresQuerySink:
             return replace(column, type=found.base or found.type) if takes and found else column
 
         return TableIdentity(0, tuple(map(wanted, self._target.columns)), self._target.key, "")
-
-    def _refuse_job(self) -> None:
-        schema = self.session.schema.string
-        if not self.session.fetched("exists", {"schema": schema, "name": "slotkeeper_progress"}, _SQL):
-            return
-        for job, table, slot in self.session.fetched("job", {"target": self._target.name}, _SQL):
-            what = (
-                f"{self._target.name} is the target of job {safe(job, 40)} ({safe(table, 80)}, slot {safe(slot, 40)})"
-            )
-            raise Refused(what, "write to another table, or drop that job's slot first", where="sink")
 
     def _make(self) -> None:
         table, schema = self._known, self.session.schema.string
@@ -115,11 +135,16 @@ class PostgresQuerySink:
             lengthen(cursor, COPY_LIMIT_MS)
             return pg.copy_in(cursor, query_staging.fill(self.session.schema, place, len(self._target.columns)), lines)
 
-    def last(self, query: str) -> int | None:
-        found = self.session.fetched("last", {"target": self._target.name}, _SQL)
-        if found and found[0][0] not in (query, self._target.successor_of):
-            raise self._of_another(*found[0])
-        return int(found[0][1]) if found and found[0][0] == query else None
+    def claim(self, query: str, of: str) -> int | None:
+        with self.session.transaction() as cursor:
+            take_target(self.session, cursor, self._target.name)
+            who = {"host": socket.gethostname(), "os_user": getpass.getuser(), "pid": os.getpid()}
+            found = self._run(cursor, "claim", target=self._target.name, query=query, of=of, **who).fetchone()
+            if found is not None:
+                return int(found[0])
+            if other := self._run(cursor, "last", target=self._target.name).fetchone():
+                raise self._of_another(*other)
+        return None
 
     # -- a batch ----------------------------------------------------------------------------------------------------
 
@@ -135,7 +160,7 @@ class PostgresQuerySink:
         table, rows = self._known, sum(one.rows for one in staged)
         with self.session.transaction() as cursor:
             lengthen(cursor, COPY_LIMIT_MS)
-            self._take_target(cursor)
+            take_target(self.session, cursor, self._target.name)
             if not self._fenced(cursor, batch, rows + sum(one.left_out for one in staged)):
                 return False
             if rows:
@@ -147,21 +172,6 @@ class PostgresQuerySink:
                     self._refuse_twice(cursor, batch)
                     compose.execute(cursor, compose.plan(table, self._target.options, rows))
         return True
-
-    def _take_target(self, cursor: pg.Cursor) -> None:
-        """Lock the target for the transaction (PostgreSQL, "Advisory Locks"); a running job's session holds that lock.
-
-        Waits briefly, because a killed session of this query can still hold the lock.
-        """
-        self._run(cursor, "limit_wait", limit=LOCK_WAIT)
-        try:
-            self._run(cursor, "take_target", lock=target_lock(self._target.name))
-        except pg.DriverError as error:
-            if pg.failure(error)[0] != "55P03":  # lock_not_available
-                raise
-            what = f"{self._target.name} is locked by a job or another query"
-            raise Busy(what, "run `slotkeeper locks`: it names the other writer", where="sink") from None
-        self._run(cursor, "limit_wait", limit=SETTINGS["lock_timeout"])
 
     def _fenced(self, cursor: pg.Cursor, batch: QueryBatch, rows: int) -> bool:
         """Return whether this process has to write the batch.
@@ -187,6 +197,8 @@ class PostgresQuerySink:
     def _of_another(self, query: str, number: int, host: str, os_user: str) -> Refused:
         what = f"query {query} writes {self._target.name} (batch {number}, {safe(os_user, 40)}@{safe(host, 60)})"
         hint = f'end that query permanently, then set the option successor_of = "{query}" here'
+        if query.startswith(WRITER):
+            hint = "one process writes a target at a time: end the other one, or write to another target"
         return Refused(f"{what}; this checkpoint belongs to another query", hint, where="sink")
 
     def _show(self, cursor: pg.Cursor, batch: QueryBatch, tokens: Sequence[int], rows: int) -> int:

@@ -31,6 +31,7 @@ from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
 from slotkeeper.core.sinks.postgres.write import optimistic, routing, small_step, text_staging
 from slotkeeper.core.sinks.postgres.write import statements as compose
+from slotkeeper.core.sinks.postgres.write.query_sink import refuse_job, take_target
 from slotkeeper.core.sinks.postgres.write.routing import Routed
 from slotkeeper.core.sinks.postgres.write.row_isolation import Into, Quarantine, RowIsolation, move
 from slotkeeper.core.sinks.postgres.write.small_step import BufferedSmall, SmallStep
@@ -505,6 +506,7 @@ class PostgresBatches:
 
     def __init__(self, session: SinkSession, job: JobSpec, identity: TableIdentity) -> None:
         self._session, self._options = session, job.sink_options
+        refuse_job(session, job.channel.target)
         target, image = targets.target_of(job.channel, identity), image_of(job.channel, identity)
         if job.channel.create_target:
             targets.create(session, job.channel.target, image)
@@ -515,6 +517,7 @@ class PostgresBatches:
         """Apply a batch's net effect per key in one transaction."""
         target = self._target
         with self._session.transaction() as cursor:
+            take_target(self._session, cursor, target.name)
             for made in compose.temporary(target, self._options):
                 cursor.execute(made)
             if compose.is_wide(len(text), rows):
