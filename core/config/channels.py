@@ -77,9 +77,12 @@ def _is_pattern(reading: Reading, path: Path, channel: ChannelSpec, excluded: tu
 
 
 def _shares(one: ChannelSpec, other: ChannelSpec) -> bool:
-    """Return whether two channels write to parts of one target, which are disjoint if their values differ."""
+    """Return whether two channels write to disjoint parts of one target; a column of numbers reads 07 as 7."""
     first, second = one.constant, other.constant
-    return first is not None and second is not None and first.column == second.column
+    if first is None or second is None or first.column != second.column:
+        return False
+    both_numbers = first.text.isdecimal() and second.text.isdecimal()
+    return first.text == second.text or not both_numbers or int(first.text) != int(second.text)
 
 
 def _twice(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from slotkeeper.core.config import values
 from slotkeeper.core.config.values import BadValue
@@ -28,16 +29,18 @@ def resolve(
     listed: Iterable[TableListed],
     known: Collection[str] = (),
     first: Collection[str] | None = None,
+    reserved: Mapping[str, str] = MappingProxyType({}),
 ) -> Resolved:
     """Return the channels for the tables that a source lists; `job` has the channels of the configuration only.
 
     A table with a channel of its own in the configuration belongs to that channel. Of two tables with one target, the
     one that is `known` (mirrored already) has the target, then the first by name; the other is skipped. `first`: the
-    tables of the job's first list; None if this is the first.
+    tables of the job's first list; None if this is the first. `reserved`: targets of tables that are not listed now,
+    with those tables.
     """
     found, skipped, hit = list(job.channels), list[Skipped](), set[str]()
     mine = {one.source_table for one in found}
-    writers = {one.target: one.source_table for one in found}
+    writers = {**reserved, **{one.target: one.source_table for one in found}}
     for one in sorted(listed, key=lambda one: (one.table not in known, one.table)):
         blocks = [pattern for pattern in job.patterns if wants(pattern, one.schema, one.name)]
         hit |= {pattern.source for pattern in blocks}
@@ -88,22 +91,23 @@ def configured(job: JobSpec) -> JobSpec:
     return replace(job, channels=tuple(one for one in job.channels if not made(one)))
 
 
-def take_in(job: JobSpec, listed: Iterable[TableListed], before: Inventory) -> tuple[TablesFound, Inventory]:
-    """Return what an answer of the source means for a job, and what to store of it.
+def take_in(job: JobSpec, listed: Iterable[TableListed], before: Inventory | None) -> tuple[TablesFound, Inventory]:
+    """Return what an answer of the source means for a job, and what to store of it; `before` is None at a first start.
 
     At a first start, raises ConfigError for a pattern that matches no table, and for an ambiguous configuration. Later,
-    such a table is skipped: a table that somebody creates does not end a job.
+    such a table is skipped: a table that somebody creates does not end a job. A table that is missing from a list keeps
+    its target, because the login may only have lost sight of it.
     """
     every = list(listed)
-    mine = {*before.tables, *before.gone}
-    found = resolve(job, every, mine, before.first if mine else None)
-    now = {one.table for one in every}
-    if not mine:
-        _refuse_first(job, found)
-    lost = [_listed(table) for table in sorted(mine - now)]
+    mine = set() if before is None else {*before.tables, *before.gone}
+    lost = [_listed(table) for table in sorted(mine - {one.table for one in every})]
     gone = resolve(replace(job, channels=()), lost).channels
+    reserved = {one.target: one.source_table for one in gone}
+    found = resolve(job, every, mine, None if before is None else before.first, reserved)
+    if before is None:
+        _refuse_first(job, found)
     of_patterns = tuple(one.source_table for one in found.channels[len(job.channels) :])
-    first = before.first if mine else of_patterns
+    first = of_patterns if before is None else before.first
     kept = Inventory(of_patterns, first, tuple(one.source_table for one in gone), found.skipped)
     return TablesFound(found.channels, gone, found.skipped), kept
 

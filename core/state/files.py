@@ -135,11 +135,18 @@ def known_tables(state_dir: Path, job: str) -> Inventory:
 
     Only the job's driver stores them; commands and screens read them, so that they need no connection to the source.
     """
-    with suppress(SlotkeeperError, ValueError):
-        text = ResetFiles(StateFolder.looked_at(state_dir)).load(TABLES, job)
-        if text:
-            return codec.record_from(Inventory, text)
+    with suppress(SlotkeeperError):
+        return stored_tables(state_dir, job) or Inventory()
     return Inventory()
+
+
+def stored_tables(state_dir: Path, job: str) -> Inventory | None:
+    """Return the stored tables of a job with patterns; None if none are stored. Raises StateError if unreadable."""
+    text = ResetFiles(StateFolder.looked_at(state_dir)).load(TABLES, job)
+    try:
+        return codec.record_from(Inventory, text) if text else None
+    except ValueError as error:
+        raise StateError(f"the stored tables of job {job} cannot be read", "restore the state folder") from error
 
 
 def keep_tables(folder: StateFolder, job: str, found: Inventory) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TypeVar, cast
 
 from slotkeeper.core.config.patterns import take_in, with_known
 from slotkeeper.core.config.secrets import login
-from slotkeeper.core.domain.inventory import TablesFound, literal_schemas
+from slotkeeper.core.domain.inventory import Inventory, TablesFound, literal_schemas
 from slotkeeper.core.domain.locks import LockWait, job_named
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Column
@@ -20,7 +20,7 @@ from slotkeeper.core.domain.spec import JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.drivers.socket_folder import SocketFolder, socket_folder
 from slotkeeper.core.engine.driver.upkeep import LocksAt, Pinged
-from slotkeeper.core.errors import ConfigError, ErrorKind, SlotkeeperError
+from slotkeeper.core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError
 from slotkeeper.core.ports.driver import LaneFence, StartStore, Target
 from slotkeeper.core.ports.kinds import BatchSession, Feed, FeedAsked, SinkSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import TargetReader, Views
@@ -402,22 +402,33 @@ class SourceTables:
 
     def __init__(self, job: JobSpec, folder: StateFolder) -> None:
         self._job, self._folder = job, folder
+        self._last: Inventory | None = None
         self._session = sources.open(job.source_kind).connect(login(job.source, f"slotkeeper-tables/{job.name}"[:63]))
 
     def find(self) -> TablesFound:
         job = self._job
         listed = self._session.doctor.list_tables(literal_schemas(job.patterns), job.binlog.binlog)
-        before = files.known_tables(self._folder.path, job.name)
+        before = self._last or files.stored_tables(self._folder.path, job.name) or self._mirrored()
         found, kept = take_in(job, listed, before)
+        self._last = kept
         if kept != before:
             with suppress(StateError):  # the mirror does not depend on this host's disk
                 files.keep_tables(self._folder, job.name, kept)
         return found
 
+    def _mirrored(self) -> Inventory | None:
+        """Return the tables of the job's progress rows, for a host that has none stored; None before a first start."""
+        own = {one.source_table for one in self._job.channels}
+        with closing(store_session(self._job, "tables")) as session:
+            rows = session.followed()
+        mine = {table for job, source, table, _ in rows if (job, source) == (self._job.name, self._job.source.name)}
+        tables = tuple(sorted(mine - own))
+        return Inventory(tables, tables) if tables else None
+
     def first(self) -> JobSpec:
         """Return the job with its tables for a start: as the source lists them or, if it fails, as last known.
 
-        Raises a SlotkeeperError: of the source if no table is known yet, and ConfigError if no table is left.
+        Raises a SlotkeeperError: of the source if no table is known yet, and Busy if no table is left.
         """
         try:
             found = replace(self._job, channels=self.find().channels)
@@ -428,8 +439,8 @@ class SourceTables:
             if len(found.channels) == len(self._job.channels):
                 raise
         if not found.channels:
-            what = f"jobs.{self._job.name}: every table of its patterns was dropped at the source"
-            raise ConfigError(what, "start the job once a table exists again, or change its patterns")
+            what = f"jobs.{self._job.name}: every table of its patterns was dropped at the source, or is hidden"
+            raise Busy(what, "create a table, grant SELECT, or change the patterns", where="source")
         return found
 
     def close(self) -> None:

@@ -89,11 +89,11 @@ class TableLister:
         while not self._ended.is_set():
             self._wake.clear()
             found = None
-            with suppress(SlotkeeperError):  # the lanes report a source that does not answer
-                found = self._discovery.find()
-            if self._ended.is_set():
-                return
             try:
+                with suppress(SlotkeeperError):  # the lanes report a source that does not answer
+                    found = self._discovery.find()
+                if self._ended.is_set():
+                    return
                 self._receive(found)
             except Exception as error:
                 self._fail(classed(error))

@@ -116,8 +116,7 @@ def condition(constant: Constant) -> str:
     >>> condition(Constant("shop_id", "eu_1")), condition(Constant("shop_id", 7))
     ("`shop_id` = 'eu_1'", '`shop_id` = 7')
     """
-    value = constant.text if isinstance(constant.value, int) else f"'{constant.text}'"
-    return f"{backquoted(constant.column)} = {value}"
+    return f"{backquoted(constant.column)} = '{constant.text}'"
 
 
 def read(queries: MysqlQueries, target: str) -> DorisTable:

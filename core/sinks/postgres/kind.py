@@ -164,8 +164,7 @@ class PostgresKind:
         raise Defect(f"a sink of kind {self._name} has no separate store")
 
     def condition(self, constant: Constant) -> str:
-        value = constant.text if isinstance(constant.value, int) else f"'{constant.text}'"
-        return f"{quoted(constant.column)} = {value}"
+        return f"{quoted(constant.column)} = '{constant.text}'"  # untyped: a column of text compares text
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
         return PgTables(login, session.dialect_of(self._name), limit_ms)

@@ -8,7 +8,7 @@ import pytest
 
 from slotkeeper.core.config.load import load
 from slotkeeper.core.config.patterns import configured, take_in
-from slotkeeper.core.domain.inventory import Inventory, Skipped, TableListed
+from slotkeeper.core.domain.inventory import Skipped, TableListed
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.state import files
@@ -45,7 +45,7 @@ def test_a_pattern_has_no_tables_before_a_driver_has_listed_them(tmp_path: Path)
 
 def test_the_stored_tables_are_known_without_a_connection(tmp_path: Path) -> None:
     job = read(tmp_path)
-    found, kept = take_in(job, listed("shop.b", "shop.a", "shop.tmp_1", "other.a"), Inventory())
+    found, kept = take_in(job, listed("shop.b", "shop.a", "shop.tmp_1", "other.a"), None)
     files.keep_tables(StateFolder.open(tmp_path / "state"), "orders_rt", kept)
     again = read(tmp_path)
     assert again.channels == found.channels
@@ -57,7 +57,7 @@ def test_the_stored_tables_are_known_without_a_connection(tmp_path: Path) -> Non
 
 
 def test_a_changed_block_takes_effect_on_the_stored_tables(tmp_path: Path) -> None:
-    _, kept = take_in(read(tmp_path), listed("shop.a", "shop.b"), Inventory())
+    _, kept = take_in(read(tmp_path), listed("shop.a", "shop.b"), None)
     files.keep_tables(StateFolder.open(tmp_path / "state"), "orders_rt", kept)
     changed = BLOCK.replace("shop.tmp_*", "shop.b").replace("shop.{table}", "mart.{schema}_{table}")
     assert [one.target for one in read(tmp_path, changed).channels] == ["mart.orders", "mart.shop_a"]
@@ -72,7 +72,7 @@ def test_a_damaged_file_of_tables_counts_as_none(tmp_path: Path) -> None:
 
 def test_later_tables_are_copied_and_missing_ones_are_gone_until_they_are_back(tmp_path: Path) -> None:
     job = read(tmp_path)
-    _, first = take_in(job, listed("shop.a", "shop.b"), Inventory())
+    _, first = take_in(job, listed("shop.a", "shop.b"), None)
     found, then = take_in(job, listed("shop.b", "shop.c"), first)
     assert [(one.source_table, one.start) for one in found.channels[1:]] == [("shop.b", ""), ("shop.c", "initial")]
     assert [one.source_table for one in found.gone] == ["shop.a"]
@@ -84,7 +84,7 @@ def test_later_tables_are_copied_and_missing_ones_are_gone_until_they_are_back(t
 
 def test_a_mirrored_table_is_not_skipped_when_it_becomes_unfit(tmp_path: Path) -> None:
     job = read(tmp_path)
-    _, first = take_in(job, listed("shop.a"), Inventory())
+    _, first = take_in(job, listed("shop.a"), None)
     unfit = [TableListed("shop", "a", "shop.a has no primary key"), TableListed("shop", "v", "shop.v is a view")]
     found, kept = take_in(job, unfit, first)
     assert [one.source_table for one in found.channels] == ["ods.orders", "shop.a"]
@@ -92,11 +92,11 @@ def test_a_mirrored_table_is_not_skipped_when_it_becomes_unfit(tmp_path: Path) -
 
 
 def test_a_table_whose_target_has_a_reserved_or_long_name_is_skipped(tmp_path: Path) -> None:
-    found, _ = take_in(read(tmp_path), listed("shop.slotkeeper_progress", "shop.a"), Inventory())
+    found, _ = take_in(read(tmp_path), listed("shop.slotkeeper_progress", "shop.a"), None)
     assert [one.reason for one in found.skipped] == [
         "its target must not have a name reserved for Slotkeeper: slotkeeper_..., or ...__slotkeeper_copy"
     ]
-    long, _ = take_in(read(tmp_path), listed("shop." + "x" * 64, "shop.a"), Inventory())
+    long, _ = take_in(read(tmp_path), listed("shop." + "x" * 64, "shop.a"), None)
     assert [one.reason for one in long.skipped] == ["its name must have names of at most 63 bytes"]
 
 

@@ -178,7 +178,7 @@ def _part(job: JobSpec) -> pg.sql.Composable:
     if one is None:
         return table
     rows = SQL("(SELECT p.xmin FROM {} p WHERE p.{} = {})")
-    return rows.format(table, Identifier(one.column), Literal(one.value))
+    return rows.format(table, Identifier(one.column), Literal(one.text))
 
 
 def _seen(row: tuple[object, ...], mirrored: Sequence[str]) -> TargetSeen:

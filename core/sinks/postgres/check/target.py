@@ -122,7 +122,7 @@ def check(session: SinkSession, target: TargetTable, identity: TableIdentity, op
 def _own_rows(target: TargetTable) -> pg.sql.Composable:
     """Return the condition that a row of the table is one of the target's."""
     one = target.constant
-    return SQL("true") if one is None else SQL("{} = {}").format(Identifier(one.column), pg.sql.Literal(one.value))
+    return SQL("true") if one is None else SQL("{} = {}").format(Identifier(one.column), pg.sql.Literal(one.text))
 
 
 def is_empty(session: SinkSession, target: TargetTable) -> bool:
