@@ -57,9 +57,9 @@ class Applied:
     def count(self, monkeypatch: pytest.MonkeyPatch) -> None:
         real = Tables.apply
 
-        def apply(tables: Tables, table: Any, staged: str, names: Any) -> None:
+        def apply(tables: Tables, table: Any, staged: str, *rest: Any) -> None:
             self.rows.update(int(row[0]) for row in tables.query(f"SELECT id FROM {staged}")[1])
-            real(tables, table, staged, names)
+            real(tables, table, staged, *rest)
 
         monkeypatch.setattr(Tables, "apply", apply)
 
