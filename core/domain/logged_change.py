@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.shape import Act, Reshape
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.spec import APPLY, IGNORE
 from slotkeeper.core.domain.text import safe
@@ -66,7 +67,8 @@ class Verdict:
     """What follows from a change: the reason to stop at it, or the table's columns from here on.
 
     `said` describes the change; `touches`: the target has to be compared, and possibly altered. `defaults` are the
-    values of existing rows in added columns, by name.
+    values of existing rows in added columns, by name; `named` are the new names of mirrored columns, each with the name
+    before it, "" if the column was added.
     """
 
     stop: str = ""
@@ -74,6 +76,7 @@ class Verdict:
     said: tuple[str, ...] = ()
     touches: bool = False
     defaults: tuple[tuple[str, str], ...] = ()
+    named: tuple[tuple[str, str], ...] = ()
 
 
 def judge(
@@ -89,6 +92,7 @@ def judge(
     known: list[Column] = []
     said: list[str] = []
     defaults: list[tuple[str, str]] = []
+    named: list[tuple[str, str]] = []
     touches = False
     for step in change.steps:
         needed = step.before is not None and step.followed and (not mapped or step.before.name in {*mapped, *others})
@@ -107,8 +111,38 @@ def judge(
             said.append(text)
         if step.before is None and alters and step.default is not None:
             defaults.append((step.name, step.default))
+        old = step.before.name if step.before is not None else ""
+        if alters and one is not None and one.name != old:
+            named.append((old, one.name))
         touches = touches or bool(alters)
-    return Verdict("", tuple(known), tuple(said), touches, tuple(defaults))
+    return Verdict("", tuple(known), tuple(said), touches, tuple(defaults), tuple(named))
+
+
+def clash(verdict: Verdict, shape: Reshape, in_two_parts: bool) -> str:
+    """Return why the target's columns do not permit the change; "" if they do.
+
+    An existing column can have other values than the source's rows. Only a sink `in_two_parts` can have the column from
+    an attempt that a crash interrupted: then the old name is gone, or the added column was added without a default.
+
+    >>> rename, there = Verdict(named=(("a", "b"),)), frozenset({"id", "b"})
+    >>> clash(rename, Reshape(there=there), True), clash(rename, Reshape(there=there), False)
+    ('', 'the target already has a column b')
+    """
+    dropped = [one.column for one in shape.needs if one.act is Act.DROP]
+    if dropped:
+        return f"the target would lose its column {safe(dropped[0], 80)}"
+    if shape.there is None:
+        fills = [new for old, new in verdict.named if old or new in dict(verdict.defaults)]
+        return f"the column {safe(fills[0], 80)} of the target cannot be made by the job" if fills else ""
+    folds = str.casefold if in_two_parts else str  # Doris compares names of columns without their case
+    there = {folds(one) for one in shape.there}
+    for old, new in verdict.named:
+        if old and not {folds(old), folds(new)} & there:
+            return f"the target has no column {safe(old, 80)}"
+        repeated = in_two_parts and (folds(old) not in there if old else new not in dict(verdict.defaults))
+        if folds(new) in there and folds(old) != folds(new) and not repeated:
+            return f"the target already has a column {safe(new, 80)}"
+    return ""
 
 
 def _not_needed(step: ColumnStep, policy: str, mapped: bool) -> tuple[Column | None, str, bool | None]:

@@ -176,7 +176,8 @@ class Reshape:
     target, and `after` contains problems that no statement fixes, such as a different key. `blank` contains the
     statements to use if old values do not fit a column's new type: the column is emptied and gets its values from the
     copy. `empties`: one of `statements` empties a column, or casts to a type that cannot hold every value. `source` and
-    `target` are the columns of the source and of the target, with the differences marked.
+    `target` are the columns of the source and of the target, with the differences marked. `needs` are the changes that
+    the target needs; `there` are the names of its columns, None if this kind of sink does not report them.
     """
 
     found: tuple[ColumnChange, ...] = ()
@@ -187,6 +188,8 @@ class Reshape:
     source: tuple[str, ...] = ()
     target: tuple[str, ...] = ()
     empties: bool = False
+    needs: tuple[Need, ...] = ()
+    there: frozenset[str] | None = None
 
     @property
     def by_itself(self) -> bool:

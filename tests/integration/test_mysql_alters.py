@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from slotkeeper.core.sources.mysql.alters import OPAQUE, altered
+from slotkeeper.core.sources.mysql.alters import OPAQUE, altered, table_of
 from slotkeeper.core.sources.mysql.definitions import NotFollowed, keeps_values
 from slotkeeper.core.sources.mysql.rows import SchemaColumn
 from slotkeeper.core.sources.mysql.statements import read
@@ -16,7 +16,7 @@ from tests.support.maria import Maria
 START = "id INT PRIMARY KEY, a VARCHAR(20), b DECIMAL(8,2) DEFAULT 1, c ENUM('p','q'), d TEXT, KEY by_a (a)"
 FOLLOWED = (
     "ADD w INT UNSIGNED NOT NULL DEFAULT 5",
-    "ADD COLUMN IF NOT EXISTS w INT, ADD COLUMN x BIGINT(20) ZEROFILL FIRST",
+    "ADD COLUMN IF NOT EXISTS w2 INT, ADD COLUMN x BIGINT(20) ZEROFILL FIRST",
     "ADD (y1 BOOL, y2 DOUBLE PRECISION, y3 FLOAT(30), y4 NUMERIC(20), y5 CHARACTER VARYING(7))",
     "ADD z1 DATETIME(3), ADD z2 TIME, ADD z3 YEAR, ADD z4 DATE COMMENT 'AFTER, (all'",
     "ADD t1 TINYTEXT CHARACTER SET latin1, ADD t2 LONGTEXT COLLATE utf8mb3_bin, ADD t3 CHAR, ADD t4 CHAR(3) NOT NULL",
@@ -24,10 +24,11 @@ FOLLOWED = (
     "ADD j JSON, ADD q UUID, ADD i4 INET4, ADD i6 INET6",
     "MODIFY c ENUM('p','q','r s') AFTER id, MODIFY COLUMN b DECIMAL(10,2) NOT NULL",
     "CHANGE a `AFTER` VARCHAR(30) CHARACTER SET latin1 FIRST, RENAME COLUMN d TO `b``c`",
-    "DROP COLUMN b5, DROP IF EXISTS b5, DROP IF EXISTS absent, DROP INDEX by_a",
+    "DROP COLUMN b5, DROP IF EXISTS b4, DROP INDEX by_a",
     "ADD INDEX by_w (w), ADD CONSTRAINT k CHECK (w > 0), COMMENT = 'ADD COLUMN nothing INT', ENGINE = InnoDB",
-    "DEFAULT CHARACTER SET = latin1, ADD u1 VARCHAR(9)",
-    "ADD u2 SET('a','(','c d') DEFAULT 'a,c d' AFTER u1",
+    "DEFAULT CHARACTER SET = latin1, ADD u0 INT",
+    "ADD u1 VARCHAR(9), ADD u2 SET('a','(','c d') AFTER u0",
+    "ADD u3 CHAR(3) CHARACTER SET utf8mb3 COLLATE utf8mb3_bin, MODIFY id BIGINT",
     "ALTER w SET DEFAULT 9, ALTER COLUMN `b``c` DROP DEFAULT",
     "/*! ADD v1 INT */ /*M!100100 , ADD v2 INT */",
 )
@@ -43,7 +44,7 @@ STOPPED = (
 
 def applied(before: Sequence[SchemaColumn], text: str, charset: str) -> tuple[tuple[SchemaColumn, ...], str]:
     wanted = {one.name for one in before}
-    found, charset = altered(read(text), tuple(before), wanted=wanted, adds=True, charset=charset)
+    found, charset = altered(read(text), tuple(before), wanted=wanted, adds=True, charset=charset, key=("id",))
     assert not [one.why for one in found if one.why]
     return tuple(one.column for one in found), charset
 
@@ -74,6 +75,110 @@ def test_a_clause_that_is_not_known_is_named(change: str, why: str) -> None:
     table = (SchemaColumn("id", "int", "int(11)", False), SchemaColumn("a", "int", "int(11)", False))
     with pytest.raises(NotFollowed, match=why):
         applied(table, f"ALTER TABLE t {change}", "utf8mb4")
+
+
+AMBIGUOUS = (
+    "RENAME COLUMN a TO b, RENAME COLUMN b TO a",
+    "CHANGE a b INT, CHANGE b c INT",
+    "DROP a, ADD a BIGINT",
+    "DROP a, ADD A BIGINT",
+    "RENAME COLUMN a TO b, DROP b",
+    "DROP b, RENAME COLUMN a TO b",
+    "RENAME COLUMN a TO c, MODIFY c BIGINT",
+    "MODIFY a BIGINT, MODIFY `A` INT",
+    "ADD c INT, ADD C INT",
+    "ADD c INT, ALTER c SET DEFAULT 5",
+    "RENAME COLUMN a TO B",
+    "ADD (c INT, d INT AFTER c)",
+    "RENAME COLUMN a TO c, MODIFY id BIGINT AFTER c",
+    "RENAME COLUMN a TO c, MODIFY id BIGINT AFTER a",
+    "MODIFY id BIGINT AFTER b, DROP b",
+)
+REPEATS = (
+    "MODIFY a INT COMMENT 'a'",
+    "MODIFY a INT(5), MODIFY id INT AFTER b, MODIFY b INT FIRST, MODIFY id INT FIRST",
+    "MODIFY id INT",
+    "CHANGE a a INTEGER",
+    "RENAME COLUMN a TO a",
+    "MODIFY e ENUM('p','q') CHARACTER SET latin1",
+    "MODIFY f VARCHAR(9)",
+    "ADD a INT",
+    "ADD COLUMN IF NOT EXISTS a INT",
+    "DROP c",
+    "DROP IF EXISTS c",
+    "CHANGE c d INT",
+    "RENAME COLUMN c TO d",
+)
+NUMBERS = tuple(SchemaColumn(name, "int", "int(11)", name != "id") for name in ("id", "a", "b"))
+TEXTS = (
+    SchemaColumn("e", "enum", "enum('p','q')", True, "latin1"),
+    SchemaColumn("f", "varchar", "varchar(9)", True, "utf8mb4", 36),
+)
+
+
+@pytest.mark.parametrize("change", AMBIGUOUS)
+def test_a_statement_whose_clauses_share_a_name_is_not_followed(change: str) -> None:
+    with pytest.raises(NotFollowed, match=r"two clauses name|had a column|after AFTER|is unknown"):
+        applied(NUMBERS, f"ALTER TABLE t {change}", "utf8mb4")
+
+
+@pytest.mark.parametrize("change", REPEATS)
+def test_a_statement_that_was_possibly_followed_before_is_not_followed_again(change: str) -> None:
+    with pytest.raises(NotFollowed):
+        applied((*NUMBERS, *TEXTS), f"ALTER TABLE t {change}", "utf8mb4")
+
+
+@pytest.mark.parametrize("change", [*REPEATS[:1], *REPEATS[2:]])
+def test_such_a_statement_names_the_position(change: str) -> None:
+    with pytest.raises(NotFollowed, match="the position may be before a change that was already followed"):
+        applied((*NUMBERS, *TEXTS), f"ALTER TABLE t {change}", "utf8mb4")
+
+
+def test_each_followed_statement_stops_if_it_is_applied_once_more() -> None:
+    changes = ("ADD c INT", "DROP b", "MODIFY a BIGINT", "MODIFY b INT FIRST", "CHANGE a d INT", "RENAME COLUMN a TO d")
+    for change in changes:
+        once, _ = applied(NUMBERS, f"ALTER TABLE t {change}", "utf8mb4")
+        with pytest.raises(NotFollowed, match="take a new snapshot"):
+            applied(once, f"ALTER TABLE t {change}", "utf8mb4")
+
+
+def test_what_changes_no_column_and_what_is_not_known_may_be_repeated() -> None:
+    for change in ("COMMENT 'x'", "ENGINE = InnoDB", "ALTER a SET DEFAULT 5", "ADD INDEX by_a (a)"):
+        assert applied(NUMBERS, f"ALTER TABLE t {change}", "utf8mb4")[0] == NUMBERS
+    once, _ = altered(read("ALTER TABLE t MODIFY b POINT"), NUMBERS, wanted={"id"}, adds=False)
+    table = tuple(one.column for one in once)
+    again, _ = altered(read("ALTER TABLE t MODIFY b POINT NOT NULL"), table, wanted={"id"}, adds=False)
+    assert tuple(one.column for one in again) == table
+
+
+def test_a_text_column_and_another_character_set_in_one_statement_are_not_followed() -> None:
+    for change in ("ADD c TEXT, CHARSET latin1", "COLLATE = latin1_bin, MODIFY f VARCHAR(10)"):
+        with pytest.raises(NotFollowed, match="changes the table's character set"):
+            applied((*NUMBERS, *TEXTS), f"ALTER TABLE t {change}", "utf8mb4")
+
+
+def test_a_column_of_the_primary_key_stays_not_null_and_one_of_another_key_has_to_say_so() -> None:
+    (one, *_), _ = applied(NUMBERS, "ALTER TABLE t MODIFY id BIGINT", "utf8mb4")
+    assert (one.kind, one.nullable) == ("bigint", False)
+    text = read("ALTER TABLE t MODIFY id BIGINT")
+    with pytest.raises(NotFollowed, match="no longer NOT NULL"):
+        altered(text, NUMBERS, wanted={"id"}, adds=True, key_index="by_id", key=("id",))
+
+
+@pytest.mark.parametrize(
+    ("text", "ours"),
+    [
+        ("ALTER TABLE t ADD c INT", True),
+        ("ALTER TABLE `ods`.`t` ADD c INT", True),
+        ("ALTER TABLE other.t ADD c INT, ADD t INT", False),
+        ("ALTER TABLE child ADD FOREIGN KEY (a) REFERENCES t (id), ADD c INT", False),
+        ("RENAME TABLE ods.t TO ods._t_del, ods._t_gho TO ods.t", True),
+        ("RENAME TABLE other.t TO other._t_del, other._t_gho TO other.t", False),
+    ],
+)
+def test_the_table_that_a_statement_alters_is_named_by_itself(text: str, ours: bool) -> None:
+    schema, name, _ = table_of(read(text))
+    assert ((schema or "ods", name) == ("ods", "t")) is ours
 
 
 def test_a_column_that_is_not_needed_is_known_by_name_only() -> None:
@@ -123,11 +228,16 @@ def test_existing_rows_get_the_value_that_the_server_gives_them(
     [
         *("DATETIME DEFAULT now()", "INT DEFAULT (1 + 1)", "DATE NOT NULL", "TIMESTAMP"),
         *("VARCHAR(9) DEFAULT 'it''s'", f"VARCHAR(99) DEFAULT '{'x' * 80}'", "ENUM('it''s') NOT NULL"),
+        *("INT DEFAULT '5'", "INT DEFAULT 1.5", "INT DEFAULT 007", "DOUBLE DEFAULT '1e3'", "VARCHAR(9) DEFAULT 5"),
+        *("VARCHAR(9) DEFAULT 'a '", "VARCHAR(2) DEFAULT 'abc'", "CHAR(3) CHARACTER SET latin1 DEFAULT 'ю'"),
+        *("ENUM('x','y') DEFAULT 'X'", "ENUM('x','y') DEFAULT 1", "SET('x','y') DEFAULT 'y,x'", "BLOB DEFAULT 'a'"),
+        *("UUID DEFAULT 'A'", "ENUM('x ','y')", "ENUM('x' 'y')", "ENUM(0x61,'y')", "SET(N'x')", "ENUM(x,y)"),
     ],
 )
 def test_a_value_that_the_binlog_does_not_contain_is_a_reason(definition: str) -> None:
     table = (SchemaColumn("id", "int", "int(11)", False),)
-    found, _ = altered(read(f"ALTER TABLE t ADD n {definition}"), table, wanted={"id"}, adds=True)
+    text = f"ALTER TABLE t ADD n {definition}"
+    found, _ = altered(read(text), table, wanted={"id"}, adds=True, charset="utf8mb4")
     assert found[-1].why and found[-1].column.kind == OPAQUE
 
 

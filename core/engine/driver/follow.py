@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from slotkeeper.core.domain.job import JobEvent
-from slotkeeper.core.domain.logged_change import LoggedChange, Verdict, judge
-from slotkeeper.core.domain.progress import STREAMING, LaneState, ProgressRow
+from slotkeeper.core.domain.logged_change import LoggedChange, Verdict, clash, judge
+from slotkeeper.core.domain.progress import STREAMING, ProgressRow
 from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import APPLY
@@ -27,13 +27,16 @@ ACTION = "column change"
 
 
 def know_columns(part: JobContext) -> None:
-    """Open the channel's source with the columns that the table had at its lanes' position, if they are stored."""
+    """Open the channel's source with the columns that the table had at its lanes' position, if they are stored.
+
+    A copy that is not complete reads the present columns, which therefore have to be those that it began with.
+    """
     if part.sessions.admin("start").shapes is None:
         return
     store = part.sessions.store()
     rows = store.rows()
     known = None
-    if rows and all(row.state is not LaneState.CREATING and row.position is not None for row in rows):
+    if rows and all(row.state in STREAMING and row.position is not None for row in rows):
         known = store.noted_columns(rows[0].fingerprint)
     part.sessions.know_columns(known if known and all(one.native for one in known) else ())
 
@@ -87,7 +90,7 @@ def _follow(part: JobContext, error: SlotkeeperError) -> bool:
         shape = Reshape()
         if verdict.touches:
             shape = part.sessions.target().reshape(after, _before(identity, after), dict(verdict.defaults))
-            stop = _refused(part, shape)
+            stop = clash(verdict, shape, part.job.in_two_parts) or _refused(part, shape)
             if stop:
                 part.sessions.know_columns(())
                 _explain(error, stop)

@@ -394,7 +394,8 @@ def reshaped(
             left = [replace(one, type=kind, nullable=null == "NULL") if one is was else one for one in left]
     after = [*stuck, *objections(replace(table, columns=tuple(left)), image)]
     source, target = marked(image.columns, columns, there)
-    return Reshape(tuple(found), tuple(statements), after=tuple(after), source=source, target=target)
+    whole = Reshape(tuple(found), tuple(statements), after=tuple(after), source=source, target=target)
+    return replace(whole, needs=tuple(made), there=frozenset(columns))
 
 
 def shadow_of(name: str) -> str:

@@ -5,6 +5,9 @@ further. So the columns before the statement are known (they are stored with the
 applied to them. The type of a column is parsed only if the column is mirrored or would become so; any other changed
 column is `opaque`: only its name and its place in a row are known, and the rows themselves contain its size.
 
+Names in a statement belong to the columns before it, in an order that differs between servers, so a statement in which
+two clauses name one column, or in which a new name was another column's, is not applied.
+
 A clause that is not known here raises `NotFollowed`, and the lane stops. Sources: MySQL, "ALTER TABLE Statement",
 "CREATE TABLE Statement", "Data Type Storage Requirements"; MariaDB, "ALTER TABLE", "CREATE TABLE".
 """
@@ -15,7 +18,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from slotkeeper.core.sources.mysql.definitions import NotFollowed, Reading, defined, split
+from slotkeeper.core.sources.mysql.definitions import TEXTS, NotFollowed, Reading, defined, same_form, split
 from slotkeeper.core.sources.mysql.rows import Described, SchemaColumn
 from slotkeeper.core.sources.mysql.statements import Said, Token, unwrapped
 from slotkeeper.core.sources.mysql.table_map import BINARY, PhysicalColumn, TableMap, Type
@@ -42,6 +45,8 @@ class Altered:
     why: str = ""
 
 
+REPEATED = "the position may be before a change that was already followed; take a new snapshot"
+"""Columns that a lane knows from behind a statement would decode the rows before the statement wrongly."""
 _NOT_COLUMNS = frozenset({"INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK"})
 _OPTIONS = frozenset(
     {
@@ -62,17 +67,36 @@ class _Table:
     charset: str
     maria: bool
     key_index: str
+    key: frozenset[str]
     adds: bool
-    dropped: list[str] = field(default_factory=list)
+    claimed: set[str] = field(default_factory=set)
+    """The columns, by old and new name, that a clause has named."""
+    renewed: set[str] = field(default_factory=set)
+    """The old and new names of columns that are renamed, added or dropped."""
+    behind: set[str] = field(default_factory=set)
+    """The names after AFTER."""
+    known_named: bool = False
+    """Whether a clause defines, renames, adds or drops a column whose definition is known."""
+    has_charset: bool = False
+    has_text: bool = False
 
     def place(self, name: str) -> int:
         for number, one in enumerate(self.columns):
             if one.column.name.casefold() == name.casefold():
                 return number
-        raise NotFollowed(f"the column {name} is unknown")
+        raise NotFollowed(f"the column {name} is unknown: {REPEATED}")
 
-    def has(self, name: str) -> bool:
-        return any(one.column.name.casefold() == name.casefold() for one in self.columns)
+    def claim(self, old: str, new: str) -> None:
+        """Note a clause's column, by its name before and after ("" for none); raises NotFollowed."""
+        one, other = old.casefold(), new.casefold()
+        names = {one, other} - {""}
+        if names & self.claimed:
+            raise NotFollowed(f"two clauses name the column {new or old}")
+        if other and other != one and any(column.before.casefold() == other for column in self.columns):
+            raise NotFollowed(f"the table had a column {new} already: {REPEATED}")
+        self.claimed |= names
+        if one != other:
+            self.renewed |= names
 
 
 def altered(
@@ -84,11 +108,13 @@ def altered(
     charset: str = "",
     maria: bool = True,
     key_index: str = "PRIMARY",
+    key: Collection[str] = (),
 ) -> tuple[tuple[Altered, ...], str]:
     """Apply an ALTER TABLE to the columns `before` it; return the columns after it, and the table's character set.
 
     `wanted` are the mirrored columns, whose definitions are parsed; `adds`: added columns would also be mirrored.
-    `charset` is the table's default character set, "" if unknown. Raises NotFollowed with the reason.
+    `charset` is the table's default character set, "" if unknown; `key` are the columns of `key_index`. Raises
+    NotFollowed with the reason.
 
     >>> from slotkeeper.core.sources.mysql.statements import read
     >>> table = (SchemaColumn("id", "int", "int(11)", False), SchemaColumn("v", "int", "int(11)", True))
@@ -97,25 +123,42 @@ def altered(
     [('id', 'id', 'int'), ('', 'w', 'opaque')]
     """
     said = unwrapped(said)
-    folded = frozenset(one.casefold() for one in wanted)
-    table = _Table([Altered(one.name, one) for one in before], folded, charset, maria, key_index, adds)
-    for clause in split(_after_name(said)):
+    folded, of_key = (frozenset(one.casefold() for one in names) for names in (wanted, key))
+    table = _Table([Altered(one.name, one) for one in before], folded, charset, maria, key_index, of_key, adds)
+    for clause in split(table_of(said)[2]):
         _clause(Reading(clause), table)
+    if table.behind & table.renewed:
+        raise NotFollowed(f"{min(table.behind & table.renewed)} after AFTER is renamed, added or dropped by a clause")
+    if table.has_charset and table.has_text:
+        raise NotFollowed("it defines a text column and changes the table's character set")
+    after = [one.column for one in table.columns]
+    if table.known_named and len(after) == len(before) and all(map(same_form, before, after)):
+        raise NotFollowed(f"the statement changes nothing: {REPEATED}")
     return tuple(table.columns), table.charset
 
 
-def _after_name(said: Said) -> Sequence[Token]:
+def table_of(said: Said) -> tuple[str, str, Sequence[Token]]:
+    """Return the schema ("" for the current one) and name of the table that an ALTER or the first part of a RENAME
+    changes, and the tokens after it. Raises NotFollowed for another statement.
+
+    >>> from slotkeeper.core.sources.mysql.statements import read
+    >>> table_of(read("ALTER TABLE IF EXISTS `S`.t FORCE"))[:2], table_of(read("RENAME TABLE t TO u"))[:2]
+    (('S', 't'), ('', 't'))
+    """
+    said = unwrapped(said)
     reading = Reading(said.tokens)
-    if not reading.skip("ALTER"):
+    if reading.skip("RENAME"):
+        reading.skip("TABLES")
+    elif not reading.skip("ALTER"):
         raise NotFollowed("it is not an ALTER TABLE")
     reading.skip("ONLINE")
-    if not reading.skip("TABLE"):
+    if not reading.skip("TABLE") and said.words[1:2] != ("TABLES",):
         raise NotFollowed(f"ALTER {reading.word} is not followed")
     reading.skip("IF", "EXISTS")
-    reading.take()
+    schema, name = "", reading.take()
     if reading.skip("."):
-        reading.take()
-    return said.tokens[reading.at :]
+        schema, name = name, reading.take()
+    return schema, name, said.tokens[reading.at :]
 
 
 def _clause(one: Reading, table: _Table) -> None:
@@ -135,8 +178,10 @@ def _clause(one: Reading, table: _Table) -> None:
         one.take()
         one.skip("COLUMN")
         one.skip("IF", "EXISTS")
-        place = table.place(one.take() if verb == "CHANGE" else one.tokens[one.at].text)
-        _define(one, table, table.columns[place])
+        old = one.take()
+        was = table.columns[table.place(old)]
+        one.at -= verb == "MODIFY"
+        _define(one, table, was, old)
     elif verb == "RENAME":
         one.take()
         _rename(one, table)
@@ -145,7 +190,9 @@ def _clause(one: Reading, table: _Table) -> None:
         if one.word not in ("INDEX", "KEY", "CHECK", "CONSTRAINT"):
             one.skip("COLUMN")
             one.skip("IF", "EXISTS")
-            table.place(one.take())
+            name = one.take()
+            table.claim(name, name)
+            table.place(name)
             if one.word not in ("SET", "DROP") or not {"DEFAULT", "VISIBLE", "INVISIBLE"}.intersection(words):
                 raise NotFollowed(f"ALTER COLUMN {one.word} is not followed")
     elif verb == "CONVERT":
@@ -162,10 +209,10 @@ def _table_charset(one: Reading, table: _Table) -> None:
     while not one.ended:
         if one.skip("CHARSET") or one.skip("CHARACTER", "SET"):
             one.skip("=")
-            table.charset = one.take().lower()
+            table.charset, table.has_charset = one.take().lower(), True
         elif one.skip("COLLATE"):
             one.skip("=")
-            table.charset = one.take().lower().partition("_")[0]
+            table.charset, table.has_charset = one.take().lower().partition("_")[0], True
         else:
             one.take()
 
@@ -176,16 +223,14 @@ def _add(one: Reading, table: _Table) -> None:
             raise NotFollowed("it changes the key, or what the table stores besides its rows")
         return
     one.skip("COLUMN")
-    unless = one.skip("IF", "NOT", "EXISTS")
+    one.skip("IF", "NOT", "EXISTS")
     definitions = [Reading(each) for each in split(one.group())] or [one]
     for each in definitions:
         if each.word in _NOT_COLUMNS:
             continue
         if each.word == "PRIMARY":
             raise NotFollowed("it changes the key")
-        if unless and not each.ended and table.has(each.tokens[each.at].text):
-            continue  # the column exists, so nothing is added
-        _define(each, table, None)
+        _define(each, table, None, "")
 
 
 def _drop(one: Reading, table: _Table) -> None:
@@ -197,13 +242,10 @@ def _drop(one: Reading, table: _Table) -> None:
     if one.word in ("PRIMARY", "PERIOD", "SYSTEM", "PARTITION"):
         raise NotFollowed("it changes the key, or what the table stores besides its rows")
     one.skip("COLUMN")
-    unless = one.skip("IF", "EXISTS")
+    one.skip("IF", "EXISTS")
     name = one.take()
-    if unless and not table.has(name):
-        return
-    gone = table.columns.pop(table.place(name))
-    if gone.before:
-        table.dropped.append(gone.before)
+    table.claim(name, "")
+    del table.columns[table.place(name)]
 
 
 def _rename(one: Reading, table: _Table) -> None:
@@ -214,16 +256,22 @@ def _rename(one: Reading, table: _Table) -> None:
     if not one.skip("COLUMN"):
         raise NotFollowed("it renames the table")
     one.skip("IF", "EXISTS")
-    place = table.place(one.take())
+    old = one.take()
     if not one.skip("TO"):
         raise NotFollowed("a RENAME COLUMN without TO")
+    new = one.take()
+    table.claim(old, new)
+    place = table.place(old)
     was = table.columns[place]
-    table.columns[place] = replace(was, column=replace(was.column, name=one.take()))
+    table.known_named = table.known_named or was.column.kind != OPAQUE
+    table.columns[place] = replace(was, column=replace(was.column, name=new))
 
 
-def _define(one: Reading, table: _Table, was: Altered | None) -> None:
+def _define(one: Reading, table: _Table, was: Altered | None, old: str) -> None:
     """Add a column, or change `was`, according to a definition: a name, a type, attributes and a place."""
     name = one.take()
+    table.claim(old, name)
+    table.known_named = table.known_named or was is None or was.column.kind != OPAQUE
     place_at = _place_of(one)
     definition = Reading(one.tokens[one.at : place_at])
     needed = table.adds if was is None else was.before.casefold() in table.wanted and was.column.kind != OPAQUE
@@ -234,6 +282,12 @@ def _define(one: Reading, table: _Table, was: Altered | None) -> None:
         except NotFollowed as error:
             made = replace(made, why=str(error))
     _refuse_key(definition)
+    if made.before.casefold() in table.key and made.column.kind != OPAQUE and made.column.nullable:
+        if table.key_index != "PRIMARY":
+            raise NotFollowed(f"the column {name} of the key is no longer NOT NULL")
+        # MySQL, "CREATE TABLE Statement": columns of a primary key are NOT NULL, implicitly if not declared so
+        made = replace(made, column=replace(made.column, nullable=False))
+    table.has_text = table.has_text or made.column.kind in TEXTS
     where = len(table.columns)
     if was is not None:
         where = table.columns.index(was)
@@ -243,6 +297,7 @@ def _define(one: Reading, table: _Table, was: Altered | None) -> None:
         if one.skip("FIRST"):
             where = 0
         elif one.skip("AFTER"):
+            table.behind.add(one.tokens[one.at].text.casefold())
             where = table.place(one.take()) + 1
     table.columns.insert(where, made)
 

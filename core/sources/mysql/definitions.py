@@ -6,6 +6,7 @@ Type Default Values", "Supported Character Sets and Collations"; MariaDB, "CREAT
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -99,7 +100,7 @@ _KINDS = {
     "VARCHARACTER": "varchar",
 }
 _WHOLE = ("tinyint", "smallint", "mediumint", "int", "bigint")
-_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
 _MOMENTS = frozenset({"time", "datetime", "timestamp"})
 _BLOB_BYTES = {"tiny": 255, "text": 65535, "blob": 65535, "medi": (1 << 24) - 1, "long": (1 << 32) - 1}
 MOST_BYTES = {
@@ -127,6 +128,8 @@ def defined(name: str, one: Reading, table_charset: str, maria: bool) -> tuple[S
     if not kind:
         raise NotFollowed(f"the type {typed} is not followed")
     arguments = one.group()
+    if kind in ("enum", "set") and not _plain_labels(arguments):
+        raise NotFollowed("a label is not a plain string, or has blanks at its end, which the server removes")
     values = [_value(token) for token in arguments if token != Token("sign", ",")]
     given = _Given(kind, values, typed in ("BOOL", "BOOLEAN"))
     attributes = _attributes(one)
@@ -141,6 +144,14 @@ def _value(token: Token) -> str:
     if token.kind == "long" or (token.kind == "string" and any(one in token.text for one in ("\\", "''", '""'))):
         raise NotFollowed("a literal is longer than 64 characters, or has an escaped character")
     return token.text
+
+
+def _plain_labels(arguments: Sequence[Token]) -> bool:
+    """Whether labels are strings between commas: two strings in a row are one, and a prefix is a character set."""
+    commas = all(token == Token("sign", ",") for token in arguments[1::2])
+    labels = arguments[::2]
+    plain = all(one.kind in ("string", "long") and one.text == one.text.rstrip() for one in labels)
+    return commas and plain and len(arguments) % 2 == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +180,8 @@ def _attributes(one: Reading) -> _Attributes:
         elif one.skip("CHARACTER", "SET") or one.skip("CHARSET"):
             found.charset = one.take().lower()
         elif one.skip("COLLATE"):
-            found.charset = found.charset or one.take().lower().partition("_")[0]
+            collation = one.take().lower()
+            found.charset = found.charset or collation.partition("_")[0]
         elif one.skip("DEFAULT"):
             _read_default(one, found)
         elif one.skip("COMMENT") or one.skip("COLUMN_FORMAT") or one.skip("STORAGE"):
@@ -198,9 +210,9 @@ def _read_default(one: Reading, found: _Attributes) -> None:
     while token.kind == "word" and one.skip("."):  # a number with decimal places is several tokens
         text += f".{one.take()}"
     if token.kind != "string" and text.upper() in ("NULL", "TRUE", "FALSE"):
-        found.default = {"TRUE": Token("string", "1"), "FALSE": Token("string", "0")}.get(text.upper())
+        found.default = {"TRUE": Token("word", "1"), "FALSE": Token("word", "0")}.get(text.upper())
     elif token.kind == "string" or (token.kind == "word" and text.replace(".", "", 1).isdigit()):
-        found.default = Token("string", f"-{text}" if sign else text)
+        found.default = Token(token.kind, f"-{text}" if sign else text)
     else:
         if one.word == "(":
             one.group()
@@ -239,7 +251,7 @@ def _column(name: str, given: _Given, attributes: _Attributes, table_charset: st
     if kind in ("char", "varchar", "binary", "varbinary"):
         length = numbers[0] if numbers else 1
         column = replace(column, full_type=f"{kind}({length})", most_bytes=length)
-    if kind in _TEXTS:
+    if kind in TEXTS:
         charset = attributes.charset or table_charset
         if charset not in MOST_BYTES:
             raise NotFollowed(f"the character set {charset or 'of the table'} is not known")
@@ -251,26 +263,43 @@ def _column(name: str, given: _Given, attributes: _Attributes, table_charset: st
     return column
 
 
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+
+
 def _default(column: SchemaColumn, attributes: _Attributes) -> str | None:
-    """Return the value of existing rows in an added column; MySQL, "Data Type Default Values": implicit defaults."""
+    """Return the value of existing rows in an added column; MySQL, "Data Type Default Values": implicit defaults.
+
+    Raises NotFollowed for a default that the server may convert to the column's type.
+    """
     if attributes.default is not None:
-        text = attributes.default.text
-        if column.kind in ("bit", "binary", "varbinary", "year") or column.kind in _MOMENTS:
+        text, quoted = attributes.default.text, attributes.default.kind == "string"
+        if column.kind in (*_WHOLE, "decimal", "float", "double"):
+            same = not quoted and _NUMBER.fullmatch(text) and not (column.kind in _WHOLE and "." in text)
+            same = same and not (text.startswith("-") and not text.strip("-0."))
+        elif column.kind == "enum":
+            same = quoted and text in (labels_of(column.full_type) or ())
+        else:
+            same = quoted and column.kind in TEXTS - {"set"} and text == text.rstrip() and _has_room(column, text)
+        if not same:
             raise NotFollowed("existing rows get a default whose text the server can change")
-        if column.kind == "decimal" and column.scale is not None:
-            text = _scaled(text, column.scale)
-        return text
+        return _scaled(text, column.scale or 0) if column.kind == "decimal" else text
     if column.nullable:
         return None
     if column.kind in (*_WHOLE, "float", "double", "bit"):
         return "0"
     if column.kind == "decimal":
         return _scaled("0", column.scale or 0)
-    if column.kind in _TEXTS:
+    if column.kind in TEXTS:
         labels = labels_of(column.full_type) if column.kind == "enum" else ("",)
         if labels:
             return labels[0]
     raise NotFollowed("existing rows get a value that the server chooses")
+
+
+def _has_room(column: SchemaColumn, text: str) -> bool:
+    """Whether a text certainly fits a column, and its character set has all characters."""
+    has_all = text.isascii() or column.charset == "utf8mb4"
+    return has_all and len(text) <= (column.most_bytes or 0) // MOST_BYTES.get(column.charset or "", 4)
 
 
 def _scaled(text: str, scale: int) -> str:
@@ -281,6 +310,29 @@ def _scaled(text: str, scale: int) -> str:
 
 
 # -- comparison ----------------------------------------------------------------------------------------
+
+
+def same_form(one: SchemaColumn, other: SchemaColumn) -> bool:
+    """Whether two columns have the same name and definition, also if only one of them is described by the server.
+
+    A display width is ignored, because servers add or omit it.
+
+    >>> stored, parsed = SchemaColumn("a", "int", "int(11)", True), SchemaColumn("a", "int", "int", True)
+    >>> same_form(stored, parsed), same_form(stored, replace(parsed, nullable=False))
+    (True, False)
+    """
+    return _form(one) == _form(other)
+
+
+def _form(one: SchemaColumn) -> tuple[object, ...]:
+    labels = labels_of(one.full_type) if one.kind in ("enum", "set") else None
+    decimals = one.full_type.partition("(")[2] if one.kind in ("float", "double") and "," in one.full_type else ""
+    size = one.most_bytes if one.kind in ("char", "varchar", "binary", "varbinary") else None
+    numbers = (one.precision, one.scale or 0) if one.kind in ("decimal", "bit") else None
+    charset = "utf8mb3" if one.charset == "utf8" else one.charset
+    unsigned = labels is None and "unsigned" in one.full_type
+    shape = (labels, decimals.partition(")")[0], size, numbers, one.fraction if one.kind in _MOMENTS else None)
+    return one.name, one.kind, one.nullable, charset, unsigned, shape
 
 
 def keeps_values(one: SchemaColumn, other: SchemaColumn) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from slotkeeper.core.domain.logged_change import ColumnStep, LoggedChange
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Column
-from slotkeeper.core.sources.mysql.alters import OPAQUE, Altered, altered, opaque, swaps
+from slotkeeper.core.sources.mysql.alters import OPAQUE, Altered, altered, opaque, swaps, table_of
 from slotkeeper.core.sources.mysql.definitions import NotFollowed, keeps_values
 from slotkeeper.core.sources.mysql.faults import Unsupported
 from slotkeeper.core.sources.mysql.position import ours
@@ -16,7 +16,7 @@ from slotkeeper.core.sources.mysql.rows import SchemaColumn, misfit
 from slotkeeper.core.sources.mysql.source import MysqlSource
 from slotkeeper.core.sources.mysql.statements import Effect, Statement
 from slotkeeper.core.sources.mysql.stream import Follower
-from slotkeeper.core.sources.mysql.tables import Known, image_of, read_table
+from slotkeeper.core.sources.mysql.tables import Known, image_of, read_indexes, read_table
 from slotkeeper.core.sources.mysql.transactions import TableRows
 
 
@@ -53,6 +53,8 @@ class MysqlShapes:
         found = LoggedChange(" ".join(item.text.split())[:200], item.position.shown, item.position)
         known, stored = source.seen.known, source.seen.identity.known
         assert known is not None
+        if not self._is_ours(item):
+            return replace(found, why=_OTHER)
         now = read_table(source.session, source.table).known
         assert now is not None
         follower, first = Follower(lambda place: source.stream(place, "shapes")), True
@@ -68,6 +70,11 @@ class MysqlShapes:
             follower.close()
         if now.key != known.key:
             return replace(found, why=f"the key of the new table is ({', '.join(now.key)})")
+        rejects = {one.index for one in read_indexes(source.session, source.seen.quoted) if one.unique} - {now.index}
+        if rejects:  # the indexes of the table before it are not known, and tools copy with INSERT IGNORE
+            return replace(
+                found, why=f"the new table has the UNIQUE index {min(rejects)}, which can have rejected rows"
+            )
         nulls = {str(name) for (name,) in source.session.rows(self._nulls, (source.seen.schema, source.seen.name))}
         columns = [_replaced(one, known, one.name in nulls) for one in now.described]
         steps = _steps(columns, replace(known, index=now.index), stored, now.charset)
@@ -94,6 +101,8 @@ class MysqlShapes:
         if selection.names:
             wanted &= {*selection.names, *self.needed()}
         try:
+            if not self._is_ours(item):
+                return replace(found, why=_OTHER)
             columns, charset = altered(
                 item.said,
                 known.described,
@@ -102,10 +111,26 @@ class MysqlShapes:
                 charset=known.charset,
                 maria=self._source.session.facts.is_mariadb,
                 key_index=known.index,
+                key=known.key,
             )
         except NotFollowed as error:
             return replace(found, why=str(error))
         return replace(found, steps=tuple(_steps(columns, known, seen.identity.known, charset)))
+
+    def _is_ours(self, item: Statement) -> bool:
+        """Whether an ALTER or RENAME changes the followed table itself; raises NotFollowed for another statement.
+
+        MySQL, "Identifier Case Sensitivity": with lower_case_table_names 0, names are compared by case.
+        """
+        seen = self._source.seen
+        schema, name, _ = table_of(item.said)
+        found, ours = (schema or item.schema, name), (seen.schema, seen.name)
+        if self._source.session.facts.of("lower_case_table_names") in ("", "0"):
+            return found == ours
+        return [one.casefold() for one in found] == [one.casefold() for one in ours]
+
+
+_OTHER = "the statement alters another table"
 
 
 def _steps(columns: Sequence[Altered], known: Known, stored: Sequence[Column], charset: str) -> Iterator[ColumnStep]:

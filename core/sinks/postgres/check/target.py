@@ -286,7 +286,8 @@ class _Reshaping:
             for blanks in (False, True)
         )
         empties = any(one.act is Act.TYPE and self._loses(one, made) for one in made)
-        return Reshape(tuple(found), statements, blank, tuple(before), tuple(after), source, target, empties)
+        whole = Reshape(tuple(found), statements, blank, tuple(before), tuple(after), source, target, empties)
+        return replace(whole, needs=tuple(made), there=frozenset(columns))
 
     def _base(self, it: TargetColumn) -> str:
         return it.base or without_domains(it.type, self._facts.types.values())
