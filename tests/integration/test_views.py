@@ -329,3 +329,45 @@ def test_a_session_that_ends_at_any_point_of_a_round_or_build_leaves_nothing_wro
 
 
 ALIVE = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'slotkeeper/layers/views'"
+
+
+def test_no_other_login_or_table_can_use_the_functions_that_write_deltas(layers: Layers) -> None:
+    layers.views = layers.views[3:5]
+    layers.run(SOME)
+    views, epoch = layers.built()
+    public = "SELECT count(*) FROM pg_proc WHERE proname ~ '^slotkeeper_(capture|guard)_' AND "
+    assert layers.rows(public + "has_function_privilege('pg_monitor', oid, 'EXECUTE')") == [(0,)]
+    ((function,),) = layers.rows(
+        "SELECT DISTINCT tgfoid::regproc::text FROM pg_trigger WHERE tgrelid = 'ods.orders'::regclass"
+        " AND tgname LIKE 'slotkeeper_view_%' ORDER BY 1 LIMIT 1"
+    )
+    layers.run(
+        "CREATE TABLE ods.other (LIKE ods.orders)",
+        "CREATE TRIGGER slotkeeper_view_x AFTER INSERT ON ods.other REFERENCING NEW TABLE AS slotkeeper_new"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION {function}()",
+        "INSERT INTO ods.other SELECT * FROM ods.orders",
+    )
+    assert set(views.waiting().values()) == {0}
+    found = views.round(epoch)
+    assert list(found.stale.values()) == ["another trigger calls a capture function"]
+    for target in found.stale:
+        build(views, target, epoch)
+    assert layers.wrong() == {}
+
+
+def test_no_setting_switches_capture_or_guard_off(layers: Layers) -> None:
+    layers.views = layers.views[3:4]
+    layers.run(
+        SOME, "CREATE ROLE stranger_of_views", "CREATE SCHEMA dws", "GRANT USAGE ON SCHEMA dws TO stranger_of_views"
+    )
+    views, epoch = layers.built()
+    try:
+        layers.run("GRANT SELECT, UPDATE ON dws.by_status TO stranger_of_views")
+        layers.rows(
+            "SET SESSION AUTHORIZATION stranger_of_views; SET slotkeeper_views.round = '1';"
+            " UPDATE dws.by_status SET n = n + 1 RETURNING 1"
+        )
+        layers.rows("RESET SESSION AUTHORIZATION; RESET slotkeeper_views.round; SELECT 1")
+        stale(layers, views, epoch, "was changed by the session of stranger_of_views")
+    finally:
+        layers.run("RESET SESSION AUTHORIZATION", "DROP OWNED BY stranger_of_views", "DROP ROLE stranger_of_views")

@@ -45,6 +45,8 @@ _EXACT = ("smallint", "integer", "bigint", "numeric")
 _FLOATS = ("real", "double precision")
 SAME_KEY = "21000"
 """cardinality_violation: an INSERT ... ON CONFLICT DO UPDATE would change a row twice."""
+IN_TREE = "is a partitioned table, a partition, or part of an inheritance tree"
+"""PostgreSQL, "CREATE TRIGGER": statement triggers of the other tables of a tree do not fire for a statement."""
 VERIFY_TRIES = 20
 """A comparison starts again if a round commits between its snapshot and its fence."""
 Probe = Callable[[str], object]
@@ -147,11 +149,19 @@ class PostgresViews:
             for table, trigger, _ in triggers:
                 if self._is_there(cursor, table):
                     cursor.execute(f"DROP TRIGGER IF EXISTS {quoted(trigger)} ON {dotted(table)}")
+            self._drop_strays(cursor, triggers)
             for statement in capture.drop_tables(view, names, with_target):
                 cursor.execute(statement)
             self._drop_functions(cursor)
             self._run(cursor, "unmark", {"target": row.target})
             self._run(cursor, "forget", {"target": row.target})
+
+    def _drop_strays(self, cursor: pg.Cursor, triggers: Sequence[tuple[str, str, str]]) -> None:
+        """Drop the triggers of other tables that call the view's functions."""
+        tables, names, functions = (list(each) for each in zip(*triggers, strict=True))
+        given = {"home": self._session.schema.string, "tables": tables, "triggers": names, "functions": functions}
+        for trigger, table in self._run(cursor, "strays", given).fetchall():
+            cursor.execute(f"DROP TRIGGER {quoted(trigger)} ON {dotted(table)}")
 
     def _drop_functions(self, cursor: pg.Cursor) -> None:
         schema = self._session.schema.string
@@ -236,6 +246,7 @@ class PostgresViews:
                 statements += capture.create_triggers(view, names, table, adds)
             for statement in [*statements, *capture.create_guard(view, names)]:
                 cursor.execute(statement)
+            self._drop_strays(cursor, capture.triggers_of(view, names, adds))
             self._drop_functions(cursor)
             self._run(cursor, "made", {"target": view.target, "adds": adds, "built": view.definition})
         return adds
@@ -465,14 +476,19 @@ class PostgresViews:
                     schema, _, own = table.partition(".")
                     rows.append((view.target, schema, own, name, function, "\x1f".join(compose.used(view, table))))
         columns = ("views", "schemas", "names", "triggers", "functions", "columns")
-        given = dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
+        given: dict[str, object] = {"home": self._session.schema.string}
+        given |= dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
         there = {str(row[0]): row[1:] for row in self._run(cursor, "capture", given).fetchall()} if rows else {}
         found = {}
         for target, number in wanted.items():
-            count, right, state, disabled = there.get(target, (0, False, "", ""))
+            count, right, state, disabled, more, tree = there.get(target, (0, False, "", "", False, ""))
             why = "" if right else "a capture function was changed"
             if disabled:
                 why = f"a capture trigger on {disabled} is disabled"
+            elif more:
+                why = "another trigger calls a capture function"
+            elif tree:
+                why = f"{tree} {IN_TREE}"
             elif count < number:
                 why = "a capture trigger is missing: a table was dropped or created again"
             found[target] = str(state), why
