@@ -371,3 +371,20 @@ def test_no_setting_switches_capture_or_guard_off(layers: Layers) -> None:
         stale(layers, views, epoch, "was changed by the session of stranger_of_views")
     finally:
         layers.run("RESET SESSION AUTHORIZATION", "DROP OWNED BY stranger_of_views", "DROP ROLE stranger_of_views")
+
+
+def test_a_table_that_no_view_made_is_neither_replaced_nor_dropped(layers: Layers) -> None:
+    layers.views = layers.views[3:4]
+    layers.run("CREATE SCHEMA dws", "CREATE TABLE dws.by_status (mine int)", "INSERT INTO dws.by_status VALUES (7)")
+    views = layers.maintained()
+    epoch = views.enter()
+    build(views, "dws.by_status", epoch)
+    (row,) = views.rows()
+    assert row.state is ViewState.FAILED and "no view of this job made it" in row.cause
+    assert views.drop("dws.by_status") is False
+    assert layers.rows("SELECT * FROM dws.by_status") == [(7,)]
+    layers.run("DROP TABLE dws.by_status")
+    views, _ = layers.built()
+    layers.run("DROP TABLE dws.by_status", "CREATE TABLE dws.by_status (mine int)")
+    assert views.drop("dws.by_status") is False
+    assert layers.rows("SELECT count(*) FROM dws.by_status") == [(0,)]

@@ -132,13 +132,16 @@ class PostgresViews:
         with self._session.transaction() as cursor:
             self._run(cursor, "set_state", given)
 
-    def drop(self, target: str, with_target: bool = True) -> None:
-        """Remove a view with its triggers, deltas and table."""
-        for row in self.rows(""):
-            if row.target == target and row.job == self._job:
-                self._remove(row, with_target)
+    def drop(self, target: str) -> bool:
+        """Remove a view with its triggers, deltas and table; return whether its table is gone.
 
-    def _remove(self, row: ViewRow, with_target: bool) -> None:
+        A table that the view did not make, or that lost the view's guard, stays.
+        """
+        found = [row for row in self.rows("") if row.target == target and row.job == self._job]
+        return all(self._remove(row, with_target=True) for row in found)
+
+    def _remove(self, row: ViewRow, with_target: bool) -> bool:
+        """Remove a view; return whether its table is gone."""
         given = json.loads(row.spec)
         lists = {name: tuple(given[name]) for name in ("key", "lookup")}
         view = parse(ViewSpec(given["target"], given["sql"], **lists, method=given["method"]), None)
@@ -146,6 +149,8 @@ class PostgresViews:
         with self._session.transaction() as cursor:
             set_locally(cursor, "lock_timeout", LOCK_WAIT)
             triggers = capture.triggers_of(view, names, row.adds)
+            there = self._is_there(cursor, view.target)
+            with_target = with_target and bool(row.built) and self._guarded(cursor, view, names)
             for table, trigger, _ in triggers:
                 if self._is_there(cursor, table):
                     cursor.execute(f"DROP TRIGGER IF EXISTS {quoted(trigger)} ON {dotted(table)}")
@@ -155,6 +160,12 @@ class PostgresViews:
             self._drop_functions(cursor)
             self._run(cursor, "unmark", {"target": row.target})
             self._run(cursor, "forget", {"target": row.target})
+        return with_target or not there
+
+    def _guarded(self, cursor: pg.Cursor, view: View, names: Names) -> bool:
+        """Return whether the view's table has the view's guard, which shows that the view made the table."""
+        given = {"table": dotted(view.target), "trigger": names.trigger(view.target, "g"), "home": names.schema}
+        return self._run(cursor, "guarded", given).fetchone() == (True,)
 
     def _drop_strays(self, cursor: pg.Cursor, triggers: Sequence[tuple[str, str, str]]) -> None:
         """Drop the triggers of other tables that call the view's functions."""
@@ -236,7 +247,8 @@ class PostgresViews:
             set_locally(cursor, "lock_timeout", LOCK_WAIT)
             for table in sorted(view.tables):
                 cursor.execute(f"LOCK TABLE {dotted(table)} IN SHARE ROW EXCLUSIVE MODE")
-            self._make_target(cursor, view, made=row is not None and bool(row.built))
+            built = row is not None and bool(row.built)
+            self._make_target(cursor, view, made=built and self._guarded(cursor, view, names))
             adds = view.may_add and view.method != "recompute" and self._sums_exactly(cursor, view)
             if view.method == "delta" and not adds:
                 what = f'view {view.target}: method = "delta" needs sums of integers or numerics'

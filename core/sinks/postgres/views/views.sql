@@ -82,6 +82,13 @@ SELECT w.name FROM unnest(%(tables)s::text[]) w(name)
 JOIN {schema}.slotkeeper_progress p ON p.target IN (w.name, current_database() || '.' || w.name)
 GROUP BY w.name HAVING bool_and(p.state = 'running')
 
+-- name: guarded
+-- Whether a table has the guard of a view: only the transaction that creates a view's table creates it.
+SELECT EXISTS (
+    SELECT 1 FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
+    WHERE g.tgrelid = to_regclass(%(table)s) AND g.tgname = %(trigger)s AND n.nspname = %(home)s
+      AND p.proname ~ '^slotkeeper_guard_[0-9a-f]+$')
+
 -- name: strays
 -- The triggers outside the given tables that call one of these functions: those of a renamed table, or of another login.
 SELECT g.tgname::text, n.nspname || '.' || c.relname FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid
