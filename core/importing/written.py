@@ -434,4 +434,20 @@ def _toml(value: object) -> str:
     >>> _toml(True), _toml(["a"]), _toml('say "x"')
     ('true', '["a"]', '"say \\\\"x\\\\""')
     """
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return escaped(json.dumps(value, ensure_ascii=False))
+
+
+def escaped(text: str, ascii_only: bool = False) -> str:
+    """Return a text of TOML in which characters that a terminal cannot show, except newlines, are escapes of TOML.
+
+    >>> escaped('"a\\u2028b \\u00e9"'), escaped('"\\u00e9"', ascii_only=True)
+    ('"a\\\\u2028b \u00e9"', '"\\\\u00e9"')
+    """
+
+    def one(character: str) -> str:
+        if character == "\n" or (character.isprintable() and (character.isascii() or not ascii_only)):
+            return character
+        number = ord(character)
+        return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+    return text if text.isascii() and text.isprintable() else "".join(map(one, text))
