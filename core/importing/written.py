@@ -217,6 +217,13 @@ def _flow(draft: _Draft, flow: Flow, name: str) -> None:
     ]  # fmt: skip
     if same:
         same[0].flows.append((flow, source, sink))
+        for part, each in lines.items():
+            there = same[0].lines[part]
+            new = [
+                one for one in each if one.remark.fate is Fate.REFUSED and one.remark not in [x.remark for x in there]
+            ]
+            known = {one.key for one in there}
+            there += [Line(one.remark) if one.key in known else one for one in new]
         return
     free = _free(name if not draft.jobs else "", sink.name or source.name, {job.name for job in draft.jobs})
     draft.jobs.append(_Job(free, *ends, [(flow, source, sink)], lines, flow.together))
