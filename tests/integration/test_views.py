@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from slotkeeper.core.domain.spec import ViewSpec
+from slotkeeper.core.domain.spec import ChannelSpec, ViewSpec
 from slotkeeper.core.domain.views import ViewState
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.worker.rounds import build
@@ -388,3 +388,57 @@ def test_a_table_that_no_view_made_is_neither_replaced_nor_dropped(layers: Layer
     layers.run("DROP TABLE dws.by_status", "CREATE TABLE dws.by_status (mine int)")
     assert views.drop("dws.by_status") is False
     assert layers.rows("SELECT count(*) FROM dws.by_status") == [(0,)]
+
+
+TREES = {
+    "CREATE TABLE ods.parts (id int, status text) PARTITION BY LIST (id)": "ods.parts",
+    "CREATE TABLE ods.parts (id int, status text); CREATE TABLE ods.child () INHERITS (ods.parts)": "ods.parts",
+    "CREATE TABLE ods.top (id int, status text); CREATE TABLE ods.parts () INHERITS (ods.top)": "ods.parts",
+}
+
+
+@pytest.mark.parametrize("create", TREES)
+def test_a_table_of_a_partition_or_inheritance_tree_is_refused_by_name(layers: Layers, create: str) -> None:
+    layers.run(create)
+    sql = "SELECT o.id, p.status FROM ods.orders o JOIN ods.parts p ON p.id = o.id"
+    layers.views = (ViewSpec("dwd.of_parts", sql, ("id",)),)
+    job = replace(layers.job, channels=(*layers.job.channels, ChannelSpec("src.parts", "ods.parts")))
+    views = PostgresViews(layers.session(), job)
+    build(views, "dwd.of_parts", views.enter())
+    (row,) = views.rows()
+    assert row.state is ViewState.FAILED and "ods.parts is a partitioned table" in row.cause
+
+
+def test_a_table_that_becomes_a_parent_makes_its_views_stale(layers: Layers) -> None:
+    layers.views = layers.views[3:4]
+    views, epoch = layers.built()
+    layers.run("CREATE TABLE ods.child () INHERITS (ods.orders)")
+    assert "inheritance tree" in views.round(epoch).stale["dws.by_status"]
+
+
+def test_deltas_of_a_view_that_another_driver_built_meanwhile_stay(layers: Layers) -> None:
+    layers.views = layers.views[4:5]
+    layers.run(SOME)
+    views, epoch = layers.built()
+    layers.run("UPDATE ods.orders SET qty = 3 WHERE id = 2")
+    view = views.views[0]
+    with views._session.transaction() as cursor:  # it read the state STALE, before another driver's build
+        views._discard(cursor, view, epoch)
+    assert views.waiting() == {view.target: 2}
+    with pytest.raises(Superseded):
+        views.build(view.target, epoch + 5)
+    assert views.waiting() == {view.target: 2}
+
+
+def test_a_view_whose_round_fails_in_any_way_does_not_stop_the_others(layers: Layers) -> None:
+    layers.views = layers.views[3:5]
+    layers.run(SOME)
+    views, epoch = layers.built()
+    layers.run(
+        "CREATE FUNCTION ods.fail() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'P0001'; END $$",
+        "CREATE TRIGGER fail BEFORE INSERT OR UPDATE ON dws.by_status FOR EACH ROW EXECUTE FUNCTION ods.fail()",
+    )
+    layers.run("UPDATE ods.orders SET qty = qty + 1")
+    found = views.round(epoch)
+    assert "P0001" in found.stale["dws.by_status"] and found.applied.keys() == {"dws.by_status_again"}

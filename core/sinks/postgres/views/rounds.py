@@ -36,13 +36,18 @@ from slotkeeper.core.views.statements import Names
 
 _SQL: Book = ("slotkeeper.core.sinks.postgres.views", "views.sql")
 LOCK_WAIT = "5s"
-"""Wait for a mirrored table's open writers when triggers are created."""
+"""Wait for a mirrored table's open writers when triggers are dropped."""
+MAKE_WAIT = "200ms"
+"""The same when triggers are created: later writers wait behind this lock, and the driver tries again."""
 OLDEST = 150_000
 """PostgreSQL 15, CREATE INDEX: NULLS NOT DISTINCT, which the key of a view needs."""
 TOLERANCE = 1e-9
 """Relative difference up to which floating-point sums are equal: their value depends on the order of their rows."""
 _EXACT = ("smallint", "integer", "bigint", "numeric")
 _FLOATS = ("real", "double precision")
+_OF_ALL = ("08", "40", "53", "57P")
+"""Classes of errors of the session, the transaction or the server. Every other error is that of one view."""
+QUERY_CANCELED = "57014"
 SAME_KEY = "21000"
 """cardinality_violation: an INSERT ... ON CONFLICT DO UPDATE would change a row twice."""
 IN_TREE = "is a partitioned table, a partition, or part of an inheritance tree"
@@ -217,7 +222,7 @@ class PostgresViews:
     def _build(self, view: View, names: Names, epoch: int) -> None:
         target = view.target
         self.set_state(target, ViewState.BUILDING, "", epoch)
-        adds = self._make(view, names)
+        adds = self._make(view, names, epoch)
         self.probe("view_made")
         with self._snapshot([*view.tables, *view.lookups, view.target]) as cursor:
             if not self._run(cursor, "building", {"target": target, "epoch": epoch}).fetchall():
@@ -237,18 +242,25 @@ class PostgresViews:
             self.probe("before_build_commit")
         self.probe("after_build_commit")
 
-    def _make(self, view: View, names: Names) -> bool:
+    def _make(self, view: View, names: Names, epoch: int) -> bool:
         """Create what the view needs, and its triggers again; return whether the delta method applies.
 
         The mirrored tables are locked first, which waits for their open writers: no change meets half of the objects.
         """
         row = next((row for row in self.rows() if row.target == view.target), None)
         with self._session.transaction() as cursor:
-            set_locally(cursor, "lock_timeout", LOCK_WAIT)
+            set_locally(cursor, "lock_timeout", MAKE_WAIT)
+            if not self._run(cursor, "building_now", {"target": view.target, "epoch": epoch}).fetchall():
+                raise Superseded(f"view {view.target}: another driver has taken over")
             for table in sorted(view.tables):
                 cursor.execute(f"LOCK TABLE {dotted(table)} IN SHARE ROW EXCLUSIVE MODE")
+            self._refuse_trees(cursor, view)
             built = row is not None and bool(row.built)
             self._make_target(cursor, view, made=built and self._guarded(cursor, view, names))
+            given = {"table": dotted(view.target), "key": list(view.key)}
+            for (column,) in self._run(cursor, "own_equality", given).fetchall():
+                what = f"view {view.target}: the type of its key column {column} has an equality of its own"
+                raise Refused(what, "cast the column in the SELECT, for example to text", where="sink")
             adds = view.may_add and view.method != "recompute" and self._sums_exactly(cursor, view)
             if view.method == "delta" and not adds:
                 what = f'view {view.target}: method = "delta" needs sums of integers or numerics'
@@ -262,6 +274,13 @@ class PostgresViews:
             self._drop_functions(cursor)
             self._run(cursor, "made", {"target": view.target, "adds": adds, "built": view.definition})
         return adds
+
+    def _refuse_trees(self, cursor: pg.Cursor, view: View) -> None:
+        tables = sorted(view.tables)
+        given = {"tables": tables, "quoted": list(map(dotted, tables))}
+        for (table,) in self._run(cursor, "in_tree", given).fetchall():
+            what = f"view {view.target}: {table} {IN_TREE}, whose changes are not all captured"
+            raise Refused(what, "use a table of its own", where="sink")
 
     def _make_target(self, cursor: pg.Cursor, view: View, made: bool) -> None:
         """Create the view's table; replace it if its columns are no longer those of the SELECT.
@@ -348,7 +367,7 @@ class PostgresViews:
             for view in self.views:
                 row = rows.get(view.target)
                 if row is not None and row.state in (ViewState.STALE, ViewState.FAILED) and row.built:
-                    self._discard(cursor, view)
+                    self._discard(cursor, view, epoch)
             if not running:
                 return False
             cursor.execute(f"SELECT {' OR '.join(waiting)}")
@@ -364,8 +383,13 @@ class PostgresViews:
         there = {str(name) for (name,) in cursor.fetchall()}
         self._lockable = [table for table in sorted(wanted) if dotted(table) in there]
 
-    def _discard(self, cursor: pg.Cursor, view: View) -> None:
-        """Delete the deltas of a view that will be built again, and needs none of them."""
+    def _discard(self, cursor: pg.Cursor, view: View, epoch: int) -> None:
+        """Delete the deltas of a view that will be built again, and needs none of them.
+
+        Another driver could have built it since its state was read: its row is locked, and decides.
+        """
+        if not self._run(cursor, "discarding", {"target": view.target, "epoch": epoch}).fetchall():
+            return
         for table in view.tables:
             name = self._names[view.target].delta(table)
             cursor.execute("SELECT to_regclass(%s) IS NOT NULL", (name,))
@@ -420,7 +444,7 @@ class PostgresViews:
                 self._apply(cursor, view, [table for table, count in counted.items() if count], *running[view.target])
             except pg.DriverError as error:
                 code, text = pg.failure(error)
-                if code[:2] not in ("21", "22", "23", "42"):
+                if not code or (code.startswith(_OF_ALL) and code != QUERY_CANCELED):
                     raise
                 cursor.execute("ROLLBACK TO SAVEPOINT view")
                 troubled[view.target] = f"its round failed: {code} {safe(text, 200)}"

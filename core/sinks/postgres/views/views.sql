@@ -89,6 +89,30 @@ SELECT EXISTS (
     WHERE g.tgrelid = to_regclass(%(table)s) AND g.tgname = %(trigger)s AND n.nspname = %(home)s
       AND p.proname ~ '^slotkeeper_guard_[0-9a-f]+$')
 
+-- name: in_tree
+-- Those of the tables whose changes a statement trigger does not see in full.
+SELECT w.name FROM unnest(%(tables)s::text[], %(quoted)s::text[]) w(name, quoted) JOIN pg_class c ON c.oid = to_regclass(w.quoted)
+WHERE c.relkind <> 'r' OR EXISTS (SELECT 1 FROM pg_inherits i WHERE c.oid IN (i.inhparent, i.inhrelid)) ORDER BY 1
+
+-- name: own_equality
+-- The columns of a key whose type, or that of its domain, has an equality of its own: with the search path of rounds,
+-- another one would be found.
+WITH RECURSIVE types AS (
+    SELECT a.attname::text AS name, a.atttypid AS type FROM pg_attribute a
+    WHERE a.attrelid = to_regclass(%(table)s) AND a.attname = ANY (%(key)s::name[])
+    UNION SELECT t.name, b.typbasetype FROM types t JOIN pg_type b ON b.oid = t.type WHERE b.typbasetype <> 0)
+SELECT DISTINCT t.name FROM types t JOIN pg_operator o ON o.oprname = '=' AND o.oprleft = t.type AND o.oprright = t.type
+WHERE o.oprnamespace <> 'pg_catalog'::regnamespace ORDER BY 1
+
+-- name: building_now
+-- The fence of what a build creates.
+SELECT 1 FROM {schema}.slotkeeper_views WHERE target = %(target)s AND epoch = %(epoch)s AND state = 'BUILDING' FOR UPDATE
+
+-- name: discarding
+-- The fence of a deletion of deltas that no round applies.
+SELECT 1 FROM {schema}.slotkeeper_views
+WHERE target = %(target)s AND epoch = %(epoch)s AND state IN ('STALE', 'FAILED') FOR UPDATE
+
 -- name: strays
 -- The triggers outside the given tables that call one of these functions: those of a renamed table, or of another login.
 SELECT g.tgname::text, n.nspname || '.' || c.relname FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid
