@@ -15,6 +15,7 @@ from typing import NoReturn
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType
 
 from slotkeeper.core.domain.spec import ViewSpec
 from slotkeeper.core.domain.text import few, safe, see
@@ -84,6 +85,16 @@ def parse_all(specs: Sequence[ViewSpec], mirrored: Sequence[str]) -> tuple[View,
     return in_order([parse(spec, known) for spec in specs])
 
 
+def as_typed(sql: str) -> str:
+    """Return a SELECT without its last semicolon, and what follows that.
+
+    >>> as_typed("SELECT ';' FROM a; -- the end")
+    "SELECT ';' FROM a"
+    """
+    last = sqlglot.tokenize(sql, read="postgres")[-1]
+    return sql[: last.start] if last.token_type is TokenType.SEMICOLON else sql
+
+
 @lru_cache(maxsize=256)
 def parse(spec: ViewSpec, known: frozenset[str] | None) -> View:
     """Return the plan of a view; `known`: the tables whose changes are captured, None for all. Raises ViewRefused."""
@@ -126,7 +137,8 @@ class _Reading:
     def _query(self) -> tuple[exp.Expr, tuple[str, ...]]:
         """Return the query, and the column names of a pasted INSERT INTO ... SELECT."""
         try:
-            found = [one for one in sqlglot.parse(self._spec.sql, read="postgres") if one is not None]
+            parsed = sqlglot.parse(self._spec.sql, read="postgres")
+            found = [one for one in parsed if one is not None and not isinstance(one, exp.Semicolon)]
         except SqlglotError as error:
             details = getattr(error, "errors", None) or [{}]
             line, what = details[0].get("line", 1), safe(str(details[0].get("description", "not SQL")), 120)

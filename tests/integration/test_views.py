@@ -442,3 +442,46 @@ def test_a_view_whose_round_fails_in_any_way_does_not_stop_the_others(layers: La
     layers.run("UPDATE ods.orders SET qty = qty + 1")
     found = views.round(epoch)
     assert "P0001" in found.stale["dws.by_status"] and found.applied.keys() == {"dws.by_status_again"}
+
+
+def test_a_second_row_of_a_key_is_found_though_on_conflict_would_not_write_it(layers: Layers) -> None:
+    layers.run(*(f"INSERT INTO ods.orders VALUES ({n}, {n}, 'a', 1, 1, 1)" for n in (1, 2)))
+    twice = ViewSpec("dwd.twice", "SELECT status FROM ods.orders WHERE cust = 1", ("status",))
+    layers.views = (layers.views[3], twice)
+    views, epoch = layers.built()
+    layers.run("UPDATE ods.orders SET cust = 1")
+    assert [(one.key, one.what) for one in views.verify("dws.by_status")] == []
+    found = views.round(epoch)
+    assert "several rows with the same key (status)" in found.stale["dwd.twice"]
+    build(views, "dwd.twice", epoch)
+    rows = {row.target: row for row in views.rows()}
+    assert rows["dwd.twice"].state is ViewState.FAILED
+    assert "several rows with the same key (status)" in rows["dwd.twice"].cause
+
+
+def test_verify_finds_a_float_that_is_not_finite_and_accepts_a_comment_at_the_end(layers: Layers) -> None:
+    sql = "SELECT id, weight FROM ods.orders -- all; of them\n; -- the end"
+    layers.views = (ViewSpec("dwd.weights", sql, ("id",)),)
+    layers.run(SOME, "UPDATE ods.orders SET weight = 'NaN' WHERE id = 1")
+    views, _ = layers.built()
+    assert views.verify("dwd.weights") == []
+    layers.run(
+        "ALTER TABLE dwd.weights DISABLE TRIGGER USER",
+        "UPDATE dwd.weights SET weight = CASE id WHEN 1 THEN 7 WHEN 2 THEN 'NaN' ELSE 'Infinity' END WHERE id < 4",
+    )
+    assert [one.key for one in views.verify("dwd.weights")] == ["1", "2", "3"]
+
+
+def test_a_key_whose_type_has_an_equality_of_its_own_is_refused(layers: Layers) -> None:
+    layers.run(
+        "CREATE TYPE ods.kind AS ENUM ('a', 'b')",
+        "CREATE FUNCTION ods.like_it(ods.kind, ods.kind) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
+        "CREATE OPERATOR ods.= (FUNCTION = ods.like_it, LEFTARG = ods.kind, RIGHTARG = ods.kind)",
+        "CREATE DOMAIN ods.kinds AS ods.kind",
+        "ALTER TABLE ods.orders ADD kind ods.kinds",
+    )
+    layers.views = (ViewSpec("dws.kinds", "SELECT kind, count(*) AS n FROM ods.orders GROUP BY kind"),)
+    views = layers.maintained()
+    build(views, "dws.kinds", views.enter())
+    (row,) = views.rows()
+    assert row.state is ViewState.FAILED and "its key column kind has an equality of its own" in row.cause

@@ -30,7 +30,7 @@ from slotkeeper.core.sinks.postgres.session import SinkSession, lengthen, set_lo
 from slotkeeper.core.sqltext import dotted, quoted
 from slotkeeper.core.views import capture, sums
 from slotkeeper.core.views import statements as compose
-from slotkeeper.core.views.parse import parse, parse_all
+from slotkeeper.core.views.parse import as_typed, parse, parse_all
 from slotkeeper.core.views.plan import View
 from slotkeeper.core.views.statements import Names
 
@@ -55,6 +55,11 @@ IN_TREE = "is a partitioned table, a partition, or part of an inheritance tree"
 VERIFY_TRIES = 20
 """A comparison starts again if a round commits between its snapshot and its fence."""
 Probe = Callable[[str], object]
+
+
+def _same_key(view: View) -> Refused:
+    what = f"view {view.target}: its SELECT has several rows with the same key ({', '.join(view.key)})"
+    return Refused(what, "name more columns in `key`", SAME_KEY, "sink")
 
 
 def _nothing(_: str) -> None:
@@ -216,8 +221,7 @@ class PostgresViews:
         except SlotkeeperError as error:
             if error.code != SAME_KEY:
                 raise
-            what = f"view {target}: its SELECT has several rows with the same key ({', '.join(view.key)})"
-            raise Refused(what, "name more columns in `key`", error.code, "sink") from error
+            raise _same_key(view) from error
 
     def _build(self, view: View, names: Names, epoch: int) -> None:
         target = view.target
@@ -234,6 +238,8 @@ class PostgresViews:
             names = replace(names, stamp=state[:8])
             self._temporary(cursor, view, names)
             hidden = sums.refill(view, names) if adds else []
+            cursor.execute(compose.compute(view, names))
+            self._check_key(cursor, view, names)
             for statement in [*compose.fill(view, names), *hidden, *compose.empty_temporary(names)]:
                 cursor.execute(statement)
             self._clear(cursor, view, names)
@@ -449,6 +455,10 @@ class PostgresViews:
                 cursor.execute("ROLLBACK TO SAVEPOINT view")
                 troubled[view.target] = f"its round failed: {code} {safe(text, 200)}"
                 continue
+            except Refused as error:
+                cursor.execute("ROLLBACK TO SAVEPOINT view")
+                troubled[view.target] = error.message
+                continue
             applied[view.target] = waiting
             ms = round(1_000 * (self._clock.monotonic() - began))
             self._run(cursor, "applied", {"target": view.target, "applied": waiting, "ms": ms})
@@ -468,12 +478,21 @@ class PostgresViews:
                 self._add(cursor, view, names, halves)
             for nulls in halves:
                 cursor.execute(self._text(view, "rows", nulls, adds, names))
+            self._check_key(cursor, view, names)
             gone = [compose.delete_gone(view, names, nulls) for nulls in halves]
             cursor.execute("; ".join([*gone, compose.upsert(view, names)]))
         after = compose.empty_temporary(names)
         if self._mutant.clears:
             after += [f"DELETE FROM {names.delta(table)}" for table in changed]
         cursor.execute("; ".join(after))
+
+    def _check_key(self, cursor: pg.Cursor, view: View, names: Names) -> None:
+        """Raise Refused if the computed rows have a key twice."""
+        query = compose.several_rows(view, names)
+        if query:
+            cursor.execute(query)
+            if cursor.fetchone() == (True,):
+                raise _same_key(view)
 
     def _text(self, view: View, what: str, given: object, adds: bool, names: Names) -> str:
         """Return a statement of a round, which takes milliseconds to compose, and is composed once."""
@@ -568,7 +587,7 @@ class PostgresViews:
     def _differences(self, cursor: pg.Cursor, view: View, most: int) -> list[Difference]:
         columns = self._run(cursor, "columns", {"table": dotted(view.target)}).fetchall()
         floats = [name for name, _, type_, _ in columns if type_ in _FLOATS]
-        typed = "" if view.sql.lstrip()[:6].upper() == "INSERT" else view.sql.strip().rstrip(";")
+        typed = "" if view.sql.lstrip()[:6].upper() == "INSERT" else as_typed(view.sql)
         cursor.execute(f"{compose.differences(view, floats, TOLERANCE, typed)} LIMIT {most}")
         return [Difference(str(key), str(what)) for key, what in cursor.fetchall()]
 
