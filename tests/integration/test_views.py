@@ -10,10 +10,12 @@ from functools import partial
 
 import pytest
 
+from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.spec import ChannelSpec, ViewSpec
 from slotkeeper.core.domain.views import ViewState
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.engine.worker.rounds import build
+from slotkeeper.core.engine.tasks import ViewsTask
+from slotkeeper.core.engine.worker.rounds import build, work
 from slotkeeper.core.errors import SlotkeeperError, Superseded
 from slotkeeper.core.sinks.postgres.views.rounds import Mutant, PostgresViews
 from slotkeeper.core.views.plan import View
@@ -467,7 +469,8 @@ def test_verify_finds_a_float_that_is_not_finite_and_accepts_a_comment_at_the_en
     assert views.verify("dwd.weights") == []
     layers.run(
         "ALTER TABLE dwd.weights DISABLE TRIGGER USER",
-        "UPDATE dwd.weights SET weight = CASE id WHEN 1 THEN 7 WHEN 2 THEN 'NaN' ELSE 'Infinity' END WHERE id < 4",
+        "UPDATE dwd.weights SET weight ="
+        " CASE id WHEN 1 THEN 7.5 WHEN 2 THEN 'NaN' ELSE 'Infinity'::float8 END WHERE id < 4",
     )
     assert [one.key for one in views.verify("dwd.weights")] == ["1", "2", "3"]
 
@@ -485,3 +488,22 @@ def test_a_key_whose_type_has_an_equality_of_its_own_is_refused(layers: Layers) 
     build(views, "dws.kinds", views.enter())
     (row,) = views.rows()
     assert row.state is ViewState.FAILED and "its key column kind has an equality of its own" in row.cause
+
+
+def test_a_build_waits_only_briefly_for_open_writers_of_its_tables(layers: Layers) -> None:
+    layers.views = layers.views[3:4]
+    views = layers.maintained()
+    epoch = views.enter()
+    writer = layers.server.connect(layers.database)
+    try:
+        with writer.cursor() as cursor:
+            cursor.execute("BEGIN; INSERT INTO ods.orders VALUES (1, 1, 'a', 1, 1, 1)")
+            task = ViewsTask(layers.job, epoch, ("dws.by_status",), 0)
+            assert work(views, task, SystemClock()).locked
+            (row,) = views.rows()
+            assert row.state is ViewState.STALE
+            cursor.execute("COMMIT")
+    finally:
+        writer.close()
+    assert not work(views, task, SystemClock()).locked
+    assert layers.wrong() == {}
