@@ -305,6 +305,8 @@ Statements that run on a server (`ALTER`, `CALL`, `CREATE TABLE` without a conne
 - A JOIN or a GROUP BY is refused: a channel has one table. The statement is printed as a comment.
 - A default of the vendor that differs from Slotkeeper's is written, with a comment.
 - A time without an offset is refused: the vendor's server decides its zone.
+- A table is found by its name as written, with its database. A name that fits several is refused.
+- A division in a WHERE is refused: servers disagree on the quotient of integers.
 
 ## Refusals
 

@@ -39,7 +39,17 @@ class Unwritten(OSError):
 
 def line(text: object = "", ascii_only: bool = False) -> None:
     """Write one line of text; control characters are escaped."""
-    _write(context.pasteable(_cell(text, ascii_only, limit=10_000)) + "\n")
+    _write(shown(text, ascii_only) + "\n")
+
+
+def shown(text: object = "", ascii_only: bool = False, limit: int = 10_000) -> str:
+    """Return one line of text as `line` writes it."""
+    return context.pasteable(_cell(text, ascii_only, limit))
+
+
+def lines(texts: Sequence[str]) -> None:
+    """Write lines that `shown` returned."""
+    _write("".join(f"{one}\n" for one in texts))
 
 
 def version() -> None:

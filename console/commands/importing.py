@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -90,10 +91,13 @@ def import_(
         tuple(safe(file.name, 80) for file in files or [Path(STDIN)]),
     )
     made = written.configuration(lists.with_canal(found), given)
-    for line in made.text.splitlines():
-        output.line(line, context.of(ctx).ascii_only)
+    text = made.text.removesuffix("\n")
+    if context.of(ctx).ascii_only:
+        text = written.escaped(text, ascii_only=True)
+    printed = [output.shown(line, limit=2 * SIZE_MAX) for line in text.split("\n")]  # TOML knows no other line end
+    output.lines(printed)
     _tell(made)
-    _validate(made, check)
+    _validate(replace(made, text="\n".join(printed) + "\n"), check)
 
 
 def _text(file: Path) -> str:

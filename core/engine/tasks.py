@@ -137,11 +137,15 @@ class ViewsTask:
 
 @dataclass(frozen=True, slots=True)
 class ViewsOutcome:
-    """The rounds that had changes, and the changes that they applied; `error`: why the task ended early."""
+    """The rounds that had changes, and the changes that they applied; `error`: why the task ended early.
+
+    `locked`: a build waited in vain for a lock.
+    """
 
     rounds: int = 0
     applied: int = 0
     error: ErrorValues | None = None
+    locked: bool = False
 
 
 class LocalRunner:

@@ -276,7 +276,7 @@ class _Statements:
         """Return whether a statement needs no parser: it runs on a server or in a client."""
         word = tokens[0].text.upper()
         texts = [token.text for token in tokens]
-        if word == "ALTER" and any(text in self.found.tables for text in texts):
+        if word == "ALTER" and any(key.rpartition(".")[2] in texts for key in self.found.tables):
             self._refuse(line, "ALTER", "changes a table of this text; write its options in CREATE TABLE")
         elif word == "SELECT" and "pgxc_register_full_sync_point" in texts:
             self._latest(texts, line)
@@ -325,7 +325,7 @@ class _Statements:
         names = tuple(column.this for column in columns)
         derived = frozenset(one.this for one in columns if one.args["kind"] or one.this.startswith("hg_binlog_"))
         name = tree.this.name
-        self.found.tables[name] = Table(name, connector.lower(), options, line, names, derived)
+        self.found.tables[_whole(tree.this)] = Table(name, connector.lower(), options, line, names, derived)
 
     def _sync(self, tree: exp.Create, line: int) -> None:
         options = tuple(_options(tree.args["properties"]))
@@ -350,10 +350,10 @@ class _Statements:
         into, given = tree.this, ()
         if isinstance(into, exp.Schema):
             given, into = tuple(one.name for one in into.expressions), into.this
-        target = self.found.tables.get(into.name)
         query = tree.expression
         remarks: list[Remark] = []
-        if target is None:
+        target = self._table(into, line, remarks)
+        if target is None and not remarks:
             remarks.append(_refused(line, "INSERT", "writes to a table that the text does not declare"))
         if tree.args.get("partition") or tree.args.get("with_"):
             remarks.append(_refused(line, "INSERT", "write INSERT INTO table SELECT, without PARTITION and WITH"))
@@ -365,17 +365,31 @@ class _Statements:
             return
         self.found.flows.append(self._select(query, target, given, line, remarks))
 
+    def _table(self, named: exp.Expr | None, line: int, remarks: list[Remark]) -> Table | None:
+        """Return the declared table of a name; a name that fits several tables is refused."""
+        if not isinstance(named, exp.Table):
+            return None
+        name, tables = _whole(named), self.found.tables
+        fits = [key for key in tables if f".{key}".endswith(f".{name}") or f".{name}".endswith(f".{key}")]
+        if "." in name and name in fits:
+            fits = [name]
+        if len(fits) > 1:
+            remarks.append(_refused(line, "INSERT", "names a table that fits several CREATE TABLE; write it as there"))
+        return tables[fits[0]] if len(fits) == 1 else None
+
     def _select(
         self, query: exp.Select, target: Table | None, given: tuple[str, ...], line: int, remarks: list[Remark]
     ) -> Flow:
         """Return the flow of INSERT ... SELECT; parts that a channel cannot express become refused remarks."""
         first = query.args.get("from_")
         table = first.this if first else None
-        source = self.found.tables.get(table.name) if isinstance(table, exp.Table) else None
         joined = query.args.get("joins") or query.args.get("group")
+        many: list[Remark] = []
+        source = self._table(table, line, many)
+        remarks += many
         if joined:
             remarks.append(_refused(line, "JOIN or GROUP BY", VIEW))
-        elif source is None:
+        elif source is None and not many:
             remarks.append(_refused(line, "FROM", "reads no table that the text declares"))
         elif table is not None and {part for part, value in table.args.items() if value} - _TABLE_PARTS:
             remarks.append(_refused(line, "FROM", "a table is mirrored as it is; leave out what follows its name"))
@@ -441,6 +455,11 @@ def _options(properties: Sequence[exp.Expr]) -> list[Option]:
     return [Option(str(one.this), str(one.args["value"]), one.meta.get("line", 1)) for one in properties]
 
 
+def _whole(table: exp.Expr) -> str:
+    """Return a table's name as it is written, with database and catalog."""
+    return ".".join(part.name for part in table.parts) if isinstance(table, exp.Table) else table.name
+
+
 def _dotted(table: exp.Table) -> str:
     return f"{table.db}.{table.name}" if table.db else table.name
 
@@ -457,6 +476,10 @@ def _where(query: exp.Select, table: exp.Expr | None, line: int, remarks: list[R
     if where is None or query.args.get("joins"):
         return ""
     condition = where.this.copy()
+    if condition.find(exp.Div, exp.IntDiv):
+        text = "a division of integers has another result in other servers; compare without /, or filter in the source"
+        remarks.append(_refused(line, "WHERE", text))
+        return ""
     for column in condition.find_all(exp.Column):
         column.set("table", None)
         column.set("db", None)

@@ -217,6 +217,13 @@ def _flow(draft: _Draft, flow: Flow, name: str) -> None:
     ]  # fmt: skip
     if same:
         same[0].flows.append((flow, source, sink))
+        for part, each in lines.items():
+            there = same[0].lines[part]
+            new = [
+                one for one in each if one.remark.fate is Fate.REFUSED and one.remark not in [x.remark for x in there]
+            ]
+            known = {one.key for one in there}
+            there += [Line(one.remark) if one.key in known else one for one in new]
         return
     free = _free(name if not draft.jobs else "", sink.name or source.name, {job.name for job in draft.jobs})
     draft.jobs.append(_Job(free, *ends, [(flow, source, sink)], lines, flow.together))
@@ -434,4 +441,20 @@ def _toml(value: object) -> str:
     >>> _toml(True), _toml(["a"]), _toml('say "x"')
     ('true', '["a"]', '"say \\\\"x\\\\""')
     """
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return escaped(json.dumps(value, ensure_ascii=False))
+
+
+def escaped(text: str, ascii_only: bool = False) -> str:
+    """Return a text of TOML in which characters that a terminal cannot show, except newlines, are escapes of TOML.
+
+    >>> escaped('"a\\u2028b \\u00e9"'), escaped('"\\u00e9"', ascii_only=True)
+    ('"a\\\\u2028b \u00e9"', '"\\\\u00e9"')
+    """
+
+    def one(character: str) -> str:
+        if character == "\n" or (character.isprintable() and (character.isascii() or not ascii_only)):
+            return character
+        number = ord(character)
+        return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+    return text if text.isascii() and text.isprintable() else "".join(map(one, text))

@@ -187,8 +187,8 @@ class Views(Protocol):
     def explain(self, target: str) -> Explained:
         """Return how a view is maintained, and the indexes that it lacks. Raises Refused for an unknown view."""
 
-    def drop(self, target: str) -> None:
-        """Remove a view with its triggers and its table."""
+    def drop(self, target: str) -> bool:
+        """Remove a view with its triggers and its table; return False if the table stays: no view made it."""
 
 
 class BatchWriter(Protocol):

@@ -44,10 +44,9 @@ def create_deltas(view: View, names: Names, adds: bool) -> list[str]:
 def capture_body(view: View, names: Names, table: str, adds: bool) -> str:
     """Return the body of the function that captures the changes of a table.
 
-    It never fails: a view must not stop the mirror, so an error becomes a mark, after which the view is rebuilt. After
-    a TRUNCATE, the rows of the same transaction are not captured, because the view is rebuilt anyway.
+    It never fails: a view must not stop the mirror, so an error becomes a mark, after which the view is rebuilt. No
+    setting switches it off, because every login can change the settings of its session.
     """
-    truncated = literal(f"{OWN}views.t_{hashlib.sha256(f'{view.target} {table}'.encode()).hexdigest()[:12]}")
     mark = f"INSERT INTO {names.marks} (view, cause) VALUES ({literal(view.target)}, "
     branches = (
         ("INSERT", _captured_rows(view, table, adds, new=True)),
@@ -58,14 +57,13 @@ def capture_body(view: View, names: Names, table: str, adds: bool) -> str:
         f"    {'ELSIF' if n else 'IF'} TG_OP = '{event}' THEN\n      INSERT INTO {names.delta(table)} {rows};"
         for n, (event, rows) in enumerate(branches)
     )
+    trigger = f"{literal(names.trigger(table, ''))} || lower(left(TG_OP, 1))"
     return f"""
+#variable_conflict use_column
 BEGIN
+{_only_for(table, trigger)}
   IF TG_OP = 'TRUNCATE' THEN
     {mark}{literal(f"{table} was truncated")});
-    PERFORM set_config({truncated}, '1', true);
-    RETURN NULL;
-  END IF;
-  IF current_setting({truncated}, true) = '1' THEN
     RETURN NULL;
   END IF;
   BEGIN
@@ -77,6 +75,18 @@ BEGIN
   RETURN NULL;
 END
 """
+
+
+def _only_for(table: str, trigger: str) -> str:
+    """Return the first statement of a function that only one table's triggers can call; `trigger`: an expression.
+
+    The function runs with the rights of its owner: a trigger of another table must not write with them.
+    """
+    schema, _, name = table.partition(".")
+    return f"""  IF TG_TABLE_SCHEMA <> {literal(schema)} OR TG_TABLE_NAME <> {literal(name)}
+    OR TG_NAME <> {trigger} THEN
+    RETURN NULL;
+  END IF;"""
 
 
 def _captured_rows(view: View, table: str, adds: bool, new: bool = False, old: bool = False) -> str:
@@ -97,13 +107,26 @@ def function_of(body: str, prefix: str = CAPTURE) -> str:
     return prefix + hashlib.sha256(body.encode()).hexdigest()[:20]
 
 
-def create_function(names: Names, body: str, prefix: str = CAPTURE) -> str:
-    """Return CREATE for a trigger function; it runs with the rights of its owner, for every login."""
+_PINNED = (
+    *("search_path = pg_catalog, pg_temp", "TimeZone = 'UTC'", "DateStyle = 'ISO, MDY'", "IntervalStyle = 'postgres'"),
+    *("standard_conforming_strings = on", "transform_null_equals = off"),
+)
+"""Settings of the writer's session that decide what a captured expression means."""
+
+
+def create_function(names: Names, body: str, prefix: str = CAPTURE) -> list[str]:
+    """Return the statements that create a trigger function, which runs with the rights of its owner, for every login.
+
+    PostgreSQL, "CREATE FUNCTION": PUBLIC can execute a new function until that is revoked, and "CREATE TRIGGER": who
+    creates a trigger needs that right; who fires it does not.
+    """
     name = f"{quoted(names.schema)}.{quoted(function_of(body, prefix))}"
-    return (
-        f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER"
-        f" SET search_path = pg_catalog, pg_temp AS {literal(body)}"
-    )
+    pinned = " ".join(f"SET {one}" for one in _PINNED)
+    return [
+        f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER {pinned}"
+        f" AS {literal(body)}",
+        f"REVOKE ALL ON FUNCTION {name}() FROM PUBLIC",
+    ]
 
 
 _EVENTS = (
@@ -118,7 +141,7 @@ def create_triggers(view: View, names: Names, table: str, adds: bool) -> list[st
     """Return the statements that let a table's changes be captured; they wait for open writers of the table."""
     body = capture_body(view, names, table, adds)
     function = f"{quoted(names.schema)}.{quoted(function_of(body))}"
-    made = [create_function(names, body)]
+    made = create_function(names, body)
     for event, verb, tables in _EVENTS:
         trigger = quoted(names.trigger(table, event))
         made.append(
@@ -130,14 +153,21 @@ def create_triggers(view: View, names: Names, table: str, adds: bool) -> list[st
 
 
 ROUND = OWN + "views.round"
-"""The setting of a transaction that is allowed to write the tables of views."""
+"""The setting of a transaction that writes the tables of views. Every login can set it, so it is not enough alone."""
 
 
 def guard_body(view: View, names: Names) -> str:
-    """Return the body of the function that notes changes of the view's own table by another session."""
+    """Return the body of the function that notes changes of the view's own table by another session.
+
+    A round's own changes need the setting and a login with the rights of the function's owner, who is current_user in
+    the function (PostgreSQL, "System Information Functions"); such a login could drop the trigger, too.
+    """
     return f"""
+#variable_conflict use_column
 BEGIN
-  IF current_setting({literal(ROUND)}, true) IS DISTINCT FROM '1' THEN
+{_only_for(view.target, literal(names.trigger(view.target, "g")))}
+  IF current_setting({literal(ROUND)}, true) IS DISTINCT FROM '1'
+    OR NOT pg_has_role(session_user, current_user, 'MEMBER') THEN
     INSERT INTO {names.marks} (view, cause)
     VALUES ({literal(view.target)}, {literal(f"{view.target} was changed by the session of ")} || session_user);
   END IF;
@@ -152,7 +182,7 @@ def create_guard(view: View, names: Names) -> list[str]:
     function = f"{quoted(names.schema)}.{quoted(function_of(body, GUARD))}"
     trigger = quoted(names.trigger(view.target, "g"))
     return [
-        create_function(names, body, GUARD),
+        *create_function(names, body, GUARD),
         f"CREATE OR REPLACE TRIGGER {trigger} AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON {dotted(view.target)}"
         f" FOR EACH STATEMENT EXECUTE FUNCTION {function}()",
         f"ALTER TABLE {dotted(view.target)} ENABLE TRIGGER {trigger}",

@@ -7,6 +7,7 @@ PostgreSQL stores them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NoReturn
@@ -14,6 +15,7 @@ from typing import NoReturn
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType
 
 from slotkeeper.core.domain.spec import ViewSpec
 from slotkeeper.core.domain.text import few, safe, see
@@ -52,6 +54,12 @@ _CASTS = (
     *("SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN", "CHAR", "BPCHAR", "VARCHAR", "TEXT"),
     *("DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "INTERVAL", "JSON", "JSONB", "UUID", "VARBINARY"),
 )
+_SELECT = ("expressions", "from_", "joins", "where", "group", "having")
+_TABLE = ("this", "db", "alias")
+_JOIN = ("this", "on", "side", "kind", "using", "method")
+"""What is read of a SELECT, a table and a join; everything else is refused."""
+_TIME_WORD = re.compile(r"(?<![a-z])(now|today|tomorrow|yesterday|allballs)(?![a-z])", re.IGNORECASE)
+"""PostgreSQL, "Special Date/Time Inputs": words in a literal that a date or time type reads as the current time."""
 _NOT_NOW = "a view's value must depend on its rows alone: store the time in a column, or filter when reading"
 _FORMS: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Window: ("a window function", "use GROUP BY, or compute it when reading"),
@@ -75,6 +83,16 @@ def parse_all(specs: Sequence[ViewSpec], mirrored: Sequence[str]) -> tuple[View,
         if targets.count(target) > 1 or target in mirrored:
             raise refused(target, ": another view or channel writes this table", "choose another `into`")
     return in_order([parse(spec, known) for spec in specs])
+
+
+def as_typed(sql: str) -> str:
+    """Return a SELECT without its last semicolon, and what follows that.
+
+    >>> as_typed("SELECT ';' FROM a; -- the end")
+    "SELECT ';' FROM a"
+    """
+    last = sqlglot.tokenize(sql, read="postgres")[-1]
+    return sql[: last.start] if last.token_type is TokenType.SEMICOLON else sql
 
 
 @lru_cache(maxsize=256)
@@ -119,7 +137,8 @@ class _Reading:
     def _query(self) -> tuple[exp.Expr, tuple[str, ...]]:
         """Return the query, and the column names of a pasted INSERT INTO ... SELECT."""
         try:
-            found = [one for one in sqlglot.parse(self._spec.sql, read="postgres") if one is not None]
+            parsed = sqlglot.parse(self._spec.sql, read="postgres")
+            found = [one for one in parsed if one is not None and not isinstance(one, exp.Semicolon)]
         except SqlglotError as error:
             details = getattr(error, "errors", None) or [{}]
             line, what = details[0].get("line", 1), safe(str(details[0].get("description", "not SQL")), 120)
@@ -162,6 +181,7 @@ class _Reading:
         for name, (what, cure) in _CLAUSES.items():
             if select.args.get(name):
                 self._refuse(select, what, cure)
+        self._only(select, _SELECT, "in a SELECT")
         if select.args.get("from_") is None:
             self._refuse(select, "a SELECT without FROM", "name a mirrored table")
         uses = tuple(self._uses(select))
@@ -191,6 +211,9 @@ class _Reading:
             if table.args.get("version") or table.args.get("when"):
                 cure = "list the table in `lookup`: it is read as it is when the other side changes"
                 self._refuse(table, "FOR SYSTEM_TIME", cure)
+            self._only(table, _TABLE, "of a table")
+            if isinstance(table.args.get("alias"), exp.TableAlias) and table.args["alias"].columns:
+                self._refuse(table, "a table alias with column names", "name the columns with AS in the SELECT")
             name, alias = _name(table), table.alias_or_name
             if alias.startswith(OWN) or alias in seen:
                 self._refuse(table, f"the alias {alias}", "choose another alias")
@@ -207,12 +230,22 @@ class _Reading:
                 self._refuse(table, f"the lookup table {name} in first place", "start with a mirrored table")
             yield Use(name, alias, *self._join(join), lookup)
 
+    def _only(self, node: exp.Expr, read: Sequence[str], what: str) -> None:
+        """Refuse a part of a node that is not read, and so would be lost."""
+        for name, value in node.args.items():
+            if value and name not in read:
+                word = name.rstrip("_").replace("_", " ").upper()
+                self._refuse(node, f"{word} {what}", "remove it")
+
     def _join(self, join: exp.Join | None) -> tuple[str, exp.Expr | None]:
         if join is None:
             return "", None
         side, kind, on = str(join.side).upper(), str(join.kind).upper(), join.args.get("on")
         if join.args.get("using") or str(join.method).upper() == "NATURAL":
             self._refuse(join, "USING and NATURAL", "write the condition with ON")
+        if join.method:
+            self._refuse(join, f"{safe(str(join.method), 20).upper()} JOIN", "write JOIN ... ON")
+        self._only(join, _JOIN, "of a join")
         if side in ("FULL", "RIGHT"):
             cure = "swap the tables and use LEFT JOIN" if side == "RIGHT" else "use UNION ALL of two LEFT JOINs"
             self._refuse(join, f"{side} JOIN", cure)
@@ -287,6 +320,8 @@ class _Reading:
                 called = node.name if isinstance(node, exp.Anonymous) else node.key
                 fallback = "compute it in a column of the source, or when reading"
                 self._refuse(node, what or f"{called} (not on the list: {see('views')})", cure or fallback)
+            if isinstance(node, exp.Literal) and node.is_string and _TIME_WORD.search(node.name):
+                self._refuse(node, f"the literal {safe(node.sql('postgres'), 60)}", _NOT_NOW)
             if isinstance(node, exp.DataType) and getattr(node.this, "name", "") not in _CASTS:
                 what = f"a cast to {safe(node.sql('postgres'), 60)}"
                 self._refuse(node, what, "cast to a number, text, boolean, date, time, interval, json or uuid")

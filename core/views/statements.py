@@ -342,13 +342,28 @@ def _upsert(view: View, query: str) -> str:
 # -- the whole view ---------------------------------------------------------------------------------------------------
 
 
+def compute(view: View, names: Names) -> str:
+    """Return INSERT of the view's whole answer into `names.rows`."""
+    return f"INSERT INTO {names.rows} ({', '.join(map(quoted, view.columns))}) {answer(view)}"
+
+
+def several_rows(view: View, names: Names) -> str:
+    """Return a query whether `names.rows` has two rows with one key, "" if its form excludes that.
+
+    ON CONFLICT alone does not find all of them: equal rows, or rows of nothing but a key, are not written again.
+    """
+    if all(branch.groups for branch in view.branches):
+        return ""
+    key = ", ".join(map(quoted, view.key))
+    return f"SELECT EXISTS (SELECT FROM {names.rows} GROUP BY {key} HAVING count(*) > 1)"
+
+
 def fill(view: View, names: Names) -> list[str]:
     """Return the statements that replace the view's rows by its answer; unchanged rows are not written.
 
-    `names.rows` receives the answer, beside the readers; then the differences are written to the view's table.
+    `names.rows` already contains the answer (`compute`), beside the readers.
     """
-    listed = ", ".join(map(quoted, view.columns))
-    made = [f"INSERT INTO {names.rows} ({listed}) {answer(view)}"]
+    made = []
     pairs = [(f"t.{quoted(name)}", f"r.{quoted(name)}") for name in view.key]
     null = " OR ".join(f"t.{quoted(name)} IS NULL" for name in view.key)
     for nulls in (False, True):
@@ -357,6 +372,10 @@ def fill(view: View, names: Names) -> list[str]:
             f" AND NOT EXISTS (SELECT FROM {names.rows} AS r WHERE {same(pairs, nulls)})"
         )
     return [*made, upsert(view, names)]
+
+
+_NOT_FINITE = "'NaN', 'Infinity', '-Infinity'"
+"""Values that are near no other value; PostgreSQL, "Numeric Types": NaN equals NaN, and is greater than all others."""
 
 
 def differences(view: View, floats: Collection[str], tolerance: float, query: str = "") -> str:
@@ -370,22 +389,33 @@ def differences(view: View, floats: Collection[str], tolerance: float, query: st
         one, other = f"t.{quoted(name)}", f"a.{quoted(name)}"
         if name in floats:
             near = f"abs({one} - {other}) <= {tolerance!r} * greatest(abs({one}), abs({other}), 1)"
-            parts.append(f"({one} IS NOT DISTINCT FROM {other} OR coalesce({near}, false))")
+            odd = f"{one} IN ({_NOT_FINITE}) OR {other} IN ({_NOT_FINITE})"
+            parts.append(
+                f"({one} IS NOT DISTINCT FROM {other} OR coalesce(CASE WHEN {odd} THEN false ELSE {near} END, false))"
+            )
         else:
             parts.append(f"{one} IS NOT DISTINCT FROM {other}")
     shown = "concat_ws(', ', " + ", ".join(f"coalesce(t.{quoted(n)}, a.{quoted(n)})::text" for n in view.key) + ")"
     left = f"SELECT *, true AS slotkeeper_there FROM {dotted(view.target)}"
     right = (
-        f"SELECT *, true AS slotkeeper_there FROM ({query or answer(view)}) q ({', '.join(map(quoted, view.columns))})"
+        f"SELECT *, true AS slotkeeper_there FROM ({query or answer(view)}\n) q"  # a comment can end the query
+        f" ({', '.join(map(quoted, view.columns))})"
     )
     columns = f"{shown}, CASE WHEN t.slotkeeper_there IS NULL THEN 'missing' WHEN a.slotkeeper_there IS NULL"
     columns += " THEN 'extra' ELSE 'different' END"
-    return " UNION ALL ".join(
+    key = ", ".join(f"l.{quoted(name)}" for name in view.key)
+    several = "concat_ws(', ', " + ", ".join(f"l.{quoted(name)}::text" for name in view.key) + ")"
+    counted = [
+        f"SELECT {several}, '{what} several rows with this key' FROM ({side}) l GROUP BY {key} HAVING count(*) > 1"
+        for side, what in ((left, "the table has"), (right, "the SELECT has"))
+    ]
+    compared = [
         f"SELECT {columns} FROM (SELECT * FROM ({left}) l WHERE {where}) t FULL JOIN"
         f" (SELECT * FROM ({right}) l WHERE {where}) a ON {match}"
         f" WHERE t.slotkeeper_there IS NULL OR a.slotkeeper_there IS NULL OR NOT ({' AND '.join(parts)})"
         for where, match in _halves(view)
-    )
+    ]
+    return " UNION ALL ".join([*compared, *counted])
 
 
 def _halves(view: View) -> Iterator[tuple[str, str]]:

@@ -10,10 +10,12 @@ from functools import partial
 
 import pytest
 
-from slotkeeper.core.domain.spec import ViewSpec
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.spec import ChannelSpec, ViewSpec
 from slotkeeper.core.domain.views import ViewState
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.engine.worker.rounds import build
+from slotkeeper.core.engine.tasks import ViewsTask
+from slotkeeper.core.engine.worker.rounds import build, work
 from slotkeeper.core.errors import SlotkeeperError, Superseded
 from slotkeeper.core.sinks.postgres.views.rounds import Mutant, PostgresViews
 from slotkeeper.core.views.plan import View
@@ -329,3 +331,179 @@ def test_a_session_that_ends_at_any_point_of_a_round_or_build_leaves_nothing_wro
 
 
 ALIVE = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'slotkeeper/layers/views'"
+
+
+def test_no_other_login_or_table_can_use_the_functions_that_write_deltas(layers: Layers) -> None:
+    layers.views = layers.views[3:5]
+    layers.run(SOME)
+    views, epoch = layers.built()
+    public = "SELECT count(*) FROM pg_proc WHERE proname ~ '^slotkeeper_(capture|guard)_' AND "
+    assert layers.rows(public + "has_function_privilege('pg_monitor', oid, 'EXECUTE')") == [(0,)]
+    ((function,),) = layers.rows(
+        "SELECT DISTINCT tgfoid::regproc::text FROM pg_trigger WHERE tgrelid = 'ods.orders'::regclass"
+        " AND tgname LIKE 'slotkeeper_view_%' ORDER BY 1 LIMIT 1"
+    )
+    layers.run(
+        "CREATE TABLE ods.other (LIKE ods.orders)",
+        "CREATE TRIGGER slotkeeper_view_x AFTER INSERT ON ods.other REFERENCING NEW TABLE AS slotkeeper_new"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION {function}()",
+        "INSERT INTO ods.other SELECT * FROM ods.orders",
+    )
+    assert set(views.waiting().values()) == {0}
+    found = views.round(epoch)
+    assert list(found.stale.values()) == ["another trigger calls a capture function"]
+    for target in found.stale:
+        build(views, target, epoch)
+    assert layers.wrong() == {}
+
+
+def test_no_setting_switches_capture_or_guard_off(layers: Layers) -> None:
+    layers.views = layers.views[3:4]
+    layers.run(
+        SOME, "CREATE ROLE stranger_of_views", "CREATE SCHEMA dws", "GRANT USAGE ON SCHEMA dws TO stranger_of_views"
+    )
+    views, epoch = layers.built()
+    try:
+        layers.run("GRANT SELECT, UPDATE ON dws.by_status TO stranger_of_views")
+        layers.rows(
+            "SET SESSION AUTHORIZATION stranger_of_views; SET slotkeeper_views.round = '1';"
+            " UPDATE dws.by_status SET n = n + 1 RETURNING 1"
+        )
+        layers.rows("RESET SESSION AUTHORIZATION; RESET slotkeeper_views.round; SELECT 1")
+        stale(layers, views, epoch, "was changed by the session of stranger_of_views")
+    finally:
+        layers.run("RESET SESSION AUTHORIZATION", "DROP OWNED BY stranger_of_views", "DROP ROLE stranger_of_views")
+
+
+def test_a_table_that_no_view_made_is_neither_replaced_nor_dropped(layers: Layers) -> None:
+    layers.views = layers.views[3:4]
+    layers.run("CREATE SCHEMA dws", "CREATE TABLE dws.by_status (mine int)", "INSERT INTO dws.by_status VALUES (7)")
+    views = layers.maintained()
+    epoch = views.enter()
+    build(views, "dws.by_status", epoch)
+    (row,) = views.rows()
+    assert row.state is ViewState.FAILED and "no view of this job made it" in row.cause
+    assert views.drop("dws.by_status") is False
+    assert layers.rows("SELECT * FROM dws.by_status") == [(7,)]
+    layers.run("DROP TABLE dws.by_status")
+    views, _ = layers.built()
+    layers.run("DROP TABLE dws.by_status", "CREATE TABLE dws.by_status (mine int)")
+    assert views.drop("dws.by_status") is False
+    assert layers.rows("SELECT count(*) FROM dws.by_status") == [(0,)]
+
+
+TREES = {
+    "CREATE TABLE ods.parts (id int, status text) PARTITION BY LIST (id)": "ods.parts",
+    "CREATE TABLE ods.parts (id int, status text); CREATE TABLE ods.child () INHERITS (ods.parts)": "ods.parts",
+    "CREATE TABLE ods.top (id int, status text); CREATE TABLE ods.parts () INHERITS (ods.top)": "ods.parts",
+}
+
+
+@pytest.mark.parametrize("create", TREES)
+def test_a_table_of_a_partition_or_inheritance_tree_is_refused_by_name(layers: Layers, create: str) -> None:
+    layers.run(create)
+    sql = "SELECT o.id, p.status FROM ods.orders o JOIN ods.parts p ON p.id = o.id"
+    layers.views = (ViewSpec("dwd.of_parts", sql, ("id",)),)
+    job = replace(layers.job, channels=(*layers.job.channels, ChannelSpec("src.parts", "ods.parts")))
+    views = PostgresViews(layers.session(), job)
+    build(views, "dwd.of_parts", views.enter())
+    (row,) = views.rows()
+    assert row.state is ViewState.FAILED and "ods.parts is a partitioned table" in row.cause
+
+
+def test_a_table_that_becomes_a_parent_makes_its_views_stale(layers: Layers) -> None:
+    layers.views = layers.views[3:4]
+    views, epoch = layers.built()
+    layers.run("CREATE TABLE ods.child () INHERITS (ods.orders)")
+    assert "inheritance tree" in views.round(epoch).stale["dws.by_status"]
+
+
+def test_deltas_of_a_view_that_another_driver_built_meanwhile_stay(layers: Layers) -> None:
+    layers.views = layers.views[4:5]
+    layers.run(SOME)
+    views, epoch = layers.built()
+    layers.run("UPDATE ods.orders SET qty = 3 WHERE id = 2")
+    view = views.views[0]
+    with views._session.transaction() as cursor:  # it read the state STALE, before another driver's build
+        views._discard(cursor, view, epoch)
+    assert views.waiting() == {view.target: 2}
+    with pytest.raises(Superseded):
+        views.build(view.target, epoch + 5)
+    assert views.waiting() == {view.target: 2}
+
+
+def test_a_view_whose_round_fails_in_any_way_does_not_stop_the_others(layers: Layers) -> None:
+    layers.views = layers.views[3:5]
+    layers.run(SOME)
+    views, epoch = layers.built()
+    layers.run(
+        "CREATE FUNCTION ods.fail() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'P0001'; END $$",
+        "CREATE TRIGGER fail BEFORE INSERT OR UPDATE ON dws.by_status FOR EACH ROW EXECUTE FUNCTION ods.fail()",
+    )
+    layers.run("UPDATE ods.orders SET qty = qty + 1")
+    found = views.round(epoch)
+    assert "P0001" in found.stale["dws.by_status"] and found.applied.keys() == {"dws.by_status_again"}
+
+
+def test_a_second_row_of_a_key_is_found_though_on_conflict_would_not_write_it(layers: Layers) -> None:
+    layers.run(*(f"INSERT INTO ods.orders VALUES ({n}, {n}, 'a', 1, 1, 1)" for n in (1, 2)))
+    twice = ViewSpec("dwd.twice", "SELECT status FROM ods.orders WHERE cust = 1", ("status",))
+    layers.views = (layers.views[3], twice)
+    views, epoch = layers.built()
+    layers.run("UPDATE ods.orders SET cust = 1")
+    assert [(one.key, one.what) for one in views.verify("dws.by_status")] == []
+    found = views.round(epoch)
+    assert "several rows with the same key (status)" in found.stale["dwd.twice"]
+    build(views, "dwd.twice", epoch)
+    rows = {row.target: row for row in views.rows()}
+    assert rows["dwd.twice"].state is ViewState.FAILED
+    assert "several rows with the same key (status)" in rows["dwd.twice"].cause
+
+
+def test_verify_finds_a_float_that_is_not_finite_and_accepts_a_comment_at_the_end(layers: Layers) -> None:
+    sql = "SELECT id, weight FROM ods.orders -- all; of them\n; -- the end"
+    layers.views = (ViewSpec("dwd.weights", sql, ("id",)),)
+    layers.run(SOME, "UPDATE ods.orders SET weight = 'NaN' WHERE id = 1")
+    views, _ = layers.built()
+    assert views.verify("dwd.weights") == []
+    layers.run(
+        "ALTER TABLE dwd.weights DISABLE TRIGGER USER",
+        "UPDATE dwd.weights SET weight ="
+        " CASE id WHEN 1 THEN 7.5 WHEN 2 THEN 'NaN' ELSE 'Infinity'::float8 END WHERE id < 4",
+    )
+    assert [one.key for one in views.verify("dwd.weights")] == ["1", "2", "3"]
+
+
+def test_a_key_whose_type_has_an_equality_of_its_own_is_refused(layers: Layers) -> None:
+    layers.run(
+        "CREATE TYPE ods.kind AS ENUM ('a', 'b')",
+        "CREATE FUNCTION ods.like_it(ods.kind, ods.kind) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
+        "CREATE OPERATOR ods.= (FUNCTION = ods.like_it, LEFTARG = ods.kind, RIGHTARG = ods.kind)",
+        "CREATE DOMAIN ods.kinds AS ods.kind",
+        "ALTER TABLE ods.orders ADD kind ods.kinds",
+    )
+    layers.views = (ViewSpec("dws.kinds", "SELECT kind, count(*) AS n FROM ods.orders GROUP BY kind"),)
+    views = layers.maintained()
+    build(views, "dws.kinds", views.enter())
+    (row,) = views.rows()
+    assert row.state is ViewState.FAILED and "its key column kind has an equality of its own" in row.cause
+
+
+def test_a_build_waits_only_briefly_for_open_writers_of_its_tables(layers: Layers) -> None:
+    layers.views = layers.views[3:4]
+    views = layers.maintained()
+    epoch = views.enter()
+    writer = layers.server.connect(layers.database)
+    try:
+        with writer.cursor() as cursor:
+            cursor.execute("BEGIN; INSERT INTO ods.orders VALUES (1, 1, 'a', 1, 1, 1)")
+            task = ViewsTask(layers.job, epoch, ("dws.by_status",), 0)
+            assert work(views, task, SystemClock()).locked
+            (row,) = views.rows()
+            assert row.state is ViewState.STALE
+            cursor.execute("COMMIT")
+    finally:
+        writer.close()
+    assert not work(views, task, SystemClock()).locked
+    assert layers.wrong() == {}

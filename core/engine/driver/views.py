@@ -24,7 +24,11 @@ TASK_SECONDS = 2.0
 LONGEST_PAUSE = 1.0
 """Maximum seconds between two polls if nothing changes, and between two attempts after an error times ten."""
 BUILD_EVERY = 2.0
-"""Seconds between two reads of the views that are due to be built."""
+"""Seconds between two reads of the views that are due to be built; doubled after each build that waited for a lock.
+
+Each such build makes the writers of its tables wait as long as it waits itself.
+"""
+BUILD_AT_LEAST_EVERY = 30.0
 LAST_WITHIN = 20.0
 """Seconds for the last round of a job that ends once it has caught up."""
 END_WITHIN = 4.0
@@ -53,7 +57,7 @@ class Rounds(threading.Thread):
         super().__init__(name="slotkeeper-views", daemon=True)
         self._ctx, self._closing = ctx, threading.Event()
         self._least = ctx.job.rounds.min_interval / 1_000
-        self._build_at = 0.0
+        self._build_at, self._build_every = 0.0, BUILD_EVERY
         self._last = False
         """Whether everything that waits must be applied before the end."""
 
@@ -103,7 +107,7 @@ class Rounds(threading.Thread):
         builds: tuple[str, ...] = ()
         now = self._ctx.clock.monotonic()
         if now >= self._build_at or self._last:
-            builds, self._build_at = tuple(views.due()), now + BUILD_EVERY
+            builds, self._build_at = tuple(views.due()), now + self._build_every
         if not builds and not views.waits(epoch):
             return False
         assert self._ctx.work.views is not None
@@ -113,6 +117,9 @@ class Rounds(threading.Thread):
             outcome: ViewsOutcome = future.result()
         except CancelledError:
             return False
+        if builds:
+            self._build_every = min(2 * self._build_every, BUILD_AT_LEAST_EVERY) if outcome.locked else BUILD_EVERY
+            self._build_at = self._ctx.clock.monotonic() + self._build_every if outcome.locked else self._build_at
         if outcome.error is not None:
             raise outcome.error.error()
         return True

@@ -71,8 +71,7 @@ def close_kept(job: JobSpec) -> None:
 def work(views: Views, task: ViewsTask, clock: Clock) -> ViewsOutcome:
     """Build the task's views, then apply changes until none has waited for `LINGER`, or until the deadline."""
     began = clock.monotonic()
-    for target in task.builds:
-        build(views, target, task.epoch)
+    locked = ErrorKind.CONTENTION in [build(views, target, task.epoch) for target in task.builds]
     rounds = applied = 0
     last = clock.monotonic()
     pause = task.job.rounds.min_interval / 1_000
@@ -83,12 +82,15 @@ def work(views: Views, task: ViewsTask, clock: Clock) -> ViewsOutcome:
         if found.applied or found.stale:
             rounds, applied, last = rounds + 1, applied + sum(found.applied.values()), now
         if found.stale or now - last >= LINGER or now + pause - began >= task.seconds:
-            return ViewsOutcome(rounds, applied)
+            return ViewsOutcome(rounds, applied, locked=locked)
         waiting.wait(pause)
 
 
-def build(views: Views, target: str, epoch: int) -> None:
-    """Build a view; an error makes it STALE if it can pass, and FAILED otherwise. Raises Superseded."""
+def build(views: Views, target: str, epoch: int) -> ErrorKind | None:
+    """Build a view; an error makes it STALE if it can pass, and FAILED otherwise. Raises Superseded.
+
+    Return the kind of the error, None if there was none.
+    """
     try:
         views.build(target, epoch)
     except SlotkeeperError as error:
@@ -97,3 +99,5 @@ def build(views: Views, target: str, epoch: int) -> None:
         state = ViewState.STALE if error.kind in PASSING else ViewState.FAILED
         cause = f"{error.message}; {error.hint}" if error.hint and state is ViewState.FAILED else error.message
         views.set_state(target, state, cause, epoch)
+        return error.kind
+    return None

@@ -119,3 +119,19 @@ def test_the_command_prints_the_configuration_and_what_it_refuses(
     code, out, err = run(capfd, "import", str(tmp_path / "orders.sql"), *servers)
     assert code == 0 and "valid (1 job)" in err, err
     assert load_usable(Path("imported.toml"), {}, text=out).whole().jobs.keys() == {"orders"}
+
+
+def test_no_character_of_a_value_starts_a_line_of_the_printed_configuration(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    case = next(one for one in CASES if one.title == "Flink, `dws` sink: several writers")
+    servers = ("--source", "etl@dws1:8000/gaussdb", "--sink", "etl@mart:5432/mart")
+    text = case.text.replace("'connectionSize' = '4'", "'connectionSize' = '1'")
+    for end in "\u2028\u2029\x85\x0b\x0c\x1c\x1e":
+        where = f" WHERE id <> 'a{end}on_existing = 1{end}b'"
+        (tmp_path / "orders.sql").write_text(text.rstrip().rstrip(";") + where + ";", encoding="utf-8")
+        _, out, err = run(capfd, "import", str(tmp_path / "orders.sql"), *servers)
+        assert not any(line.startswith("on_existing = 1") for line in out.splitlines()), (end, out)
+        assert end not in out and "Traceback" not in err
+        if "valid (1 job)" in err:
+            load_usable(Path("imported.toml"), {}, text=out).whole()

@@ -269,14 +269,15 @@ WHERE c.contype = 'f' AND %(oid)s::oid IN (c.conrelid, c.confrelid) ORDER BY 4 D
 -- which depend on them (up to PostgreSQL 14 as internal triggers: CreateTriggerFiringOn in commands/trigger.c): a copy
 -- counts if the original is not returned here, or if only the original is disabled. Copies of triggers of a foreign key
 -- have a constraint of another kind. The triggers that capture changes for views do not count: they fire after a
--- statement (PostgreSQL, pg_trigger.h: bits 0, 1 and 6 of tgtype are ROW, BEFORE and INSTEAD), and the name of their
--- function contains the hash of its body (`slotkeeper.core.views.capture`).
+-- statement (PostgreSQL, pg_trigger.h: bits 0, 1 and 6 of tgtype are ROW, BEFORE and INSTEAD), and they and
+-- their function have names of views; the function's contains the hash of its body (`slotkeeper.core.views.capture`).
 WITH fires AS (
     SELECT t.oid, t.tgrelid, t.tgname, t.tgisinternal, t.tgconstraint FROM pg_trigger t
     WHERE t.tgrelid = ANY (%(oids)s::oid[]) AND t.tgenabled NOT IN ('D', 'R')
       AND NOT EXISTS (
           SELECT 1 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
           WHERE p.oid = t.tgfoid AND t.tgtype & 67 = 0 AND n.nspname = %(schema)s
+            AND t.tgname ~ '^slotkeeper_view_[0-9a-f]+_[iudt]$'
             AND p.proname = 'slotkeeper_capture_' || left(encode(sha256(convert_to(p.prosrc, 'UTF8')), 'hex'), 20)))
 SELECT f.tgrelid::bigint, f.tgname::text FROM fires f
 LEFT JOIN pg_depend d ON d.classid = 'pg_catalog.pg_trigger'::regclass AND d.objid = f.oid

@@ -25,7 +25,8 @@ shape AS (
             WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), ';' ORDER BY c.oid)) AS columns,
         md5(string_agg((SELECT string_agg(concat_ws(' ', g.tgname, g.tgfoid, g.tgtype, g.tgenabled), ',' ORDER BY g.tgname)
             FROM pg_trigger g WHERE g.tgrelid = c.oid AND NOT EXISTS (SELECT 1 FROM pg_proc p WHERE p.oid = g.tgfoid
-                AND g.tgtype & 67 = 0 AND p.pronamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = {home}) AND p.proname = 'slotkeeper_capture_'
+                AND g.tgtype & 67 = 0 AND g.tgname ~ '^slotkeeper_view_[0-9a-f]+_[iudt]$'
+                AND p.pronamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = {home}) AND p.proname = 'slotkeeper_capture_'
                     || left(encode(sha256(convert_to(p.prosrc, 'UTF8')), 'hex'), 20))), ';' ORDER BY c.oid)) AS triggers,
         md5(string_agg((SELECT string_agg(concat_ws(' ', r.rulename, r.ev_enabled, r.ev_action), ',' ORDER BY r.rulename)
             FROM pg_rewrite r WHERE r.ev_class = c.oid), ';' ORDER BY c.oid)) AS rules,

@@ -30,24 +30,36 @@ from slotkeeper.core.sinks.postgres.session import SinkSession, lengthen, set_lo
 from slotkeeper.core.sqltext import dotted, quoted
 from slotkeeper.core.views import capture, sums
 from slotkeeper.core.views import statements as compose
-from slotkeeper.core.views.parse import parse, parse_all
+from slotkeeper.core.views.parse import as_typed, parse, parse_all
 from slotkeeper.core.views.plan import View
 from slotkeeper.core.views.statements import Names
 
 _SQL: Book = ("slotkeeper.core.sinks.postgres.views", "views.sql")
 LOCK_WAIT = "5s"
-"""Wait for a mirrored table's open writers when triggers are created."""
+"""Wait for a mirrored table's open writers when triggers are dropped."""
+MAKE_WAIT = "200ms"
+"""The same when triggers are created: later writers wait behind this lock, and the driver tries again."""
 OLDEST = 150_000
 """PostgreSQL 15, CREATE INDEX: NULLS NOT DISTINCT, which the key of a view needs."""
 TOLERANCE = 1e-9
 """Relative difference up to which floating-point sums are equal: their value depends on the order of their rows."""
 _EXACT = ("smallint", "integer", "bigint", "numeric")
 _FLOATS = ("real", "double precision")
+_OF_ALL = ("08", "40", "53", "57P")
+"""Classes of errors of the session, the transaction or the server. Every other error is that of one view."""
+QUERY_CANCELED = "57014"
 SAME_KEY = "21000"
 """cardinality_violation: an INSERT ... ON CONFLICT DO UPDATE would change a row twice."""
+IN_TREE = "is a partitioned table, a partition, or part of an inheritance tree"
+"""PostgreSQL, "CREATE TRIGGER": statement triggers of the other tables of a tree do not fire for a statement."""
 VERIFY_TRIES = 20
 """A comparison starts again if a round commits between its snapshot and its fence."""
 Probe = Callable[[str], object]
+
+
+def _same_key(view: View) -> Refused:
+    what = f"view {view.target}: its SELECT has several rows with the same key ({', '.join(view.key)})"
+    return Refused(what, "name more columns in `key`", SAME_KEY, "sink")
 
 
 def _nothing(_: str) -> None:
@@ -130,13 +142,16 @@ class PostgresViews:
         with self._session.transaction() as cursor:
             self._run(cursor, "set_state", given)
 
-    def drop(self, target: str, with_target: bool = True) -> None:
-        """Remove a view with its triggers, deltas and table."""
-        for row in self.rows(""):
-            if row.target == target and row.job == self._job:
-                self._remove(row, with_target)
+    def drop(self, target: str) -> bool:
+        """Remove a view with its triggers, deltas and table; return whether its table is gone.
 
-    def _remove(self, row: ViewRow, with_target: bool) -> None:
+        A table that the view did not make, or that lost the view's guard, stays.
+        """
+        found = [row for row in self.rows("") if row.target == target and row.job == self._job]
+        return all(self._remove(row, with_target=True) for row in found)
+
+    def _remove(self, row: ViewRow, with_target: bool) -> bool:
+        """Remove a view; return whether its table is gone."""
         given = json.loads(row.spec)
         lists = {name: tuple(given[name]) for name in ("key", "lookup")}
         view = parse(ViewSpec(given["target"], given["sql"], **lists, method=given["method"]), None)
@@ -144,14 +159,30 @@ class PostgresViews:
         with self._session.transaction() as cursor:
             set_locally(cursor, "lock_timeout", LOCK_WAIT)
             triggers = capture.triggers_of(view, names, row.adds)
+            there = self._is_there(cursor, view.target)
+            with_target = with_target and bool(row.built) and self._guarded(cursor, view, names)
             for table, trigger, _ in triggers:
                 if self._is_there(cursor, table):
                     cursor.execute(f"DROP TRIGGER IF EXISTS {quoted(trigger)} ON {dotted(table)}")
+            self._drop_strays(cursor, triggers)
             for statement in capture.drop_tables(view, names, with_target):
                 cursor.execute(statement)
             self._drop_functions(cursor)
             self._run(cursor, "unmark", {"target": row.target})
             self._run(cursor, "forget", {"target": row.target})
+        return with_target or not there
+
+    def _guarded(self, cursor: pg.Cursor, view: View, names: Names) -> bool:
+        """Return whether the view's table has the view's guard, which shows that the view made the table."""
+        given = {"table": dotted(view.target), "trigger": names.trigger(view.target, "g"), "home": names.schema}
+        return self._run(cursor, "guarded", given).fetchone() == (True,)
+
+    def _drop_strays(self, cursor: pg.Cursor, triggers: Sequence[tuple[str, str, str]]) -> None:
+        """Drop the triggers of other tables that call the view's functions."""
+        tables, names, functions = (list(each) for each in zip(*triggers, strict=True))
+        given = {"home": self._session.schema.string, "tables": tables, "triggers": names, "functions": functions}
+        for trigger, table in self._run(cursor, "strays", given).fetchall():
+            cursor.execute(f"DROP TRIGGER {quoted(trigger)} ON {dotted(table)}")
 
     def _drop_functions(self, cursor: pg.Cursor) -> None:
         schema = self._session.schema.string
@@ -190,13 +221,12 @@ class PostgresViews:
         except SlotkeeperError as error:
             if error.code != SAME_KEY:
                 raise
-            what = f"view {target}: its SELECT has several rows with the same key ({', '.join(view.key)})"
-            raise Refused(what, "name more columns in `key`", error.code, "sink") from error
+            raise _same_key(view) from error
 
     def _build(self, view: View, names: Names, epoch: int) -> None:
         target = view.target
         self.set_state(target, ViewState.BUILDING, "", epoch)
-        adds = self._make(view, names)
+        adds = self._make(view, names, epoch)
         self.probe("view_made")
         with self._snapshot([*view.tables, *view.lookups, view.target]) as cursor:
             if not self._run(cursor, "building", {"target": target, "epoch": epoch}).fetchall():
@@ -208,6 +238,8 @@ class PostgresViews:
             names = replace(names, stamp=state[:8])
             self._temporary(cursor, view, names)
             hidden = sums.refill(view, names) if adds else []
+            cursor.execute(compose.compute(view, names))
+            self._check_key(cursor, view, names)
             for statement in [*compose.fill(view, names), *hidden, *compose.empty_temporary(names)]:
                 cursor.execute(statement)
             self._clear(cursor, view, names)
@@ -216,17 +248,25 @@ class PostgresViews:
             self.probe("before_build_commit")
         self.probe("after_build_commit")
 
-    def _make(self, view: View, names: Names) -> bool:
+    def _make(self, view: View, names: Names, epoch: int) -> bool:
         """Create what the view needs, and its triggers again; return whether the delta method applies.
 
         The mirrored tables are locked first, which waits for their open writers: no change meets half of the objects.
         """
         row = next((row for row in self.rows() if row.target == view.target), None)
         with self._session.transaction() as cursor:
-            set_locally(cursor, "lock_timeout", LOCK_WAIT)
+            set_locally(cursor, "lock_timeout", MAKE_WAIT)
+            if not self._run(cursor, "building_now", {"target": view.target, "epoch": epoch}).fetchall():
+                raise Superseded(f"view {view.target}: another driver has taken over")
             for table in sorted(view.tables):
                 cursor.execute(f"LOCK TABLE {dotted(table)} IN SHARE ROW EXCLUSIVE MODE")
-            self._make_target(cursor, view, made=row is not None and bool(row.built))
+            self._refuse_trees(cursor, view)
+            built = row is not None and bool(row.built)
+            self._make_target(cursor, view, made=built and self._guarded(cursor, view, names))
+            given = {"table": dotted(view.target), "key": list(view.key)}
+            for (column,) in self._run(cursor, "own_equality", given).fetchall():
+                what = f"view {view.target}: the type of its key column {column} has an equality of its own"
+                raise Refused(what, "cast the column in the SELECT, for example to text", where="sink")
             adds = view.may_add and view.method != "recompute" and self._sums_exactly(cursor, view)
             if view.method == "delta" and not adds:
                 what = f'view {view.target}: method = "delta" needs sums of integers or numerics'
@@ -236,9 +276,17 @@ class PostgresViews:
                 statements += capture.create_triggers(view, names, table, adds)
             for statement in [*statements, *capture.create_guard(view, names)]:
                 cursor.execute(statement)
+            self._drop_strays(cursor, capture.triggers_of(view, names, adds))
             self._drop_functions(cursor)
             self._run(cursor, "made", {"target": view.target, "adds": adds, "built": view.definition})
         return adds
+
+    def _refuse_trees(self, cursor: pg.Cursor, view: View) -> None:
+        tables = sorted(view.tables)
+        given = {"tables": tables, "quoted": list(map(dotted, tables))}
+        for (table,) in self._run(cursor, "in_tree", given).fetchall():
+            what = f"view {view.target}: {table} {IN_TREE}, whose changes are not all captured"
+            raise Refused(what, "use a table of its own", where="sink")
 
     def _make_target(self, cursor: pg.Cursor, view: View, made: bool) -> None:
         """Create the view's table; replace it if its columns are no longer those of the SELECT.
@@ -325,7 +373,7 @@ class PostgresViews:
             for view in self.views:
                 row = rows.get(view.target)
                 if row is not None and row.state in (ViewState.STALE, ViewState.FAILED) and row.built:
-                    self._discard(cursor, view)
+                    self._discard(cursor, view, epoch)
             if not running:
                 return False
             cursor.execute(f"SELECT {' OR '.join(waiting)}")
@@ -341,8 +389,13 @@ class PostgresViews:
         there = {str(name) for (name,) in cursor.fetchall()}
         self._lockable = [table for table in sorted(wanted) if dotted(table) in there]
 
-    def _discard(self, cursor: pg.Cursor, view: View) -> None:
-        """Delete the deltas of a view that will be built again, and needs none of them."""
+    def _discard(self, cursor: pg.Cursor, view: View, epoch: int) -> None:
+        """Delete the deltas of a view that will be built again, and needs none of them.
+
+        Another driver could have built it since its state was read: its row is locked, and decides.
+        """
+        if not self._run(cursor, "discarding", {"target": view.target, "epoch": epoch}).fetchall():
+            return
         for table in view.tables:
             name = self._names[view.target].delta(table)
             cursor.execute("SELECT to_regclass(%s) IS NOT NULL", (name,))
@@ -397,10 +450,14 @@ class PostgresViews:
                 self._apply(cursor, view, [table for table, count in counted.items() if count], *running[view.target])
             except pg.DriverError as error:
                 code, text = pg.failure(error)
-                if code[:2] not in ("21", "22", "23", "42"):
+                if not code or (code.startswith(_OF_ALL) and code != QUERY_CANCELED):
                     raise
                 cursor.execute("ROLLBACK TO SAVEPOINT view")
                 troubled[view.target] = f"its round failed: {code} {safe(text, 200)}"
+                continue
+            except Refused as error:
+                cursor.execute("ROLLBACK TO SAVEPOINT view")
+                troubled[view.target] = error.message
                 continue
             applied[view.target] = waiting
             ms = round(1_000 * (self._clock.monotonic() - began))
@@ -421,12 +478,21 @@ class PostgresViews:
                 self._add(cursor, view, names, halves)
             for nulls in halves:
                 cursor.execute(self._text(view, "rows", nulls, adds, names))
+            self._check_key(cursor, view, names)
             gone = [compose.delete_gone(view, names, nulls) for nulls in halves]
             cursor.execute("; ".join([*gone, compose.upsert(view, names)]))
         after = compose.empty_temporary(names)
         if self._mutant.clears:
             after += [f"DELETE FROM {names.delta(table)}" for table in changed]
         cursor.execute("; ".join(after))
+
+    def _check_key(self, cursor: pg.Cursor, view: View, names: Names) -> None:
+        """Raise Refused if the computed rows have a key twice."""
+        query = compose.several_rows(view, names)
+        if query:
+            cursor.execute(query)
+            if cursor.fetchone() == (True,):
+                raise _same_key(view)
 
     def _text(self, view: View, what: str, given: object, adds: bool, names: Names) -> str:
         """Return a statement of a round, which takes milliseconds to compose, and is composed once."""
@@ -465,14 +531,19 @@ class PostgresViews:
                     schema, _, own = table.partition(".")
                     rows.append((view.target, schema, own, name, function, "\x1f".join(compose.used(view, table))))
         columns = ("views", "schemas", "names", "triggers", "functions", "columns")
-        given = dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
+        given: dict[str, object] = {"home": self._session.schema.string}
+        given |= dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
         there = {str(row[0]): row[1:] for row in self._run(cursor, "capture", given).fetchall()} if rows else {}
         found = {}
         for target, number in wanted.items():
-            count, right, state, disabled = there.get(target, (0, False, "", ""))
+            count, right, state, disabled, more, tree = there.get(target, (0, False, "", "", False, ""))
             why = "" if right else "a capture function was changed"
             if disabled:
                 why = f"a capture trigger on {disabled} is disabled"
+            elif more:
+                why = "another trigger calls a capture function"
+            elif tree:
+                why = f"{tree} {IN_TREE}"
             elif count < number:
                 why = "a capture trigger is missing: a table was dropped or created again"
             found[target] = str(state), why
@@ -516,7 +587,7 @@ class PostgresViews:
     def _differences(self, cursor: pg.Cursor, view: View, most: int) -> list[Difference]:
         columns = self._run(cursor, "columns", {"table": dotted(view.target)}).fetchall()
         floats = [name for name, _, type_, _ in columns if type_ in _FLOATS]
-        typed = "" if view.sql.lstrip()[:6].upper() == "INSERT" else view.sql.strip().rstrip(";")
+        typed = "" if view.sql.lstrip()[:6].upper() == "INSERT" else as_typed(view.sql)
         cursor.execute(f"{compose.differences(view, floats, TOLERANCE, typed)} LIMIT {most}")
         return [Difference(str(key), str(what)) for key, what in cursor.fetchall()]
 

@@ -82,6 +82,46 @@ SELECT w.name FROM unnest(%(tables)s::text[]) w(name)
 JOIN {schema}.slotkeeper_progress p ON p.target IN (w.name, current_database() || '.' || w.name)
 GROUP BY w.name HAVING bool_and(p.state = 'running')
 
+-- name: guarded
+-- Whether a table has the guard of a view: only the transaction that creates a view's table creates it.
+SELECT EXISTS (
+    SELECT 1 FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
+    WHERE g.tgrelid = to_regclass(%(table)s) AND g.tgname = %(trigger)s AND n.nspname = %(home)s
+      AND p.proname ~ '^slotkeeper_guard_[0-9a-f]+$')
+
+-- name: in_tree
+-- Those of the tables whose changes a statement trigger does not see in full.
+SELECT w.name FROM unnest(%(tables)s::text[], %(quoted)s::text[]) w(name, quoted) JOIN pg_class c ON c.oid = to_regclass(w.quoted)
+WHERE c.relkind <> 'r' OR EXISTS (SELECT 1 FROM pg_inherits i WHERE c.oid IN (i.inhparent, i.inhrelid)) ORDER BY 1
+
+-- name: own_equality
+-- The columns of a key whose type, or that of its domain, has an equality of its own: with the search path of rounds,
+-- another one would be found.
+WITH RECURSIVE types AS (
+    SELECT a.attname::text AS name, a.atttypid AS type FROM pg_attribute a
+    WHERE a.attrelid = to_regclass(%(table)s) AND a.attname = ANY (%(key)s::name[])
+    UNION SELECT t.name, b.typbasetype FROM types t JOIN pg_type b ON b.oid = t.type WHERE b.typbasetype <> 0)
+SELECT DISTINCT t.name FROM types t JOIN pg_operator o ON o.oprname = '=' AND o.oprleft = t.type AND o.oprright = t.type
+WHERE o.oprnamespace <> 'pg_catalog'::regnamespace ORDER BY 1
+
+-- name: building_now
+-- The fence of what a build creates.
+SELECT 1 FROM {schema}.slotkeeper_views WHERE target = %(target)s AND epoch = %(epoch)s AND state = 'BUILDING' FOR UPDATE
+
+-- name: discarding
+-- The fence of a deletion of deltas that no round applies.
+SELECT 1 FROM {schema}.slotkeeper_views
+WHERE target = %(target)s AND epoch = %(epoch)s AND state IN ('STALE', 'FAILED') FOR UPDATE
+
+-- name: strays
+-- The triggers outside the given tables that call one of these functions: those of a renamed table, or of another login.
+SELECT g.tgname::text, n.nspname || '.' || c.relname FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_proc p ON p.oid = g.tgfoid
+WHERE p.pronamespace = (SELECT h.oid FROM pg_namespace h WHERE h.nspname = %(home)s) AND p.proname = ANY (%(functions)s)
+  AND g.tgparentid = 0 AND NOT EXISTS (
+    SELECT 1 FROM unnest(%(tables)s::text[], %(triggers)s::text[]) w(tab, name)
+    WHERE w.tab = n.nspname || '.' || c.relname AND w.name = g.tgname)
+
 -- name: unused
 -- The functions of captures and guards that no trigger calls any more.
 SELECT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
@@ -96,15 +136,20 @@ WHERE to_regclass(w.tab) IS NOT NULL AND NOT EXISTS (
     WHERE i.indrelid = to_regclass(w.tab) AND i.indisvalid AND a.attname = w.name)
 
 -- name: capture
--- The triggers and columns of views as they are: a hash that every change of one of them changes. ALTER TABLE ... DISABLE
+-- The triggers and columns of views as they are, and whether another trigger calls one of their functions: a hash that every change of one of them changes. ALTER TABLE ... DISABLE
 -- TRIGGER and ENABLE TRIGGER update the row in pg_trigger, ALTER COLUMN that in pg_attribute, and with it xmin
 -- (PostgreSQL, "System Columns").
 SELECT w.view, count(*), bool_and(g.tgenabled IN ('O', 'A') AND p.proname = w.function
+           AND p.pronamespace = (SELECT h.oid FROM pg_namespace h WHERE h.nspname = %(home)s)
            AND right(p.proname, 20) = left(encode(sha256(convert_to(p.prosrc, 'UTF8')), 'hex'), 20)),
        md5(string_agg(concat_ws(' ', c.oid, g.oid, g.xmin, p.oid, p.xmin,
            (SELECT string_agg(concat_ws(' ', a.attnum, a.xmin), ',' ORDER BY a.attnum) FROM pg_attribute a
             WHERE a.attrelid = c.oid AND a.attname = ANY (string_to_array(w.columns, chr(31))))), ',' ORDER BY c.oid, g.oid)),
-       coalesce(min(w.schema || '.' || w.name) FILTER (WHERE g.tgenabled NOT IN ('O', 'A')), '')
+       coalesce(min(w.schema || '.' || w.name) FILTER (WHERE g.tgenabled NOT IN ('O', 'A')), ''),
+       bool_or((SELECT count(*) FROM pg_trigger x WHERE x.tgfoid = p.oid)
+               > (SELECT count(*) FROM unnest(%(functions)s::text[]) f(name) WHERE f.name = p.proname)),
+       coalesce(min(w.schema || '.' || w.name) FILTER (WHERE c.relkind <> 'r' OR EXISTS (
+           SELECT 1 FROM pg_inherits i WHERE c.oid IN (i.inhparent, i.inhrelid))), '')
 FROM unnest(%(views)s::text[], %(schemas)s::text[], %(names)s::text[], %(triggers)s::text[], %(functions)s::text[],
             %(columns)s::text[]) w(view, schema, name, trigger, function, columns)
 JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
