@@ -128,7 +128,10 @@ def defined(name: str, one: Reading, table_charset: str, maria: bool) -> tuple[S
     if not kind:
         raise NotFollowed(f"the type {typed} is not followed")
     arguments = one.group()
-    if kind in ("enum", "set") and not _plain_labels(arguments):
+    labels, commas = arguments[::2], arguments[1::2]  # two strings in a row are one, and a prefix is a character set
+    plain = all(token.kind in ("string", "long") and token.text == token.text.rstrip() for token in labels)
+    separate = len(labels) > len(commas) and all(token == Token("sign", ",") for token in commas)
+    if kind in ("enum", "set") and not (plain and separate):
         raise NotFollowed("a label is not a plain string, or has blanks at its end, which the server removes")
     values = [_value(token) for token in arguments if token != Token("sign", ",")]
     given = _Given(kind, values, typed in ("BOOL", "BOOLEAN"))
@@ -144,14 +147,6 @@ def _value(token: Token) -> str:
     if token.kind == "long" or (token.kind == "string" and any(one in token.text for one in ("\\", "''", '""'))):
         raise NotFollowed("a literal is longer than 64 characters, or has an escaped character")
     return token.text
-
-
-def _plain_labels(arguments: Sequence[Token]) -> bool:
-    """Whether labels are strings between commas: two strings in a row are one, and a prefix is a character set."""
-    commas = all(token == Token("sign", ",") for token in arguments[1::2])
-    labels = arguments[::2]
-    plain = all(one.kind in ("string", "long") and one.text == one.text.rstrip() for one in labels)
-    return commas and plain and len(arguments) % 2 == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +274,8 @@ def _default(column: SchemaColumn, attributes: _Attributes) -> str | None:
         elif column.kind == "enum":
             same = quoted and text in (labels_of(column.full_type) or ())
         else:
-            same = quoted and column.kind in TEXTS - {"set"} and text == text.rstrip() and _has_room(column, text)
+            same = quoted and column.kind in TEXTS - {"set"} and text == text.rstrip() and len(text) <= _length(column)
+            same = same and (text.isascii() or column.charset == "utf8mb4")
         if not same:
             raise NotFollowed("existing rows get a default whose text the server can change")
         return _scaled(text, column.scale or 0) if column.kind == "decimal" else text
@@ -294,12 +290,6 @@ def _default(column: SchemaColumn, attributes: _Attributes) -> str | None:
         if labels:
             return labels[0]
     raise NotFollowed("existing rows get a value that the server chooses")
-
-
-def _has_room(column: SchemaColumn, text: str) -> bool:
-    """Whether a text certainly fits a column, and its character set has all characters."""
-    has_all = text.isascii() or column.charset == "utf8mb4"
-    return has_all and len(text) <= (column.most_bytes or 0) // MOST_BYTES.get(column.charset or "", 4)
 
 
 def _scaled(text: str, scale: int) -> str:
