@@ -15,7 +15,7 @@ from typing import NoReturn
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from slotkeeper.core.domain.spec import ViewSpec
 from slotkeeper.core.domain.text import few, safe, see
