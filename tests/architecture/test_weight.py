@@ -22,7 +22,7 @@ MOST_LINES = {
     "core/library": 560,
     "core/ports": 2_010,
     "core/services": 2_150,
-    "core/sinks": 12_850,
+    "core/sinks": 12_950,
     "core/slots": 2_400,
     "core/sources": 19_000,
     "core/spark": 2_300,
@@ -59,7 +59,9 @@ is 600 lines of the sources, and 150 for statuses of many tables, checks of idle
 server_id. SQL views (ADR 94) are 1,300 lines of `core/views`, 750 of the sinks, 250 of the engine, 190 of commands,
 100 of services and 150 of the domain. Changes of columns that a source's log contains (ADR 92) are 950 lines of the
 MySQL source (100 of them refuse what could be read in two ways), 200 of the engine and 200 of the domain. `import`
-(ADR 96) is a package of its own and a command of 190 lines.
+(ADR 96) is a package of its own and a command of 190 lines. SQL views (ADR 94) are 1,400 lines of `core/views`, 850
+of the sinks, 250 of the engine, 190 of commands, 100 of services and 150 of the domain. Changes of columns that a
+source's log contains (ADR 92) are 850 lines of the MySQL source, 200 of the engine and 170 of the domain.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 529, 25, 75, 264
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
