@@ -17,7 +17,8 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.tasks import ViewsTask
 from slotkeeper.core.engine.worker.rounds import build, work
 from slotkeeper.core.errors import SlotkeeperError, Superseded
-from slotkeeper.core.sinks.postgres.views.rounds import Mutant, PostgresViews
+from slotkeeper.core.sinks.postgres.views.compare import PostgresViews
+from slotkeeper.core.sinks.postgres.views.rounds import Mutant
 from slotkeeper.core.views.plan import View
 from slotkeeper.core.views.statements import Names, insert_keys
 from tests.support.views import Layers, beside_writers, transaction

@@ -14,7 +14,8 @@ import pytest
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, RoundOptions, ViewSpec
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.sinks.postgres.session import SinkSession
-from slotkeeper.core.sinks.postgres.views.rounds import Mutant, PostgresViews
+from slotkeeper.core.sinks.postgres.views.compare import PostgresViews
+from slotkeeper.core.sinks.postgres.views.rounds import Mutant
 from slotkeeper.demo.postgres import Server
 from tests.support.standin import drop_database, new_database
 

@@ -114,7 +114,7 @@ def condition(constant: Constant) -> str:
     """Return the condition that a row belongs to the part of a target with this constant.
 
     >>> condition(Constant("shop_id", "eu_1")), condition(Constant("shop_id", 7))
-    ("`shop_id` = 'eu_1'", '`shop_id` = 7')
+    ("`shop_id` = 'eu_1'", "`shop_id` = '7'")
     """
     return f"{backquoted(constant.column)} = '{constant.text}'"
 

@@ -126,7 +126,9 @@ class PostgresConnection:
         return SinkAudit(self.session)
 
     def views(self, job: JobSpec) -> Views:
-        from slotkeeper.core.sinks.postgres.views.rounds import PostgresViews  # its parser's import takes half a second
+        from slotkeeper.core.sinks.postgres.views.compare import (
+            PostgresViews,  # its parser's import takes half a second
+        )
 
         if self.session.dialect.plain:
             raise Refused("a sink of this kind keeps no views", "remove [[views]] from the job", where="sink")
