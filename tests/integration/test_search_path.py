@@ -201,7 +201,7 @@ def test_functions_are_asked_of_a_catalog_that_knows_no_parsed_bodies(
     mirror.at_sink(
         "CREATE SCHEMA app", "CREATE SCHEMA mart", *_functions("sql", "SELECT app.is_code($1)"), *_target("check")
     )
-    columns = "oid, proname, pronamespace, prolang, proconfig, proowner"
+    columns = "oid, proname, pronamespace, prolang, proconfig, proowner, prosrc"
     mirror.at_sink("CREATE SCHEMA older", f"CREATE VIEW older.pg_proc AS SELECT {columns} FROM pg_catalog.pg_proc")
     with closing(mirror.sink_session()) as session:
         with session.transaction() as cursor:
