@@ -5,30 +5,5 @@ A reader delivers at least once; a `TableWriter` with positions writes each reco
 
 from __future__ import annotations
 
-from slotkeeper.core.library import (
-    Batch,
-    EventType,
-    Reader,
-    Record,
-    RecordSink,
-    Sink,
-    SlotkeeperError,
-    TableWriter,
-    Trouble,
-    load,
-    passes,
-)
-
-__all__ = [
-    "Batch",
-    "EventType",
-    "Reader",
-    "Record",
-    "RecordSink",
-    "Sink",
-    "SlotkeeperError",
-    "TableWriter",
-    "Trouble",
-    "load",
-    "passes",
-]
+from slotkeeper.core.library import *  # noqa: F403
+from slotkeeper.core.library import __all__ as __all__

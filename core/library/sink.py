@@ -63,8 +63,9 @@ class RecordSink:
     """A sink of the configuration, for single records of one thread; it connects for each write and at no other time.
 
     `writer` names the program. The sink records it with each target's last position, in the transaction that writes the
-    rows. A target has one writer; a job's target has none. Raises ConfigError for an unknown sink, and Refused for a
-    sink that cannot commit rows and position in one transaction (Doris, Hologres): use a job there.
+    rows. A target has one writer, in one process: a later process takes it over, and the earlier one is then refused. A
+    job's target has none. Raises ConfigError for an unknown sink, and Refused for a sink that cannot commit rows and
+    position in one transaction (Doris, Hologres): use a job there.
     """
 
     def __init__(self, loaded: Loaded, sink: str, writer: str, clock: Clock | None = None) -> None:
