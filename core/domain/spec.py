@@ -452,7 +452,7 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """The rows of a changelog: the complete values of these columns, of the rows that meet all conditions."""
+    """The rows of a changelog: all values of these columns, of rows that meet all conditions (applied if possible)."""
 
     columns: tuple[Column, ...] = ()
     only: tuple[Condition, ...] = ()

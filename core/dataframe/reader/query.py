@@ -32,6 +32,8 @@ from slotkeeper.core.wiring.worker import changelog_of, changelog_session
 T = TypeVar("T")
 TRIED_FOR = 20.0
 """Seconds for which a transient error is retried; Spark's `stop` can wait that long."""
+EVERYTHING = 1 << 40
+"""The width of a range without a limit, in any source's unit."""
 MOVED_AFTER = 60.0
 """Seconds after which a query of an idle table runs an empty batch, so that its slot does not retain old changes."""
 
@@ -197,8 +199,8 @@ class Query:
         bound = self._bound.positions[shard.name] if self._bound else None
         if bound is not None and not after < bound:
             return after
-        reach = status.latest.ahead_of(after) or 0
-        end = max(log.next_range(after, status, max(1, reach if width is None else width)), after.place)
+        everything = status.latest.ahead_of(after) or EVERYTHING
+        end = max(log.next_range(after, status, everything if width is None else width), after.place)
         if bound is not None and not end < bound:
             return self._kept(shard, bound)
         if end < status.latest:

@@ -56,7 +56,7 @@ class SlotkeeperSource(DataSource):
         with closing(changelog_session(self._asked.job, 0, "schema")) as session:
             log = changelog_of(session, self._asked.job).source
             wanted = self._asked
-            self._layout = layout(log, wanted.columns, wanted.as_text, led=wanted.read != "rows")
+            self._layout = layout(log, wanted.columns, wanted.as_text, wanted.changelog)
         return self._layout.spark
 
     @naming

@@ -46,7 +46,7 @@ class MysqlConnection:
         line = self._line if asked.feed else None
         known = asked.channel.known if asked.channel else ()
         made = MysqlInspector(self.session, asked.table, reader, asked.binlog, selection, *limits, line, known)
-        made.purges = self._purges
+        made.purges, made.whole_images = self._purges, asked.images is not None
         self._tables.append(made)
         failover = MysqlFailover(self.session, f"{reader}\x1f{asked.table}\x1ffailover")
         return SourceTable(made, None, made, WORDS, failover=failover, shapes=MysqlShapes(made))
