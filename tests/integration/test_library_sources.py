@@ -56,7 +56,7 @@ def test_a_program_killed_thirty_times_loses_nothing(side: Side, seed: int) -> N
 
 def survived(side: Side, seed: int, rounds: int, most: int = 1_000) -> int:
     """Write and mirror in turns, with a program that is killed at random places; return the number of kills."""
-    job, write, source, target, _ = side
+    job, write, source, target, *_ = side
     job = replace(job, channels=(replace(job.channel, create_target=True),))
     chance, stored = random.Random(seed), dict[str, str]()
     with Reader(job) as first:  # the place from which changes count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -22,13 +22,17 @@ KINDS = ("dws", "mysql", "hologres", "hologres_slot")
 
 
 class Side(NamedTuple):
-    """The job, a writer of its source table (None deletes a key), the rows of source and target, and the sink."""
+    """The job, a writer of its source table (None deletes a key), the rows of source and target, and the sink.
+
+    `ask` returns the answer of the source to a statement.
+    """
 
     job: JobSpec
     write: Callable[..., None]
     source: Callable[[], Sequence[tuple[object, ...]]]
     target: Callable[[], Sequence[tuple[object, ...]]]
     mirror: Mirror
+    ask: Callable[[str], Sequence[tuple[Any, ...]]]
 
     def configured(self, folder: Path, name: str) -> Path:
         """Write a configuration whose job `name` reads the table with a slot of its own."""
@@ -60,15 +64,16 @@ def side_of(request: pytest.FixtureRequest, kind: str) -> Side:
                     both = f"({key}, {value}) ON CONFLICT (id) DO UPDATE SET v = excluded.v"
                     mirror.source(f"INSERT INTO {TABLE} VALUES {both}")
 
-        return Side(mirror.job, put, mirror.source_rows, mirror.target_rows, mirror)
+        ask = lambda statement: mirror.query(mirror.warehouse.connect, statement)  # noqa: E731
+        return Side(mirror.job, put, mirror.source_rows, mirror.target_rows, mirror, ask)
     if kind == "mysql":
         pair: MysqlPair = request.getfixturevalue("mysql_pair")
         rows = lambda: pair.rows(f"SELECT id, v FROM {TABLE} ORDER BY id")  # noqa: E731
-        return Side(pair.mirror.job, pair.write, rows, pair.mirror.target_rows, pair.mirror)
+        return Side(pair.mirror.job, pair.write, rows, pair.mirror.target_rows, pair.mirror, pair.rows)
     name = "holo_pair" if kind == "hologres" else "slot_pair"
     holo: HoloPair = request.getfixturevalue(name)
     there = lambda: holo.hologres.rows(f"SELECT id, v FROM {TABLE}")  # noqa: E731
-    return Side(holo.mirror.job, holo.write, there, holo.mirror.target_rows, holo.mirror)
+    return Side(holo.mirror.job, holo.write, there, holo.mirror.target_rows, holo.mirror, holo.hologres.rows)
 
 
 @pytest.fixture(params=KINDS)
