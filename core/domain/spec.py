@@ -243,6 +243,7 @@ class SparkOptions:
     settings: tuple[tuple[str, str], ...] = ()
     secret: SecretRef = field(default_factory=SecretRef)
     python: str = ""
+    spark_ui: bool = False
 
 
 CASCADES = ("refuse", "allow")

@@ -21,7 +21,7 @@ from pyarrow import csv
 
 from slotkeeper.core.dataframe.changelog import BEGINNING, COPIED, NET, WEIGHTED, WRITES
 from slotkeeper.core.dataframe.net import Reduce
-from slotkeeper.core.dataframe.reader.faults import named
+from slotkeeper.core.dataframe.reader.faults import named, tried
 from slotkeeper.core.dataframe.reader.parts import ChunkPart, Part, RangePart
 from slotkeeper.core.dataframe.reader.schema import Layout
 from slotkeeper.core.domain.slot import SlotStatus
@@ -53,7 +53,8 @@ def _range(log: Source, part: RangePart) -> Iterator[pyarrow.RecordBatch]:
     status = _status(log, part)
     at = part.after
     while at < part.up_to:
-        end = log.next_range(at, status, part.job.binlog.binlog_sync_point_size)
+        # a source with one stream reads it here; no row has been passed on, so that the range can be read again
+        end = tried(partial(log.next_range, at, status, part.job.binlog.binlog_sync_point_size))
         if not end < part.up_to:
             end = part.up_to
         rows = pieces(partial(log.copy_changes, part.shard, at, end), PIECE)

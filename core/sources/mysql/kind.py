@@ -41,6 +41,8 @@ class MysqlConnection:
         sync, selection = asked.sync, Selection.of(asked.channel) if asked.channel else None
         limits = sync.min_bytes_sync_commit, sync.max_bytes_sync_commit, sync.stream_read_timeout / 1000
         reader = asked.slot or f"peek of {self.session.name}"
+        if asked.images is not None:  # a query has one stream to plan batches and one to read them
+            reader += f"\x1f{self.session.name.rpartition('/')[2]}"
         if asked.feed and self._line is None:
             self._line = FeedLine(asked.feed)
         line = self._line if asked.feed else None
