@@ -122,7 +122,7 @@ class Round:
         """Return the seconds that Spark reports for batches with rows: planning, tasks, Spark's logs, and Slotkeeper's
         confirmations.
         """
-        options = {"config": str(self.config), "job": who, "points_per_trigger": str(self.points)}
+        options = {"config": str(self.config), "job": who, "changelog": "raw", "points_per_trigger": str(self.points)}
         changes = self.spark.readStream.format("slotkeeper").options(**options).load()
         sink = {"config": str(self.config), "sink": "mart", "table": WRITTEN} if who == BOTH else {}
         writer = changes.writeStream.format("slotkeeper_postgres" if sink else "noop").options(**sink)

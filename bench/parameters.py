@@ -176,7 +176,7 @@ def page() -> str:
     parts.append("These names are rejected. Use these instead:\n")
     parts.append("".join(f"- `{name}`: {instead}\n" for name, instead in NEWER_NAMES.items()))
     parts.append("## Spark settings that are allowed in `[jobs.X.spark] settings`\n")
-    noted = sorted(keys.SPARK_SETTINGS.items())
+    noted = sorted({**keys.SPARK_SETTINGS, **keys.SPARK_GROUPS}.items())
     parts.append("".join(f"- `{name}`{': ' + note if note else ''}\n" for name, note in noted))
     return wrapped("\n".join(parts))
 

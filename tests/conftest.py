@@ -32,6 +32,7 @@ pytest_plugins = [
     "tests.support.pooler",
     "tests.support.virtual",
     "tests.support.views",
+    "tests.support.sides",
 ]
 
 settings.register_profile("slotkeeper", deadline=None, print_blob=True)  # a busy host must not fail a test

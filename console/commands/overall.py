@@ -1,7 +1,9 @@
 """`slotkeeper status`: print one line per job, from the state store only, for users and for monitoring.
 
-Queries no server. With --exit-code the exit codes are those of monitoring plugins: 0 ok, 1 warning, 2 critical, 3 for
-anything that prevents a verdict. If this command is not reached or fails, `slotkeeper.console.__main__` returns 3.
+Queries no server, except with --exit-code and only for a configured job that was never started here: its store shows
+whether a DataFrame query reads it, and whether that query is running. With --exit-code the exit codes are those of
+monitoring plugins: 0 ok, 1 warning, 2 critical, 3 for anything that prevents a verdict. If this command is not reached
+or fails, `slotkeeper.console.__main__` returns 3.
 
 Monitoring runs the command every minute, so it runs without Typer, which takes a third of its time;
 `slotkeeper.console.commands.status` declares it.
@@ -9,7 +11,7 @@ Monitoring runs the command every minute, so it runs without Typer, which takes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +24,7 @@ from slotkeeper.console.monitor.snapshot import UNSEEN, JobFacts, Level
 from slotkeeper.console.views.rows import age, rank
 from slotkeeper.core.alerts.rules import fault_values
 from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.row_counts import in_a_phrase
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.seen import gather
@@ -43,7 +46,7 @@ def overall(shared: Invocation, as_json: bool, by_code: bool, state_dir: Path | 
     faults = judge(seen)
     mine = [replace(facts(one.view, faults, now), host=one.host) for one in seen.jobs]
     jobs = complete(mine, loaded, verified, faults)
-    found = sorted(jobs, key=lambda one: one.name)
+    found = sorted(_with_queries(jobs, loaded) if by_code else jobs, key=lambda one: one.name)
     found = [replace(one, wrong=_REFUSED) if one.refused else one for one in found]
     found = [replace(one, wrong=UNSEEN) if one.unseen else one for one in found]
     whole = worst([*(one.judged for one in found), *(LEVELS[one.severity] for one in faults)])
@@ -59,6 +62,28 @@ def overall(shared: Invocation, as_json: bool, by_code: bool, state_dir: Path | 
         if not found:
             output.line("no jobs are known here")
     return EXIT_CODES.get(whole, 0) if by_code else 0
+
+
+def _with_queries(jobs: Sequence[JobFacts], loaded: Loaded | None) -> list[JobFacts]:
+    """Return the jobs; those that were never started here get the state of the DataFrame queries that read their slots.
+
+    Asks their stores, for at most 3 s.
+    """
+    unseen = [one.name for one in jobs if one.unseen and loaded is not None and one.name in loaded.jobs]
+    if loaded is None or not unseen:
+        return list(jobs)
+    from slotkeeper.console.commands import job_queries  # loads Typer and drivers, which no other path here needs
+
+    read = job_queries.of(loaded, unseen)
+
+    def known(one: JobFacts) -> JobFacts:
+        its = read.get(one.name)
+        if not its:
+            return one
+        level = Level.FINE if all(query.lives for query in its.values()) else Level.WARNING
+        return replace(one, state=job_queries.state(its), level=level, queries=its, wrong=job_queries.reason(its))
+
+    return list(map(known, jobs))
 
 
 def worst(levels: Iterable[Level]) -> Level:

@@ -464,6 +464,9 @@ def _spark(reading: Reading, path: Path, raw: object) -> SparkOptions:
         # an executor larger than its worker never starts, so the job would wait indefinitely
         what = f"{dotted(here)}.settings: spark.executor.memory exceeds the memory of a worker of {master.text}"
         raise reading.error((*here, "settings"), what, "reduce it, or give the workers more memory")
+    if given["spark_ui"] and not master.here:
+        what = f"{dotted(here)}.spark_ui applies only to a master on this host: its pages have no login"
+        raise reading.error((*here, "spark_ui"), what, "remove the key; the cluster's master shows its applications")
     return SparkOptions(settings=settings, secret=secret, **as_fields(SparkOptions, given))
 
 
@@ -488,8 +491,8 @@ def _settings(reading: Reading, path: Path, raw: object) -> list[tuple[str, str]
     chosen: list[tuple[str, str]] = []
     for name, value in _flat(reading, path, raw):
         place: Path = (*path, name)
-        if name not in keys.SPARK_SETTINGS:
-            error = unknown_key(reading, path, name, sorted(keys.SPARK_SETTINGS))
+        if not keys.is_allowed(name):
+            error = unknown_key(reading, path, name, sorted({**keys.SPARK_SETTINGS, **keys.SPARK_GROUPS}))
             error.hint = error.hint or f"only settings for location and size are allowed: {see('parameters')}"
             raise error
         try:

@@ -406,6 +406,8 @@ class _Spark:
     """path of Python on a standalone cluster's workers; the default is the path of the Python that runs the job"""
     driver_memory = Key(values.memory(512, 1_048_576), unit="MiB")
     """memory of the Spark driver"""
+    spark_ui = Key(values.boolean)
+    """Spark's web pages on this host's loopback address (`spark.ui.port`, 4040); only with a master on this host"""
     settings = Key()
     """further Spark settings; only certain names are allowed"""
 
@@ -422,7 +424,6 @@ SPARK_SETTINGS = {
     "spark.driver.blockManager.port": "",
     "spark.driver.host": "",
     "spark.driver.port": "",
-    "spark.eventLog.compress": "",
     "spark.eventLog.dir": "an existing folder, as `file:///...`; Spark neither creates it nor starts without it",
     "spark.eventLog.enabled": "needs `spark.eventLog.dir`",
     "spark.executor.cores": "",
@@ -436,6 +437,23 @@ SPARK_SETTINGS = {
 Each key is mapped to a note for users, or to "". Spark 4.3 rejects a log folder that does not exist
 (`EventLogFileWriter.requireLogBaseDirAsDirectory`).
 """
+SPARK_GROUPS = {
+    "spark.eventLog.*": "except a codec's class",
+    "spark.ssl.*": "except passwords: use a store without one, or `privateKey` and `certChain`",
+    "spark.ui.*": "except `spark.ui.enabled` (`spark_ui = true`) and filters",
+}
+"""Further allowed names, by their beginning, each with its exceptions, which would contain secrets or name code."""
+_NOT_ALLOWED = re.compile(r"password|codec|filters|\.ui\.enabled$", re.IGNORECASE)
+
+
+def is_allowed(name: str) -> bool:
+    """Return whether `[jobs.X.spark] settings` can contain a Spark setting.
+
+    >>> [is_allowed(f"spark.{name}") for name in ("cores.max", "ssl.ui.keyStore", "ssl.ui.keyPassword", "ui.filters")]
+    [True, True, False, False]
+    """
+    grouped = any(name.startswith(group.removesuffix("*")) for group in SPARK_GROUPS)
+    return name in SPARK_SETTINGS or (grouped and not _NOT_ALLOWED.search(name))
 
 
 class _Logging:

@@ -6,20 +6,57 @@ imports this package.
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 __all__ = ["register", "start"]
 
 
-def register(spark: Any) -> None:
-    """Register both formats with a SparkSession.
+PASSED = ("4.3.0",)
+"""The Spark versions for which the contract test, `tests/spark/test_source_calls.py`, succeeded.
 
-    Raises ReadFailed for an untested version of Spark, and ConfigError if the extra `dataframe` is not installed.
+Spark does not document the order in which it calls a Python source, but registration relies on it: `latestOffset` must
+get the end of a batch only after that batch is in the commit log.
+"""
+
+
+def check(version: str) -> None:
+    """Raise Refused for a Spark version that is not in `PASSED`.
+
+    >>> check("4.1.0")
+    Traceback (most recent call last):
+        ...
+    slotkeeper.core.errors.Refused: pyspark 4.1.0 may call a source in an untested order
     """
-    from slotkeeper.core.domain.text import install
-    from slotkeeper.core.errors import ConfigError
+    from slotkeeper.core.errors import Refused
 
+    if version not in PASSED:
+        what = f"pyspark {version} may call a source in an untested order"
+        raise Refused(what, f"install pyspark {' or '.join(PASSED)}", where="spark")
+
+
+def register(spark: Any) -> None:
+    """Register both formats with a SparkSession, whose workers then use this program's Python.
+
+    A Python that the program sets for workers (`PYSPARK_PYTHON`, `spark.pyspark.python`) is left unchanged. Raises
+    ConfigError if the extra `dataframe` is not installed, and Refused for an untested version of Spark, for Spark
+    Connect, and for a package that is imported from an archive.
+    """
+    import pyspark
+
+    from slotkeeper.core.domain.text import install
+    from slotkeeper.core.errors import ConfigError, Refused
+
+    check(pyspark.__version__)
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        what = "Spark Connect is not supported: its server, not this program, would start the source"
+        raise Refused(what, "use a classic session: SparkSession.builder.master(...)", where="spark")
+    if not Path(__file__).is_file():
+        what = f"slotkeeper is imported from an archive, {Path(__file__).parent}"
+        raise Refused(what, "install it for the workers, or ship an environment with --archives", where="spark")
     lacking = [name for name in ("pyarrow", "pandas") if find_spec(name) is None]
     if lacking:
         raise ConfigError(
@@ -28,6 +65,10 @@ def register(spark: Any) -> None:
     from slotkeeper.core.dataframe.reader import source as reading
     from slotkeeper.core.dataframe.writer import source as writing
 
+    context = spark.sparkContext
+    if "PYSPARK_PYTHON" not in os.environ and not context.getConf().get("spark.pyspark.python", ""):
+        # pyspark passes this attribute on with each function and source that it sends to workers
+        context.pythonExec = sys.executable
     reading.register(spark)
     writing.register(spark)
 

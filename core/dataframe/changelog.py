@@ -30,6 +30,17 @@ POINT and SEQUENCE are the `Position.pair` of an event; they order the events of
 The DWS binlog does not record the time of a change, so there is no column for it.
 """
 
+WEIGHT = "slotkeeper_weight"
+"""Column of a weighted changelog, an `int` after the columns above: 1 for a row that the table has after the event, -1
+for a row that it no longer has. The sum of weighted values is the difference between two states of the table."""
+RAW, NET, WEIGHTED = "raw", "net", "weighted"
+FORMS = {
+    RAW: "every event; an update is two rows (B, U), so that no aggregate over them is one of the table",
+    NET: "the newest state of each key of a batch (I, U or S), or d if the table no longer has the key",
+    WEIGHTED: f"every event with {WEIGHT} 1 or -1: sum(amount * {WEIGHT}) is the change of the table's sum",
+}
+"""The forms of a changelog, each with its meaning."""
+
 INSERT = EventType.INSERT.value
 BEFORE = EventType.BEFORE.value
 AFTER = EventType.AFTER.value
@@ -78,7 +89,7 @@ def own(columns: Iterable[str]) -> tuple[str, ...]:
     >>> own(["slotkeeper_change", "slotkeeper_dn", "slotkeeper_point", "slotkeeper_sequence", "id", "amount"])
     ('id', 'amount')
     """
-    ours = {name for name, _ in COLUMNS}
+    ours = {WEIGHT, *(name for name, _ in COLUMNS)}
     return tuple(name for name in columns if name not in ours)
 
 

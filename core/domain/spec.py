@@ -243,6 +243,7 @@ class SparkOptions:
     settings: tuple[tuple[str, str], ...] = ()
     secret: SecretRef = field(default_factory=SecretRef)
     python: str = ""
+    spark_ui: bool = False
 
 
 CASCADES = ("refuse", "allow")
@@ -452,7 +453,7 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """The rows of a changelog: the complete values of these columns, of the rows that meet all conditions."""
+    """The rows of a changelog: all values of these columns, of rows that meet all conditions (applied if possible)."""
 
     columns: tuple[Column, ...] = ()
     only: tuple[Condition, ...] = ()

@@ -25,6 +25,17 @@ class Newest(Enum):
     """Yes: all tables of the server have one newest position."""
 
 
+class OldImages(Enum):
+    """Which values of a row before a change its log certainly contains."""
+
+    KEY = "key"
+    """Only those of the key."""
+    PROBED = "probed"
+    """All columns, once a probe of the server has found it."""
+    CHECKED = "checked"
+    """All columns: each event reports which columns it has, and the reader rejects an event that lacks one."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTraits:
     """Traits of a kind of source. `keeps_positions`: the server stores confirmed positions and retains binlog for them.
@@ -56,8 +67,8 @@ class SourceTraits:
     silent_cascades: bool = False
     server_keys: str = "server"
     binlog_keys: str = "dws"
-    changelogs: bool = False
-    """Whether a DataFrame can read its tables."""
+    old_images: OldImages = OldImages.KEY
+    """Which values of a row before a change a changelog contains."""
     newest: Newest = Newest.OWN
     logs_shapes: bool = False
     """Whether its log contains the statements that change a table's columns, at their positions between the rows."""

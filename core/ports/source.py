@@ -157,8 +157,8 @@ class Source(Protocol):
         A source of COPY text writes COPY text; a source of rows writes each row with
         `slotkeeper.core.drivers.pipe.put`; `out` converts if the sink reads the other encoding.
 
-        With `TableAsked.images`, every row has the complete values of these columns, as COPY text, and `up_to` must be
-        complete (`reached` without `top`, or a range within it).
+        With `TableAsked.images`, rows have these columns, old images as complete as the log has them, and `up_to` must
+        be complete (`reached` without `top`, or a range within it).
         """
 
     def reached(self, after: Position, up_to: Position | None, top: Top | None, status: SlotStatus) -> Position:

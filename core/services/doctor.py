@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from types import FrameType
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.model import Loaded, SinkEntry, SourceEntry, tables
@@ -40,6 +40,7 @@ from slotkeeper.core.ports.kinds import (
     SinkSession,
     SourceAsked,
     SourceSession,
+    StoreSession,
 )
 from slotkeeper.core.services.audit import Tell, audited
 from slotkeeper.core.services.looking import open_source, poll_name
@@ -154,7 +155,16 @@ def check_sink(
         return kind.connect(its, entry.progress_schema) if kind.traits.is_store else kind.connect_beside(its)
 
     utc = (clock or SystemClock()).utc
-    return _checked(f"sink {entry.name}", opened, lambda session: session.findings(asked, utc), seen)
+
+    def find(session: SinkSession) -> Iterator[Finding]:
+        read = set(cast(StoreSession, session).queried()) if sinks.open(entry.kind).traits.is_store else set()
+        of_query = [job for job in asked.jobs if (job.source.name, job.channel.source_table, job.slot) in read]
+        for job in of_query:
+            text = f"{job.channel.source_table}: read by a DataFrame query only; its target is not checked"
+            yield Finding(f"job {job.name}", Level.OK, text)
+        yield from session.findings(replace(asked, jobs=tuple(job for job in asked.jobs if job not in of_query)), utc)
+
+    return _checked(f"sink {entry.name}", opened, find, seen)
 
 
 def _checked(

@@ -61,7 +61,9 @@ def spark_settings(
     """
     master = Master.parse(options.master)
     settings = {
-        "spark.ui.enabled": "false",
+        # `session` sets SPARK_LOCAL_IP to loopback for a master on this host, and Spark's pages listen there
+        "spark.ui.enabled": str(options.spark_ui).lower(),
+        "spark.ui.killEnabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(run / "local"),
         "spark.driver.memory": options.driver_memory,
@@ -106,8 +108,6 @@ def _shipped(master: Master, run: Path, package: str) -> dict[str, str]:
         return settings | {"spark.cores.max": _CORES_MAX, ENCRYPTED: "true"}
     return settings | {
         "spark.executor.extraJavaOptions": " ".join(map(quoted, logged(run))),
-        # The web pages of master and workers in the driver's JVM listen on loopback: no other host can end a job there.
-        "spark.ui.killEnabled": "false",
         "spark.executor.logs.rolling.strategy": "size",
         "spark.executor.logs.rolling.maxSize": "1048576",
         "spark.executor.logs.rolling.maxRetainedFiles": "2",

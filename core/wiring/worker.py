@@ -17,7 +17,7 @@ from slotkeeper.core.domain.traits import Encoding, chosen
 from slotkeeper.core.engine.driver.context import WorkerEntries
 from slotkeeper.core.engine.worker import entries, rounds
 from slotkeeper.core.engine.worker.two_part import PlannedSink, TwoPartSink
-from slotkeeper.core.errors import ConfigError, Refused
+from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.ports.driver import Runner, StartStore
 from slotkeeper.core.ports.kinds import BatchSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import LabelSink, StepSink, Views
@@ -169,14 +169,11 @@ def open_pair(job: JobSpec, epoch: int, session: str = "") -> _Pair:
 
 
 def changelog_session(job: JobSpec, epoch: int, part: str) -> SourceSession:
-    """Open a session that reads changelogs; raises Refused if the source kind does not support them.
+    """Open a session that reads changelogs.
 
     `epoch` is the epoch of a query; a later run of the query uses it to find and end this session. Without a query (0),
     the session is never ended in this way. Raises ConfigError if a secret cannot be resolved here.
     """
-    if not sources.traits(job.source_kind).changelogs:
-        what = f"a source of kind {job.source_kind} cannot supply a DataFrame"
-        raise Refused(what, "read it with a job", where="source")
     name = session_name(job.name, f"{epoch}/{part}") if epoch else f"slotkeeper-frames/{job.name}/{part}"[:63]
     with _named_worker():
         endpoint = replace(job.source, socket_timeout_ms=job.binlog.connection_socket_timeout)
@@ -185,7 +182,9 @@ def changelog_session(job: JobSpec, epoch: int, part: str) -> SourceSession:
 
 def changelog_of(session: SourceSession, job: JobSpec, images: Images | None = None) -> SourceTable:
     """Return a job's channel over a session of `changelog_session`, with its source as a changelog reads it."""
-    return session.table(TableAsked.of(job, images=images or Images()))
+    read = images or Images()
+    channel = replace(job.channel, columns=tuple((one.name, one.name) for one in read.columns))
+    return session.table(TableAsked.of(replace(job, channels=(channel,)), images=read))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from decimal import Decimal
@@ -15,17 +15,10 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.library import Reader, Sink, passes
 from slotkeeper.core.sources.mysql.position import MysqlPosition
-from slotkeeper.demo.warehouse import Warehouse
 from tests.support.hand_clock import Hand
-from tests.support.hologres import HoloPair
-from tests.support.mirror import MakeMirror
 from tests.support.pairs import MakeMysqlPair, MysqlPair
+from tests.support.sides import TABLE, Side, texts
 from tests.support.waiting import until
-
-TABLE, TARGET = "ods.t", "mart.t"
-Write = Callable[..., None]
-Rows = Callable[[], Sequence[tuple[object, ...]]]
-Side = tuple[JobSpec, Write, Rows, Rows]
 
 
 class Killed(Exception):
@@ -52,43 +45,6 @@ def program(job: JobSpec, stored: dict[str, str], stop: Callable[[str], None], d
                     raise
 
 
-def texts(rows: Sequence[tuple[object, ...]]) -> list[str]:
-    """Rows of two numbers, as a record's text or as two values."""
-    return sorted(str(row[0]) if len(row) == 1 else f"({row[0]},{row[1]})" for row in rows)
-
-
-@pytest.fixture(params=["dws", "mysql", "hologres", "hologres_slot"])
-def side(request: pytest.FixtureRequest) -> Side:
-    """A job that was never started, a writer of its source table (id, v), and the rows of source and target."""
-    if request.param == "dws":
-        warehouse: Warehouse = request.getfixturevalue("warehouse")
-        make: MakeMirror = request.getfixturevalue("make_mirror")
-        warehouse.create_table(TABLE, "id bigint, v bigint", ("id",), ("id",))
-        mirror = make(warehouse, TABLE, TARGET)
-
-        def put(*changes: tuple[int, int | None]) -> None:
-            for key, value in changes:
-                if value is None:
-                    mirror.source(f"DELETE FROM {TABLE} WHERE id = {key}")
-                else:
-                    both = f"({key}, {value}) ON CONFLICT (id) DO UPDATE SET v = excluded.v"
-                    mirror.source(f"INSERT INTO {TABLE} VALUES {both}")
-
-        return mirror.job, put, mirror.source_rows, mirror.target_rows
-    if request.param == "mysql":
-        pair: MysqlPair = request.getfixturevalue("mysql_pair")
-        rows = lambda: pair.rows(f"SELECT id, v FROM {TABLE} ORDER BY id")  # noqa: E731
-        return pair.mirror.job, pair.write, rows, pair.mirror.target_rows
-    name = "holo_pair" if request.param == "hologres" else "slot_pair"
-    holo: HoloPair = request.getfixturevalue(name)
-    return (
-        holo.mirror.job,
-        holo.write,
-        lambda: holo.hologres.rows(f"SELECT id, v FROM {TABLE}"),
-        holo.mirror.target_rows,
-    )
-
-
 def test_a_program_killed_at_random_places_loses_nothing(side: Side, seed: int) -> None:
     assert survived(side, seed, 8)
 
@@ -100,7 +56,7 @@ def test_a_program_killed_thirty_times_loses_nothing(side: Side, seed: int) -> N
 
 def survived(side: Side, seed: int, rounds: int, most: int = 1_000) -> int:
     """Write and mirror in turns, with a program that is killed at random places; return the number of kills."""
-    job, write, source, target = side
+    job, write, source, target, *_ = side
     job = replace(job, channels=(replace(job.channel, create_target=True),))
     chance, stored = random.Random(seed), dict[str, str]()
     with Reader(job) as first:  # the place from which changes count
@@ -177,7 +133,7 @@ def test_a_mark_of_a_table_that_was_changed_since_ends_with_its_name(mysql_pair:
 
 @pytest.mark.parametrize("side", ["dws", "hologres_slot"], indirect=True)
 def test_marks_without_their_slot_end_as_slot_lost_and_create_no_slot(side: Side) -> None:
-    job, write, _, _ = side
+    job, write, *_ = side
     with Reader(job) as reader:
         marks = reader.start()
     write((1, 1))

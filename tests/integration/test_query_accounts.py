@@ -23,6 +23,7 @@ from slotkeeper.core.engine.driver import lease as engine_lease
 from slotkeeper.core.engine.driver import start as engine_start
 from slotkeeper.core.services import slot_commands as queries
 from slotkeeper.core.services.slot_commands import query_of
+from slotkeeper.core.state.sqlite import Store
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.frames import JOB, Program, configured, slot_places
 from tests.support.mirror import MakeMirror, Mirror
@@ -378,6 +379,12 @@ def test_a_query_is_a_job_that_runs_elsewhere_and_nothing_is_done_to_it_from_her
         assert "orders to lake" in out and re.search(r"\bbatch 12, \d+s ago", out), (words, out)
     (line,) = [one for one in shell.typed("jobs", "list")[1].splitlines() if one.startswith(JOB)]
     assert "DataFrame query, was 0 commits behind" in line[:80], "it is what 80 columns have room for"
+    Store.open(path.parent / "state").close()
+    code, out, _ = shell.typed("status", "--exit-code")
+    assert (code, out.startswith(f"OK        {JOB}  RUNNING")) == (0, True), (code, out)
+    _, out, err = shell.typed("doctor")
+    assert f"{TABLE}: read by a DataFrame query only" in " ".join(out.split()), (out, err)
+    assert "mart.unused" not in out, "a query writes no target"
     before = slot_places(mirror)
     verbs: list[tuple[str, ...]] = [
         ("start", JOB), ("restart", JOB), ("stop", JOB), ("pause", JOB), ("resume", JOB), ("retry", JOB), ("logs", JOB),
@@ -399,6 +406,8 @@ def test_a_query_is_a_job_that_runs_elsewhere_and_nothing_is_done_to_it_from_her
     program.query.close()
     (listed,) = shell.json_of("jobs", "list")
     assert listed["state"] == "STOPPED" and not listed["queries"][0]["lives"]
+    code, out, _ = shell.typed("status", "--exit-code")
+    assert (code, "DataFrame query is not running" in out) == (1, True), (code, out)
     assert shell.typed("jobs", "start", JOB)[0] == 3, "its checkpoint has what the slot no longer gives"
     _, out, err = shell.typed("jobs", "show", JOB)
     assert "action      start it in its Spark program" in out, "there is nothing to stop"

@@ -46,7 +46,7 @@ def loaded(part):
 
 
 found = rows.rdd.mapPartitions(loaded).collect()
-stream = spark.readStream.format("slotkeeper").options(**reads, start="initial").load()
+stream = spark.readStream.format("slotkeeper").options(**reads, start="initial", changelog="raw").load()
 writer = stream.writeStream.format("slotkeeper_postgres").options(config=config, sink="mart", table="mart.beside")
 writer = writer.option("create_target", "true").option("checkpointLocation", checkpoint)
 query = start(writer.trigger(availableNow=True))

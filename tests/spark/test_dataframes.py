@@ -99,7 +99,7 @@ def test_a_range_of_changes_is_read_once(spark: Any, mirror: Mirror, path: Path,
     made(mirror)
     with written(mirror, seed, changes=60):
         pass
-    frame = spark.read.format("slotkeeper").options(config=str(path), job=JOB, read="changes").load()
+    frame = spark.read.format("slotkeeper").options(config=str(path), job=JOB, read="changes", changelog="raw").load()
     before = slot_places(mirror)
     counted = {row["slotkeeper_dn"]: row["count"] for row in frame.groupBy("slotkeeper_dn").count().collect()}
     assert counted == mirror.booked()
@@ -110,7 +110,7 @@ def test_a_stream_equals_the_ledger_and_its_slot_the_commit_log(
     spark: Any, mirror: Mirror, path: Path, tmp_path: Path, seed: int
 ) -> None:
     checkpoint, out = tmp_path / "checkpoint", str(tmp_path / "out")
-    options = {"config": str(path), "job": JOB, "start": "initial", "points_per_trigger": "50"}
+    options = {"config": str(path), "job": JOB, "start": "initial", "changelog": "raw", "points_per_trigger": "50"}
 
     def life(begin: Any = start, **trigger: Any) -> Any:
         frame = spark.readStream.format("slotkeeper").options(**options).load()
@@ -156,7 +156,8 @@ def test_a_stream_equals_the_ledger_and_its_slot_the_commit_log(
 
 @pytest.mark.chaos
 def test_trouble_is_one_line_of_the_query_s_exception(spark: Any, mirror: Mirror, path: Path, tmp_path: Path) -> None:
-    frame = spark.readStream.format("slotkeeper").options(config=str(path), job=JOB, start="latest").load()
+    reads = {"config": str(path), "job": JOB, "start": "latest", "changelog": "raw"}
+    frame = spark.readStream.format("slotkeeper").options(**reads).load()
     query = start(frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "ck")))
     wait_begun(query, mirror)
     mirror.source(f"TRUNCATE {TABLE}")
@@ -168,7 +169,8 @@ def test_trouble_is_one_line_of_the_query_s_exception(spark: Any, mirror: Mirror
 
 @pytest.mark.chaos
 def test_asynchronous_progress_is_refused(spark: Any, mirror: Mirror, path: Path, tmp_path: Path) -> None:
-    frame = spark.readStream.format("slotkeeper").options(config=str(path), job=JOB, start="latest").load()
+    reads = {"config": str(path), "job": JOB, "start": "latest", "changelog": "raw"}
+    frame = spark.readStream.format("slotkeeper").options(**reads).load()
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "ck"))
     with pytest.raises(ReadFailed, match="asyncProgressTrackingEnabled"):
         start(writer.option("asyncProgressTrackingEnabled", "true"))
@@ -279,7 +281,9 @@ def test_the_slot_is_never_beyond_the_commit_log(
     checkpoint, seen, ahead = tmp_path / "ck", [], []
     frame = (
         spark.readStream.format("slotkeeper")
-        .options(config=str(path), job=JOB, start="latest", points_per_trigger="3", poll_interval="0ms")
+        .options(
+            config=str(path), job=JOB, start="latest", changelog="raw", points_per_trigger="3", poll_interval="0ms"
+        )
         .load()
     )
 

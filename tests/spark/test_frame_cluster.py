@@ -27,7 +27,7 @@ def test_executors_of_their_own_read_too_and_one_may_be_killed(
     with spark_session(tmp_path / "spark", "local-cluster[2,1,1024]") as cluster:
         register(cluster)
         checkpoint, out = tmp_path / "ck", str(tmp_path / "out")
-        options = {"config": str(path), "job": JOB, "start": "initial", "points_per_trigger": "50"}
+        options = {"config": str(path), "job": JOB, "start": "initial", "changelog": "raw", "points_per_trigger": "50"}
         frame = cluster.readStream.format("slotkeeper").options(**options).load()
         writer = frame.writeStream.format("parquet").option("path", out)
         query = start(writer.option("checkpointLocation", str(checkpoint)))

@@ -30,7 +30,7 @@ def grown(mirror: Mirror, rows: int, first: int, seed: int) -> None:
 
 def changes(spark: Any, path: Path, folder: Path) -> int:
     """Read all unread changes in one batch; return their number."""
-    options = {"config": str(path), "job": JOB, "points_per_trigger": "1000000"}
+    options = {"config": str(path), "job": JOB, "changelog": "raw", "points_per_trigger": "1000000"}
     frame = spark.readStream.format("slotkeeper").options(**options).load()
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(folder))
     query = writer.trigger(availableNow=True).start()

@@ -47,7 +47,9 @@ def failing(spark: Any, path: Path, folder: Path) -> str:
     said = []
     for options in ({"job": "none"}, {"password": "x"}, {"table": "ods.none"}):
         with pytest.raises(Exception) as refused:
-            spark.read.format("slotkeeper").options(**{"config": str(path), "job": JOB, **options}).load().collect()
+            spark.read.format("slotkeeper").options(
+                **{"config": str(path), "job": JOB, "changelog": "raw", **options}
+            ).load().collect()
         said.append(f"{refused.value!r} {refused.value}")
     return "\n".join(said)
 
@@ -63,7 +65,7 @@ def test_no_password_is_in_what_spark_writes_shows_or_says(
     settings = {"spark_eventLog_enabled": "true", "spark_eventLog_dir": log.as_uri()}
     with spark_session(spark_folder, **settings) as spark:
         register(spark)
-        options = {"config": str(path), "job": JOB, "start": "initial"}
+        options = {"config": str(path), "job": JOB, "start": "initial", "changelog": "raw"}
         frame = spark.readStream.format("slotkeeper").options(**options).load()
         writes = {"config": str(path), "sink": mirror.job.sink.name, "table": "mart.written", "create_target": "true"}
         writer = frame.writeStream.format("slotkeeper_postgres").options(**writes)

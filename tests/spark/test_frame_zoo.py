@@ -92,7 +92,7 @@ def differing(rows: list[Any], there: dict[Any, dict[str, str | None]], names: l
 
 @pytest.mark.chaos
 def test_every_type_arrives_copied_and_changed(spark: Any, mirror: Mirror, path: Path, tmp_path: Path) -> None:
-    options = {"config": str(path), "job": JOB, "start": "initial", "as_text": ",".join(BEYOND)}
+    options = {"config": str(path), "job": JOB, "start": "initial", "changelog": "raw", "as_text": ",".join(BEYOND)}
     names = [name for name in zoo.ZOO if name not in ("fixed_char", "any_char")]
     got: list[Any] = []
     frame = spark.readStream.format("slotkeeper").options(**options).load()

@@ -92,7 +92,12 @@ def main(config: str, job: str, checkpoint: str, out: str, folder: str) -> None:
         while True:
             try:
                 frame = spark.readStream.format("slotkeeper").options(
-                    config=config, job=job, start="initial", points_per_trigger="20", poll_interval="20ms"
+                    config=config,
+                    job=job,
+                    start="initial",
+                    changelog="raw",
+                    points_per_trigger="20",
+                    poll_interval="20ms",
                 )
                 writer = frame.load().writeStream.format("json").option("path", out)
                 query = start(writer.option("checkpointLocation", checkpoint))

@@ -41,11 +41,12 @@ class Program:
     driver."""
 
     def __init__(self, path: Path, probe: Probe = nothing, **options: str) -> None:
-        self.options = {"config": str(path), "job": JOB, **options}
+        form = {} if options.get("read") == "rows" else {"changelog": "raw"}
+        self.options = {"config": str(path), "job": JOB, **form, **options}
         self.asked = asked(self.options)
         with closing(changelog_session(self.asked.job, 0, "schema")) as session:
             log = changelog_of(session, self.asked.job).source
-            self.layout = layout(log, self.asked.columns, self.asked.as_text, led=self.asked.read != "rows")
+            self.layout = layout(log, self.asked.columns, self.asked.as_text, self.asked.changelog)
         self.probe = probe
         self.offsets: dict[str, Any] | None = None
         """The end of a batch that is in the offset log, and possibly not in the commit log."""

@@ -107,7 +107,7 @@ def opened(place: Place) -> QueryAccounts:
     """Return access to the store's record of a query, in a separate session."""
     from slotkeeper.core.dataframe.reader.options import asked
 
-    return _over(asked({"config": place.config, "job": place.job, "table": place.table}).job)
+    return _over(asked({"config": place.config, "job": place.job, "table": place.table, "read": "rows"}).job)
 
 
 def _over(job: JobSpec) -> QueryAccounts:

@@ -17,10 +17,10 @@ from slotkeeper.core.dataframe.reader.faults import naming
 from slotkeeper.core.dataframe.reader.options import Asked
 from slotkeeper.core.dataframe.reader.parts import ChunkPart, Part, RangePart
 from slotkeeper.core.dataframe.reader.schema import Layout
-from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.position import NOTHING_KEPT, Position
 from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.type_name import Condition
-from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.domain.watch import purged, trouble
 from slotkeeper.core.errors import Refused, TroubleName
 from slotkeeper.core.ports.source import Source, SourceTable
 from slotkeeper.core.sources import registry
@@ -59,7 +59,10 @@ class PlainTableReader(DataSourceReader):
 
     def _ranges(self, table: SourceTable) -> list[InputPartition]:
         log, job = table.source, self._asked.job
-        if not table.lists(job.slot):
+        if table.slot is None and self._asked.begin in ("", "slot"):
+            what = f"a source of kind {job.source_kind} stores no slot whose position could be the start of a range"
+            raise Refused(what, 'set .option("from", ...) to a position of each DN', where="spark")
+        if table.slot is not None and not table.lists(job.slot):
             what = f"slot {job.slot} of {job.channel.source_table} does not exist: the retained changes are unknown"
             raise Refused(what, "create it (`slotkeeper slots create`), or start a query or job", where="source")
         statuses = log.read_status(None)
@@ -74,17 +77,21 @@ class PlainTableReader(DataSourceReader):
 
     def _begins(self, statuses: Sequence[SlotStatus]) -> dict[str, Position]:
         """Return the requested start of the range on each DN; raises Refused if it is before the slot's position."""
-        kept = {}
-        for status in statuses:
+        kept: dict[str, Position] = {}
+        without_slot = {one.shard.name: one for one in statuses if one.kept == NOTHING_KEPT}
+        for status in (one for one in statuses if one.shard.name not in without_slot):
             oldest = status.kept.furthest
             if status.kept.missing or oldest is None:
                 raise trouble(TroubleName.SLOT_LOST, f"{status.shard.name}: the slot holds {status.kept.shown}")
             kept[status.shard.name] = oldest.from_here
         if self._asked.begin in ("", "slot"):
             return kept
-        typed = self._typed("from", self._asked.begin, set(kept))
+        typed = self._typed("from", self._asked.begin, kept.keys() | without_slot.keys())
         for name, place in typed.items():
-            if place < kept[name]:
+            if name in without_slot:
+                if gone := purged(without_slot[name], place):
+                    raise gone
+            elif place < kept[name]:
                 what = f"{name}: unknown whether the source retains every change from {place.text} on"
                 raise Refused(what, f"choose {kept[name].text} or a later position", where="source")
         return typed

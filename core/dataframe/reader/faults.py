@@ -6,11 +6,12 @@ Spark reports an exception of a Python source only as text, after its own traceb
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
-from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.errors import ErrorKind, SlotkeeperError, Trouble, TroubleName
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,3 +63,21 @@ def naming(call: Callable[P, T]) -> Callable[P, T]:
             return call(*args, **kwargs)
 
     return called
+
+
+TRIED_FOR = 20.0
+"""Seconds for which a transient error is retried; Spark's `stop` can wait that long."""
+
+
+def tried(ask: Callable[[], T]) -> T:
+    """Return the result of `ask`; after transient errors, retry for `TRIED_FOR` seconds."""
+    end, wait = time.monotonic() + TRIED_FOR, 0.1
+    while True:
+        try:
+            return ask()
+        except SlotkeeperError as error:
+            passes = error.kind in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
+            if not passes or time.monotonic() + wait >= end:
+                raise
+        time.sleep(wait)
+        wait = min(2.0, wait * 2)

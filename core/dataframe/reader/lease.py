@@ -266,7 +266,11 @@ def _at_slot(ctx: JobContext) -> None:
         return
     source.admit()
     identity = source.identify()
-    if not ctx.sessions.starter().lists(job.slot):
+    starter = ctx.sessions.starter()
+    if starter.slot is None:
+        what = f"a source of kind {job.source_kind} stores no slot whose position could be the start"
+        raise Refused(what, 'set .option("start", ...) to "initial", "latest" or a position', where="source")
+    if not starter.lists(job.slot):
         what = f"slot {job.slot} of {job.channel.source_table} does not exist, or the server cannot list slots"
         raise Refused(what, 'create it with .option("start", "initial") or "latest"', where="source")
     statuses = ctx.sessions.admin("start").source.read_status(None)

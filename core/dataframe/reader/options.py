@@ -10,9 +10,13 @@ from pathlib import Path
 
 from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.dataframe.changelog import FORMS, WEIGHTED
 from slotkeeper.core.domain.progress import QUERY_TARGET
-from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, start_at
-from slotkeeper.core.errors import ConfigError
+from slotkeeper.core.domain.spec import JobSpec, start_at
+from slotkeeper.core.domain.traits import OldImages
+from slotkeeper.core.errors import ConfigError, Refused
+from slotkeeper.core.sources import registry as sources
+from slotkeeper.core.state.files import answered, probe_record
 
 STARTS = ("slot", "earliest")
 """Values of `start` that a query accepts in addition to those of a job."""
@@ -28,6 +32,7 @@ DEFAULTS = {
     "columns": "",
     "as_text": "",
     "read": "",
+    "changelog": "",
     "from": "",
     "to": "latest",
     "partition_rows": "",
@@ -37,6 +42,7 @@ _CHOICES = {
     "register": ("auto", "never"),
     "take_over": ("true", "false"),
     "read": ("", "rows", "changes"),
+    "changelog": ("", *FORMS),
     "pushdown": ("auto", "never"),
 }
 _SPARKS = ("path", "paths")
@@ -47,6 +53,7 @@ _SPARKS = ("path", "paths")
 class Asked:
     """The parsed options of a read; `points_per_trigger` is in the source's own unit (sync points for DWS).
 
+    `changelog` is one of `slotkeeper.core.dataframe.changelog.FORMS`, or "" for the rows of the table.
     `config` is the path of the file that was read. `job` is a job for the requested table, with the query as its
     target. `poll_interval` is in seconds, `partition_rows` in rows.
     """
@@ -60,6 +67,7 @@ class Asked:
     columns: tuple[str, ...]
     as_text: tuple[str, ...]
     read: str
+    changelog: str
     begin: str
     end: str
     partition_rows: int
@@ -75,6 +83,9 @@ def asked(options: Mapping[str, str]) -> Asked:
             raise _wrong(name, given[name], f"one of {', '.join(one or 'nothing' for one in allowed)}")
     loaded = load_usable(Path(given["config"]) if given["config"] else None, os.environ)
     job = _job(loaded, given["job"], given["table"])
+    _refuse_form(given["changelog"], given["read"])
+    if given["changelog"] == WEIGHTED:
+        _refuse_weights(loaded, job, given["start"])
     binlog = job.binlog
     return Asked(
         job,
@@ -86,12 +97,46 @@ def asked(options: Mapping[str, str]) -> Asked:
         _names(given["columns"]),
         _names(given["as_text"]),
         given["read"],
+        given["changelog"],
         given["from"],
         given["to"],
         _number(given, "partition_rows", binlog.full_sync_binlog_batch_read_size),
         given["pushdown"] == "auto",
         str(loaded.path.absolute()),
     )
+
+
+def _refuse_form(form: str, read: str) -> None:
+    """Raise ConfigError for a changelog without a form, with the meaning of each."""
+    if read == "rows" and form:
+        raise ConfigError('read = "rows" returns the table, not a changelog', 'remove .option("changelog", ...)')
+    if read == "rows" or form:
+        return
+    meanings = "\n".join(f'  .option("changelog", "{name}"): {meaning}' for name, meaning in FORMS.items())
+    what = "a changelog is not its table: choose its form"
+    raise ConfigError(what, f'set one of:\n{meanings}\n  spark.read and .option("read", "rows"): the table itself')
+
+
+def _refuse_weights(loaded: Loaded, job: JobSpec, start: str) -> None:
+    """Raise Refused if the weights of some changes would be wrong or their old images incomplete."""
+    place, table = job.source.place, job.channel.source_table
+    instead = 'use .option("changelog", "net") and aggregate the table, or a view of the job ([[jobs.X.views]])'
+    if start == "initial":
+        what = 'changelog = "weighted" with start = "initial" counts changes during the copy twice'
+        raise Refused(what, 'start at "latest", and add the sums of the table at that time', where="spark")
+    if job.binlog.binlog_ignore_update_before or job.binlog.binlog_ignore_delete:
+        what = f"[jobs.{job.name}.binlog] omits old images or deletes, which a weighted changelog needs"
+        raise ConfigError(what, "remove binlog_ignore_update_before and binlog_ignore_delete")
+    images = sources.traits(job.source_kind).old_images
+    if images is OldImages.KEY:
+        what = f"{table}: a source of kind {job.source_kind} is not known to log whole old images"
+        raise Refused(f"{what}, so a weighted sum can be wrong", instead, where="source")
+    if images is OldImages.PROBED:
+        found = probe_record(loaded.state_dir, job.source.name)
+        if answered(found, place, "full_old_images") != "yes":
+            what = f"{table}: no probe has found whole old images at {place}, so a weighted sum can be wrong"
+            probe = "run `slotkeeper doctor --probe`; unless it finds full_old_images, "
+            raise Refused(what, f"{probe}{instead}", where="source")
 
 
 def _known(options: Mapping[str, str]) -> dict[str, str]:
@@ -128,7 +173,8 @@ def _job(loaded: Loaded, name: str, table: str) -> JobSpec:
         what = f"[jobs.{name}] filters the rows of {table}, but a DataFrame cannot"
         raise ConfigError(what, "give the query its own job without `where`, and filter in the program")
     _refuse_shared(loaded, narrowed)
-    channel = ChannelSpec(table, f"{QUERY_TARGET}{narrowed.slot}")
+    target = f"{QUERY_TARGET}{narrowed.slot}"
+    channel = replace(narrowed.channel, target=target, create_target=False, columns=(), constant=None)
     return replace(narrowed, channels=(channel,), binlog=replace(narrowed.binlog, binlog=True))
 
 

@@ -9,12 +9,13 @@ positions, because Spark calls `commit(end)` one batch late and never for the la
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.dataframe.reader.accounts import MARK, UNREAD_TO, Place
+from slotkeeper.core.dataframe.reader.faults import tried
 from slotkeeper.core.dataframe.reader.lease import Begun, SlotLease
 from slotkeeper.core.dataframe.reader.options import Asked
 from slotkeeper.core.dataframe.reader.parts import ChunkPart, Offset, Part, RangePart
@@ -24,14 +25,13 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.watch import exactly, judge, trouble
 from slotkeeper.core.engine.worker.step import Probe, nothing
-from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, TopologyTrouble, Trouble, TroubleName
+from slotkeeper.core.errors import Refused, TopologyTrouble, Trouble, TroubleName
 from slotkeeper.core.ports.kinds import SourceSession
 from slotkeeper.core.ports.source import Source
 from slotkeeper.core.wiring.worker import changelog_of, changelog_session
 
-T = TypeVar("T")
-TRIED_FOR = 20.0
-"""Seconds for which a transient error is retried; Spark's `stop` can wait that long."""
+EVERYTHING = 1 << 40
+"""The width of a range without a limit, in any source's unit."""
 MOVED_AFTER = 60.0
 """Seconds after which a query of an idle table runs an empty batch, so that its slot does not retain old changes."""
 
@@ -103,7 +103,7 @@ class Query:
         log, statuses = self._changelog, self._statuses()
 
         def newest(status: SlotStatus) -> Position:
-            return self._tried(lambda: log.reached(status.latest.from_here, status.latest, None, status))
+            return tried(lambda: log.reached(status.latest.from_here, status.latest, None, status))
 
         self._bound = _Bound({status.shard.name: newest(status) for status in statuses})
 
@@ -112,9 +112,9 @@ class Query:
         self._resumed(start)
         found: list[Part] = []
         if end.copied and not start.copied:
-            chunks = self._tried(lambda: self._changelog.plan_chunks(self._asked.partition_rows))
+            chunks = tried(lambda: self._changelog.plan_chunks(self._asked.partition_rows))
             found += [ChunkPart(self._asked.job, self._epoch, self._layout, chunk) for chunk in chunks]
-        by_name = {shard.name: shard for shard in self._tried(self._changelog.nodes)}
+        by_name = {shard.name: shard for shard in tried(self._changelog.nodes)}
         self._refuse_other_dns(set(by_name), start)
         for name in sorted(end.positions):
             after, up_to = start.positions[name], end.positions[name]
@@ -197,14 +197,15 @@ class Query:
         bound = self._bound.positions[shard.name] if self._bound else None
         if bound is not None and not after < bound:
             return after
-        reach = status.latest.ahead_of(after) or 0
-        end = max(log.next_range(after, status, max(1, reach if width is None else width)), after.place)
+        everything = status.latest.ahead_of(after) or EVERYTHING
+        wanted = everything if width is None else width
+        end = max(tried(lambda: log.next_range(after, status, wanted)), after.place)
         if bound is not None and not end < bound:
             return self._kept(shard, bound)
         if end < status.latest:
             self._unread_to[shard.name] = status.latest.from_here
-        if end < status.latest or moves or self._tried(lambda: log.has_changes(shard, after, end)):
-            return self._kept(shard, self._tried(lambda: log.reached(after, end, None, status)))
+        if end < status.latest or moves or tried(lambda: log.has_changes(shard, after, end)):
+            return self._kept(shard, tried(lambda: log.reached(after, end, None, status)))
         return after
 
     def _kept(self, shard: Shard, position: Position) -> Position:
@@ -227,20 +228,7 @@ class Query:
         return self._log
 
     def _statuses(self) -> list[SlotStatus]:
-        return self._tried(lambda: self._changelog.read_status(None))
-
-    def _tried(self, ask: Callable[[], T]) -> T:
-        """Call `ask`; after transient errors, retry for `TRIED_FOR` seconds."""
-        end, wait = self._clock.monotonic() + TRIED_FOR, 0.1
-        while True:
-            try:
-                return ask()
-            except SlotkeeperError as error:
-                passes = error.kind in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
-                if not passes or self._clock.monotonic() + wait >= end:
-                    raise
-            time.sleep(wait)
-            wait = min(2.0, wait * 2)
+        return tried(lambda: self._changelog.read_status(None))
 
 
 class SlotOnlooker:

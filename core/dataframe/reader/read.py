@@ -19,14 +19,15 @@ import pyarrow
 import pyarrow.compute
 from pyarrow import csv
 
-from slotkeeper.core.dataframe.changelog import BEGINNING, COPIED
-from slotkeeper.core.dataframe.reader.faults import named
+from slotkeeper.core.dataframe.changelog import BEGINNING, COPIED, NET, WEIGHTED, WRITES
+from slotkeeper.core.dataframe.net import Reduce
+from slotkeeper.core.dataframe.reader.faults import named, tried
 from slotkeeper.core.dataframe.reader.parts import ChunkPart, Part, RangePart
 from slotkeeper.core.dataframe.reader.schema import Layout
 from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.spec import Images, JobSpec
 from slotkeeper.core.domain.type_name import Field, FieldKind
-from slotkeeper.core.domain.watch import exactly, judge, trouble
+from slotkeeper.core.domain.watch import exactly, judge, purged, trouble
 from slotkeeper.core.drivers.pipe import pieces, value_of
 from slotkeeper.core.errors import Defect, RowRefused, TroubleName
 from slotkeeper.core.ports.kinds import SourceSession
@@ -42,7 +43,9 @@ def read(part: Part) -> Iterator[pyarrow.RecordBatch]:
     """Yield the part's batches; raises ReadFailed."""
     with named(), _session(part.job, part.epoch) as session:
         log = changelog_of(session, part.job, Images(tuple(part.layout.columns), tuple(part.only))).source
-        yield from _range(log, part) if isinstance(part, RangePart) else _chunk(log, part)
+        rows = _range(log, part) if isinstance(part, RangePart) else _chunk(log, part)
+        # all changes of a key are in one part of a batch, so its net effect is that of its part
+        yield from Reduce(part.layout.key)(rows) if part.layout.form == NET else rows
 
 
 def _range(log: Source, part: RangePart) -> Iterator[pyarrow.RecordBatch]:
@@ -50,7 +53,8 @@ def _range(log: Source, part: RangePart) -> Iterator[pyarrow.RecordBatch]:
     status = _status(log, part)
     at = part.after
     while at < part.up_to:
-        end = log.next_range(at, status, part.job.binlog.binlog_sync_point_size)
+        # a source with one stream reads it here; no row has been passed on, so that the range can be read again
+        end = tried(partial(log.next_range, at, status, part.job.binlog.binlog_sync_point_size))
         if not end < part.up_to:
             end = part.up_to
         rows = pieces(partial(log.copy_changes, part.shard, at, end), PIECE)
@@ -80,6 +84,8 @@ def _status(log: Source, part: RangePart) -> SlotStatus:
     wrong = judge(status, exactly(status.kept, part.layout.fingerprint))
     if wrong:
         raise wrong
+    if gone := purged(status, part.after):
+        raise gone
     there = status.kept.furthest
     if there is not None and there > part.after:
         what = f"{part.shard.name}: the slot is at {there.shown}, after {part.after.text}"
@@ -120,7 +126,10 @@ def changes(pieces: Iterable[bytes], layout: Layout, shard: str) -> Iterator[pya
         point, sequence, kind, *values = _columns(piece, types, names)
         if not pyarrow.compute.all(pyarrow.compute.is_in(kind, kinds)).as_py():
             raise Defect(f"{shard}: an event of unknown type (not I, d, B or U)", where="source")
-        lead = [kind, pyarrow.repeat(shard, len(kind)), point, sequence] if layout.led else []
+        lead = [kind, pyarrow.repeat(shard, len(kind)), point, sequence] if layout.form else []
+        if layout.form == WEIGHTED:
+            written = pyarrow.compute.is_in(kind, pyarrow.array(WRITES))
+            lead.append(pyarrow.compute.if_else(written, *(pyarrow.scalar(one, pyarrow.int32()) for one in (1, -1))))
         yield _batch(layout, [*lead, *_given(layout.fields, values)])
 
 
@@ -129,7 +138,7 @@ def copied(pieces: Iterable[bytes], layout: Layout) -> Iterator[pyarrow.RecordBa
     types, names = list(map(_read_as, layout.fields)), [field.name for field in layout.fields]
     for piece in pieces:
         values = _columns(piece, types, names)
-        constants = (COPIED, "", BEGINNING, BEGINNING) if layout.led else ()
+        constants = (COPIED, "", BEGINNING, BEGINNING, pyarrow.scalar(1, pyarrow.int32()))[: len(layout.lead)]
         lead = [pyarrow.repeat(one, len(values[0])) for one in constants]
         yield _batch(layout, [*lead, *_given(layout.fields, values)])
 

@@ -15,14 +15,14 @@ from pyspark.sql import types
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from slotkeeper.core.dataframe.changelog import CHANGE, DN, KEY_PLACE, POINT, SEQUENCE
+from slotkeeper.core.dataframe.changelog import CHANGE, DN, KEY_PLACE, NET, POINT, SEQUENCE, WEIGHT, WEIGHTED
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.type_name import TEXT, Condition, Field, FieldKind, FieldType, field_type
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import Source
 
-LEAD = (CHANGE, DN, POINT, SEQUENCE)
-"""The columns that precede a table's own columns in a changelog."""
+LEAD = (CHANGE, DN, POINT, SEQUENCE, WEIGHT)
+"""The names of all columns that can precede a table's own columns in a changelog."""
 _PLAIN = {
     FieldKind.BOOLEAN: types.BooleanType(),
     FieldKind.SHORT: types.ShortType(),
@@ -36,29 +36,37 @@ _PLAIN = {
     FieldKind.BYTES: types.BinaryType(),
     FieldKind.TEXT: types.StringType(),
 }
-_OF_LEAD = (FieldKind.TEXT, FieldKind.TEXT, FieldKind.LONG, FieldKind.LONG)
+_LEAD = tuple(zip(LEAD, (FieldKind.TEXT, FieldKind.TEXT, FieldKind.LONG, FieldKind.LONG), strict=False))
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of a read: `columns` of the source, `fields` with types; with `led`, changelog columns come first.
+    """The columns of a read: `columns` of the source, `fields` with types; those of a changelog come first.
 
+    `form` is that of the changelog, or "" for rows of the table.
     `fingerprint` is the table's fingerprint, `key` its key columns.
     """
 
     columns: tuple[Column, ...]
     fields: tuple[Field, ...]
-    led: bool
+    form: str
     fingerprint: str
     key: tuple[str, ...]
 
     @property
+    def lead(self) -> Sequence[tuple[str, FieldKind]]:
+        """The columns that precede the table's own."""
+        if not self.form:
+            return ()
+        return _LEAD if self.form != WEIGHTED else (*_LEAD, (WEIGHT, FieldKind.INTEGER))
+
+    @property
     def spark(self) -> types.StructType:
         """The schema in Spark types."""
-        lead = [types.StructField(name, _PLAIN[kind]) for name, kind in zip(LEAD, _OF_LEAD, strict=True)]
+        lead = [types.StructField(name, _PLAIN[kind]) for name, kind in self.lead]
         places = {name: {KEY_PLACE: place} for place, name in enumerate(self.key, 1)}
         own = [types.StructField(one.name, spark_type(one.type), True, places.get(one.name)) for one in self.fields]
-        return types.StructType([*(lead if self.led else ()), *own])
+        return types.StructType([*lead, *own])
 
     @property
     def arrow(self) -> pyarrow.Schema:
@@ -77,7 +85,7 @@ def spark_type(field: FieldType) -> types.DataType:
     return _PLAIN[field.kind]
 
 
-def layout(log: Source, columns: Sequence[str], as_text: Sequence[str], led: bool) -> Layout:
+def layout(log: Source, columns: Sequence[str], as_text: Sequence[str], form: str) -> Layout:
     """Return the layout of the given columns, or of all columns by default; raises Refused for an unknown column."""
     identity = log.identify()
     there = {column.name: column for column in identity.columns}
@@ -85,14 +93,17 @@ def layout(log: Source, columns: Sequence[str], as_text: Sequence[str], led: boo
     if absent:
         raise Refused(f"unknown column {absent[0]!r}", f"the table has {', '.join(there)}", where="source")
     chosen = tuple(there[name] for name in columns) if columns else identity.columns
-    taken = [column.name for column in chosen if led and column.name.lower() in LEAD]
+    taken = [column.name for column in chosen if form and column.name.lower() in LEAD]
     if taken:
         what = f"column {taken[0]!r} of the table has the name of a changelog column"
         raise Refused(what, "exclude it with the option columns", where="source")
+    if form == NET and not set(identity.key) <= {column.name for column in chosen}:
+        what = 'changelog = "net" needs the key columns'
+        raise Refused(what, f"add {', '.join(identity.key)} to the option columns", where="spark")
     fields = tuple(
         Field(one.name, TEXT if one.name in as_text else field_type(identity.plain(one.type))) for one in chosen
     )
-    return Layout(chosen, fields, led, identity.text, identity.key)
+    return Layout(chosen, fields, form, identity.text, identity.key)
 
 
 _SIGNS: dict[type[Filter], str] = {

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from slotkeeper.core.dataframe import check
 from slotkeeper.core.dataframe.reader import accounts
 from slotkeeper.core.dataframe.reader.faults import naming
 from slotkeeper.core.dataframe.reader.options import Asked, asked
@@ -51,12 +52,12 @@ class SlotkeeperSource(DataSource):
 
     @naming
     def schema(self) -> StructType:
-        check()
+        check(pyspark.__version__)
         self._asked = asked(self.options)
         with closing(changelog_session(self._asked.job, 0, "schema")) as session:
             log = changelog_of(session, self._asked.job).source
             wanted = self._asked
-            self._layout = layout(log, wanted.columns, wanted.as_text, led=wanted.read != "rows")
+            self._layout = layout(log, wanted.columns, wanted.as_text, wanted.changelog)
         return self._layout.spark
 
     @naming
@@ -84,8 +85,7 @@ class SlotkeeperSource(DataSource):
 
 @naming
 def register(spark: Any) -> None:
-    """Register the format with a SparkSession; raises ReadFailed for an untested version of Spark."""
-    check()
+    """Register the format with a SparkSession."""
     spark.dataSource.register(SlotkeeperSource)
     spark.conf.set(PUSHES, "true")
     accounts.follow(spark)
@@ -161,24 +161,3 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _offset(self, kept: dict[str, Any]) -> Offset:
         return Offset.read(kept, registry.open(self._asked.job.source_kind).positions)
-
-
-PASSED = ("4.3.0",)
-"""The Spark versions for which the contract test, `tests/spark/test_source_calls.py`, succeeded.
-
-Spark does not document the order in which it calls a Python source, but registration relies on it: `latestOffset` must
-get the end of a batch only after that batch is in the commit log.
-"""
-
-
-def check(version: str = pyspark.__version__) -> None:
-    """Raise Refused for a Spark version that is not in `PASSED`.
-
-    >>> check("4.1.0")
-    Traceback (most recent call last):
-        ...
-    slotkeeper.core.errors.Refused: pyspark 4.1.0 may call a source in an untested order
-    """
-    if version not in PASSED:
-        what = f"pyspark {version} may call a source in an untested order"
-        raise Refused(what, f"install pyspark {' or '.join(PASSED)}", where="spark")

@@ -130,7 +130,7 @@ def _check_names(names: Sequence[str]) -> None:
         what = f"the rows are changes, but have no {' and no '.join(missing)}"
         hint = "keep these columns in every select: they order the changes"
         raise Refused(what, hint, where="sink")
-    known = {name for name, _ in changelog.COLUMNS}
+    known = {changelog.WEIGHT, *(name for name, _ in changelog.COLUMNS)}
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         what = f"the rows have several columns named {safe(twice[0], 60)}"

@@ -38,8 +38,10 @@ class HoloConnection:
         session, streams = self.session, self.streams
         if self.confirming is None:
             made = HoloInspector(session, asked.table, asked.binlog, asked.channel, streams)
+            made.whole_images = asked.images is not None
             return SourceTable(made, None, made, WORDS)
         slot = SlotTable(session, asked.table, asked.binlog, asked.channel, streams, asked.slot, self.confirming)
+        slot.whole_images = asked.images is not None
         return SourceTable(slot, slot, slot, SLOT_WORDS, session.pinned)
 
     def ping(self) -> None:

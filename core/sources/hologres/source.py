@@ -58,6 +58,8 @@ class HoloSource:
         self.table = table
         self.options = options
         self._mapped = Mapped.of(channel) if channel else Mapped()
+        self.whole_images = False
+        """Whether old images are passed on as the server returns them; otherwise only the values of their key are."""
         self._state: TableState | None = None
         self.left = Left(options.binlog_ignore_delete, options.binlog_ignore_before_update)
         self.pages = Pages(session, table, options.binlog_read_batch_size, options.binlog_read_timeout)
@@ -179,7 +181,7 @@ class HoloSource:
         keys = [column.name in identity.key for column in columns]
         for one in self.reader.changes(Stretch(shard, low, high), columns, self.left):
             values: Sequence[str | None] = one.values
-            if one.kind in OLD_IMAGES:
+            if one.kind in OLD_IMAGES and not self.whole_images:
                 values = [value if key else None for value, key in zip(values, keys, strict=True)]
             put(out, texts((one.point, one.sequence, one.kind, *values)))
             count += 1

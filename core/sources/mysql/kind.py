@@ -41,12 +41,14 @@ class MysqlConnection:
         sync, selection = asked.sync, Selection.of(asked.channel) if asked.channel else None
         limits = sync.min_bytes_sync_commit, sync.max_bytes_sync_commit, sync.stream_read_timeout / 1000
         reader = asked.slot or f"peek of {self.session.name}"
+        if asked.images is not None:  # a query has one stream to plan batches and one to read them
+            reader += f"\x1f{self.session.name.rpartition('/')[2]}"
         if asked.feed and self._line is None:
             self._line = FeedLine(asked.feed)
         line = self._line if asked.feed else None
         known = asked.channel.known if asked.channel else ()
         made = MysqlInspector(self.session, asked.table, reader, asked.binlog, selection, *limits, line, known)
-        made.purges = self._purges
+        made.purges, made.whole_images = self._purges, asked.images is not None
         self._tables.append(made)
         failover = MysqlFailover(self.session, f"{reader}\x1f{asked.table}\x1ffailover")
         return SourceTable(made, None, made, WORDS, failover=failover, shapes=MysqlShapes(made))

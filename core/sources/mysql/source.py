@@ -104,6 +104,8 @@ class MysqlSource:
         self.options = options
         self.selection = selection or Selection()
         self._most_bytes, self._step_bytes, self._silent_seconds = most_bytes, step_bytes, silent_seconds
+        self.whole_images = False
+        """Whether old images have the values of all columns; otherwise only those of the key."""
         self._known = known
         """The table's columns at the lane's position; without them, its present columns."""
         self._room: int | None = None
@@ -282,7 +284,7 @@ class MysqlSource:
             spool.ended(follower.here)
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
-        """Write the rows of (after, up_to] and return their number; old images contain only the key.
+        """Write the rows of (after, up_to] and return their number.
 
         Raises Trouble if rows changed without row events, or columns changed: `next_range` ends before such a
         statement.
@@ -329,7 +331,8 @@ class MysqlSource:
         writer = self._writers.get(table.layout)
         if writer is None:
             skips = self.options.binlog_ignore_update_before
-            writer = _Writer(self._decoder(table), self.seen, self.selection, self._accepts, skips)
+            decoder, whole = self._decoder(table), self.whole_images
+            writer = _Writer(decoder, self.seen, self.selection, self._accepts, skips, whole)
             self._writers[table.layout] = writer
         return writer
 
@@ -471,7 +474,10 @@ class MysqlSource:
 
 
 class _Writer:
-    """Writes the rows of one layout of the table in the form that a sink reads; old images contain only the key."""
+    """Writes the rows of one layout of the table in the form that a sink reads.
+
+    Old images contain only the key, unless `whole` is true; an event whose images lack columns is rejected in any case.
+    """
 
     def __init__(
         self,
@@ -480,11 +486,12 @@ class _Writer:
         selection: Selection,
         accepts: Accepts | None,
         skips_before: bool,
+        whole: bool = False,
     ) -> None:
         self._decoder, self._accepts, self._skips_before = decoder, accepts, skips_before
         places = selection.places(seen.identity)
         self._whole = speller(seen.images, places)
-        keys = [image.name in seen.identity.key for image in seen.images]
+        keys = [whole or image.name in seen.identity.key for image in seen.images]
         self._key = speller(seen.images, places, keys)
         # a filter needs the values of a row
         self._plan = None if accepts else kernel_plan(decoder.columns, seen.images, places, keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotkeeper.core.domain.traits import Newest, SourceTraits
+from slotkeeper.core.domain.traits import Newest, OldImages, SourceTraits
 
 TRAITS = SourceTraits(
     keeps_positions=False,
@@ -14,6 +14,9 @@ TRAITS = SourceTraits(
     many_into_one=True,
     logs_shapes=True,
     speaks="MySQL",
+    # MySQL Internals, "Rows_event": columns-present-bitmap1 and bitmap2 mark the columns of each image; with
+    # binlog_row_image = full, "all columns are logged in both the before image and the after image" (Reference Manual)
+    old_images=OldImages.CHECKED,
     # MySQL Reference Manual, "The Binary Log": one log contains the changes of all tables of the server; "SHOW BINARY
     # LOG STATUS" returns its end
     newest=Newest.COMMON,

@@ -132,6 +132,9 @@ VALUES = [
         "set only one of them",
     ),
     _case("secret where none is asked for", added(SPARK, 'secret_file = "s"'), "secret_file applies only to a master"),
+    _case(
+        "pages of a cluster", added(SPARK, 'master = "spark://h:7077"\nsecret_file = "s"\nspark_ui = true'), "no login"
+    ),
     _case("another python here", added(SPARK, 'python = "/usr/bin/python3"'), "python applies only to a master"),
     _case("cluster's secret itself", added(SPARK, 'secret = "hush"'), "secrets only by reference", "use secret_file"),
     _case("setting of yarn", added(SPARK, 'settings = {"spark.yarn.queue" = "q"}'), "unknown key spark.yarn.queue"),

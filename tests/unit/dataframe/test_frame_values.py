@@ -45,9 +45,9 @@ VALUES = [
 ]
 
 
-def layout_of(*types: FieldType, led: bool = False, key: tuple[str, ...] = ()) -> Layout:
+def layout_of(*types: FieldType, form: str = "", key: tuple[str, ...] = ()) -> Layout:
     fields = tuple(Field(f"c{number}", one) for number, one in enumerate(types))
-    return Layout(tuple(Column(field.name, "text") for field in fields), fields, led, "", key)
+    return Layout(tuple(Column(field.name, "text") for field in fields), fields, form, "", key)
 
 
 @pytest.mark.parametrize(("spelled", "text", "value"), VALUES)
@@ -78,7 +78,7 @@ def test_a_value_that_spark_has_not_is_named_by_its_column_alone(spelled: str, t
 
 
 def test_rows_of_a_changelog_have_their_place_first() -> None:
-    layout = layout_of(TEXT, led=True, key=("c0",))
+    layout = layout_of(TEXT, form="raw", key=("c0",))
     (batch,) = read.changes([b"10516\t2\td\tx\n"], layout, "dn_1")
     assert list(batch.to_pylist()[0].values()) == ["d", "dn_1", 10516, 2, "x"]
     (batch,) = read.copied([b"x\n"], layout)
@@ -88,7 +88,7 @@ def test_rows_of_a_changelog_have_their_place_first() -> None:
 
 def test_an_event_of_another_type_is_not_passed_on() -> None:
     with pytest.raises(Defect, match="not I, d, B or U"):
-        list(read.changes([b"1\t0\tT\tx\n"], layout_of(TEXT, led=True), "dn_1"))
+        list(read.changes([b"1\t0\tT\tx\n"], layout_of(TEXT, form="raw"), "dn_1"))
 
 
 LONG, WORD = FieldType(FieldKind.LONG), TEXT
