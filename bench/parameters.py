@@ -28,6 +28,8 @@ TABLES: tuple[tuple[str, Section], ...] = (
     ("[state]", keys.STATE),
     ("[console]", keys.CONSOLE),
     ("[alerts]", keys.ALERTS),
+    ("[access]", keys.ACCESS),
+    ("[[access.rules]]", keys.RULE),
 )
 """Every table of a configuration, in the order of the page and of `config.example.toml`."""
 
@@ -64,6 +66,7 @@ _OF_TEST = {
     "tests/unit/alerts/test_rules.py": "gap",
     "tests/integration/test_alert_command.py": "command command_timeout",
     "tests/integration/test_alerting.py": "metrics_file",
+    "tests/unit/launch/test_access.py": "read_only second_account rules users groups jobs allow",
     _EFFECTS: (
         "binlog binlog_slot_name binlog_batch_read_size full_sync_binlog_batch_read_size binlog_read_timeout"
         " full_sync_binlog_read_timeout binlog_sleep_time binlog_max_sleep_time new_system_value"

@@ -83,8 +83,10 @@ def _run(args: Sequence[str]) -> int:
         configured.warn_of_resets(args)
         asked = status_asked(args)
         if asked is not None:
+            from slotkeeper.console.cli import rights
             from slotkeeper.console.commands.overall import overall
 
+            rights.check("status", asked[0], {})
             context.modules_loaded()
             return overall(*asked)
         from slotkeeper.console.commands import main as main_cli  # Typer is loaded only for other commands

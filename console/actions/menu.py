@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from slotkeeper.console.actions.verbs import NOT_CONFIGURED, EntryVerb, JobVerb, SlotVerb, why_not
+from slotkeeper.console.actions.verbs import NOT_CONFIGURED, Barred, EntryVerb, JobVerb, SlotVerb, unbarred, why_not
 from slotkeeper.console.monitor.snapshot import JobFacts
 from slotkeeper.console.views.quarantine import Choice
 from slotkeeper.console.views.slots import SlotFacts
+from slotkeeper.core.domain.access import EVERY_JOB, Right
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.query_report import WHERE_TO_ACT
 from slotkeeper.core.domain.reset import OpenReset
@@ -29,7 +30,7 @@ class Entry:
     """Whether Enter chooses this line."""
 
 
-def job_entries(jobs: Sequence[JobFacts], configured: Collection[str]) -> list[Entry]:
+def job_entries(jobs: Sequence[JobFacts], configured: Collection[str], barred: Barred = unbarred) -> list[Entry]:
     """Return the menu of one job, or of several marked jobs."""
     paused = bool(jobs) and all(job.state is JobState.PAUSED for job in jobs)
     toggle = JobVerb.RESUME if paused else JobVerb.PAUSE
@@ -39,7 +40,7 @@ def job_entries(jobs: Sequence[JobFacts], configured: Collection[str]) -> list[E
         if verb is (JobVerb.PAUSE if toggle is JobVerb.RESUME else JobVerb.RESUME):
             continue
         why = "" if len(jobs) == 1 or does.many else "one job at a time; press u to unmark"
-        reasons = [why_not(verb, job, configured) for job in jobs]
+        reasons = [why_not(verb, job, configured, barred) for job in jobs]
         ready = [not reason for reason in reasons]
         if not why and not any(ready):
             why = reasons[0] if reasons else "no row is selected"
@@ -61,7 +62,11 @@ def _line(verb: SlotVerb, why: str = "", warns: str = "") -> Entry:
 
 
 def slot_entries(
-    one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[OpenReset], no_undo: str = ""
+    one: SlotFacts,
+    holder: JobFacts | None,
+    open_resets: Sequence[OpenReset],
+    no_undo: str = "",
+    barred: Barred = unbarred,
 ) -> list[Entry]:
     """Return the menu of one slot, without the actions that do not apply to its kind of source.
 
@@ -69,7 +74,8 @@ def slot_entries(
     """
     there, name = one.slot.exists, safe(one.slot.job, 40) if one.slot.job else ""
     open_ = next((each for each in open_resets if (each.table, each.slot) == (one.seen.table, one.slot.name)), None)
-    external = "" if name else "no configured job owns this slot, and a reset needs its job"
+    bar = barred(Right.RESET, one.slot.job or EVERY_JOB)
+    external = bar if bar else "" if name else "no configured job owns this slot, and a reset needs its job"
     lives = holder is not None and holder.state is not None and (holder.state.is_open or bool(holder.alive))
     query = bool(holder and holder.queries)
     stops = f": {WHERE_TO_ACT}" if query else "; press s to stop it first"
@@ -79,7 +85,7 @@ def slot_entries(
     rests = any(each.source_table == one.seen.table and each.rests for each in tables)
     resets = "" if rests else busy
     half = "a reset of this slot is unfinished; press e to end it" if open_ else ""
-    absent = "the slot does not exist" if there is False else ""
+    absent = bar or ("the slot does not exist" if there is False else "")
     words = one.seen.retained.words if one.seen.retained else None
     found = [
         _line(SlotVerb.RESET, external or half, resets),
@@ -90,14 +96,15 @@ def slot_entries(
         found += [
             _line(SlotVerb.REGISTER, absent or half or busy),
             _line(SlotVerb.DROP, absent or half or busy),
-            _line(SlotVerb.CREATE, "" if there is False else "the slot exists", busy),
+            _line(SlotVerb.CREATE, bar or ("" if there is False else "the slot exists"), busy),
         ]
     if words is None or words.ddl:
         found.append(_line(SlotVerb.PREFLIGHT))
     if busy and not rests and not query:
-        found.insert(0, Entry("s", JobVerb.STOP.value, f"stop job {name} first"))
+        cannot = barred(JobVerb.STOP.does.right, one.slot.job or EVERY_JOB)
+        found.insert(0, Entry("s", JobVerb.STOP.value, f"stop job {name} first", cannot))
     if open_:
-        found.insert(0, Entry("e", "end", f"end reset {safe(open_.id, 40)}: finish it or roll it back", resets))
+        found.insert(0, Entry("e", "end", f"end reset {safe(open_.id, 40)}: finish it or roll it back", bar, resets))
     return found
 
 
@@ -136,9 +143,9 @@ def reset_targets(lost: bool, job: JobFacts | None) -> list[Entry]:
     return sorted(found, key=lambda one: not one.best)
 
 
-def entry_actions(one: Choice, configured: Collection[str]) -> list[Entry]:
+def entry_actions(one: Choice, configured: Collection[str], barred: Barred = unbarred) -> list[Entry]:
     """Return the menu of quarantined rows: for the chosen entries, and for all entries of the job."""
-    foreign = "" if one.job in configured else NOT_CONFIGURED
+    foreign = barred(Right.DISCARD, one.job) or ("" if one.job in configured else NOT_CONFIGURED)
     over = f"{one.over} of the selected entries are already resolved and stay unchanged" if one.over else ""
     found = []
     if not one.every:

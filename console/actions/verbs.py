@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from slotkeeper.core.domain.access import Right
 from slotkeeper.core.domain.job import JobEvent, JobState, transition
 from slotkeeper.core.errors import Refused
 
@@ -34,6 +35,8 @@ class OfJob(NamedTuple):
     """Its text in the menu."""
     requested: str
     """The state that its outcome is compared with."""
+    right: Right = Right.START
+    """The right that it needs."""
     bound: str = ""
     """Its text in the list of keys, if different from its name."""
     typed: str = ""
@@ -123,6 +126,7 @@ class JobVerb(Enum):
         typed="its process keeps running and applies nothing",
         means="its process keeps running and applies nothing; the source may purge unread changes",
         requested="PAUSED",
+        right=Right.PAUSE,
         why_not=lambda state, lives: (
             f"the job is {state.value}: no process"
             if not lives
@@ -141,6 +145,7 @@ class JobVerb(Enum):
         typed="applies changes again",
         means="applies changes again from its position",
         requested="not PAUSED",
+        right=Right.PAUSE,
         why_not=lambda state, lives: (
             f"the job is {state.value}: no process"
             if not lives
@@ -159,6 +164,7 @@ class JobVerb(Enum):
         label="try now: run waiting retries and polls immediately",
         means="retries immediately; this retry counts like any other; a rejected login still waits its full delay",
         requested="an immediate retry",
+        right=Right.PAUSE,
         why_not=lambda state, lives: (
             "" if lives and state is not JobState.PAUSED else f"the job is {state.value}: nothing to retry"
         ),
@@ -170,6 +176,7 @@ class JobVerb(Enum):
         label="drain: wait until all changes are read; changes nothing",
         typed="wait until all changes are read; changes nothing",
         requested="drained",
+        right=Right.LOOK,
         why_not=lambda state, lives: (
             "" if lives and state in _STREAMING else f"the job is {state.value}: only a streaming job can drain"
         ),
@@ -181,6 +188,7 @@ class JobVerb(Enum):
         label="verify: compare all rows of source and target; changes nothing",
         typed="compare all rows of source and target; changes nothing",
         requested="compared",
+        right=Right.LOOK,
         before_first_start="the job was never started: there is nothing to compare",
         anywhere=True,
         configured=True,
@@ -193,6 +201,7 @@ class JobVerb(Enum):
         typed="final: the job can never be started again",
         means="FINAL: no job of this name can be started again; slot and rows do not change",
         requested="CANCELLED",
+        right=Right.RESET,
         why_not=lambda state, lives: (
             "one of its processes is running: stop the job first" if lives else _refused(state, JobEvent.CANCELLED)
         ),
@@ -208,11 +217,22 @@ class JobVerb(Enum):
         return verb
 
 
-def why_not(verb: JobVerb, job: JobFacts, configured: Collection[str]) -> str:
+Barred = Callable[[Right, str], str]
+"""Returns why the user of the console lacks a right on a job; "" if the user has it."""
+
+
+def unbarred(right: Right, job: str) -> str:
+    """Return "": without rules, every account has every right."""
+    return ""
+
+
+def why_not(verb: JobVerb, job: JobFacts, configured: Collection[str], barred: Barred = unbarred) -> str:
     """Return the reason why a verb is currently not available for a job; "" if it is available."""
     from slotkeeper.console.views.queries import refusal  # the shell declares its commands without the views
 
     does = verb.does
+    if why := barred(does.right, job.name):
+        return why
     if job.queries:
         return refusal(job)
     if does.configured and job.name not in configured:
@@ -225,12 +245,13 @@ def why_not(verb: JobVerb, job: JobFacts, configured: Collection[str]) -> str:
 
 
 class OfSlot(NamedTuple):
-    """A verb of a slot: its name, its key and text in the menu, and its description at the `:` prompt."""
+    """A verb of a slot: its name, its key and text in the menu, its description at the `:` prompt, and its right."""
 
     name: str
     key: str = ""
     label: str = ""
     typed: str = ""
+    right: Right = Right.RESET
 
 
 class SlotVerb(Enum):
@@ -252,9 +273,9 @@ class SlotVerb(Enum):
     CREATE = OfSlot("create", "c", "create", "create the slot")
     PREFLIGHT = OfSlot(
         "preflight", "p", "preflight: can a VACUUM FULL, scale-out or ALTER start now? changes nothing",
-        "can a VACUUM FULL, scale-out or ALTER start now?",
+        "can a VACUUM FULL, scale-out or ALTER start now?", Right.LOOK,
     )  # fmt: skip
-    HISTORY = OfSlot("history")
+    HISTORY = OfSlot("history", right=Right.LOOK)
 
     does: OfSlot
 
@@ -266,7 +287,7 @@ class SlotVerb(Enum):
 
 
 class OfEntry(NamedTuple):
-    """A verb of quarantined rows: name, key, text in the menu, text of the confirmation, and whether it is final.
+    """A verb of quarantined rows: name, key, text in the menu, text of the confirmation, whether it is final, right.
 
     The key `every` applies the verb to all quarantined entries of the job.
     """
@@ -277,6 +298,7 @@ class OfEntry(NamedTuple):
     label: str
     means: tuple[str, ...]
     final: bool = False
+    right: Right = Right.DISCARD
 
 
 class EntryVerb(Enum):

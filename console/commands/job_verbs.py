@@ -32,6 +32,7 @@ from slotkeeper.core.domain.text import safe, typed
 from slotkeeper.core.domain.tries import TryAnswer, in_words
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.launch.access import Access
 from slotkeeper.core.launch.seen import gather
 from slotkeeper.core.launch.tables import Ask, TablePatience, ask, refuse_one_position, refuse_one_table, try_now
 from slotkeeper.core.launch.view import Starting, observe
@@ -89,8 +90,11 @@ def _noted(store: Store, line: AuditLine, act: Callable[[], _Seen], state_of: Ca
     return seen
 
 
-def consent(store: Store, job: str, table: str, name: str, reason: str) -> None:
-    """Store the consent to the copies that a job or table awaits, and audit it. Raises Refused for a wrong name."""
+def consent(store: Store, access: Access, job: str, table: str, name: str, reason: str) -> None:
+    """Store the consent to the copies that a job or table awaits, and audit it.
+
+    Raises Refused for a wrong name, or if the rules require an approval and it is missing.
+    """
     if name != job:
         raise Refused(f"`{safe(name, 80)}` is not `{job}`", f"--confirm {typed(job)}")
     if not reason.strip():
@@ -100,6 +104,7 @@ def consent(store: Store, job: str, table: str, name: str, reason: str) -> None:
     if not asked:
         diagnostics.note(f"{job}: no copy is known here to await consent; the driver asks when it needs consent")
     for one in asked:
+        access.approved(one.plan, job, f"the copy of {one.table}, which replaces {one.replaces},")
         line = intent("copy consent", f"job {job} table {one.table}", reason, {"replaces": one.replaces})
         audit = Audit(store.folder)
         audit.append(line)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slotkeeper.console.actions.verbs import JobVerb
-from slotkeeper.console.cli import diagnostics, output, select
+from slotkeeper.console.cli import context, diagnostics, output, rights, select
 from slotkeeper.console.cli.select import ConfirmJob, Job, Json, OneTable, Reason, StateDir
 from slotkeeper.console.commands import configured
 from slotkeeper.core.clock import SystemClock
@@ -201,7 +201,7 @@ def start(
     wait = 0.0 if no_wait else wait
     if confirm:
         with Store.open(loaded.state_dir, migrates=True) as store:
-            job_verbs.consent(store, job, table, confirm, reason)
+            job_verbs.consent(store, rights.access_of(context.of(ctx)), job, table, confirm, reason)
     if table:
         job_verbs.refuse_take_over(take_over)
         job_verbs.steer(ctx, loaded.state_dir, loaded, job, table, tables.Ask.START, _of_table(wait), reason, as_json)

@@ -21,7 +21,7 @@ import typer
 import typer.core
 import typer.main
 
-from slotkeeper.console.cli import context, diagnostics, output
+from slotkeeper.console.cli import context, diagnostics, output, rights
 from slotkeeper.console.cli.context import FLAGS, UNJUDGED, VALUED, VERSION, Invocation, judges, no_colour
 from slotkeeper.console.tui import startup
 from slotkeeper.core.config.load import find
@@ -142,6 +142,7 @@ def load_command(name: str) -> _Command:
     app.rich_markup_mode = None  # brackets in help texts and in data are not markup
     command = typer.main.get_group(app) if entry.group else typer.main.get_command(app)
     command.name = name
+    rights.guard(command, name)
     context.modules_loaded()
     return command
 
@@ -218,6 +219,7 @@ def _print_status(shared: Invocation) -> None:
         raise ConfigError(f"no configuration, and no console: {why}", hint) from error
     from slotkeeper.console.commands.overall import overall  # imported only if needed
 
+    rights.check("status", shared, {})
     overall(shared, False, False)
     diagnostics.note(f"no console: {why}; showing `slotkeeper status`")
 

@@ -7,15 +7,17 @@ except the key, unless --unmask is given, which is recorded in the audit.
 from __future__ import annotations
 
 from datetime import timezone
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
-from slotkeeper.console.cli import completion, context, output, select
+from slotkeeper.console.cli import completion, context, output, rights, select
 from slotkeeper.console.cli.select import Json, Source, Table
 from slotkeeper.console.views import binlog
 from slotkeeper.console.views.binlog import Shown
-from slotkeeper.core.config.model import Loaded, owners
+from slotkeeper.core.config.model import Loaded, job_at, owners
+from slotkeeper.core.domain.access import Right
 from slotkeeper.core.domain.inspection import MOST_ROWS, ROWS, Ask, Filter, Page
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.services import binlog_rows, looking
@@ -97,7 +99,10 @@ def peek(
     since = select.moment(time).astimezone(timezone.utc).isoformat() if time else ""
     ask = Ask(dn, after, slot, since, up_to, only, limit)
     looking.passwords([loaded.sources[place[0]].endpoint])
-    page = looking.answer(f"source {place[0]}", lambda: binlog_rows.rows(loaded, *place, ask, unmask, reason))
+    job = job_at(loaded, place[1], source=place[0])
+    hides = bool(rights.access_of(context.of(ctx)).missing(Right.REVEAL, job)[0])
+    asked = partial(binlog_rows.rows, loaded, *place, ask, unmask, reason, hides)
+    page = looking.answer(f"source {place[0]}", asked)
     if as_json:
         output.as_json(page_values(page))
     elif as_jsonl:

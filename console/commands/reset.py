@@ -7,6 +7,7 @@ changed.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import datetime, timezone
@@ -16,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from slotkeeper.console.actions import preview
-from slotkeeper.console.cli import completion, context, diagnostics, output, select
+from slotkeeper.console.cli import completion, context, diagnostics, output, rights, select
 from slotkeeper.console.cli.select import ConfirmSlot, Json, Slot, Table
 from slotkeeper.console.views.how_far import HowFar
 from slotkeeper.core.clock import SystemClock
@@ -41,6 +42,7 @@ from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import ConfigError, Refused
+from slotkeeper.core.launch.access import Access
 from slotkeeper.core.launch.launch import START_LOCK
 from slotkeeper.core.launch.view import observe, settled
 from slotkeeper.core.services import reset as reset_service
@@ -103,8 +105,14 @@ Steal = Annotated[str, typer.Option("--steal", metavar="LEASE", help="end the se
 Resume = Annotated[bool, typer.Option("--resume", help="finish or roll back an unfinished reset")]
 
 
+def access_to(loaded: Loaded) -> Access:
+    """Return the rules of access for a configuration."""
+    return Access(loaded.access, loaded.state_dir, os.environ, str(loaded.path.absolute()))
+
+
 def add_to(app: typer.Typer) -> None:
     """Add the commands of this module to the group."""
+    app.command("approve")(approve)
     app.command("reset")(reset)
     app.command("undo")(undo)
     app.command("history")(history)
@@ -164,6 +172,20 @@ def undo(
     job = _job_of_backup(loaded, backup)
     goal = None if execute else Goal(TargetKind.BACKUP, backup=backup)
     _plan_or_execute(ctx, loaded, job, goal, ResetOrder(plan_id, reason, confirm, rows), steal, as_json, backup)
+
+
+def approve(
+    ctx: typer.Context,
+    plan_id: Annotated[str, typer.Argument(metavar="PLAN", help="the plan's id, from the rejected command")],
+    reason: select.Reason = "",
+    state_dir: select.StateDir = None,
+) -> None:
+    """Approve another account's plan that skips or replaces rows, or loses a slot's unread rows; valid for 24 hours.
+
+    Needed if `second_account` is set in [access]. The rejected command requests the approval, and prints the plan's id.
+    """
+    found = rights.access_of(context.of(ctx), state_dir).approve(plan_id, reason, diagnostics.warn)
+    output.line(f"plan {found.id} of job {found.job} is approved for 24 h: {found.what}", select.ascii_only(ctx))
 
 
 def history(ctx: typer.Context, table: Table, slot: Slot, as_json: Json = False) -> None:
@@ -284,6 +306,7 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
                 not loaded.jobs[job.name].several,
                 lambda present: _rate_of_last_copy(store, job.name, present),
                 _progress(job.slot),
+                lambda id, what: access_to(loaded).approved(id, job.name, what),
             ) as reset_context,
         ):
             return act(reset_context)

@@ -18,6 +18,7 @@ from slotkeeper.console.cli.output import SHORT, both
 from slotkeeper.console.cli.select import ConfirmSlot, Json, Reason, Slot, Source, Table
 from slotkeeper.console.commands import configured, peek, reset
 from slotkeeper.core.config.model import Loaded, owners
+from slotkeeper.core.domain.access import EVERY_JOB, plan_id
 from slotkeeper.core.domain.query_report import QuerySeen
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.ttl import TimeLeft, in_words
@@ -506,6 +507,11 @@ def _run(ctx: typer.Context, verb: SlotVerb, asked: tuple[str, str, str], consen
     def show(plan: ChangePlan) -> None:
         if not as_json:
             _show(plan, ascii_only)
+        if consent.execute and plan.rows_to_type:
+            points = [(one.shard, one.live, one.durable) for one in plan.before.shards]
+            what = f"{plan.verb} of {plan.what}, which loses {change.unread_rows(plan.rows)},"
+            job = plan.owner.job if plan.owner else EVERY_JOB
+            reset.access_to(loaded).approved(plan_id(plan.verb, place, points), job, what)
 
     with ExitStack() as stack:
         store = stack.enter_context(Store.open(loaded.state_dir))

@@ -24,6 +24,7 @@ from slotkeeper.console.tui.settings_file import FILE, SettingsFile
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.load import default_path, default_state_dir
 from slotkeeper.core.config.model import Loaded, NoConfig
+from slotkeeper.core.errors import ConfigError, SlotkeeperError
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
     from slotkeeper.console.monitor.store_reader import Reader
     from slotkeeper.console.tui.write_mode import Arming, Instant
     from slotkeeper.console.views.slots import SlotFacts
+    from slotkeeper.core.domain.access import Right
     from slotkeeper.core.domain.inspection import Ask, Page
     from slotkeeper.core.judgement.facts import SlotSeen
+    from slotkeeper.core.launch.access import Access
 
 OWN_FILE = "console.toml"
 INTERVALS = (1.0, 2.0, 5.0, 10.0, 30.0)
@@ -155,10 +158,29 @@ Peeker = Callable[[Loaded, str, str, "Ask", bool], "Page"]
 
 
 def peek(loaded: Loaded, source: str, table: str, ask: Ask, unmask: bool) -> Page:
-    """Read binlog rows from the source."""
+    """Read binlog rows from the source; without the right `reveal`, their values are masked."""
+    from slotkeeper.core.config.model import job_at
+    from slotkeeper.core.domain.access import Right
     from slotkeeper.core.services import binlog_rows
 
-    return binlog_rows.rows(loaded, source, table, ask, unmask)
+    access, job = access_of(loaded, loaded.state_dir), job_at(loaded, table, source=source)
+    if unmask:
+        access.require(binlog_rows.ACTION, Right.REVEAL, job)
+    hides = bool(access.missing(Right.REVEAL, job)[0])
+    return binlog_rows.rows(loaded, source, table, ask, unmask, hides=hides)
+
+
+def access_of(loaded: Loaded | None, folder: Path) -> Access:
+    """Return the rules of access for a configuration, as its file has them now, and a state folder."""
+    from slotkeeper.core.config.load import load_access
+    from slotkeeper.core.launch.access import Access
+
+    if loaded is None:
+        return Access(None, folder, os.environ)
+    rules = loaded.access
+    with suppress(ConfigError):
+        rules, _ = load_access(loaded.path, os.environ)
+    return Access(rules, folder, os.environ, str(loaded.path.absolute()))
 
 
 def whoami() -> str:
@@ -212,6 +234,22 @@ class Services:
     def runs(self) -> Runner:
         """The command runner; created on first use."""
         return self.actions(self.folder, self.clock)
+
+    @cached_property
+    def access(self) -> Access:
+        """The rules of access for menus; their files are read on first use, and every command reads them again."""
+        return access_of(self.loaded, self.folder)
+
+    def require(self, action: str, right: Right, job: str = "") -> None:
+        """Raise Refused, after a line in the audit, if this user lacks a right, by the files as they are now."""
+        access_of(self.loaded, self.folder).require(action, right, job)
+
+    def barred(self, right: Right, job: str) -> str:
+        """Return why this user lacks a right on a job; "" if the user has it."""
+        try:
+            return self.access.missing(right, job)[0]
+        except SlotkeeperError as error:
+            return f"the rules of access cannot be read: {error}"
 
     @cached_property
     def graphs(self) -> GraphFeed:
@@ -270,6 +308,9 @@ def services_for(shared: Invocation, state_dir: Path | None = None) -> Services:
         with suppress(NoConfig):
             loaded = shared.load()
     folder = state_dir or (loaded.state_dir if loaded else default_state_dir(shared.env))
+    from slotkeeper.core.domain.access import Right
+
+    access_of(loaded, folder).require("console", Right.LOOK, any_job=True)
     clock = SystemClock()
     feed = Collector(LateReader(loaded, folder, clock), SlotPoller(loaded, clock))
     config = str(shared.config.absolute()) if shared.config else ""

@@ -494,7 +494,30 @@ class _Alerts:
     file for metrics in OpenMetrics text format ([alerts](alerts.md)); a relative path starts at this file's folder"""
 
 
+class _Access:
+    read_only = Key(values.boolean, False)
+    """whether every verb that changes something is rejected, for every account"""
+    second_account = Key(values.boolean, False)
+    """whether a reset that skips or replaces rows, and the loss of a slot's unread rows, need the approval of a second
+    account (`slotkeeper slots approve`)"""
+    rules = Key()
+    """blocks `[[access.rules]]` that give rights to accounts ([access](access.md)); without a block, every account has
+    every right"""
+
+
+class _Rule:
+    users = Key(values.words)
+    """names of accounts"""
+    groups = Key(values.words)
+    """names of groups"""
+    jobs = Key(values.words)
+    """patterns of job names, such as `orders_*`; default: every job"""
+    allow = Key(values.rights, REQUIRED)
+    """rights: look, pause, start, reset, reveal, discard"""
+
+
 LOGGING, STATE = section(_Logging), section(_State)
+ACCESS, RULE = section(_Access), section(_Rule)
 CONSOLE: Section = {}
 """The table `[console]` has no keys yet, but is allowed in the file."""
 _SECONDS = {**defaults(Limits), **defaults(AlertOptions)}
@@ -502,6 +525,6 @@ _MS = {name: int(seconds * 1_000) for name, seconds in _SECONDS.items() if isins
 ALERTS = section(_Alerts, of={**_MS, "disk_free": f"{LIMITS.disk_free // MIB}m"})
 
 NAMED = ("sources", "sinks", "jobs")
-PLAIN = ("logging", "state", "console", "alerts")
+PLAIN = ("logging", "state", "console", "alerts", "access")
 JOB_TABLES = ("binlog", "sink_options", "sync", "rounds", "retry", "spark")
 """The tables of a file: NAMED contain named entries, PLAIN contain keys, and JOB_TABLES are the subtables of a job."""

@@ -22,8 +22,9 @@ import tomli
 
 from slotkeeper.core import ownership
 from slotkeeper.core.config import build, handover, keys, model, secrets, tls
-from slotkeeper.core.config.check import Reading, Table, beside, dotted, read_section
+from slotkeeper.core.config.check import Reading, Table, as_fields, beside, dotted, read_section, unknown_key
 from slotkeeper.core.config.model import DEFAULT, Layer, Loaded, NoConfig, Origin, SinkEntry, SourceEntry
+from slotkeeper.core.domain.access import AccessRules, Rule
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError, Refused
@@ -104,13 +105,13 @@ def load_usable(
     read_section(reading, ("logging",), tree.get("logging", {}), keys.LOGGING)
     state_dir = _read_state_dir(reading, env)
     read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
-    alerts = read_alerts(reading)
+    alerts, access = read_alerts(reading), read_access(reading)
     warnings = tuple(_warnings(sources, sinks, jobs))
     if resolves and any(job.patterns for job in jobs.values()):
         from slotkeeper.core.config.patterns import with_known  # reads the state folder
 
         jobs = with_known(jobs, state_dir)
-    return Loaded(file, sources, sinks, jobs, state_dir, cache(reading.settings), warnings, refused, alerts)
+    return Loaded(file, sources, sinks, jobs, state_dir, cache(reading.settings), warnings, refused, alerts, access)
 
 
 def store_entry(loaded: Loaded, name: str) -> SinkEntry:
@@ -135,6 +136,44 @@ def load_alerts(file: Path, env: Mapping[str, str], text: str | None = None) -> 
     `text` replaces the content of the file.
     """
     return read_alerts(_only("alerts", file, env, text))
+
+
+def load_access(file: Path, env: Mapping[str, str]) -> tuple[AccessRules | None, Path]:
+    """Read only `[access]` and `[state]`: the rules, None if the file has none, and the state folder.
+
+    Raises ConfigError. No variable changes a rule.
+    """
+    text = text_of(file)
+    rules = None
+    if _names_access(text):
+        rules = read_access(Reading(file, {"access": _tree(file, text).get("access", {})}, text))
+    return rules, _read_state_dir(_only("state", file, env, text), env)
+
+
+def system_access(file: Path) -> AccessRules | None:
+    """Read the rules of this host, which hold for every configuration; None if there is no such file.
+
+    Raises ConfigError for any file that is not root's alone: such a file allows nothing.
+    """
+    try:
+        parts = ownership.follow(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError(f"{safe(file)}: cannot be read: {error.strerror or type(error).__name__}") from None
+    if any(part.uid != ownership.ROOT for part in parts):
+        raise ConfigError(f"{safe(file)}: must belong to root, with every folder above it", f"chown root {safe(file)}")
+    text = text_of(file)
+    reading = Reading(file, _tree(file, text), text)
+    for name in reading.tree:
+        if name != "access":
+            raise unknown_key(reading, (), name, ("access",))
+    return read_access(reading)
+
+
+def _names_access(text: str) -> bool:
+    """Return whether a file can contain the table `[access]`, without parsing it; a name can have escapes."""
+    return "access" in text or "\\u" in text.lower()
 
 
 def load_state_dir(path: Path | None, env: Mapping[str, str]) -> Path:
@@ -273,7 +312,7 @@ def secret_variables(tree: Table) -> set[str]:
 def _variable_path(tree: Table, name: str, origin: Origin) -> model.Path:
     parts = name.removeprefix(PREFIX).split("__")
     top, rest = parts[0].lower(), parts[1:]
-    if top in keys.PLAIN and len(rest) == 1 and rest[0]:
+    if top in keys.PLAIN and top != "access" and len(rest) == 1 and rest[0]:
         return (top, rest[0].lower())
     if top not in keys.NAMED or len(rest) < 2 or not all(rest):
         raise ConfigError(f"environment {origin.place}: not a key of the configuration", f"known: {_RULE}")
@@ -314,7 +353,26 @@ def _put(reading: Reading, path: model.Path, value: object, origin: Origin) -> N
     reading.overrides[path] = origin
 
 
-# -- [alerts] ---------------------------------------------------------------------------------------------------------
+# -- [access] and [alerts] --------------------------------------------------------------------------------------------
+
+
+def read_access(reading: Reading) -> AccessRules | None:
+    """Read `[access]`; None if the file has no such table. Raises ConfigError."""
+    path: model.Path = ("access",)
+    if path[0] not in reading.tree or reading.tree[path[0]] == {}:
+        return None
+    given = read_section(reading, path, reading.tree[path[0]], keys.ACCESS)
+    rules = given["rules"]
+    if rules is not None and (not isinstance(rules, list) or not rules):
+        raise reading.error((*path, "rules"), "access.rules must be a list of tables", "write [[access.rules]]")
+    found = []
+    for number, one in enumerate(rules or ()):
+        here = (*path, "rules", number)
+        rule = Rule(**as_fields(Rule, read_section(reading, here, one, keys.RULE)))
+        if not rule.users and not rule.groups:
+            raise reading.error(here, f"{dotted(here)} names no account", 'add users = ["..."] or groups = ["..."]')
+        found.append(rule)
+    return AccessRules(str(reading.file.absolute()), tuple(found), given["read_only"], given["second_account"])
 
 
 def read_alerts(reading: Reading) -> AlertOptions:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from slotkeeper.core.domain.access import AccessRules
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import ConfigError
@@ -219,6 +220,8 @@ class Loaded:
     refused: Mapping[str, ConfigError] = field(default_factory=dict)
     """The jobs that cannot be used, each with its error."""
     alerts: AlertOptions = field(default_factory=AlertOptions)
+    access: AccessRules | None = None
+    """The rules of this file; None if it has none."""
 
     def whole(self) -> Loaded:
         """Return this configuration if all jobs are usable; otherwise raise the error of the first unusable job.
@@ -240,3 +243,14 @@ def tables(loaded: Loaded, source: str = "", table: str = "") -> list[tuple[str,
     """Return (source, table) for every table that a configured job reads; filtered by source and table if given."""
     found = {(job.source.name, channel.source_table) for job in loaded.jobs.values() for channel in job.channels}
     return sorted((one, its) for one, its in found if source in ("", one) and table in ("", its))
+
+
+def job_at(loaded: Loaded, table: str, slot: str = "", source: str = "") -> str:
+    """Return the name of the one configured job that reads a table, through a slot if given; "" if not exactly one."""
+    found = [
+        job.name
+        for job in loaded.jobs.values()
+        if source in ("", job.source.name) and slot in ("", job.slot)
+        if any(channel.source_table == table for channel in job.channels)
+    ]
+    return found[0] if len(found) == 1 else ""

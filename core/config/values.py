@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from decimal import Decimal
 
+from slotkeeper.core.domain.access import Right
 from slotkeeper.core.domain.cluster import Master
 from slotkeeper.core.domain.copy_limit import size_of, size_text
 from slotkeeper.core.domain.endpoint import place_of
@@ -367,6 +368,18 @@ def names(value: object) -> tuple[str, ...]:
     found = tuple(str(text()(one)) for one in value)
     _refuse_long(*found)
     return found
+
+
+def words(value: object) -> tuple[str, ...]:
+    """Read a list of names or patterns."""
+    if not isinstance(value, list) or not value:
+        raise BadValue('must be a list of names, such as ["ann"]')
+    return tuple(str(text()(one)) for one in value)
+
+
+def rights(value: object) -> tuple[str, ...]:
+    """Read a list of rights."""
+    return tuple(str(one_of([right.value for right in Right])(one)) for one in words(value))
 
 
 def tables(value: object) -> tuple[str, ...]:

@@ -149,14 +149,16 @@ def masks(loaded: Loaded, source: str) -> bool:
     return loaded.sources[source].environment.upper() == PROD
 
 
-def rows(loaded: Loaded, source: str, table: str, ask: Ask, unmask: bool = False, reason: str = "") -> Page:
-    """Return rows of a table's binlog on one DN; raises the source's errors.
+def rows(
+    loaded: Loaded, source: str, table: str, ask: Ask, unmask: bool = False, reason: str = "", hides: bool = False
+) -> Page:
+    """Return rows of a table's binlog on one DN; raises the source's errors. `hides` masks the rows of any source.
 
     `masked` in the page: its values must not be shown; they are included for the comparison of changes.
     """
     if source not in loaded.sources:
         raise ConfigError(f"unknown source {source!r}", f"known: {', '.join(sorted(loaded.sources)) or 'none'}")
-    if not masks(loaded, source):
+    if not masks(loaded, source) and not hides:
         return _read(loaded, source, table, ask)
     if not unmask:
         return replace(_read(loaded, source, table, ask), masked=True)

@@ -76,6 +76,7 @@ def reset_context(
     alone: bool = True,
     rate: Callable[[int | None], float | None] = lambda present: None,
     progress: Callable[[ResetStep, int, int], None] = unseen,
+    approved: Callable[[str, str], object] = lambda plan, what: None,
 ) -> Iterator[ResetContext]:
     """Yield the context of a reset of a job's slot, with the lease held until the block ends.
 
@@ -124,6 +125,7 @@ def reset_context(
             apart=registry.open(job.source_kind).traits.apart,
             probe=probe,
             progress=progress,
+            approved=approved,
         )
 
 

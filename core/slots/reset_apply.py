@@ -283,6 +283,8 @@ def _typed(ctx: ResetContext, order: ResetOrder) -> ResetPlan:
         typed = "nothing" if order.rows is None else str(order.rows)
         right = f"add --rows {plan.at_stake}" if plan.at_stake else "remove --rows"
         raise Refused(f"{plan.stake}, but {typed} was typed", right)
+    if plan.at_stake or (plan.rows is not None and plan.rows.replaces):
+        ctx.approved(plan.id, f"reset of {ctx.what} to {plan.goal.text} ({plan.stake})")
     return plan
 
 

@@ -131,6 +131,9 @@ class ResetContext:
     apart: bool = False
     probe: Probe = silent
     progress: Callable[[ResetStep, int, int], None] = unseen
+    approved: Callable[[str, str], object] = lambda plan, what: None
+    """Raises Refused unless the plan, which skips or replaces rows, has the approval that the rules of access require;
+    its arguments are the plan's id and its effect."""
 
     @property
     def what(self) -> str:

@@ -74,6 +74,7 @@ EVERY: dict[str, list[list[str]] | str] = {
     "slots reset": [[TABLE, "canary", "--to", "earliest", "--json"]],
     "slots undo": [["20260101T000000-abcdef", "--json"]],
     "slots history": [[TABLE, "canary", "--json"]],
+    "slots approve": [["4f2c", *WHY]],
     "locks list": [["--json"], ["canary"]],
     "locks end": [["1", "--began", "2026-01-01T00:00:00Z", "--sink", "mart", *WHY, "--json"]],
     "errors list": [["canary", "--json"]],

@@ -28,6 +28,7 @@ from slotkeeper.console.views.jobs import parts
 from slotkeeper.console.views.quarantine import JobQuarantine, group_lines, group_rows, quarantine_of
 from slotkeeper.console.views.rows import Column, Row, named_by, rank
 from slotkeeper.console.views.verdict import Verdict
+from slotkeeper.core.domain.access import Right
 from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.domain.row_counts import rows_quarantined
 from slotkeeper.core.domain.text import safe
@@ -83,8 +84,10 @@ class AckTable(TableScreen):
         return key
 
     def _change(self, change: Change, said: str) -> None:
+        services = self.console.services
         try:
-            change(AckFile(StateFolder.open(self.console.services.folder)))
+            services.require("alerts ack", Right.PAUSE)
+            change(AckFile(StateFolder.open(services.folder)))
         except (SlotkeeperError, OSError) as error:
             self.console.say(f"could not save the acknowledgement: {error}", Level.WARNING)
             return

@@ -6,11 +6,12 @@ Nothing is polled; opening the screen, pressing `r`, and returning from an actio
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, cast
 
 from textual.binding import Binding, BindingType
 
-from slotkeeper.console.monitor.sink_pollers import Whole
+from slotkeeper.console.monitor.sink_pollers import ACTION, Whole
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.asking import AskingScreen
 from slotkeeper.console.tui.screens.base import Lines
@@ -19,6 +20,7 @@ from slotkeeper.console.views.jobs import parts
 from slotkeeper.console.views.quarantine import Choice, JobQuarantine
 from slotkeeper.console.views.rows import Column, Row, age, named_by
 from slotkeeper.console.views.verdict import Verdict
+from slotkeeper.core.domain.access import Right
 from slotkeeper.core.domain.quarantine import QuarantineEntry, Wanted
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
@@ -210,13 +212,15 @@ class QuarantineEntryScreen(AskingScreen):
             self.fault = models.NOT_RECORDED
             self.redraw()
             return
-        id = self.entry.id
+        id, services = self.entry.id, self.console.services
 
         def question() -> tuple[Whole, bool]:
+            if unmask:
+                services.require(ACTION, Right.REVEAL, spec.name)
             whole = quarantines.entry(loaded, spec, id, unmask)
             if whole is None:
                 raise Refused("this entry no longer exists in the sink")
-            return whole, unmask
+            return replace(whole, masked=whole.masked or bool(services.barred(Right.REVEAL, spec.name))), unmask
 
         self.begin(question)
 

@@ -229,7 +229,7 @@ class JobMenu(Menu):
 
     def entries(self) -> Sequence[Entry]:
         loaded = self.console.services.loaded
-        return job_entries(self.jobs(), loaded.jobs if loaded else ())
+        return job_entries(self.jobs(), loaded.jobs if loaded else (), self.console.services.barred)
 
     def named(self) -> str:
         if len(self.names) > 1:
@@ -279,7 +279,8 @@ class SlotMenu(Menu):
 
     def entries(self) -> Sequence[Entry]:
         holder = self.console.shown.job(self.facts.slot.job) if self.facts.slot.job else None
-        return slot_entries(self.facts, holder, self.console.shown.local.open_resets, self._no_undo)
+        resets, barred = self.console.shown.local.open_resets, self.console.services.barred
+        return slot_entries(self.facts, holder, resets, self._no_undo, barred)
 
     @cached_property
     def _no_undo(self) -> str:
@@ -327,7 +328,7 @@ class EntryMenu(Menu):
 
     def entries(self) -> Sequence[Entry]:
         loaded = self.console.services.loaded
-        return entry_actions(self.choice, loaded.jobs if loaded else ())
+        return entry_actions(self.choice, loaded.jobs if loaded else (), self.console.services.barred)
 
     def named(self) -> str:
         which = "all quarantined entries" if self.choice.every else f"entries {entries_named(self.choice.ids) or '-'}"

@@ -379,7 +379,9 @@ class SlotPlan(OfSlot):
     def action_stop(self) -> None:
         """Stop the job that uses the slot; then plan again."""
         job, loaded = self._holder(), self.console.services.loaded
-        why = why_not(JobVerb.STOP, job, loaded.jobs if loaded else ()) if job else "no job on this host uses this slot"
+        configured, barred = loaded.jobs if loaded else (), self.console.services.barred
+        none = "no job on this host uses this slot"
+        why = why_not(JobVerb.STOP, job, configured, barred) if job else none
         if job is None or why:
             self.console.say(why, Level.WARNING)
             return
