@@ -276,6 +276,16 @@ class Constant:
 CONSTANT_MAX = 63
 
 
+@dataclass(frozen=True, slots=True)
+class SoftDelete:
+    """The columns that a delete sets instead of removing the row (ADR 101)."""
+
+    deleted_at: str = "deleted_at"
+    """The time at which the delete was read; NULL while the source has the row."""
+    op: str = "op"
+    """The last operation: I (inserted or copied), U (updated) or D (deleted)."""
+
+
 def place_of(target: str, constant: Constant | None) -> str:
     """Return a target's name in progress rows, locks and messages, with the constant of a part."""
     return target if constant is None else f"{target} [{constant.column}={constant.text}]"
@@ -310,6 +320,9 @@ class ChannelSpec:
     on_schema_change: str = "stop"
     cascades: str = "refuse"
     constant: Constant | None = None
+    soft_delete: SoftDelete | None = None
+    synced_at: str = ""
+    """The column with the time at which a row was last read from the source; "" if there is none."""
     known: tuple[Column, ...] = ()
     start: str = ""
     """The start of this table if it differs from the job's: a table that joins a job of patterns later is copied."""
@@ -318,6 +331,12 @@ class ChannelSpec:
     def place(self) -> str:
         """The target, with the constant if the channel writes to a part of it: `mart.orders [shop_id=eu_1]`."""
         return place_of(self.target, self.constant)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The columns that a soft delete sets: deleted_at, op and, if configured, synced_at; empty without it."""
+        one = self.soft_delete
+        return () if one is None else (one.deleted_at, one.op, *filter(None, [self.synced_at]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 
-from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.columns import added
+from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.start import SAFE
 from slotkeeper.core.errors import Refused, Trouble, TroubleName
@@ -160,18 +161,20 @@ def renewed(seen: TargetSeen, own: int = 0, copying: str = "") -> TargetSeen:
 def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:
     """Return the source table as mapped to the target: mirrored columns in reading order, with the target's names.
 
-    The column of a constant is the last column and the first of the key, so that a part's rows are adjacent in the
-    index. Raises Refused if the source table has a column of that name.
+    The columns that the source does not have follow (`slotkeeper.core.domain.columns`). The column of a constant is
+    the first of the key, so that a part's rows are adjacent in the index. Raises Refused if the source table has a
+    column of such a name.
     """
     if channel.columns:
         known, names = {column.name: column for column in identity.columns}, dict(channel.columns)
         columns = tuple(replace(known[name], name=into) for name, into in channel.columns)
         identity = replace(identity, columns=columns, key=tuple(names[name] for name in identity.key))
+    more = added(channel)
+    there = {column.name for column in identity.columns}
+    for column in more:
+        if column.name in there:
+            what = f"{channel.source_table} has a column {column.name}, which its channel also adds to the target"
+            raise Refused(what, "map that column to another name with columns = { ... }, or omit it")
     one = channel.constant
-    if one is None:
-        return identity
-    if any(column.name == one.column for column in identity.columns):
-        what = f"{channel.source_table} has a column {one.column}, which is also the constant column of its channel"
-        raise Refused(what, "map that column to another name with columns = { ... }, or omit it")
-    column = Column(one.column, one.type, required=True)
-    return replace(identity, columns=(*identity.columns, column), key=(one.column, *identity.key))
+    key = identity.key if one is None else (one.column, *identity.key)
+    return replace(identity, columns=(*identity.columns, *more), key=key)

@@ -23,7 +23,7 @@ from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import TableIdentity
-from slotkeeper.core.domain.spec import Constant, JobSpec, TableAsked
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Encoding, SinkTraits, SourceTraits
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.ports.driver import CopyStore, Decisions, LaneSeen, ResetStore, Runner, StartStore, Target
@@ -459,8 +459,10 @@ class SinkKind(Protocol):
     def tables(self, login: Login, limit_ms: int) -> TableSession:
         """Open a session that reads whole tables for a comparison."""
 
-    def condition(self, constant: Constant) -> str:
-        """Return the SQL condition that a row of a target belongs to the part with this constant."""
+    def condition(self, channel: ChannelSpec) -> str:
+        """Return the SQL condition that a row of the target mirrors a row of the source, for a channel with a constant
+        or soft deletes.
+        """
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
         """Return GRANT statements with the least privileges for these jobs, once per channel."""

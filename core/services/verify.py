@@ -40,7 +40,8 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
         source = stack.enter_context(closing(sources.open(job.source_kind).tables(login(job.source, name), limit)))
         sink = stack.enter_context(closing(sinks.open(job.sink_kind).tables(login(job.sink, name), limit)))
         mapping = dict(channel.columns) or None
-        part = "" if channel.constant is None else sinks.open(job.sink_kind).condition(channel.constant)
+        apart = channel.constant is not None or channel.soft_delete is not None
+        part = sinks.open(job.sink_kind).condition(channel) if apart else ""
         tables = source.table, channel.source_table, sink.table, channel.target
         left, right = open_pair(*tables, mapping, channel.where, part)
         settles = None
