@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slotkeeper.core.config import keys
-from slotkeeper.core.config.check import Reading, Table, as_fields, dotted, read_options, read_section, table_at
+from slotkeeper.core.config.check import (
+    Reading,
+    Table,
+    as_fields,
+    dotted,
+    read_options,
+    read_section,
+    secret_ref,
+    table_at,
+)
 from slotkeeper.core.config.model import Path
 from slotkeeper.core.domain.inventory import PLACEHOLDER, is_pattern
 from slotkeeper.core.domain.spec import STOP, ChannelSpec, JobSpec, RoundOptions, TablePattern, ViewSpec
@@ -35,7 +44,9 @@ def channels_of(
     for number, one in enumerate(channels):
         given = read_section(reading, (*here, number), one, keys.CHANNEL)
         given["on_schema_change"] = given["on_schema_change"] or on_schema_change
-        channel = ChannelSpec(given["from"], given["into"], **as_fields(ChannelSpec, given))
+        salt = secret_ref(reading, (*here, number), given, "salt")
+        channel = ChannelSpec(given["from"], given["into"], **as_fields(ChannelSpec, given), salt=salt)
+        _refuse_salt(reading, (*here, number), channel)
         if _is_pattern(reading, (*here, number), channel, given["except"]):
             of_each = replace(channel, source_table="", target="")
             patterns.append(TablePattern(channel.source_table, channel.target, given["except"] or (), of_each))
@@ -49,6 +60,12 @@ def channels_of(
         writers.setdefault(channel.place, number)
         by_number[number] = channel
     return tuple(by_number.values()), tuple(patterns)
+
+
+def _refuse_salt(reading: Reading, path: Path, channel: ChannelSpec) -> None:
+    if not channel.salt.how and any(one.salted for one in channel.compute):
+        what = f"{dotted((*path, 'compute'))} uses salt(), but the channel has no salt"
+        raise reading.error((*path, "compute"), what, "set salt_file or salt_env")
 
 
 def _is_pattern(reading: Reading, path: Path, channel: ChannelSpec, excluded: tuple[str, ...] | None) -> bool:
@@ -121,7 +138,9 @@ def refuse_added(reading: Reading, path: Path, job: JobSpec) -> None:
     options = job.sink_options
     blocks = table_at(reading, path).get("channels")
     for number, block in enumerate(blocks if isinstance(blocks, list) else ()):
-        given = {name for name in ("soft_delete", "synced_at") if isinstance(block, dict) and block.get(name)}
+        given = {
+            name for name in ("soft_delete", "synced_at", "compute") if isinstance(block, dict) and block.get(name)
+        }
         here: Path = (*path, "channels", number)
         for name in sorted(given):
             said = dotted((*here, name))

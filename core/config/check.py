@@ -18,6 +18,7 @@ from slotkeeper.core.config.values import BadValue, Reader, show_duration
 from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.spec import (
     BinlogOptions,
+    Computed,
     Constant,
     RetryOptions,
     RoundOptions,
@@ -193,6 +194,8 @@ def _spelled(key: Key, value: object) -> object:
         return "[" + ", ".join(f'"{one}"' for one in value) + "]"
     if isinstance(value, Constant):
         return f"{{ column = {json.dumps(value.column)}, value = {json.dumps(value.value)} }}"
+    if isinstance(value, tuple) and value and isinstance(value[0], Computed):
+        return "{ " + ", ".join(f"{one.name} = {json.dumps(one.sql)}" for one in value) + " }"
     if isinstance(value, SoftDelete):
         return f'{{ deleted_at = "{value.deleted_at}", op = "{value.op}" }}'
     if isinstance(value, tuple):

@@ -359,6 +359,14 @@ class _Channel:
     """mark a row that the source deletes instead of removing it: { deleted_at = "deleted_at", op = "op" } names the
     columns with the time of the delete and with the last operation, I, U or D ([expressions](expressions.md)); only
     into `postgres`"""
+    compute = Key(values.compute)
+    """columns that a worker computes, as { name = "expression" }, such as { email = "md5(salt() || email)" }; a name of
+    a mirrored column replaces it, so that its own value is never written ([expressions](expressions.md)); only into
+    `postgres`"""
+    salt_file = Key(_TEXT)
+    """file with the text that expressions use as `salt()`; a relative path starts at this file's folder"""
+    salt_env = Key(values.env_name)
+    """environment variable with the text that expressions use as `salt()`"""
     synced_at = Key(values.column)
     """column with the time at which the row was last read from the source; only into `postgres`"""
     cascades = Key(values.choice(*CASCADES))

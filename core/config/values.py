@@ -15,7 +15,16 @@ from decimal import Decimal
 from slotkeeper.core.domain.cluster import Master
 from slotkeeper.core.domain.copy_limit import size_of, size_text
 from slotkeeper.core.domain.endpoint import place_of
-from slotkeeper.core.domain.spec import CONSTANT_MAX, EVERY_DN, Constant, SoftDelete, StartKind, slot_name, start_at
+from slotkeeper.core.domain.spec import (
+    CONSTANT_MAX,
+    EVERY_DN,
+    Computed,
+    Constant,
+    SoftDelete,
+    StartKind,
+    slot_name,
+    start_at,
+)
 
 Reader = Callable[[object], object]
 
@@ -348,6 +357,21 @@ def soft_delete(value: object) -> SoftDelete:
     if made.deleted_at == made.op:
         raise BadValue("must name two columns")
     return made
+
+
+def compute(value: object) -> tuple[Computed, ...]:
+    """Read computed columns: their names, each with an expression of the supported subset."""
+    from slotkeeper.core.domain import expressions  # the parser's import takes half a second
+
+    if not isinstance(value, dict) or not value or not all(isinstance(one, str) for one in value.values()):
+        raise BadValue('must be a table such as { email = "md5(salt() || email)" }')
+    found = []
+    for name, sql in value.items():
+        try:
+            found.append(expressions.read(str(column(name)), str(sql)))
+        except ValueError as error:
+            raise BadValue(f"{name}: {error}") from None
+    return tuple(found)
 
 
 def column(value: object) -> str:

@@ -7,11 +7,14 @@ quarantines them like the source's own (ADR 93, ADR 101).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
-from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.domain.shape import Mapped
+from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.errors import Refused
 
 MOMENT = "timestamp with time zone"
 NULL = b"\\N"
@@ -21,6 +24,53 @@ WRITES = (b"I", b"U")
 
 Tail = Callable[[bytes], bytes]
 """Returns the added columns of an event of this kind as COPY text, each after a tab; a copied row has kind I."""
+
+
+def mirrored(channel: ChannelSpec, read: Sequence[Column]) -> tuple[tuple[int, Column], ...]:
+    """Return the columns that the target takes unchanged: their places in the row that is read, and the target's names.
+
+    A column that a computed one replaces is not among them.
+    """
+    names, computed = dict(channel.columns), {one.name for one in channel.compute}
+    found = [
+        (place, replace(column, name=names.get(column.name, column.name)))
+        for place, column in enumerate(read)
+        if not names or column.name in names
+    ]
+    return tuple((place, column) for place, column in found if column.name not in computed)
+
+
+def computed(channel: ChannelSpec, read: tuple[Column, ...], identity: TableIdentity) -> tuple[Column, ...]:
+    """Return the computed columns; raises Refused for one in the key, or an expression that the types do not allow."""
+    if not channel.compute:
+        return ()
+    from slotkeeper.core.domain.expressions import compiled  # the parser's import takes half a second
+
+    names = dict(channel.columns)
+    keys = {names.get(name, name) for name in identity.key}
+    found = []
+    for one in channel.compute:
+        if one.name in keys:
+            what = f"{channel.source_table}: computed column {one.name} is part of the key"
+            raise Refused(what, "mirror the columns of the key unchanged")
+        found.append(Column(one.name, compiled(one, read, "").column_type))
+    return tuple(found)
+
+
+def image_columns(channel: ChannelSpec, identity: TableIdentity) -> tuple[Column, ...]:
+    """Return the columns of the target, in the order in which a worker writes them.
+
+    Raises Refused if two have one name.
+    """
+    read = Mapped.of(channel).columns(identity)
+    own = tuple(column for _, column in mirrored(channel, read))
+    columns = (*own, *computed(channel, read, identity), *added(channel))
+    names = [column.name for column in columns]
+    for name in names:
+        if names.count(name) > 1:
+            what = f"{channel.source_table} has a column {name}, which its channel also adds to the target"
+            raise Refused(what, "map that column to another name with columns = { ... }, or omit it")
+    return columns
 
 
 def added(channel: ChannelSpec) -> tuple[Column, ...]:
@@ -36,7 +86,8 @@ def added(channel: ChannelSpec) -> tuple[Column, ...]:
 
 def added_text(channel: ChannelSpec) -> str:
     """Return the plan of the added columns, besides a constant, as part of the channel's hash; "" if there are none."""
-    parts = {"soft_delete": channel.marks[:2], "synced_at": channel.synced_at}
+    computed = [(one.name, one.sql) for one in channel.compute]
+    parts = {"soft_delete": channel.marks[:2], "synced_at": channel.synced_at, "compute": computed}
     return json.dumps({name: it for name, it in parts.items() if it}) if any(parts.values()) else ""
 
 

@@ -302,6 +302,17 @@ def parts_of(place: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Computed:
+    """A computed column of a target (`slotkeeper.core.domain.expressions`)."""
+
+    name: str
+    sql: str
+    inputs: tuple[str, ...] = ()
+    """The columns of the source that the expression names."""
+    salted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelSpec:
     """One source table and its target table; names are `schema.table` as written in the configuration.
 
@@ -323,6 +334,10 @@ class ChannelSpec:
     soft_delete: SoftDelete | None = None
     synced_at: str = ""
     """The column with the time at which a row was last read from the source; "" if there is none."""
+    compute: tuple[Computed, ...] = ()
+    """The computed columns; one with the name of a mirrored column replaces it."""
+    salt: SecretRef = field(default_factory=SecretRef)
+    """The secret text that expressions use as salt()."""
     known: tuple[Column, ...] = ()
     start: str = ""
     """The start of this table if it differs from the job's: a table that joins a job of patterns later is copied."""
@@ -331,6 +346,13 @@ class ChannelSpec:
     def place(self) -> str:
         """The target, with the constant if the channel writes to a part of it: `mart.orders [shop_id=eu_1]`."""
         return place_of(self.target, self.constant)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns that are read from the source, in order; empty for all."""
+        named = [source for source, _ in self.columns]
+        more = (name for one in self.compute for name in one.inputs) if named else ()
+        return tuple(dict.fromkeys([*named, *more]))
 
     @property
     def marks(self) -> tuple[str, ...]:

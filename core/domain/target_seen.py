@@ -11,11 +11,11 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 
-from slotkeeper.core.domain.columns import added
+from slotkeeper.core.domain.columns import image_columns
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.start import SAFE
-from slotkeeper.core.errors import Refused, Trouble, TroubleName
+from slotkeeper.core.errors import Trouble, TroubleName
 
 PARTS = {
     "columns": "columns, their types or defaults",
@@ -165,16 +165,7 @@ def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:
     the first of the key, so that a part's rows are adjacent in the index. Raises Refused if the source table has a
     column of such a name.
     """
-    if channel.columns:
-        known, names = {column.name: column for column in identity.columns}, dict(channel.columns)
-        columns = tuple(replace(known[name], name=into) for name, into in channel.columns)
-        identity = replace(identity, columns=columns, key=tuple(names[name] for name in identity.key))
-    more = added(channel)
-    there = {column.name for column in identity.columns}
-    for column in more:
-        if column.name in there:
-            what = f"{channel.source_table} has a column {column.name}, which its channel also adds to the target"
-            raise Refused(what, "map that column to another name with columns = { ... }, or omit it")
-    one = channel.constant
-    key = identity.key if one is None else (one.column, *identity.key)
-    return replace(identity, columns=(*identity.columns, *more), key=key)
+    names, one = dict(channel.columns), channel.constant
+    key = tuple(names.get(name, name) for name in identity.key)
+    key = key if one is None else (one.column, *key)
+    return replace(identity, columns=image_columns(channel, identity), key=key)

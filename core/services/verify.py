@@ -43,7 +43,7 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
         apart = channel.constant is not None or channel.soft_delete is not None
         part = sinks.open(job.sink_kind).condition(channel) if apart else ""
         tables = source.table, channel.source_table, sink.table, channel.target
-        left, right = open_pair(*tables, mapping, channel.where, part)
+        left, right = open_pair(*tables, mapping, channel.where, part, {one.name for one in channel.compute})
         settles = None
         if runs and job.binlog.binlog:
             at = stack.enter_context(inspecting(job.source_kind, job.source, job.channel.source_table))

@@ -322,18 +322,20 @@ def open_pair(
     mapping: Mapping[str, str] | None = None,
     where: str = "",
     part: str = "",
+    computed: Collection[str] = (),
 ) -> tuple[ComparedTable, ComparedTable]:
     """Open a channel's two tables with the source's primary key and columns, mapped by `mapping` or by name.
 
     `where` selects the source's rows, `part` the target's; both are SQL of their server.
 
+    The target's `computed` columns are not compared, nor are the source's columns that they replace.
     With a `mapping`, only its columns (and the key) are compared; extra columns of the target are never read.
     """
-    left = source(source_table, where=where)
-    if mapping is not None:
+    left, names = source(source_table, where=where), mapping or {}
+    if mapping is not None or computed:
         key = [column.name for column in left.key]
-        left = source(source_table, key, list(dict.fromkeys([*key, *mapping])), where)
-    names = mapping or {}
+        mirrored = [name for name in mapping or left.columns if names.get(name, name) not in computed]
+        left = source(source_table, key, list(dict.fromkeys([*key, *mirrored])), where)
     right = sink(
         target,
         [names.get(column.name, column.name) for column in left.key],

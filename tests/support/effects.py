@@ -16,7 +16,7 @@ from slotkeeper.core.domain.columns import added
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions, SoftDelete
 from slotkeeper.core.domain.watch import Turn
-from slotkeeper.core.engine.worker.columns import with_columns
+from slotkeeper.core.engine.worker.columns import RowPlan, with_columns
 from slotkeeper.core.errors import RowRefused
 from slotkeeper.core.ports.driver import Runner
 from slotkeeper.core.ports.source import Chunk
@@ -111,7 +111,7 @@ class Effects:
     def _take(self, sink: PostgresSink, stage: Callable[[BinaryIO], int], text: bytes) -> None:
         self.now += timedelta(seconds=1)
         given = io.BytesIO()
-        with_columns(given, self.channel, self.now, copying=False).write(text)
+        with_columns(given, RowPlan(self.channel), self.now, copying=False).write(text)
         rows = stage(io.BytesIO(given.getvalue()))
         assert rows == text.count(b"\n")
         new = DwsPosition(self.position.point + 1)

@@ -15,7 +15,7 @@ from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.quarantine import QuarantineEntry, Wanted
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
-from slotkeeper.core.engine.worker.columns import with_columns
+from slotkeeper.core.engine.worker.columns import RowPlan, with_columns
 from slotkeeper.core.errors import RowRefused
 from slotkeeper.core.ports.driver import Runner
 from slotkeeper.core.sinks.postgres.check import target as targets
@@ -81,7 +81,9 @@ class Target:
     def step(self, sink: PostgresSink, lines: Iterable[Sequence[Any]]) -> bool:
         """Apply one step of (point, sequence, kind, values...); returns whether it was isolated."""
         given = io.BytesIO()
-        with_columns(given, self.channel, datetime(2026, 1, 1), copying=False).write(b"".join(map(line, lines)))
+        with_columns(given, RowPlan(self.channel), datetime(2026, 1, 1), copying=False).write(
+            b"".join(map(line, lines))
+        )
         text = given.getvalue()
         try:
             self._take(sink, sink.stage, text)

@@ -25,7 +25,7 @@ from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.drivers.pipe import Wait, copy_through, paced
 from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask
-from slotkeeper.core.engine.worker.columns import with_columns
+from slotkeeper.core.engine.worker.columns import plan_of, with_columns
 from slotkeeper.core.engine.worker.step import Opened, Probe, Silence, Sweep, Turn, hides, may_isolate, nothing
 from slotkeeper.core.errors import ErrorKind, ErrorValues, RowRefused, SlotkeeperError
 from slotkeeper.core.ports.sink import StepSink
@@ -330,8 +330,10 @@ def _copy_chunk(
 ) -> int | None:
     key = LaneKey(spec.job.source.name, spec.job.channel.source_table, spec.job.slot, "")
 
+    plan = plan_of(spec.job.channel, source)
+
     def given(out: BinaryIO) -> BinaryIO:
-        out = with_columns(out, spec.job.channel, now, copying=True)
+        out = with_columns(out, plan, now, copying=True)
         return paced(out, wait) if spec.limit.limits else out
 
     def copy(into: Callable[[LaneKey, int, int, BinaryIO], int | None]) -> int | None:

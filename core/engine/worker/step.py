@@ -21,7 +21,7 @@ from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.domain.watch import Expected, ahead_of_row, explain_miss, judge, purged, trouble
 from slotkeeper.core.drivers.pipe import copy_through
 from slotkeeper.core.engine.tasks import LaneOutcome, LaneTask, StreamTask
-from slotkeeper.core.engine.worker.columns import with_columns
+from slotkeeper.core.engine.worker.columns import RowPlan, plan_of, with_columns
 from slotkeeper.core.errors import ErrorValues, RowRefused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Buffered, BufferedStep, StepSink, Sweeps
 from slotkeeper.core.ports.source import Source
@@ -44,8 +44,8 @@ class StepPlan:
     expected: Expected
     width: int
     options: SinkOptions
-    channel: ChannelSpec = field(default_factory=lambda: ChannelSpec("", ""))
-    """The channel, whose own columns are added to each row."""
+    rows: RowPlan = field(default_factory=lambda: RowPlan(ChannelSpec("", "")))
+    """How the source's rows become rows of the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ class Stepper:
         return rows or 0, reached
 
     def _with_columns(self, out: BinaryIO) -> BinaryIO:
-        return with_columns(out, self._plan.channel, self._clock.utc(), copying=False)
+        return with_columns(out, self._plan.rows, self._clock.utc(), copying=False)
 
 
 def may_isolate(error: BaseException, options: SinkOptions, sink: StepSink) -> bool:
@@ -340,8 +340,9 @@ class Turn:
         """Open the lane's channel."""
         self.channel = self.source, self.sink = self.opened(self.task.table)
         job = self.spec.job
-        channel = job.of(self.task.table).channel
-        plan = StepPlan(self.key, self.spec.epoch, self.task.expected, self.task.width, job.sink_options, channel)
+        rows = plan_of(job.of(self.task.table).channel, self.source, self.task.shard.name)
+        options = self.task.expected, self.task.width, job.sink_options
+        plan = StepPlan(self.key, self.spec.epoch, *options, rows)
         self.stepper = Stepper(self.source, self.sink, plan, self.clock, self.probe)
 
     def begin(self, row: ProgressRow | None) -> None:
