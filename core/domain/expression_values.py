@@ -91,7 +91,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     **{name: (lambda text, name=name: _integer(text, name)) for name in INTEGERS},
     NUMERIC: decimal_of,
     TEXT: str,
-    BOOLEAN: lambda text: text == "t",
+    BOOLEAN: lambda text: text in ("t", "true"),
     TIMESTAMP: _moment,
     DATE: _day,
 }

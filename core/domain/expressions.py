@@ -82,6 +82,11 @@ class Part:
         """Return the value as the server writes it, None for NULL."""
         return spelled(self.value(row))
 
+    def cast_text(self, row: Row) -> str | None:
+        """Return the value as a cast to text, which differs for a boolean."""
+        value = self.value(row)
+        return ("true" if value else "false") if isinstance(value, bool) else spelled(value)
+
 
 def read(name: str, sql: str) -> Computed:
     """Parse an expression; raises ValueError, as "must ...", if it is not in the subset."""
@@ -98,7 +103,8 @@ def read(name: str, sql: str) -> Computed:
         _Compiler(None, "").part(tree)
     except ExpressionError as error:
         raise ValueError(f"must be an expression of the supported subset: {error.message}") from None
-    return Computed(name, sql, inputs, bool(salts))
+    changes = any(one.name.lower() in CHANGE for one in tree.find_all(exp.Anonymous))
+    return Computed(name, sql, inputs, bool(salts), changes)
 
 
 @cache

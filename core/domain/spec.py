@@ -310,6 +310,8 @@ class Computed:
     inputs: tuple[str, ...] = ()
     """The columns of the source that the expression names."""
     salted: bool = False
+    of_change: bool = False
+    """Whether the expression uses the change that wrote the row, such as its position."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,22 @@ class ComparedKey(Protocol):
         """Convert a value's text in a copy of the source to the reader's canonical form."""
 
 
+def hash_of(texts: Sequence[str | None]) -> str:
+    """Return the hash of a row in the form COUNTED."""
+    return md5_of("".join("-" if text is None else f"{len(text)}:{text}" for text in texts))
+
+
+def md5_of(text: str) -> str:
+    """Return the hash of a column."""
+    import hashlib  # loads OpenSSL, which starting a console does not need
+
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+Rewrite = Callable[[Sequence[str | None]], Sequence[str | None]]
+"""Returns the values of a row that are compared from those of the columns that were named at the opening."""
+
+
 class ComparedTable(TableReader, Protocol):
     """A table that can be compared with a table of another server."""
 
@@ -141,6 +157,9 @@ class ComparedTable(TableReader, Protocol):
 
     def hashes_by(self, forms: Sequence[str]) -> None:
         """Set the columns' hash forms; both tables of a comparison must use the same forms."""
+
+    def rewrite(self, columns: Sequence[str], values: Rewrite) -> None:
+        """Compare these columns, whose values are computed from the texts of each row; hashed in this process."""
 
 
 class TableSession(Protocol):

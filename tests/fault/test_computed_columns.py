@@ -27,11 +27,12 @@ COMPUTE = {
     "cents": "(price * 100)::bigint",
     "day": "date_trunc('day', at)",
     "what": "change_op()",
+    "cheap": "price <= 10",
     "size": "CASE WHEN price > 10 THEN 'large' WHEN price IS NULL THEN 'unknown' ELSE 'small' END",
 }
 ANSWERS = (
     "id, encode(sha256(convert_to('s4lt of the test' || lower(email), 'UTF8')), 'hex'), '****' || right(phone, 2),"
-    " (price * 100)::bigint, date_trunc('day', at),"
+    " (price * 100)::bigint, date_trunc('day', at), price <= 10,"
     " CASE WHEN price > 10 THEN 'large' WHEN price IS NULL THEN 'unknown' ELSE 'small' END"
 )
 
@@ -67,7 +68,7 @@ def write(warehouse: Warehouse, first: int, last: int) -> None:
 
 def equal(mirror: Mirror) -> bool:
     ours = mirror.query(mirror.warehouse.connect, f"SELECT {ANSWERS}, price, at FROM {TABLE} ORDER BY id")
-    kept = "id, email, phone, cents, day, size, price, moment"
+    kept = "id, email, phone, cents, day, cheap, size, price, moment"
     return ours == mirror.query(mirror.sink, f"SELECT {kept} FROM {TARGET} WHERE deleted_at IS NULL ORDER BY id")
 
 
@@ -104,6 +105,9 @@ def test_computed_columns_have_the_answers_of_a_server_and_raw_values_are_nowher
             quarantine.replay(id, job, job.lane_key(), source.identify(), "a test", "it fits now")
     mirror._until(lambda: equal(mirror), 30, "the answers to be equal")
     assert verify(job, False, lambda done, planned: None).equal
+    mirror.at_sink(f"UPDATE {TARGET} SET phone = '****99' WHERE id = 7")
+    found = verify(job, False, lambda done, planned: None)
+    assert (found.different.keys, found.differing_columns) == ((("7",),), (("phone", 1),))
     marks = mirror.query(mirror.sink, f"SELECT id FROM {TARGET} WHERE op = 'D' ORDER BY id")
     assert marks == [(id,) for id in range(21, 26)]
     mirror.stop()
