@@ -138,9 +138,7 @@ def refuse_added(reading: Reading, path: Path, job: JobSpec) -> None:
     options = job.sink_options
     blocks = table_at(reading, path).get("channels")
     for number, block in enumerate(blocks if isinstance(blocks, list) else ()):
-        given = {
-            name for name in ("soft_delete", "synced_at", "compute") if isinstance(block, dict) and block.get(name)
-        }
+        given = {name for name in ("soft_delete", "synced_at", "compute") if isinstance(block, dict) and name in block}
         here: Path = (*path, "channels", number)
         for name in sorted(given):
             said = dotted((*here, name))
