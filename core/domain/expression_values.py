@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, Inexact, InvalidOperation
+from functools import partial
 from typing import Any
 
 from slotkeeper.core.errors import ExpressionError
@@ -71,13 +72,15 @@ def _plain(number: Decimal) -> Decimal:
 def _moment(text: str) -> datetime:
     if not _MOMENT.fullmatch(text):
         raise ExpressionError("a timestamp is not within the years 1 to 9999")
-    return _valid(datetime.fromisoformat, text.replace("T", " "))
+    found: datetime = _valid(datetime.fromisoformat, text.replace("T", " "))
+    return found
 
 
 def _day(text: str) -> date:
     if not _DAY.fullmatch(text):
         raise ExpressionError("a date is not within the years 1 to 9999")
-    return _valid(date.fromisoformat, text)
+    found: date = _valid(date.fromisoformat, text)
+    return found
 
 
 def _valid(parse: Callable[[str], Any], text: str) -> Any:
@@ -88,7 +91,7 @@ def _valid(parse: Callable[[str], Any], text: str) -> Any:
 
 
 READERS: dict[str, Callable[[str], Any]] = {
-    **{name: (lambda text, name=name: _integer(text, name)) for name in INTEGERS},
+    **{name: partial(_integer, type_=name) for name in INTEGERS},
     NUMERIC: decimal_of,
     TEXT: str,
     BOOLEAN: lambda text: text in ("t", "true"),

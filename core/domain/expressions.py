@@ -221,10 +221,10 @@ class _Compiler:
         if sign in "+-*/%":
             if type_ not in (*INTEGERS, NUMERIC, ANY):
                 raise ExpressionError(f"{sign} is not supported for type {type_ or 'unknown'}")
-            apply = ARITHMETIC[sign] if type_ in INTEGERS else DECIMALS[sign]
+            whole, exact = ARITHMETIC[sign], DECIMALS[sign]
             if type_ in INTEGERS:
-                return _strict(type_, lambda a, b: fitting(apply(a, b), type_), left, right)
-            return _strict(type_, lambda a, b: apply(Decimal(a), Decimal(b)), left, right)
+                return _strict(type_, lambda a, b: fitting(whole(a, b), type_), left, right)
+            return _strict(type_, lambda a, b: exact(Decimal(a), Decimal(b)), left, right)
         if sign not in ("=", "<>") and type_ == TEXT:
             raise ExpressionError("the order of texts depends on the collation: only = and <> compare texts")
         return _strict(BOOLEAN, COMPARISONS[sign], left, right)
@@ -386,7 +386,9 @@ class _Compiler:
 
     def _abs(self, tree: Expr) -> Part:
         one = self._of(tree.this, (*INTEGERS, NUMERIC))
-        return _strict(one.type, lambda it: fitting(abs(it), one.type) if one.type in INTEGERS else abs(it), one)
+        if one.type in INTEGERS:
+            return _strict(one.type, lambda it: fitting(abs(it), one.type), one)
+        return _strict(one.type, abs, one)
 
     def _round(self, tree: Expr) -> Part:
         one, places = self._of(tree.this, (NUMERIC,)), tree.args.get("decimals")

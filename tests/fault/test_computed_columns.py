@@ -106,8 +106,8 @@ def test_computed_columns_have_the_answers_of_a_server_and_raw_values_are_nowher
     mirror._until(lambda: equal(mirror), 30, "the answers to be equal")
     assert verify(job, False, lambda done, planned: None).equal
     mirror.at_sink(f"UPDATE {TARGET} SET phone = '****99' WHERE id = 7")
-    found = verify(job, False, lambda done, planned: None)
-    assert (found.different.keys, found.differing_columns) == ((("7",),), (("phone", 1),))
+    compared = verify(job, False, lambda done, planned: None)
+    assert (compared.different.keys, compared.differing_columns) == ((("7",),), (("phone", 1),))
     marks = mirror.query(mirror.sink, f"SELECT id FROM {TARGET} WHERE op = 'D' ORDER BY id")
     assert marks == [(id,) for id in range(21, 26)]
     mirror.stop()

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.core.domain.expressions import ExpressionError, Row, compiled, read
+from slotkeeper.core.domain.expressions import Row, compiled, read
 from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.errors import ExpressionError
 from slotkeeper.demo.postgres import Server
 from tests.support.standin import drop_database, new_database
 
