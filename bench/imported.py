@@ -138,6 +138,13 @@ CASES = (
     ), takes=('columns = { amount = "amount", id = "id" }',)),
     Case("Flink: an expression in SELECT", _from_dws(query="INSERT INTO t SELECT id, UPPER(region), amount FROM s"),
          refused=((3, "an expression in SELECT"),)),
+    Case("Flink: expressions into PostgreSQL", (
+        _table("s", f"{_CDC}, 'table-name' = 'orders'") + _table("t", _JDBC)
+        + "INSERT INTO t SELECT id, UPPER(region), CASE WHEN amount > 9 THEN amount ELSE 0 END FROM s;\n"
+    ), takes=(
+        'columns = { id = "id" }',
+        'compute = { region = "UPPER(region)", amount = "CASE WHEN amount > 9 THEN amount ELSE 0 END" }',
+    )),
     Case("Flink: a JOIN with GROUP BY", _from_dws(
         query="INSERT INTO t SELECT a.id, a.region, SUM(b.amount) FROM s a JOIN s b ON a.id = b.id"
         " GROUP BY a.id, a.region",

@@ -49,6 +49,8 @@ _OF_TEST = {
     _CHANNEL + "test_where_is_asked_of_the_row_as_it_is": "where",
     f"{_EFFECTS}::test_a_changed_key_would_leave_its_old_row_behind": "keys_never_change",
     "tests/fault/test_many_into_one.py::test_a_constant_makes_a_part_of_the_target": "constant",
+    "tests/fault/test_soft_delete.py": "soft_delete synced_at",
+    "tests/fault/test_computed_columns.py": "compute salt_file salt_env",
     "tests/fault/test_copy_limit.py": "copy_rows_per_second copy_bytes_per_second",
     "tests/contract/test_mysql_inventory.py"
     "::test_a_foreign_key_with_cascades_is_refused_by_name_unless_it_is_allowed": "cascades",

@@ -131,6 +131,10 @@ class Refused(SlotkeeperError):
     kind = ErrorKind.OPERATOR
 
 
+class ExpressionError(Refused):
+    """An expression has no value for a row, or none that is certain; the message contains no value of the row."""
+
+
 class AwaitsCopy(Refused):
     """A copy would replace rows of the target, and no stored consent covers it."""
 

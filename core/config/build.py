@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeGuard, TypeVar
 
 from slotkeeper.core.config import check, keys, keys_source, tls
-from slotkeeper.core.config.channels import channels_of, refuse_constant, with_views
+from slotkeeper.core.config.channels import channels_of, refuse_added, refuse_constant, with_views
 from slotkeeper.core.config.check import (
     Reading,
     Table,
@@ -251,6 +251,7 @@ def _refuse_pair(reading: Reading, path: Path, job: JobSpec) -> None:
     for number, channel in enumerate(job.channels):
         if channel.constant is not None:
             refuse_constant(reading, (*path, "channels", number), job, channel)
+    refuse_added(reading, path, job)
     several_by = source_traits(job.source_kind).several_by
     if several_by and job.several:
         has = "a pattern of tables" if job.patterns else f"{len(job.channels)} channels"

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slotkeeper.core.config import keys
-from slotkeeper.core.config.check import Reading, Table, as_fields, dotted, read_options, read_section
+from slotkeeper.core.config.check import (
+    Reading,
+    Table,
+    as_fields,
+    dotted,
+    read_options,
+    read_section,
+    secret_ref,
+    table_at,
+)
 from slotkeeper.core.config.model import Path
 from slotkeeper.core.domain.inventory import PLACEHOLDER, is_pattern
 from slotkeeper.core.domain.spec import STOP, ChannelSpec, JobSpec, RoundOptions, TablePattern, ViewSpec
@@ -35,7 +44,9 @@ def channels_of(
     for number, one in enumerate(channels):
         given = read_section(reading, (*here, number), one, keys.CHANNEL)
         given["on_schema_change"] = given["on_schema_change"] or on_schema_change
-        channel = ChannelSpec(given["from"], given["into"], **as_fields(ChannelSpec, given))
+        salt = secret_ref(reading, (*here, number), given, "salt")
+        channel = ChannelSpec(given["from"], given["into"], **as_fields(ChannelSpec, given), salt=salt)
+        _refuse_salt(reading, (*here, number), channel)
         if _is_pattern(reading, (*here, number), channel, given["except"]):
             of_each = replace(channel, source_table="", target="")
             patterns.append(TablePattern(channel.source_table, channel.target, given["except"] or (), of_each))
@@ -49,6 +60,12 @@ def channels_of(
         writers.setdefault(channel.place, number)
         by_number[number] = channel
     return tuple(by_number.values()), tuple(patterns)
+
+
+def _refuse_salt(reading: Reading, path: Path, channel: ChannelSpec) -> None:
+    if not channel.salt.how and any(one.salted for one in channel.compute):
+        what = f"{dotted((*path, 'compute'))} uses salt(), but the channel has no salt"
+        raise reading.error((*path, "compute"), what, "set salt_file or salt_env")
 
 
 def _is_pattern(reading: Reading, path: Path, channel: ChannelSpec, excluded: tuple[str, ...] | None) -> bool:
@@ -114,6 +131,39 @@ def refuse_constant(reading: Reading, path: Path, job: JobSpec, channel: Channel
         raise reading.error(here, what, 'set on_schema_change = "stop"')
     if one is not None and any(into == one.column for _, into in channel.columns):
         raise reading.error(here, f"{said}: columns also maps a column to {one.column}", "map only one of them")
+
+
+def refuse_added(reading: Reading, path: Path, job: JobSpec) -> None:
+    """Reject soft deletes and other added columns for a sink without them, and with options that contradict them."""
+    options = job.sink_options
+    blocks = table_at(reading, path).get("channels")
+    for number, block in enumerate(blocks if isinstance(blocks, list) else ()):
+        given = {name for name in ("soft_delete", "synced_at", "compute") if isinstance(block, dict) and name in block}
+        here: Path = (*path, "channels", number)
+        for name in sorted(given):
+            said = dotted((*here, name))
+            if not sink_traits(job.sink_kind).adds_columns:
+                what = f"{said} is not supported for a sink of kind {job.sink_kind}"
+                raise reading.error((*here, name), what, "remove the key, or use a sink of kind postgres")
+        if "soft_delete" not in given:
+            continue
+        said = dotted((*here, "soft_delete"))
+        if block.get("constant"):
+            what = f"{said} cannot be combined with constant"
+            raise reading.error((*here, "soft_delete"), what, "remove one of them")
+        contradicts = {
+            "ignore_delete": options.ignore_delete,
+            "ignore_null_when_update": options.ignore_null_when_update,
+            "conflict_strategy": options.conflict_strategy != "update",
+            "write_mode": options.updates_only or options.write_mode == "copy_merge",
+        }
+        for name, found in contradicts.items():
+            if found:
+                what = f"{said} cannot be combined with this {dotted((*path, 'sink_options', name))}"
+                raise reading.error((*path, "sink_options", name), what, "remove that option")
+        if table_at(reading, path).get("views"):
+            what = f"{said} cannot be combined with views: a view would show deleted rows"
+            raise reading.error((*here, "soft_delete"), what, "remove one of them")
 
 
 def with_views(reading: Reading, path: Path, raw: Table, job: JobSpec) -> JobSpec:

@@ -16,7 +16,16 @@ from slotkeeper.core.config.keys import REQUIRED, Key, Section, snake
 from slotkeeper.core.config.model import DEFAULT, Layer, Origin, Path, Setting, Shown, find_lines, nearest_line
 from slotkeeper.core.config.values import BadValue, Reader, show_duration
 from slotkeeper.core.domain.endpoint import SecretRef
-from slotkeeper.core.domain.spec import BinlogOptions, Constant, RetryOptions, RoundOptions, SinkOptions, SyncOptions
+from slotkeeper.core.domain.spec import (
+    BinlogOptions,
+    Computed,
+    Constant,
+    RetryOptions,
+    RoundOptions,
+    SinkOptions,
+    SoftDelete,
+    SyncOptions,
+)
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError
 
@@ -185,6 +194,10 @@ def _spelled(key: Key, value: object) -> object:
         return "[" + ", ".join(f'"{one}"' for one in value) + "]"
     if isinstance(value, Constant):
         return f"{{ column = {json.dumps(value.column)}, value = {json.dumps(value.value)} }}"
+    if isinstance(value, tuple) and value and isinstance(value[0], Computed):
+        return "{ " + ", ".join(f"{one.name} = {json.dumps(one.sql)}" for one in value) + " }"
+    if isinstance(value, SoftDelete):
+        return f'{{ deleted_at = "{value.deleted_at}", op = "{value.op}" }}'
     if isinstance(value, tuple):
         return "{ " + ", ".join(f'{source} = "{into}"' for source, into in value) + " }"
     return show_duration(value) if key.unit == "ms" and isinstance(value, int) else value

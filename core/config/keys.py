@@ -355,6 +355,20 @@ class _Channel:
     """a column of the target's key and the value that it has in all rows of this channel, such as
     { column = "shop_id", value = "eu_1" }; several channels can write to one target if each has its own value; only
     from `mysql` into `postgres` or `doris`"""
+    soft_delete = Key(values.soft_delete)
+    """mark a row that the source deletes instead of removing it: { deleted_at = "deleted_at", op = "op" } names the
+    columns with the time of the delete and with the last operation, I, U or D ([expressions](expressions.md)); only
+    into `postgres`"""
+    compute = Key(values.compute)
+    """columns that a worker computes, as { name = "expression" }, such as { email = "md5(salt() || email)" }; a name of
+    a mirrored column replaces it, so that its own value is never written ([expressions](expressions.md)); only into
+    `postgres`"""
+    salt_file = Key(_TEXT)
+    """file with the text that expressions use as `salt()`; a relative path starts at this file's folder"""
+    salt_env = Key(values.env_name)
+    """environment variable with the text that expressions use as `salt()`"""
+    synced_at = Key(values.column)
+    """column with the time at which the row was last read from the source; only into `postgres`"""
     cascades = Key(values.choice(*CASCADES))
     """only for a `mysql` source, where foreign keys with CASCADE, SET NULL or SET DEFAULT change the table's rows
     without row events: `refuse` stops the job if there is such a key, `allow` accepts that these rows are wrong in the

@@ -303,7 +303,9 @@ def secret_variables(tree: Table) -> set[str]:
         entries = tree.get(kind)
         for entry in entries.values() if isinstance(entries, dict) else ():
             below = entry.get("spark") if isinstance(entry, dict) else None
-            for table, key in ((entry, "password_env"), (entry, "sslpassword_env"), (below, "secret_env")):
+            blocks = entry.get("channels") if isinstance(entry, dict) else None
+            salts = ((block, "salt_env") for block in (blocks if isinstance(blocks, list) else ()))
+            for table, key in ((entry, "password_env"), (entry, "sslpassword_env"), (below, "secret_env"), *salts):
                 if isinstance(table, dict) and isinstance(table.get(key), str):
                     found.add(table[key])
     return found

@@ -228,7 +228,10 @@ def unreadable(loaded: Loaded) -> dict[str, ConfigError]:
     found = {}
     for name, job in loaded.jobs.items():
         ends = (job.source, job.sink, job.store_at[0])
-        refs = dict.fromkeys([job.spark.secret, *(ref for end in ends for ref in (end.password, end.sslpassword))])
+        salts = [channel.salt for channel in job.channels]
+        refs = dict.fromkeys(
+            [job.spark.secret, *salts, *(ref for end in ends for ref in (end.password, end.sslpassword))]
+        )
         for ref in (one for one in refs if one.how == "file"):
             try:
                 resolve(ref)

@@ -16,7 +16,16 @@ from slotkeeper.core.domain.access import Right
 from slotkeeper.core.domain.cluster import Master
 from slotkeeper.core.domain.copy_limit import size_of, size_text
 from slotkeeper.core.domain.endpoint import place_of
-from slotkeeper.core.domain.spec import CONSTANT_MAX, EVERY_DN, Constant, StartKind, slot_name, start_at
+from slotkeeper.core.domain.spec import (
+    CONSTANT_MAX,
+    EVERY_DN,
+    Computed,
+    Constant,
+    SoftDelete,
+    StartKind,
+    slot_name,
+    start_at,
+)
 
 Reader = Callable[[object], object]
 
@@ -337,6 +346,40 @@ def constant(value: object) -> Constant:
     if not isinstance(it, str) or not _CONSTANT.fullmatch(it):
         raise BadValue(f"value: must be a whole number, or text of letters, digits, _ . : -, at most {CONSTANT_MAX}")
     return Constant(column, it)
+
+
+def soft_delete(value: object) -> SoftDelete:
+    """Read the names of the columns of a soft delete; an omitted name has its default."""
+    given = dict(value) if isinstance(value, dict) else {"": value}
+    names = {one: str(column(given.pop(one))) for one in ("deleted_at", "op") if one in given}
+    if given:
+        raise BadValue('must be a table such as { deleted_at = "deleted_at", op = "op" }')
+    made = SoftDelete(**names)
+    if made.deleted_at == made.op:
+        raise BadValue("must name two columns")
+    return made
+
+
+def compute(value: object) -> tuple[Computed, ...]:
+    """Read computed columns: their names, each with an expression of the supported subset."""
+    from slotkeeper.core.domain import expressions  # the parser's import takes half a second
+
+    if not isinstance(value, dict) or not value or not all(isinstance(one, str) for one in value.values()):
+        raise BadValue('must be a table such as { email = "md5(salt() || email)" }')
+    found = []
+    for name, sql in value.items():
+        try:
+            found.append(expressions.read(str(column(name)), str(sql)))
+        except ValueError as error:
+            raise BadValue(f"{name}: {error}") from None
+    return tuple(found)
+
+
+def column(value: object) -> str:
+    """Read the name of a column that Slotkeeper writes."""
+    if not isinstance(value, str) or not _COLUMN.fullmatch(value):
+        raise BadValue("must be a column: letters, digits and _, at most 63, not starting with a digit")
+    return value
 
 
 def hosts(value: object) -> tuple[str, ...]:

@@ -235,7 +235,7 @@ class Mapped:
     @classmethod
     def of(cls, channel: ChannelSpec) -> Self:
         """Return the columns and filter of a channel."""
-        return cls(tuple(source for source, _ in channel.columns), channel.where)
+        return cls(channel.read, channel.where)
 
     def columns(self, identity: TableIdentity) -> tuple[Column, ...]:
         """Return the columns to read; raises Refused if a column does not exist, or if a key column is not included."""

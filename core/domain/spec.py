@@ -277,6 +277,16 @@ class Constant:
 CONSTANT_MAX = 63
 
 
+@dataclass(frozen=True, slots=True)
+class SoftDelete:
+    """The columns that a delete sets instead of removing the row (ADR 101)."""
+
+    deleted_at: str = "deleted_at"
+    """The time at which the delete was read; NULL while the source has the row."""
+    op: str = "op"
+    """The last operation: I (inserted or copied), U (updated) or D (deleted)."""
+
+
 def place_of(target: str, constant: Constant | None) -> str:
     """Return a target's name in progress rows, locks and messages, with the constant of a part."""
     return target if constant is None else f"{target} [{constant.column}={constant.text}]"
@@ -290,6 +300,19 @@ def parts_of(place: str) -> tuple[str, str]:
     """
     target, found, rest = place.rpartition(" [")
     return (target, rest.partition("=")[0]) if found and place.endswith("]") else (place, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A computed column of a target (`slotkeeper.core.domain.expressions`)."""
+
+    name: str
+    sql: str
+    inputs: tuple[str, ...] = ()
+    """The columns of the source that the expression names."""
+    salted: bool = False
+    of_change: bool = False
+    """Whether the expression uses the change that wrote the row, such as its position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +334,13 @@ class ChannelSpec:
     on_schema_change: str = "stop"
     cascades: str = "refuse"
     constant: Constant | None = None
+    soft_delete: SoftDelete | None = None
+    synced_at: str = ""
+    """The column with the time at which a row was last read from the source; "" if there is none."""
+    compute: tuple[Computed, ...] = ()
+    """The computed columns; one with the name of a mirrored column replaces it."""
+    salt: SecretRef = field(default_factory=SecretRef)
+    """The secret text that expressions use as salt()."""
     known: tuple[Column, ...] = ()
     start: str = ""
     """The start of this table if it differs from the job's: a table that joins a job of patterns later is copied."""
@@ -319,6 +349,19 @@ class ChannelSpec:
     def place(self) -> str:
         """The target, with the constant if the channel writes to a part of it: `mart.orders [shop_id=eu_1]`."""
         return place_of(self.target, self.constant)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns that are read from the source, in order; empty for all."""
+        named = [source for source, _ in self.columns]
+        more = (name for one in self.compute for name in one.inputs) if named else ()
+        return tuple(dict.fromkeys([*named, *more]))
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The columns that a soft delete sets: deleted_at, op and, if configured, synced_at; empty without it."""
+        one = self.soft_delete
+        return () if one is None else (one.deleted_at, one.op, *filter(None, [self.synced_at]))
 
 
 @dataclass(frozen=True, slots=True)

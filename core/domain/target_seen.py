@@ -11,10 +11,11 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 
-from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.columns import image_columns
+from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.domain.start import SAFE
-from slotkeeper.core.errors import Refused, Trouble, TroubleName
+from slotkeeper.core.errors import Trouble, TroubleName
 
 PARTS = {
     "columns": "columns, their types or defaults",
@@ -160,18 +161,11 @@ def renewed(seen: TargetSeen, own: int = 0, copying: str = "") -> TargetSeen:
 def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:
     """Return the source table as mapped to the target: mirrored columns in reading order, with the target's names.
 
-    The column of a constant is the last column and the first of the key, so that a part's rows are adjacent in the
-    index. Raises Refused if the source table has a column of that name.
+    The columns that the source does not have follow (`slotkeeper.core.domain.columns`). The column of a constant is
+    the first of the key, so that a part's rows are adjacent in the index. Raises Refused if the source table has a
+    column of such a name.
     """
-    if channel.columns:
-        known, names = {column.name: column for column in identity.columns}, dict(channel.columns)
-        columns = tuple(replace(known[name], name=into) for name, into in channel.columns)
-        identity = replace(identity, columns=columns, key=tuple(names[name] for name in identity.key))
-    one = channel.constant
-    if one is None:
-        return identity
-    if any(column.name == one.column for column in identity.columns):
-        what = f"{channel.source_table} has a column {one.column}, which is also the constant column of its channel"
-        raise Refused(what, "map that column to another name with columns = { ... }, or omit it")
-    column = Column(one.column, one.type, required=True)
-    return replace(identity, columns=(*identity.columns, column), key=(one.column, *identity.key))
+    names, one = dict(channel.columns), channel.constant
+    key = tuple(names.get(name, name) for name in identity.key)
+    key = key if one is None else (one.column, *key)
+    return replace(identity, columns=image_columns(channel, identity), key=key)

@@ -135,6 +135,8 @@ class SinkTraits:
     server_keys: str = "server"
     many_into_one: bool = False
     """Whether several channels can write to one target, each with its own constant."""
+    adds_columns: bool = False
+    """Whether its channels can have soft deletes and columns that a worker computes (ADR 101)."""
 
 
 class Delivery(Enum):
@@ -184,6 +186,8 @@ def limits(job: JobSpec) -> Iterator[str]:
         yield 'on_existing = "merge": rows that the source does not have remain'
     if options.ignore_delete:
         yield "ignore_delete: deleted rows remain"
+    if any(one.soft_delete for one in (*job.channels, *(it.channel for it in job.patterns))):
+        yield "soft_delete: deleted rows remain, marked"
     if options.updates_only:
         yield f'write_mode = "{options.write_mode}": rows that the target lacks are never inserted'
     if options.conflict_strategy == "ignore":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Protocol
@@ -17,7 +16,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import deadline, my, tls_context
 from slotkeeper.core.drivers.my import ANSWER_BYTES, ROW_BYTES, answered, code_of, ended
 from slotkeeper.core.errors import Refused, SlotkeeperError, Unclassified, Unreachable
-from slotkeeper.core.ports.kinds import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
+from slotkeeper.core.ports.kinds import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange, Rewrite, hash_of, md5_of
 
 _GONE = frozenset({CR.CR_CONN_HOST_ERROR, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONNECTION_ERROR})
 _LOGIN = frozenset({ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
@@ -162,6 +161,7 @@ class HashedHere(ABC):
     def __init__(self, name: str, columns: Sequence[str], keys: Sequence[str], there: Sequence[str]) -> None:
         self.label = name
         self.columns = list(columns) or list(there)
+        self._rewrite: Rewrite | None = None
         lacks = [column for column in dict.fromkeys([*keys, *self.columns]) if column not in there]
         if lacks:
             raise Refused(f"unknown column {', '.join(lacks)} of {name}", "correct the column mapping")
@@ -175,11 +175,21 @@ class HashedHere(ABC):
     def hashes_by(self, forms: Sequence[str]) -> None:  # noqa: B027 - not abstract: there is nothing to do
         """Do nothing, because this table has only one form, which `forms` already contains."""
 
+    def rewrite(self, columns: Sequence[str], values: Rewrite) -> None:
+        self.columns, self._rewrite = list(columns), values
+        self.forms = [COUNTED] * len(self.columns)
+
     @abstractmethod
     def _selected(
         self, where: str, values: Sequence[object], limit: int | None = None
     ) -> Iterator[tuple[Key, list[str | None]]]:
         """Yield the key and the compared columns of each row that meets the condition, up to `limit` rows."""
+
+    def _rows(
+        self, where: str, values: Sequence[object], limit: int | None = None
+    ) -> Iterator[tuple[Key, Sequence[str | None]]]:
+        found = self._selected(where, values, limit)
+        return ((key, self._rewrite(texts)) for key, texts in found) if self._rewrite else found
 
     def _within(self, bounds: KeyRange) -> tuple[str, list[object]]:
         """Return a range as a condition, and the condition's values."""
@@ -191,13 +201,13 @@ class HashedHere(ABC):
 
     def checksum(self, bounds: KeyRange) -> Checksum:
         rows = total = 0
-        for _, texts in self._selected(*self._within(bounds)):
+        for _, texts in self._rows(*self._within(bounds)):
             rows += 1
-            total += int(_hash(texts)[:15], 16)
+            total += int(hash_of(texts)[:15], 16)
         return Checksum(rows, total)
 
     def rows(self, bounds: KeyRange, limit: int) -> list[tuple[Key, str]]:
-        return [(key, _hash(texts)) for key, texts in self._selected(*self._within(bounds), limit)]
+        return [(key, hash_of(texts)) for key, texts in self._rows(*self._within(bounds), limit)]
 
     def digests(self, keys: Collection[Key]) -> dict[Key, Digest]:
         wanted, found = list(keys), dict[Key, Digest]()
@@ -207,8 +217,8 @@ class HashedHere(ABC):
                 " AND ".join(f"{c.ordered} = {c.bound(text, values)}" for c, text in zip(self.key, one, strict=True))
                 for one in wanted[start : start + KEYS_PER_STATEMENT]
             ]
-            for key, texts in self._selected(" OR ".join(f"({one})" for one in same), values):
-                found[key] = tuple(None if text is None else _md5(text) for text in texts)
+            for key, texts in self._rows(" OR ".join(f"({one})" for one in same), values):
+                found[key] = tuple(None if text is None else md5_of(text) for text in texts)
         return found
 
 
@@ -220,11 +230,3 @@ def _edge(key: Sequence[OrderedKey], at: Sequence[str], sign: str, equal: bool, 
     strict = f"{first.ordered} {sign} {first.bound(at[0], values)}"
     same = f"{first.ordered} = {first.bound(at[0], values)}"
     return f"({strict} OR ({same} AND {_edge(key[1:], at[1:], sign, equal, values)}))"
-
-
-def _hash(texts: Sequence[str | None]) -> str:
-    return _md5("".join("-" if text is None else f"{len(text)}:{text}" for text in texts))
-
-
-def _md5(text: str) -> str:
-    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()

@@ -19,7 +19,7 @@ citext as text (PostgreSQL, "Operator Type Resolution"). Names that need no sche
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,7 +31,7 @@ from slotkeeper.core.drivers.pg import MADE_TEXT, sql
 from slotkeeper.core.drivers.pg_types import plain_number
 from slotkeeper.core.drivers.session import Dialect, Rows, Session
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.kinds import COUNTED, Checksum, Digest, Key, KeyRange
+from slotkeeper.core.ports.kinds import COUNTED, Checksum, Digest, Key, KeyRange, Rewrite, hash_of, md5_of
 from slotkeeper.core.sqltext import quoted
 
 FAMILIES = {
@@ -231,7 +231,13 @@ class Statements:
             self._names, self._hash, self._table, self._within(bounds), sql.Literal(limit)
         )
 
-    def digests(self, keys: Sequence[Key]) -> Composable:
+    def texts(self, bounds: KeyRange, limit: int | None = None) -> Composable:
+        most = sql.SQL("" if limit is None else f" LIMIT {limit}")
+        return sql.SQL("SELECT {}, {} FROM {} t WHERE {}{}").format(
+            self._names, sql.SQL(", ").join(self._texts), self._table, self._within(bounds), most
+        )
+
+    def digests(self, keys: Sequence[Key], form: str = "md5({})") -> Composable:
         wanted = sql.SQL(", ").join(
             sql.SQL("({})").format(sql.SQL(", ").join(_value(c, part) for c, part in zip(self._key, key, strict=True)))
             for key in keys
@@ -243,7 +249,7 @@ class Statements:
             "SELECT {}, {} FROM (SELECT * FROM {} t WHERE {}) t JOIN (VALUES {}) AS wanted ({}) ON {}"
         ).format(
             self._names,
-            sql.SQL(", ").join(sql.SQL("md5({})").format(text) for text in self._texts),
+            sql.SQL(", ").join(sql.SQL(form).format(text) for text in self._texts),
             self._table,
             self._where,
             wanted,
@@ -351,6 +357,7 @@ class PgTable:
         `where` is a trusted SQL filter over the columns of alias t. Raises `Refused` if the table has no usable key.
         """
         self._opened = opened
+        self._rewrite: Rewrite | None = None
         self.label = table
         name = pg.sql.Identifier(*table.split(".", 1))
         with opened() as cursor:
@@ -372,13 +379,26 @@ class PgTable:
 
     def hashes_by(self, forms: Sequence[str]) -> None:
         self.forms = list(forms)
+        if self._rewrite is not None:
+            return
         columns = list(zip(self.columns, self.forms, strict=True))
         self._statements = Statements(self._name, self.key, columns, self._where, self._made)
+
+    def rewrite(self, columns: Sequence[str], values: Rewrite) -> None:
+        self.hashes_by([COUNTED] * len(self.columns))  # floats are not supported in expressions
+        self.columns, self._rewrite = list(columns), values
+        self.forms = [COUNTED] * len(self.columns)
+
+    def _rewritten(self, statement: Composable, rewrite: Rewrite) -> Iterator[tuple[Key, Sequence[str | None]]]:
+        return ((self._key_of(row), rewrite(row[len(self.key) :])) for row in self._all(statement))
 
     def count(self, bounds: KeyRange) -> int:
         return int(self._all(self._statements.count(bounds))[0][0])
 
     def checksum(self, bounds: KeyRange) -> Checksum:
+        if self._rewrite is not None:
+            found = [hash_of(texts) for _, texts in self._rewritten(self._statements.texts(bounds), self._rewrite)]
+            return Checksum(len(found), sum(int(one[:15], 16) for one in found))
         rows, total = self._all(self._statements.checksum(bounds))[0]
         return Checksum(int(rows), int(total))
 
@@ -386,6 +406,9 @@ class PgTable:
         return [self._key_of(row) for row in self._all(self._statements.split(bounds, rows))]
 
     def rows(self, bounds: KeyRange, limit: int) -> list[tuple[Key, str]]:
+        if self._rewrite is not None:
+            texts = self._rewritten(self._statements.texts(bounds, limit), self._rewrite)
+            return [(key, hash_of(one)) for key, one in texts]
         found = self._all(self._statements.rows(bounds, limit))
         return [(self._key_of(row), str(row[len(self.key)])) for row in found]
 
@@ -393,7 +416,12 @@ class PgTable:
         wanted, width = list(keys), len(self.key)
         found: dict[Key, Digest] = {}
         for start in range(0, len(wanted), KEYS_PER_STATEMENT):
-            for row in self._all(self._statements.digests(wanted[start : start + KEYS_PER_STATEMENT])):
+            some = wanted[start : start + KEYS_PER_STATEMENT]
+            if self._rewrite is not None:
+                for key, texts in self._rewritten(self._statements.digests(some, "{}"), self._rewrite):
+                    found[key] = tuple(None if text is None else md5_of(text) for text in texts)
+                continue
+            for row in self._all(self._statements.digests(some)):
                 key = self._key_of(row)
                 found[key] = found.get(key, ()) + tuple(row[width:])
         return found

@@ -251,30 +251,47 @@ def texts(row: Iterable[object]) -> Fields:
     return tuple(None if value is None else str(value) for value in row)
 
 
-def with_constant(out: BinaryIO, value: str) -> BinaryIO:
-    """Return the source's end of a batch that adds a last column with this value to each row; "" adds none.
+def with_tail(out: BinaryIO, tail: bytes) -> BinaryIO:
+    """Return the source's end of a batch that adds last columns with these values to each row; b"" adds none.
 
-    The value has no character that COPY text escapes.
+    `tail` is COPY text without escapes, with a tab before each value.
     """
-    if not value:
+    if not tail:
         return out
     if isinstance(out, RowOut):
-        out.tail = (value,)
+        out.tail = tuple(tail[1:].decode().split("\t"))
         return out
-    return _ConstantText(out, value)
+    return _TailText(out, tail + b"\n")
 
 
-class _ConstantText(io.RawIOBase, BinaryIO):
-    """COPY text whose lines get another column; a newline in a value is escaped, so each newline ends a row."""
+class _TailText(io.RawIOBase, BinaryIO):
+    """COPY text whose lines get other columns; a newline in a value is escaped, so each newline ends a row."""
 
-    def __init__(self, out: BinaryIO, value: str) -> None:
+    def __init__(self, out: BinaryIO, end: bytes) -> None:
         super().__init__()
-        self._out, self._end = out, f"\t{value}\n".encode()
+        self._out, self._end = out, end
 
     def write(self, text: Any) -> int:
         whole = bytes(text)
         self._out.write(whole.replace(b"\n", self._end))
         return len(whole)
+
+    def writable(self) -> bool:
+        return True
+
+
+class LineText(io.RawIOBase, BinaryIO):
+    """COPY text whose lines are each replaced by `rewrite`, which receives and returns a line without its newline."""
+
+    def __init__(self, out: BinaryIO, rewrite: Callable[[bytes], bytes]) -> None:
+        super().__init__()
+        self._out, self._rewrite, self._rest = out, rewrite, b""
+
+    def write(self, text: Any) -> int:
+        *lines, self._rest = (self._rest + bytes(text)).split(b"\n")
+        if lines:
+            self._out.write(b"\n".join((*map(self._rewrite, lines), b"")))
+        return len(text)
 
     def writable(self) -> bool:
         return True

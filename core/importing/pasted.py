@@ -82,6 +82,8 @@ class Flow:
     line: int
     columns: tuple[tuple[str, str], ...] = ()
     """Pairs of source column and target column; empty: all columns by name."""
+    compute: tuple[tuple[str, str], ...] = ()
+    """Pairs of target column and expression, in PostgreSQL's syntax."""
     where: str = ""
     """A condition in PostgreSQL's syntax."""
     together: int = 0

@@ -19,10 +19,11 @@ from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
+from slotkeeper.core.domain import expressions
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.importing.pasted import CANAL, Fate, Flow, Option, Pasted, Reading, Remark, Table, wrong
 
-EXPRESSION = "an expression cannot be mirrored; select the column itself, or compute the value in the source table"
+EXPRESSION = "select the column itself, or compute the value in the source table"
 VIEW = f"a channel has one table: mirror each table, and write the query over the targets as a view: {see('views')}"
 _SERVER_WORDS = ("ALTER", "CALL", "COMMIT", "ROLLBACK", "DROP", "GRANT", "ANALYZE", "COMMENT", "VACUUM")
 """First words of statements that run on a server, and are no part of a pipeline."""
@@ -402,18 +403,20 @@ class _Statements:
                     )
                 )
         columns: tuple[tuple[str, str], ...] = ()
+        compute: tuple[tuple[str, str], ...] = ()
         if not joined:
-            columns = self._columns(query, source, target, given, line, remarks)
+            columns, compute = self._columns(query, source, target, given, line, remarks)
         where = _where(query, table, line, remarks)
         text = query.sql(dialect="postgres", comments=False) if joined else ""
-        return Flow(source, target, line, columns, where, self._set, tuple(remarks), text)
+        return Flow(source, target, line, columns, compute, where, self._set, tuple(remarks), text)
 
     def _columns(
         self, query: exp.Select, source: Table | None, target: Table | None, given: tuple[str, ...], line: int,
         remarks: list[Remark],
-    ) -> tuple[tuple[str, str], ...]:  # fmt: skip
-        """Return the pairs of columns: an INSERT assigns columns by position, and not by name."""
+    ) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:  # fmt: skip
+        """Return the pairs of columns, and of computed columns: an INSERT assigns by position, and not by name."""
         chosen: list[str] = []
+        computed: dict[str, str] = {}
         for part in query.expressions:
             at = part.find(exp.Identifier)
             at_line = at.meta.get("line", line) if at is not None else line
@@ -423,22 +426,47 @@ class _Statements:
             elif isinstance(inner, exp.Column):
                 chosen.append(inner.name)
             else:
-                remarks.append(_refused(at_line, "an expression in SELECT", EXPRESSION))
+                sql, why = _expression(inner)
+                chosen.append(f" {len(chosen)}")  # no column has such a name
+                computed[chosen[-1]] = sql
+                if why:
+                    remarks.append(_refused(at_line, "an expression in SELECT", f"{why}; {EXPRESSION}"))
         if source is not None:
             if source.derived.intersection(chosen):
                 remarks.append(_refused(line, "a computed or metadata column", EXPRESSION))
-            if unknown := [name for name in chosen if source.columns and name not in source.columns]:
+            named = [name for name in chosen if name not in computed]
+            if unknown := [name for name in named if source.columns and name not in source.columns]:
                 remarks.append(_refused(line, "SELECT", f"{len(unknown)} of its columns are not declared in the table"))
         into = given or (target.columns if target else ())
         if not chosen or any(one.fate is Fate.REFUSED for one in remarks):
-            return ()
+            return (), ()
         if into and len(into) != len(chosen):
             remarks.append(_refused(line, "INSERT", f"assigns {len(chosen)} columns to {len(into)}"))
-            return ()
+            return (), ()
         if len(set(chosen)) < len(chosen):
             remarks.append(_refused(line, "SELECT", "a column can be mirrored to one target column"))
-            return ()
-        return tuple(zip(chosen, into or chosen, strict=True))
+            return (), ()
+        if computed and not into:
+            remarks.append(_refused(line, "INSERT", "an expression needs the columns of the target: list them"))
+            return (), ()
+        pairs = tuple(zip(chosen, into or chosen, strict=True))
+        mirrored = tuple(pair for pair in pairs if pair[0] not in computed)
+        return mirrored, tuple((name, computed[one]) for one, name in pairs if one in computed)
+
+
+def _expression(tree: exp.Expr) -> tuple[str, str]:
+    """Return an expression in PostgreSQL's syntax, and why a worker cannot compute it; "" if it can."""
+    plain = tree.copy()
+    for column in plain.find_all(exp.Column):
+        column.set("table", None)
+    if plain.find(exp.Div, exp.Mod) is not None:
+        return "", "servers disagree on the quotient of numbers"
+    sql = plain.sql(dialect="postgres", comments=False)
+    try:
+        expressions.read("x", sql)
+    except ValueError as error:
+        return "", str(error).removeprefix("must be an expression of the supported subset: ")
+    return sql, ""
 
 
 def _bare(tokens: list[Token]) -> bool:

@@ -234,7 +234,7 @@ class Reader:
         last = up_to.pair[0]
         second = max((second for first, second in heads if first == last), default=None)
         top = Top(max((first for first, _ in heads), default=None), second)
-        mapped, types = [source for source, _ in self._job.channel.columns], self._types()
+        mapped, types = self._job.channel.read, self._types()
         position = self._source.reached(after, up_to, top, status)
         fingerprint = self._expected[status.shard].fingerprint
         return Batch(status.shard, position, rows, text, tuple(mapped or types), fingerprint, types)

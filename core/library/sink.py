@@ -12,6 +12,7 @@ from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.load import store_entry
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.columns import added
 from slotkeeper.core.domain.slot import Column, EventType, TableIdentity
 from slotkeeper.core.domain.spec import SLOT_NAME, JobSpec
 from slotkeeper.core.domain.text import safe
@@ -27,8 +28,8 @@ class Sink:
     """The job's target: created on request, checked, and written batch by batch."""
 
     def __init__(self, job: JobSpec, table: TableIdentity) -> None:
-        if job.channel.constant is not None:
-            what = "the library's sink cannot write to a part of a target (constant)"
+        if added(job.channel):
+            what = "the library's sink cannot add columns (constant, soft_delete, synced_at)"
             raise Refused(what, "use a job", where="sink")
         if job.sink_options.quarantines:
             what = "the library's sink cannot quarantine rows: `write` raises an error for a rejected row"

@@ -23,7 +23,7 @@ from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.remedy import ManualSql
 from slotkeeper.core.domain.slot import TableIdentity
-from slotkeeper.core.domain.spec import Constant, JobSpec, TableAsked
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Encoding, SinkTraits, SourceTraits
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.ports.driver import CopyStore, Decisions, LaneSeen, ResetStore, Runner, StartStore, Target
@@ -128,6 +128,22 @@ class ComparedKey(Protocol):
         """Convert a value's text in a copy of the source to the reader's canonical form."""
 
 
+def hash_of(texts: Sequence[str | None]) -> str:
+    """Return the hash of a row in the form COUNTED."""
+    return md5_of("".join("-" if text is None else f"{len(text)}:{text}" for text in texts))
+
+
+def md5_of(text: str) -> str:
+    """Return the hash of a column."""
+    import hashlib  # loads OpenSSL, which starting a console does not need
+
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+Rewrite = Callable[[Sequence[str | None]], Sequence[str | None]]
+"""Returns the values of a row that are compared from those of the columns that were named at the opening."""
+
+
 class ComparedTable(TableReader, Protocol):
     """A table that can be compared with a table of another server."""
 
@@ -141,6 +157,9 @@ class ComparedTable(TableReader, Protocol):
 
     def hashes_by(self, forms: Sequence[str]) -> None:
         """Set the columns' hash forms; both tables of a comparison must use the same forms."""
+
+    def rewrite(self, columns: Sequence[str], values: Rewrite) -> None:
+        """Compare these columns, whose values are computed from the texts of each row; hashed in this process."""
 
 
 class TableSession(Protocol):
@@ -459,8 +478,10 @@ class SinkKind(Protocol):
     def tables(self, login: Login, limit_ms: int) -> TableSession:
         """Open a session that reads whole tables for a comparison."""
 
-    def condition(self, constant: Constant) -> str:
-        """Return the SQL condition that a row of a target belongs to the part with this constant."""
+    def condition(self, channel: ChannelSpec) -> str:
+        """Return the SQL condition that a row of the target mirrors a row of the source, for a channel with a constant
+        or soft deletes.
+        """
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
         """Return GRANT statements with the least privileges for these jobs, once per channel."""

@@ -1,8 +1,8 @@
 """The console's queries of a source: slots while they are shown, and rows of one DN's binlog on demand.
 
-Values of a PROD source are masked, except the key. To show them, two audit lines are written; the request is rejected
-if they cannot be. A peek is bounded: the source stops searching when it has enough rows or its time limit has passed.
-No query here names or creates a slot, registers, or moves a point.
+Values of a PROD source, or of a table with computed columns, are masked, except the key. To show them, two audit lines
+are written; the request is rejected if they cannot be. A peek is bounded: the source stops searching when it has enough
+rows or its time limit has passed. No query here names or creates a slot, registers, or moves a point.
 """
 
 from __future__ import annotations
@@ -144,9 +144,13 @@ def place(loaded: Loaded, source: str, text: str) -> Position:
         raise ConfigError(what, "use the format of slots show and slots peek, or latest") from None
 
 
-def masks(loaded: Loaded, source: str) -> bool:
-    """Whether a source's values are masked unless requested."""
-    return loaded.sources[source].environment.upper() == PROD
+def masks(loaded: Loaded, source: str, table: str) -> bool:
+    """Whether a table's values are masked unless requested: of a PROD source, or if a job does not mirror them as they
+    are, because it computes a column from them.
+    """
+    channels = (one for job in loaded.jobs.values() if job.source.name == source for one in job.channels)
+    computed = any(one.source_table == table and any(it.inputs for it in one.compute) for one in channels)
+    return computed or loaded.sources[source].environment.upper() == PROD
 
 
 def rows(
@@ -158,7 +162,7 @@ def rows(
     """
     if source not in loaded.sources:
         raise ConfigError(f"unknown source {source!r}", f"known: {', '.join(sorted(loaded.sources)) or 'none'}")
-    if not masks(loaded, source) and not hides:
+    if not masks(loaded, source, table) and not hides:
         return _read(loaded, source, table, ask)
     if not unmask:
         return replace(_read(loaded, source, table, ask), masked=True)

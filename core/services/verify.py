@@ -6,13 +6,15 @@ Nothing here creates a slot, a table or a progress row.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 
-from slotkeeper.core.config.secrets import login
+from slotkeeper.core.config.secrets import login, resolve
+from slotkeeper.core.domain.columns import mirrored
 from slotkeeper.core.domain.finding import refuse
-from slotkeeper.core.domain.spec import JobSpec, start_at
+from slotkeeper.core.domain.shape import Mapped
+from slotkeeper.core.domain.spec import JobSpec, TableAsked, start_at
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.driver import LaneFence
 from slotkeeper.core.ports.kinds import Key
@@ -20,7 +22,7 @@ from slotkeeper.core.ports.source import SourceTable
 from slotkeeper.core.services.looking import inspecting, open_source, open_store, poll_name
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
-from slotkeeper.core.verify.compare import Comparison, Options, compare, open_pair
+from slotkeeper.core.verify.compare import ComparedRow, Comparison, Options, compare, open_pair
 from slotkeeper.core.wiring import worker
 
 SETTLE_SECONDS = 60.0
@@ -40,9 +42,10 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
         source = stack.enter_context(closing(sources.open(job.source_kind).tables(login(job.source, name), limit)))
         sink = stack.enter_context(closing(sinks.open(job.sink_kind).tables(login(job.sink, name), limit)))
         mapping = dict(channel.columns) or None
-        part = "" if channel.constant is None else sinks.open(job.sink_kind).condition(channel.constant)
+        apart = channel.constant is not None or channel.soft_delete is not None
+        part = sinks.open(job.sink_kind).condition(channel) if apart else ""
         tables = source.table, channel.source_table, sink.table, channel.target
-        left, right = open_pair(*tables, mapping, channel.where, part)
+        left, right = open_pair(*tables, mapping, channel.where, part, compared_row(job) if channel.compute else None)
         settles = None
         if runs and job.binlog.binlog:
             at = stack.enter_context(inspecting(job.source_kind, job.source, job.channel.source_table))
@@ -60,6 +63,28 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
 
         options = Options(settled=settles, quarantined=quarantined, on_rows=on_rows)
         return compare(left, right, options)
+
+
+def compared_row(job: JobSpec) -> ComparedRow:
+    """Return how a row of the source becomes the compared row of the target, with the function that a worker uses.
+
+    A column whose expression uses the change (`CHANGE`) is not compared: a table does not have it.
+    """
+    from slotkeeper.core.domain.expressions import Row, compiled  # the parser's import takes half a second
+
+    channel = job.channel
+    with closing(open_source(job.source_kind, job.source)) as looking:
+        read = Mapped.of(channel).columns(looking.table(TableAsked.of(job)).source.identify())
+    kept, salt = mirrored(channel, read), resolve(channel.salt)
+    parts = [(one.name, compiled(one, read, salt)) for one in channel.compute if not one.of_change]
+
+    def values(texts: Sequence[str | None]) -> list[str | None]:
+        row = Row(texts)
+        found = [part.cast_text(row) for _, part in parts]
+        return [*(texts[place] for place, _ in kept), *found]
+
+    names = [*(column.name for _, column in kept), *(name for name, _ in parts)]
+    return ComparedRow([column.name for column in read], names, values)
 
 
 def settled(table: SourceTable, progress: LaneFence, seconds: float = SETTLE_SECONDS) -> bool:

@@ -16,7 +16,7 @@ from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape, changes
 from slotkeeper.core.domain.slot import Column, TableIdentity
-from slotkeeper.core.domain.spec import Constant, JobSpec
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.domain.target_seen import PARTS, TargetSeen, image_of
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.watch import Turn
@@ -193,7 +193,7 @@ class BesideConnection(Generic[L]):
 class BesideKind:
     """A sink kind without progress rows; the common part of a `slotkeeper.core.ports.kinds.SinkKind`."""
 
-    def condition(self, constant: Constant) -> str:
+    def condition(self, channel: ChannelSpec) -> str:
         raise Defect(f"a sink of kind {self.name} has no targets of several channels")
 
     name: str

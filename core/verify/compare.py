@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.kinds import COUNTED, WHOLE, ComparedTable, Digest, Key, KeyRange, TableReader
+from slotkeeper.core.ports.kinds import COUNTED, WHOLE, ComparedTable, Digest, Key, KeyRange, Rewrite, TableReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +314,15 @@ class Opened(Protocol):
     ) -> ComparedTable: ...
 
 
+@dataclass(frozen=True, slots=True)
+class ComparedRow:
+    """The columns of the source that are read, those of the target that are compared, and how the latter are made."""
+
+    read: Sequence[str]
+    columns: Sequence[str]
+    values: Rewrite
+
+
 def open_pair(
     source: Opened,
     source_table: str,
@@ -322,22 +331,26 @@ def open_pair(
     mapping: Mapping[str, str] | None = None,
     where: str = "",
     part: str = "",
+    row: ComparedRow | None = None,
 ) -> tuple[ComparedTable, ComparedTable]:
     """Open a channel's two tables with the source's primary key and columns, mapped by `mapping` or by name.
 
     `where` selects the source's rows, `part` the target's; both are SQL of their server.
 
+    With `row`, the target's columns are compared with values that are computed from the source's.
     With a `mapping`, only its columns (and the key) are compared; extra columns of the target are never read.
     """
-    left = source(source_table, where=where)
-    if mapping is not None:
-        key = [column.name for column in left.key]
+    left, names = source(source_table, where=where), mapping or {}
+    key = [column.name for column in left.key]
+    if row is not None:
+        left = source(source_table, key, row.read, where)
+        left.rewrite(row.columns, row.values)
+    elif mapping is not None:
         left = source(source_table, key, list(dict.fromkeys([*key, *mapping])), where)
-    names = mapping or {}
     right = sink(
         target,
         [names.get(column.name, column.name) for column in left.key],
-        [names.get(column, column) for column in left.columns],
+        row.columns if row is not None else [names.get(column, column) for column in left.columns],
         part,
     )
     forms = [ours if ours == theirs else COUNTED for ours, theirs in zip(left.forms, right.forms, strict=True)]

@@ -8,12 +8,15 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any, BinaryIO
 
 from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.columns import added
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
-from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions, SoftDelete
 from slotkeeper.core.domain.watch import Turn
+from slotkeeper.core.engine.worker.columns import RowPlan, with_columns
 from slotkeeper.core.errors import RowRefused
 from slotkeeper.core.ports.driver import Runner
 from slotkeeper.core.ports.source import Chunk
@@ -32,18 +35,32 @@ OTHERS: Mapping[str, str] = {"own": "7", "Own too": "kept"}
 TYPES = {"h": "integer", "k": "integer", "a": "integer", "b": "text", "tags": "integer[]", "j": "json"}
 
 
+SOFT = ChannelSpec("mart.soft", "mart.soft", soft_delete=SoftDelete(), synced_at="synced_at")
+
+
 class Effects:
     """One target table with or without its own columns, in a database that the caller made."""
 
-    def __init__(self, server: Server, database: str, name: str, others: bool, kind: str = "postgres") -> None:
+    def __init__(
+        self, server: Server, database: str, name: str, others: bool, kind: str = "postgres", soft: bool = False
+    ) -> None:
         endpoint = replace(server.endpoint(database), name="mart")
         self.session = SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/effects/1", kind=kind)
         self.others = OTHERS if others else {}
         mirrored, key = tuple(NAMES[one] for one in COLUMNS), (NAMES["h"], NAMES["k"])
         types = tuple(TYPES[one] for one in COLUMNS)
-        self.table = TargetTable(name, mirrored, key, tuple(self.others), types, DIALECTS[kind], strict_key=True)
+        self.channel = SOFT if soft else ChannelSpec(name, name)
+        self.now = datetime(2026, 1, 1)
+        more = added(self.channel)
+        mirrored, types = (*mirrored, *(one.name for one in more)), (*types, *(one.type for one in more))
+        self.table = TargetTable(
+            *(name, mirrored, key, tuple(self.others), types, DIALECTS[kind]),
+            strict_key=True,
+            marks=self.channel.marks,
+        )
         self._watch = server.connect(database)
         columns = [f"{_quoted(NAMES[one])} {TYPES[one]}" for one in COLUMNS]
+        columns += [f"{one.name} {one.type}" for one in more]
         columns += [f"{_quoted(one)} text DEFAULT '{default}'" for one, default in self.others.items()]
         schema, _, table = name.partition(".")
         self._name = f"{_quoted(schema)}.{_quoted(table)}"
@@ -92,7 +109,10 @@ class Effects:
             self._take(sink, sink.stage_isolating, text)
 
     def _take(self, sink: PostgresSink, stage: Callable[[BinaryIO], int], text: bytes) -> None:
-        rows = stage(io.BytesIO(text))
+        self.now += timedelta(seconds=1)
+        given = io.BytesIO()
+        with_columns(given, RowPlan(self.channel), self.now, copying=False).write(text)
+        rows = stage(io.BytesIO(given.getvalue()))
         assert rows == text.count(b"\n")
         new = DwsPosition(self.position.point + 1)
         assert sink.commit(self.lane, self.epoch, self.position, new, rows)
@@ -112,7 +132,7 @@ class Effects:
 
     def rows(self) -> dict[Key, dict[str, Any]]:
         """The target's rows, with values in the oracle's form."""
-        names = [*COLUMNS, *self.others]
+        names = [*COLUMNS, *self.others, *self.channel.marks]
         spelled = ", ".join(_quoted(NAMES.get(one, one)) + _cast(one) for one in names)
         with self._watch.cursor() as cursor:
             cursor.execute(f"SELECT {spelled} FROM {self._name}")

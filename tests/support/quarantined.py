@@ -8,12 +8,14 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, BinaryIO, Protocol
 
 from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.quarantine import QuarantineEntry, Wanted
-from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
+from slotkeeper.core.engine.worker.columns import RowPlan, with_columns
 from slotkeeper.core.errors import RowRefused
 from slotkeeper.core.ports.driver import Runner
 from slotkeeper.core.sinks.postgres.check import target as targets
@@ -47,13 +49,16 @@ class Target:
         key: Sequence[str] = ("id",),
         forms: Sequence[str] = (),
         kind: str = "postgres",
+        channel: ChannelSpec | None = None,
     ) -> None:
+        self.channel = channel or ChannelSpec(name, name)
         endpoint = replace(server.endpoint(database), name="mart")
         self.session = SinkSession(endpoint, resolve(endpoint.password), f"slotkeeper/{name}/1", kind=kind)
         self.watch = server.connect(database)
         self.name, self.lane = name, LaneKey("dws1", name, "slot", "dn_1")
         self.run(f"CREATE TABLE {name} ({ddl})")
         known = TargetTable(name, tuple(columns), tuple(key), forms=tuple(forms), dialect=DIALECTS[kind])
+        known = replace(known, marks=self.channel.marks)
         self.table = targets.seen(self.session, known)
         runner = Runner("quarantined", "run", "host", "user", 1)
         self.store = PostgresProgress(self.session, POSITIONS, self.lane, runner, quarantines=True)
@@ -75,7 +80,11 @@ class Target:
 
     def step(self, sink: PostgresSink, lines: Iterable[Sequence[Any]]) -> bool:
         """Apply one step of (point, sequence, kind, values...); returns whether it was isolated."""
-        text = b"".join(map(line, lines))
+        given = io.BytesIO()
+        with_columns(given, RowPlan(self.channel), datetime(2026, 1, 1), copying=False).write(
+            b"".join(map(line, lines))
+        )
+        text = given.getvalue()
         try:
             self._take(sink, sink.stage, text)
         except RowRefused:

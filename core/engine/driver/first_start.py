@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from slotkeeper.core.domain.columns import added_text
 from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position, confirmable
 from slotkeeper.core.domain.position import Kept as Registered
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
@@ -38,6 +39,8 @@ def channel_hash(ctx: JobContext, identity: TableIdentity) -> str:
         spelled = json.dumps([channel.source_table, channel.target, channel.columns, row_filter, identity.key])
     if channel.constant is not None:
         spelled = f"{spelled}\x1f{channel.place}"
+    if plan := added_text(channel):
+        spelled = f"{spelled}\x1f{plan}"
     return hashlib.sha256(spelled.encode()).hexdigest()[:16]
 
 

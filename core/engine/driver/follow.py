@@ -79,7 +79,7 @@ def _follow(part: JobContext, error: SlotkeeperError) -> bool:
         return False  # the error itself names why the log cannot be read
     if change is None:
         return False
-    mapped = [source for source, _ in channel.columns]
+    mapped = channel.read
     verdict = judge(change, channel.on_schema_change, mapped, shapes.needed(), identity.key)
     if verdict.stop:
         _explain(error, verdict.stop)

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import BinaryIO, Protocol
 
@@ -22,8 +23,9 @@ from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.lane import distribute
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.spec import JobSpec
-from slotkeeper.core.drivers.pipe import Wait, copy_through, paced, with_constant
+from slotkeeper.core.drivers.pipe import Wait, copy_through, paced
 from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask
+from slotkeeper.core.engine.worker.columns import plan_of, with_columns
 from slotkeeper.core.engine.worker.step import Opened, Probe, Silence, Sweep, Turn, hides, may_isolate, nothing
 from slotkeeper.core.errors import ErrorKind, ErrorValues, RowRefused, SlotkeeperError
 from slotkeeper.core.ports.sink import StepSink
@@ -309,7 +311,7 @@ def copy_chunks(spec: CopyTask, source: Source, sink: StepSink, clock: Clock, pr
     rows, refused, failed = 0, False, None
     try:
         for chunk in spec.chunks:
-            copied = _copy_chunk(spec, chunk, source, sink, wait, probe)
+            copied = _copy_chunk(spec, chunk, source, sink, wait, clock.utc(), probe)
             if copied is None:
                 refused = True
                 break
@@ -323,13 +325,15 @@ def copy_chunks(spec: CopyTask, source: Source, sink: StepSink, clock: Clock, pr
     return CopyOutcome(tuple(done), rows, refused, failed, peak_kib(), pace.spent)
 
 
-def _copy_chunk(spec: CopyTask, chunk: Chunk, source: Source, sink: StepSink, wait: Wait, probe: Probe) -> int | None:
+def _copy_chunk(
+    spec: CopyTask, chunk: Chunk, source: Source, sink: StepSink, wait: Wait, now: datetime, probe: Probe
+) -> int | None:
     key = LaneKey(spec.job.source.name, spec.job.channel.source_table, spec.job.slot, "")
 
-    constant = spec.job.channel.constant
+    plan = plan_of(spec.job.channel, source)
 
     def given(out: BinaryIO) -> BinaryIO:
-        out = with_constant(out, "" if constant is None else constant.text)
+        out = with_columns(out, plan, now, copying=True)
         return paced(out, wait) if spec.limit.limits else out
 
     def copy(into: Callable[[LaneKey, int, int, BinaryIO], int | None]) -> int | None:

@@ -9,7 +9,7 @@ wait or register.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import BinaryIO, TypeVar
 
@@ -17,10 +17,11 @@ from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import STREAMING, LaneKey, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.domain.watch import Expected, ahead_of_row, explain_miss, judge, purged, trouble
-from slotkeeper.core.drivers.pipe import copy_through, with_constant
+from slotkeeper.core.drivers.pipe import copy_through
 from slotkeeper.core.engine.tasks import LaneOutcome, LaneTask, StreamTask
+from slotkeeper.core.engine.worker.columns import RowPlan, plan_of, with_columns
 from slotkeeper.core.errors import ErrorValues, RowRefused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Buffered, BufferedStep, StepSink, Sweeps
 from slotkeeper.core.ports.source import Source
@@ -43,8 +44,8 @@ class StepPlan:
     expected: Expected
     width: int
     options: SinkOptions
-    constant: str = ""
-    """The value of the last column of each row, which the source does not have; "" if there is none."""
+    rows: RowPlan = field(default_factory=lambda: RowPlan(ChannelSpec("", "")))
+    """How the source's rows become rows of the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ class Stepper:
             assert decided is not None
             shard, end = self._checked(read_now(), after).shard, decided.end
             rows = copy_through(
-                lambda out: self._source.copy_changes(shard, after, end, with_constant(out, self._plan.constant)),
+                lambda out: self._source.copy_changes(shard, after, end, self._with_columns(out)),
                 self._sink.stage,
                 self._sink.encoding,
             )
@@ -246,7 +247,7 @@ class Stepper:
 
         def read(out: BinaryIO) -> int:
             nonlocal reached
-            total, out = 0, with_constant(out, self._plan.constant)
+            total, out = 0, self._with_columns(out)
             while True:
                 try:
                     end = self._source.next_range(reached, status, self._plan.width, reached == after)
@@ -265,6 +266,9 @@ class Stepper:
         stage = self._sink.stage_isolating if isolating else self._sink.stage
         rows = copy_through(read, stage, self._sink.encoding)
         return rows or 0, reached
+
+    def _with_columns(self, out: BinaryIO) -> BinaryIO:
+        return with_columns(out, self._plan.rows, self._clock.utc(), copying=False)
 
 
 def may_isolate(error: BaseException, options: SinkOptions, sink: StepSink) -> bool:
@@ -336,11 +340,9 @@ class Turn:
         """Open the lane's channel."""
         self.channel = self.source, self.sink = self.opened(self.task.table)
         job = self.spec.job
-        one = next((it.constant for it in job.channels if it.source_table == self.task.table), None)
-        plan = StepPlan(
-            *(self.key, self.spec.epoch, self.task.expected, self.task.width, job.sink_options),
-            constant="" if one is None else one.text,
-        )
+        rows = plan_of(job.of(self.task.table).channel, self.source, self.task.shard.name)
+        options = self.task.expected, self.task.width, job.sink_options
+        plan = StepPlan(self.key, self.spec.epoch, *options, rows)
         self.stepper = Stepper(self.source, self.sink, plan, self.clock, self.probe)
 
     def begin(self, row: ProgressRow | None) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding
 from slotkeeper.core.domain.slot import TableIdentity
-from slotkeeper.core.domain.spec import Constant, JobSpec
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import Refused
@@ -67,8 +67,9 @@ class DorisKind(BesideKind):
     def tables(self, login: Login, limit_ms: int) -> DorisTables:
         return DorisTables(login, limit_ms)
 
-    def condition(self, constant: Constant) -> str:
-        return shape.condition(constant)
+    def condition(self, channel: ChannelSpec) -> str:
+        assert channel.constant is not None
+        return shape.condition(channel.constant)
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
         return doctor.grants(endpoint.user, jobs)

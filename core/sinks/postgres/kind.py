@@ -11,7 +11,7 @@ from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.quarantine import Replayed
 from slotkeeper.core.domain.slot import TableIdentity
-from slotkeeper.core.domain.spec import Constant, JobSpec
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.domain.traits import Encoding, SinkTraits
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
@@ -165,8 +165,12 @@ class PostgresKind:
         """Raise Defect: a sink of this kind is itself the store."""
         raise Defect(f"a sink of kind {self._name} has no separate store")
 
-    def condition(self, constant: Constant) -> str:
-        return f"{quoted(constant.column)} = '{constant.text}'"  # untyped: a column of text compares text
+    def condition(self, channel: ChannelSpec) -> str:
+        if channel.soft_delete is not None:
+            return f"{quoted(channel.soft_delete.deleted_at)} IS NULL"
+        assert channel.constant is not None
+        # untyped: a column of text compares text
+        return f"{quoted(channel.constant.column)} = '{channel.constant.text}'"
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
         return PgTables(login, session.dialect_of(self._name), limit_ms)

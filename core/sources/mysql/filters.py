@@ -35,7 +35,7 @@ class Selection(Mapped):
 
     @classmethod
     def of(cls, channel: ChannelSpec) -> Selection:
-        return cls(tuple(source for source, _ in channel.columns), channel.where, channel.cascades == ALLOW)
+        return cls(channel.read, channel.where, channel.cascades == ALLOW)
 
     def places(self, identity: TableIdentity) -> tuple[int, ...]:
         """Return the indexes of the selected columns in the table's rows."""

@@ -22,7 +22,7 @@ from typing import cast
 
 from slotkeeper.core.domain.position import Kept, OnePlace, Order, Position, nothing_of
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.kinds import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
+from slotkeeper.core.ports.kinds import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange, Rewrite
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS binlog_head (life TEXT, file INTEGER, offset INTEGER, tx INTEGER);
@@ -412,6 +412,9 @@ class RowsRead:
 
     def hashes_by(self, forms: Sequence[str]) -> None:
         """There is one form."""
+
+    def rewrite(self, columns: Sequence[str], values: Rewrite) -> None:
+        raise NotImplementedError
 
     def count(self, bounds: KeyRange) -> int:
         return len(self._found(bounds))

@@ -29,7 +29,7 @@ from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape, changes
 from slotkeeper.core.domain.slot import Column, TableIdentity
-from slotkeeper.core.domain.spec import Constant, JobSpec
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.domain.traits import Encoding, SinkTraits
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Defect, Refused, Unreachable
@@ -346,7 +346,7 @@ class SqliteKind:
     def connect_beside(self, login: Login) -> SqliteSession:
         return SqliteSession(login.endpoint.database, self.traits.keeps_prepared)
 
-    def condition(self, constant: Constant) -> str:
+    def condition(self, channel: ChannelSpec) -> str:
         raise NotImplementedError
 
     def tables(self, login: Login, limit_ms: int) -> TableSession:

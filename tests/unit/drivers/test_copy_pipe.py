@@ -181,7 +181,7 @@ def test_a_constant_is_the_last_value_of_each_row_however_the_text_is_cut(encodi
     text = b"1\ta\\nb\n2\t\\N\n"
 
     def read(out: BinaryIO) -> int:
-        out = pipe.paced(pipe.with_constant(out, "eu_1"), lambda rows, size: 0.0)
+        out = pipe.paced(pipe.with_tail(out, b"\teu_1"), lambda rows, size: 0.0)
         for place in range(len(text)):
             out.write(text[place : place + 1])
         put(out, ("3", "x"))
@@ -195,4 +195,4 @@ def test_a_constant_is_the_last_value_of_each_row_however_the_text_is_cut(encodi
 
     assert copy_through(read, write) == 3
     assert received == [("1", "a\nb", "eu_1"), ("2", None, "eu_1"), ("3", "x", "eu_1")]
-    assert pipe.with_constant(one := BytesIO(), "") is one
+    assert pipe.with_tail(one := BytesIO(), b"") is one

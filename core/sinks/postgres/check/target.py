@@ -30,7 +30,7 @@ from slotkeeper.core.ports.driver import NO_DEFAULTS
 from slotkeeper.core.sinks.postgres.check import eligibility, made_types
 from slotkeeper.core.sinks.postgres.check.eligibility import TargetColumn, TargetFacts
 from slotkeeper.core.sinks.postgres.session import SinkSession
-from slotkeeper.core.sinks.postgres.write.statements import TargetTable, nulled_columns, shadow
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable, nulled_columns, retain_marked, shadow
 from slotkeeper.core.sqltext import dotted, literal, quoted
 
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
@@ -43,7 +43,8 @@ def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
     loose = tuple(name for name, type_ in keys.items() if not pg_types.exact(type_))
     forms = tuple(eligibility.form(keys[name], identity) for name in image.key)
     columns = tuple(column.name for column in image.columns)
-    return TargetTable(channel.target, columns, image.key, loose=loose, forms=forms, constant=channel.constant)
+    target = TargetTable(channel.target, columns, image.key, loose=loose, forms=forms, constant=channel.constant)
+    return replace(target, marks=channel.marks)
 
 
 def seen(session: SinkSession, target: TargetTable) -> TargetTable:
@@ -134,7 +135,12 @@ def is_empty(session: SinkSession, target: TargetTable) -> bool:
 
 
 def count_rows(session: SinkSession, target: TargetTable) -> RowCount:
-    """Count the target's rows; unknown if this login cannot read them. The session and its lease survive an error."""
+    """Count the target's rows that are not marked as deleted; unknown if this login cannot read them.
+
+    The session and its lease survive an error.
+    """
+    live = SQL("{} IS NULL").format(Identifier(target.marks[0])) if target.marks else SQL("true")
+    rows = SQL("{} WHERE {} AND {}").format(target.rows, _own_rows(target), live)
     with session.transaction() as cursor:
 
         def ask(most: int | None, limit_ms: int) -> int | None:
@@ -142,8 +148,8 @@ def count_rows(session: SinkSession, target: TargetTable) -> RowCount:
             cursor.execute("SAVEPOINT counting")
             try:
                 pg.limit_transaction(cursor, limit_ms)
-                counted = SQL("SELECT count(*) FROM (SELECT 1 FROM {} WHERE {}{}) c")
-                cursor.execute(counted.format(target.rows, _own_rows(target), limit))
+                counted = SQL("SELECT count(*) FROM (SELECT 1 FROM {}{}) c")
+                cursor.execute(counted.format(rows, limit))
                 return int(cursor.fetchall()[0][0])
             except pg.DriverError as error:
                 if pg.failure(error)[0] != "57014":
@@ -187,6 +193,8 @@ def exchange_shadow(cursor: pg.Cursor, target: TargetTable, options: SinkOptions
     nulled = nulled_columns(target, options)
     into = SQL(", ").join(map(Identifier, (*target.columns, *nulled)))
     values = SQL(", ").join([*map(Identifier, target.columns), *[SQL("NULL")] * len(nulled)])
+    if target.marks:
+        cursor.execute(retain_marked(target))
     cursor.execute(SQL("TRUNCATE {}").format(target.rows))
     _refuse_altered(cursor, target)
     cursor.execute(SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(target.identifier, into, values, shadow(target)))

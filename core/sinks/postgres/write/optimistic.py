@@ -34,6 +34,8 @@ from slotkeeper.core.sinks.postgres.write.statements import (
     TargetTable,
     all_staged,
     fill_target,
+    is_live,
+    mark_sets,
     match,
     same_key,
     update_of,
@@ -63,6 +65,12 @@ WITH slotkeeper_gone AS (
     DELETE FROM {table} t USING {stage} s WHERE s.kind IN ('d', 'x') AND {match} RETURNING t.xmin AS by)
 SELECT count(*) FROM slotkeeper_gone WHERE by = {writer}
 """
+_MARKED = """
+WITH slotkeeper_gone AS (
+    UPDATE {table} t SET {sets} FROM {stage} s WHERE s.kind IN ('d', 'x') AND {live} AND t.xmin <> {writer} AND {match})
+SELECT count(*) FROM {table} t, {stage} s WHERE s.kind IN ('d', 'x') AND t.xmin = {writer} AND {match}
+"""
+"""The same for soft deletes: the count does not see the rows that the UPDATE changes."""
 _ANOTHERS = "s.kind = 'U' AND t.xmin <> {}"
 _XMIN = SQL("{}::text::xid")
 _OWN = SQL("(SELECT (txid_current() % 4294967296)::text::xid)")
@@ -169,7 +177,9 @@ def _written(
             return False
         # the DELETE, and check d
         stage = Identifier(table.staging)
-        cursor.execute(SQL(_DELETED).format(table=table.rows, stage=stage, match=match(table), writer=writer))
+        parts = {"table": table.rows, "stage": stage, "match": match(table), "writer": writer}
+        marks = {"sets": mark_sets(table), "live": is_live(table)} if table.marks else {}
+        cursor.execute(SQL(_MARKED if marks else _DELETED).format(**parts, **marks))
         return none_is_ours(cursor.fetchall()[0][0])
     except pg.DriverError as error:
         if pg.failure(error)[0][:2] not in _MISSES:

@@ -141,6 +141,9 @@ wide."""
 STALE = 2_000
 """Number of dead staging rows above which the table is truncated; fewer rows are faster to delete."""
 
+_CONSTRAINTS = "23"
+"""SQLSTATE class of violated constraints."""
+
 Attempt = Callable[[int, int], Bad | None]
 Single = Callable[[int, Bad], None]
 
@@ -171,14 +174,19 @@ class RowIsolation:
         """Apply or quarantine the staged events; `by` is the lane's new position, recorded in superseded entries."""
         entries.open(self._cursor, self._key)
         self._end = self._session.seconds() + LONGEST
-        self._cursor.execute(text_staging.units(self._table, self._options))
+        self._fill_units()
         for entry in self._kept.supersede(text_staging.touched_units(self._table), by):
             self._try(text_staging.entries(self._table, self._kept.one(entry)), self._into)
         self._walk(self._attempt, self._single)
         if self._kept.quarantined:
             self._clear(self._table.units)
-            self._cursor.execute(text_staging.units(self._table, self._options, self._kept.just_quarantined()))
+            self._fill_units(self._kept.just_quarantined())
             self._walk(self._attempt, self._before)
+
+    def _fill_units(self, besides: Composable | None = None) -> None:
+        self._cursor.execute(text_staging.units(self._table, self._options, besides))
+        if self._table.marks:
+            self._cursor.execute(text_staging.earlier_images(self._table))
 
     def chunk(self, into: Into) -> None:
         """Copy or quarantine the staged rows."""
@@ -245,18 +253,31 @@ class RowIsolation:
         self._cursor.execute(found.format(Identifier(self._table.units), Literal(unit)))
         kinds = {kind for (kind,) in self._cursor.fetchall()}
         if not kinds & {"I", "U", "i", "u"}:
+            self._mark(unit)
             return
         alone = "B" not in kinds
         if not alone:
             bad = self._among(unit, unit) or self._try(text_staging.piece(self._table, unit, unit, "U"), self._into)
             if bad is None:
+                self._mark(unit)
                 return
             alone = self._try(text_staging.piece(self._table, unit, unit, "B"), self._into, keep=False) is not None
         assert bad is not None
         self._kept.add(unit, bad, alone)
 
+    def _mark(self, unit: int) -> None:
+        """Apply only the soft deletes of a bad unit: mark the rows that the target has, without an earlier image.
+
+        Raises RowRefused if a constraint rejects the marked row, because a delete is never quarantined.
+        """
+        if self._table.marks:
+            bad = self._try(text_staging.piece(self._table, unit, unit, "dBx"), self._into)
+            if bad is not None and bad.sqlstate.startswith(_CONSTRAINTS):
+                FirstBadRow(self._session, self._cursor, self._table, self._options, self._key).add(unit, bad)
+
     def _before(self, unit: int, bad: Bad) -> None:
         """Handle a bad event that precedes a quarantined event of the same key: apply only the delete of the key."""
+        self._mark(unit)
         self._try(text_staging.ends(self._table, unit), self._into)
 
     def _try(self, out: Composable, into: Into, keep: bool = True) -> Bad | None:

@@ -58,6 +58,8 @@ class TargetTable:
     strict_key: bool = False
     only: bool = False
     constant: Constant | None = None
+    marks: tuple[str, ...] = ()
+    """The columns that a delete sets instead of removing the row (`ChannelSpec.marks`); empty: deletes remove rows."""
     kept: tuple[str, ...] = ()
     """Columns whose stored values an update retains if they do not change: in wide steps, those of `store_whole`."""
 
@@ -254,6 +256,8 @@ def straight(table: TargetTable, options: SinkOptions, events: Composable = NO_E
     sorting; B rows are never removed. `events` is put in front: a part that replaces the staging table by its name.
     """
     key = _key(table)
+    if table.marks:
+        return _straight_soft(table, options, events)
     return SQL("WITH {}slotkeeper_last AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
         events,
         SQL("SELECT DISTINCT ON ({key}) * FROM {stage}{kept} ORDER BY {key}, point DESC, sequence DESC").format(
@@ -263,6 +267,77 @@ def straight(table: TargetTable, options: SinkOptions, events: Composable = NO_E
             table=table.rows, match=match(table)
         ),
         upsert(table, options, SQL("slotkeeper_last s"), SQL(" WHERE s.kind IN ('I', 'U')")),
+    )
+
+
+_LAST_SOFT = """
+SELECT CASE WHEN i.kind IS NULL THEN 'd' ELSE 'U' END AS kind, {columns}
+FROM (SELECT DISTINCT ON ({key}) * FROM {stage} ORDER BY {key}, point DESC, sequence DESC) l
+LEFT JOIN (SELECT DISTINCT ON ({key}) * FROM {stage} WHERE kind IN ('I', 'U')
+           ORDER BY {key}, point DESC, sequence DESC) i ON {same}
+"""
+"""Each key with its last image in the step, marked as deleted if its last event is a delete; d: no image is known."""
+
+
+def _straight_soft(table: TargetTable, options: SinkOptions, events: Composable) -> Composable:
+    """Return the statement for a target with soft deletes: a key's row is written or marked, never removed.
+
+    A row that was already marked retains its marks: an x can follow a d of the same key.
+    """
+    stage, columns = Identifier(table.staging), []
+    for n, name in enumerate(table.columns, 1):
+        place = Identifier(f"c{n}")
+        column = SQL("{}.{}").format(SQL("l" if name in table.key else "i"), place)
+        if name in table.marks:
+            marked = deleted_mark(table, name, SQL("l.{}").format(place))
+            column = SQL("CASE WHEN l.kind IN ('I', 'U') THEN i.{} ELSE {} END").format(place, marked)
+        columns.append(SQL("{} AS {}").format(column, place))
+    last = SQL(_LAST_SOFT).format(
+        columns=SQL(", ").join(columns), key=_key(table), stage=stage, same=same_key(table, "l", "i")
+    )
+    marks = SQL("UPDATE {table} t SET {sets} FROM slotkeeper_last s WHERE s.kind = 'd' AND {live} AND {match}")
+    return SQL("WITH {}slotkeeper_last AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
+        events,
+        last,
+        marks.format(table=table.rows, sets=mark_sets(table), live=is_live(table), match=match(table)),
+        upsert(table, options, SQL("slotkeeper_last s"), SQL(" WHERE s.kind = 'U'")),
+    )
+
+
+def mark_sets(table: TargetTable) -> Composable:
+    """Return `column = value` for the marks of a row whose delete is the staged row s."""
+    values = [(name, SQL("s.{}").format(Identifier(f"c{table.columns.index(name) + 1}"))) for name in table.marks]
+    return SQL(", ").join(
+        SQL("{} = {}").format(Identifier(name), deleted_mark(table, name, value)) for name, value in values
+    )
+
+
+def deleted_mark(table: TargetTable, name: str, staged: Composable) -> Composable:
+    """Return the value of a mark after a delete; the deletes of an isolating step contain only the key."""
+    return Literal("D") if name == table.marks[1] else SQL("coalesce({}, now())").format(staged)
+
+
+def is_live(table: TargetTable) -> Composable:
+    """Return the condition that a target row t is not marked as deleted."""
+    return SQL("t.{} IS NULL").format(Identifier(table.marks[0]))
+
+
+def retain_marked(table: TargetTable) -> Composable:
+    """Return INSERT for the shadow table: the target's rows that the source no longer has, marked as deleted."""
+    signs = table.signs or ("=",) * len(table.key)
+    names = [Identifier(one) for one in table.key]
+    same = SQL(" AND ").join(
+        SQL("t.{0} {1} s.{0}").format(name, SQL(sign)) for name, sign in zip(names, signs, strict=True)
+    )
+    values = []
+    for name in table.columns:
+        value = SQL("t.{}").format(Identifier(name))
+        if name in table.marks:
+            gone = Literal("D") if name == table.marks[1] else SQL("now()")
+            value = SQL("CASE WHEN {} THEN {} ELSE {} END").format(is_live(table), gone, value)
+        values.append(value)
+    return SQL("INSERT INTO {0} ({1}) SELECT {2} FROM {3} t WHERE NOT EXISTS (SELECT FROM {0} s WHERE {4})").format(
+        shadow(table), _names(table.columns), SQL(", ").join(values), table.rows, same
     )
 
 
@@ -375,6 +450,8 @@ def update_of(table: TargetTable, options: SinkOptions, origin: Composable, whic
 
 def last_is_enough(table: TargetTable, options: SinkOptions) -> bool:
     """Return whether only the last event of a key determines the result if rows can be inserted."""
+    if table.marks:  # a marked row that is written again is the same row
+        return True
     if options.conflict_strategy == "replace":
         return True
     return options.conflict_strategy == "update" and not options.ignore_null_when_update and not table.others

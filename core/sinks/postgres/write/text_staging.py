@@ -162,6 +162,26 @@ def units(table: TargetTable, options: SinkOptions, besides: Composable | None =
     return SQL(_UNITS).format(units=Identifier(table.units), columns=columns, paired=paired, finals=finals)
 
 
+def earlier_images(table: TargetTable) -> Composable:
+    """Return a statement that adds each removed key's last image before its removal as kind p of the key's unit.
+
+    A soft delete writes the marked row with that image, which the target may not have yet.
+    """
+    columns, origin = all_staged(table), Identifier(table.texts)
+    images = SQL("SELECT *, {} AS key FROM {} WHERE kind IN ('I', 'U')").format(one_text(table), origin)
+    return SQL(
+        "INSERT INTO {units} (unit, point, sequence, kind, pair, ended, key, {columns})"
+        " SELECT DISTINCT ON (u.unit, u.key) u.unit, i.point, i.sequence, 'p', '', false, u.key, {values}"
+        " FROM {units} u JOIN ({images}) i ON i.key = u.key AND (i.point, i.sequence) < (u.point, u.sequence)"
+        " WHERE u.kind IN ('d', 'B', 'x') ORDER BY u.unit, u.key, i.point DESC, i.sequence DESC"
+    ).format(
+        units=Identifier(table.units),
+        columns=columns,
+        images=images,
+        values=SQL(", ").join(SQL("i.{}").format(Identifier(f"c{n}")) for n in range(1, len(table.columns) + 1)),
+    )
+
+
 def chunk_units(table: TargetTable) -> Composable:
     """Return a statement that fills the table of units with a chunk's rows, one unit per row."""
     return SQL(
@@ -183,12 +203,13 @@ def piece(table: TargetTable, first: int, last: int, kinds: str = "") -> Composa
     last_ones = [
         Identifier(f"c{n}")
         if n in table.places
-        else SQL("CASE WHEN kind IN ('I', 'U') THEN {} END").format(Identifier(f"c{n}"))
+        else SQL("CASE WHEN kind IN ('I', 'U', 'p') THEN {} END").format(Identifier(f"c{n}"))
         for n in range(1, len(table.columns) + 1)
     ]
     return SQL(
         "COPY (SELECT point, 2 * sequence, 'x', {keys} {where} AND ended"
-        " UNION ALL SELECT point, 2 * sequence + 1, kind, {columns} {where}) TO STDOUT"
+        " UNION ALL SELECT point, 2 * sequence + 1, CASE kind WHEN 'p' THEN 'I' ELSE kind END, {columns} {where})"
+        " TO STDOUT"
     ).format(keys=_only_keys(table), where=where, columns=SQL(", ").join(last_ones))
 
 

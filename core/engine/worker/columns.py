@@ -1,0 +1,82 @@
+"""Turns the rows of a source into rows of the target, between both (`slotkeeper.core.domain.columns`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import BinaryIO
+
+from slotkeeper.core.config.secrets import resolve
+from slotkeeper.core.domain.columns import NULL, WRITES, constant_tail, mirrored, tail_of
+from slotkeeper.core.domain.shape import Mapped
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.drivers.pipe import LineText, copy_line, value_of, with_tail
+from slotkeeper.core.errors import ExpressionError
+from slotkeeper.core.ports.source import Source
+
+Fields = list[bytes]
+HEAD = 3
+"""Fields of an event before the values of its columns: point, sequence and kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """How rows of one table and DN are rewritten; without `values`, columns are only added at the end."""
+
+    channel: ChannelSpec
+    values: Callable[[Fields, Fields], Fields] | None = None
+    """Returns the mirrored and computed values of a row from its head, empty for a copied row, and its values."""
+
+
+def plan_of(channel: ChannelSpec, source: Source | None = None, shard: str = "") -> RowPlan:
+    """Return the plan; a channel with computed columns needs the source, which is asked for the table's types."""
+    if not channel.compute or source is None:
+        return RowPlan(channel)
+    from slotkeeper.core.domain.expressions import Row, compiled  # the parser's import takes half a second
+
+    read, salt = Mapped.of(channel).columns(source.identify()), resolve(channel.salt)
+    kept = [place for place, _ in mirrored(channel, read)]
+    parts = [(one.name, compiled(one, read, salt)) for one in channel.compute]
+    inputs = {place for place, column in enumerate(read) if any(column.name in one.inputs for one in channel.compute)}
+
+    def values(head: Fields, fields: Fields) -> Fields:
+        made = [fields[place] for place in kept]
+        if head and head[2] not in WRITES:
+            return [*made, *[NULL] * len(parts)]
+        texts = [value_of(one.decode()) if place in inputs else None for place, one in enumerate(fields)]
+        change = (head[2].decode(), shard, f"{head[0].decode()}/{head[1].decode()}") if head else ("I", None, None)
+        row = Row(texts, change)
+        for name, part in parts:
+            try:
+                text = part.text(row)
+            except ExpressionError as error:
+                what = f"{channel.source_table}: computed column {name}: {error.message}"
+                raise ExpressionError(what, "handle the value in the expression, for example with CASE") from None
+            made.append(copy_line((text,))[:-1])
+        return made
+
+    return RowPlan(channel, values)
+
+
+def with_columns(out: BinaryIO, plan: RowPlan, now: datetime, copying: bool) -> BinaryIO:
+    """Return the source's end of a batch that is read at `now`: of copied rows, or of events with their kind."""
+    channel, values = plan.channel, plan.values
+    tail, constant = tail_of(channel, now), constant_tail(channel, now)
+    if values is None and tail is None:
+        return with_tail(out, constant)
+    if values is None and tail is not None and copying:
+        return with_tail(out, tail(b"I"))
+    start = 0 if copying else HEAD
+
+    def rewrite(line: bytes) -> bytes:
+        if values is None:
+            kind = line.split(b"\t", HEAD)[2]
+        else:
+            fields = line.split(b"\t")
+            head = fields[:start]
+            kind = head[2] if head else b"I"
+            line = b"\t".join((*head, *values(head, fields[start:])))
+        return line + (tail(kind) if tail else constant)
+
+    return LineText(out, rewrite)
