@@ -13,11 +13,11 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_680,
     "core/dataframe": 3_100,
-    "core/domain": 9_250,
+    "core/domain": 9_290,
     "core/drivers": 4_200,
-    "core/engine": 8_520,
+    "core/engine": 8_540,
     "core/importing": 2_300,
-    "core/judgement": 1_800,
+    "core/judgement": 1_840,
     "core/launch": 3_050,
     "core/library": 560,
     "core/ports": 2_010,
@@ -35,8 +35,8 @@ MOST_LINES = {
     "console/commands": 5_900,
     "core/views": 1_400,
     "console/monitor": 2_100,
-    "console/tui": 9_600,  # the command line on plans and confirmations, and the return from an undo
-    "console/views": 5_700,
+    "console/tui": 9_680,  # the command line on plans and confirmations, and the return from an undo
+    "console/views": 5_860,
 }
 """A tenth above the size of each package when its ceiling was set. A capability that needs more raises its ceiling
 here, and the commit gives the reason. `demo` is not part of the product, so it has no ceiling.
@@ -62,8 +62,10 @@ MySQL source (100 of them refuse what could be read in two ways), 200 of the eng
 (ADR 96) is a package of its own and a command of 190 lines. SQL views (ADR 94) are 1,400 lines of `core/views`, 850
 of the sinks, 250 of the engine, 190 of commands, 100 of services and 150 of the domain. Changes of columns that a
 source's log contains (ADR 92) are 850 lines of the MySQL source, 200 of the engine and 170 of the domain.
+The screen of SQL views, their reports and their faults are 280 lines of the console, 40 of the engine, 50 of the domain
+and 50 of the judgement.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 530, 25, 75, 268
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 532, 25, 75, 268
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.
@@ -72,6 +74,7 @@ The gate for idle tables and the schedule of their polls have a file each.
 SQL views have a file each for plan, parser, statements, captures, sums and rounds. A pasted text has a file for its
 record, for each syntax, for the rules, for the options and for what is written.
 Sessions that wait at a source have a file of SQL per kind of source, a file of values and a file of the judgement.
+The screen of SQL views has two files, its models and the screen.
 Changes of columns have five files: clauses, definitions, the statement in the log, the decision, the driver's step.
 """
 
