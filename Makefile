@@ -26,7 +26,7 @@ SOURCES := $(shell $(FILES))
 PASSED := $(VENV)/.fast-tests-passed-$(shell $(FILES) | cksum | cut -d' ' -f1)
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help install demo test check docs messages dist bench bench-check bench-curves bench-console bench-dataframes snapshots chaos fuzz-kernel sbom clean
+.PHONY: help install demo test check docs messages dist bench bench-check bench-curves bench-console bench-dataframes bench-views snapshots chaos fuzz-kernel sbom clean
 
 help: ## list the targets
 	sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'
@@ -81,6 +81,9 @@ bench-console: $(STAMP) ## what the console costs, beside an empty app and other
 
 bench-dataframes: $(STAMP) ## a changelog as a DataFrame, and its writer, beside a lane of the same changes
 	exec $(PY) -m bench.dataframes $(ARGS)
+
+bench-views: $(STAMP) ## SQL views: what capture adds to a step, rounds by method, freshness, beside Spark SQL
+	exec $(PY) -m bench.views $(ARGS)
 
 snapshots: $(STAMP) ## the pictures and the film of the console, from a run of the demo in tmux
 	exec $(PY) -m bench.snapshots $(ARGS)

@@ -42,6 +42,7 @@ from slotkeeper.demo import sources as demo_sources
 from slotkeeper.demo.end import End, ending
 from slotkeeper.demo.incidents import registry
 from slotkeeper.demo.incidents.record import Incident
+from slotkeeper.demo.layers import Layered
 from slotkeeper.demo.orders import TABLE
 from slotkeeper.demo.run import JOB, ROWS, TARGET, Demo, DemoOptions
 
@@ -183,6 +184,9 @@ def demo(
     source: WhichSource = SOURCE,
     read_by: WhichWay = READ_BY[0],
     sink: WhichSink = SINK,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="add customers, and SQL views: a join, two aggregates")
+    ] = False,
 ) -> None:
     """Start a stand-in warehouse, a sink and a real job between them; write, follow, verify.
 
@@ -197,25 +201,33 @@ def demo(
         signal.signal(number, _interrupt)
     with ending(as_json) as end:
         chosen = registry.named(incident) if incident else None
-        way = _refuse(source, read_by, sink, keep, chosen)
+        way = _refuse(source, read_by, sink, keep, chosen, layers)
         seconds = duration if headless else 7 * 86_400.0
         spark = _spark(spark_master, spark_secret_file)
         lanes = 1 if demo_sources.KINDS[source].one_lane else dns
         rows = rows or (incident_command.ROWS if chosen else ROWS)
         options = DemoOptions(rows, lanes, rate, seconds, seed, spark, binlog_options=way, source=source, sink=sink)
-        found = _play(end, options, chosen, headless) if chosen else _compare(end, options, headless, keep)
+        made = Layered if layers else demo_sources.KINDS[source]
+        found = _play(end, options, chosen, headless) if chosen else _compare(end, made, options, headless, keep)
     _show(found, as_json)
     if not found["ok"]:
         raise typer.Exit(1)
 
 
-def _refuse(source: str, read_by: str, sink: str, keep: bool, chosen: Incident | None) -> dict[str, object]:
+def _refuse(
+    source: str, read_by: str, sink: str, keep: bool, chosen: Incident | None, layers: bool
+) -> dict[str, object]:
     """Reject conflicting options; return the binlog options of the source."""
     its = demo_sources.KINDS[source]
     if read_by != READ_BY[0] and not its.has_read_by:
         raise ConfigError(
             f"--read-by {read_by} and --source {source} cannot be used together",
             "--read-by applies only to --source hologres",
+        )
+    if layers and (chosen or (source, sink) != (SOURCE, SINK)):
+        other = "--incident" if chosen else f"--source {source}" if source != SOURCE else f"--sink {sink}"
+        raise ConfigError(
+            f"--layers and {other} cannot be used together", f"--layers is --source {SOURCE} --sink {SINK}"
         )
     if chosen and keep:
         raise ConfigError(
@@ -263,7 +275,13 @@ def _watch(run: Demo, turn: Callable[[], None], note: Sequence[str]) -> None:
             pause.wait(0.1)
 
 
-def _compare(end: End, options: DemoOptions, headless: bool, keep: bool) -> dict[str, object]:
+def _compare(
+    end: End,
+    made: Callable[[DemoOptions, Callable[[str], None]], Demo],
+    options: DemoOptions,
+    headless: bool,
+    keep: bool,
+) -> dict[str, object]:
     """Run the ordinary demo; `ok` reports whether both tables are equal at the end."""
 
     def compare(run: Demo) -> dict[str, object]:
@@ -274,7 +292,7 @@ def _compare(end: End, options: DemoOptions, headless: bool, keep: bool) -> dict
             _say_how_to_attach(run)
         return verdict
 
-    return end.carry_out(lambda: demo_sources.KINDS[options.source](options, diagnostics.note), compare, keep)
+    return end.carry_out(lambda: made(options, diagnostics.note), compare, keep)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -415,7 +433,9 @@ def _verdict(run: Demo, clock: _Clock, found: Comparison) -> dict[str, object]:
     latency = run.latency()
     report = run.view().report
     seconds = max(0.001, clock.writing_seconds)
+    views = run.verify_views() if isinstance(run, Layered) else {}
     verified = found.equal and missing == 0 and duplicates == 0 and len(ledger) == run.options.dns
+    verified = verified and all(views.values())
     verdict: dict[str, object] = {
         "verified": verified,
         "rows_source": found.rows_source,
@@ -436,6 +456,7 @@ def _verdict(run: Demo, clock: _Clock, found: Comparison) -> dict[str, object]:
         "source": run.note,
         "sink": run.target.note,
         "sink_cannot_prove": list(run.target.cannot_prove),
+        "views": [{"view": view, "equal": equal} for view, equal in views.items()],
     }
     return {"ok": verified, "why": None if verified else demo_result.sentence(verdict), **verdict}
 

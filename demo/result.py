@@ -50,6 +50,7 @@ _OUTCOMES = {
     "refused": ("the command was rejected, as expected", "the command was NOT rejected"),
     "cured": ("fixed as described in the runbook", "NOT fixed"),
 }
+_VIEW = ("equal to its SELECT", "NOT equal to its SELECT")
 
 
 def sentence(found: Mapping[str, object]) -> str:
@@ -64,6 +65,10 @@ def sentence(found: Mapping[str, object]) -> str:
         return ""
     if found["verified"]:
         return f"Both tables are equal: {_shown(found['rows_source'])} rows, each change applied exactly once."
+    views = found.get("views")
+    wrong = [one["view"] for one in views if not one["equal"]] if isinstance(views, list) else []
+    if wrong:
+        return f"NOT equal to its SELECT: {', '.join(wrong)}."
     counts = [_shown(found.get(name)) for name in ("missing", "duplicates", "different")]
     return "The tables are NOT equal: {} missing, {} applied more than once, {} different.".format(*counts)
 
@@ -81,6 +86,8 @@ def rows(found: Mapping[str, object]) -> Iterator[tuple[str, str | datetime]]:
             continue
         if name in _OUTCOMES:
             yield "outcome", _OUTCOMES[name][not value]
+        elif name == "views" and isinstance(value, list):
+            yield from ((f"view {one['view']}", _VIEW[not one["equal"]]) for one in value)
         elif isinstance(value, Mapping):
             yield from (_row(f"{name}.{inner}", one) for inner, one in value.items())
         elif name != "why" or (value and not ("verified" in found and isinstance(value, str))):

@@ -118,6 +118,10 @@ _VERDICT = thing(
         "sink_cannot_prove": listed(
             "properties that a run with a stand-in for the sink cannot prove", text("a description")
         ),
+        "views": listed(
+            "with --layers: the SQL views",
+            thing("a view", {"view": text("its table"), "equal": flag("whether the table equals the view's SELECT")}),
+        ),
         "duration_s": number("total duration, seconds"),
     },
 )

@@ -121,6 +121,11 @@ def session_words(origin: Origin, server: tuple[str, str], pid: int, began: floa
     return (*origin.shared, "locks", "end", "--json", *said, str(pid))
 
 
+def view_words(origin: Origin, job: str, view: str, reason: str) -> tuple[str, ...]:
+    """Return the arguments of the command that builds a SQL view again."""
+    return (*origin.shared, "views", "rebuild", "--json", f"--reason={reason}", *_names(job, view))
+
+
 def missing(wants: Sequence[Want], typed: Mapping[Part, str]) -> list[Want]:
     """Return the confirmations that have not been typed correctly yet."""
     return [want for want in wants if not want.met(typed.get(want.part, ""))]

@@ -90,6 +90,8 @@ class Navigation(Shell):
         "quarantine": ("slotkeeper.console.tui.screens.quarantine", "QuarantineScreen"),
         "quarantine-menu": ("slotkeeper.console.tui.screens.actions.menu", "EntryMenu"),
         "locks": ("slotkeeper.console.tui.screens.locks", "LocksScreen"),
+        "views": ("slotkeeper.console.tui.screens.sql_views", "ViewsScreen"),
+        "rebuild-view": ("slotkeeper.console.tui.screens.actions.ending", "ViewConfirm"),
         "end-session": ("slotkeeper.console.tui.screens.actions.ending", "SessionConfirm"),
         "actions": ("slotkeeper.console.tui.screens.actions.progress", "ActionsScreen"),
         "welcome": ("slotkeeper.console.tui.screens.welcome", "WelcomeScreen"),

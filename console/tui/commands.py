@@ -270,6 +270,7 @@ add(Command("history", "show recorded history, or return from it", lambda app, r
 _MOMENT = "show a past time (UTC): 02:28, 2026-11-21 02:28, -15m"
 add(Command("at", _MOMENT, lambda app, moment: app.show_past(moment), "TIME"))
 add(Command("locks", "sessions that wait for locks, and their blockers", lambda app, rest: app.open("locks")))
+add(Command("views", "SQL views: freshness and state of each", lambda app, rest: app.open("views")))
 add(Command("actions", "actions started from here, and their results", lambda app, rest: app.open("actions")))
 add(Command("freeze", "freeze the screen, or show live data again", lambda app, rest: app.action_freeze()))
 add(Command("mouse", "turn the mouse on or off", lambda app, rest: app.action_mouse()))

@@ -41,6 +41,8 @@ _OF_COMMANDS = {
     "jobs show": "open [Enter]",
     "jobs logs": "log [Enter l]",
     "locks": "locks [L]",
+    "views list": "views [V]",
+    "views rebuild": "rebuild [V b]",
     "verify": "verify [a v]",
 }
 """The label and the equivalent keys in a job list, by command."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slotkeeper.core.config import keys
@@ -177,7 +177,7 @@ def with_views(reading: Reading, path: Path, raw: Table, job: JobSpec) -> JobSpe
         raise reading.error(here, f"{dotted(here)} must be a list of tables", f"write [[{dotted(here)}]]")
     if instead := sink_traits(job.sink_kind).no_views:
         what = f"[[{dotted(here)}]] needs another sink: a sink of kind {job.sink_kind} cannot keep views"
-        raise reading.error(here, what, instead)
+        raise reading.error(here, what, instead + _in_its_own_sql(job.sink_kind, views))
     if not job.binlog.binlog:
         what = f"[[{dotted(here)}]] has no effect with binlog = false: a view follows changes"
         raise reading.error(here, what, f"set binlog = true in [{dotted(path)}.binlog]")
@@ -188,6 +188,16 @@ def with_views(reading: Reading, path: Path, raw: Table, job: JobSpec) -> JobSpe
         found.append(ViewSpec(given["into"], given["sql"], lists["key"], lists["lookup"], given["method"]))
     _refuse_views(reading, here, found, job)
     return replace(job, views=tuple(found), rounds=rounds)
+
+
+def _in_its_own_sql(kind: str, views: Sequence[object]) -> str:
+    """Return the statements that create the views in a sink that maintains them itself; "" for another sink."""
+    given = [one for one in views if isinstance(one, Mapping) and isinstance(one.get("sql"), str)]
+    if kind != "doris" or not given:
+        return ""
+    from slotkeeper.core.views.doris import materialized  # the parser's import takes half a second
+
+    return ": " + "; ".join(filter(None, (materialized(str(one.get("into")), str(one["sql"])) for one in given)))
 
 
 def _refuse_views(reading: Reading, here: Path, found: Sequence[ViewSpec], job: JobSpec) -> None:

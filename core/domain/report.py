@@ -18,6 +18,7 @@ from slotkeeper.core.domain.job import JobState, TableReport, WantedState, said_
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.text import many, safe
+from slotkeeper.core.domain.views import ViewReport
 
 _SERVER = re.compile(r"(?:^|: )((source|sink) (\S+?))(?: \([^()]*\):?|:) ", re.DOTALL)
 GIVEN_UP = "a step did not end in time and was cancelled"
@@ -272,6 +273,10 @@ class JobReport:
     """Number of quarantined rows per table above which the job stops; null: quarantine is disabled."""
     sink_here: bool | None = None
     """Whether the sink is on the driver's host, according to its address."""
+    views: tuple[ViewReport, ...] = ()
+    """The job's SQL views, as last read from the sink."""
+    views_untold: str = ""
+    """Why the job's views are not maintained at the moment; empty if they are, or if the job has none."""
 
     @property
     def locked_lanes(self) -> frozenset[str]:

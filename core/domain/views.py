@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Annotated
+
+from slotkeeper.core.domain.field import Moment, MomentOrNone
+
+EQUAL = "equal"
+"""The stored result of a comparison without a difference."""
 
 
 class ViewState(Enum):
@@ -47,11 +53,50 @@ class ViewRow:
     built_at: float | None
     verified_at: float | None
     verified: str
+    size: int | None
+    """The sink's estimate of the rows in its table; None before the sink has counted them."""
 
     @property
     def method(self) -> str:
         """The method of its rounds."""
         return "delta" if self.adds else "recompute"
+
+
+@dataclass(frozen=True, slots=True)
+class ViewReport:
+    """A SQL view in the report of its job's driver."""
+
+    target: str
+    """Its table, as schema.table."""
+    state: Annotated[str, ViewState]
+    """PENDING, BUILDING, RUNNING, STALE or FAILED (`docs/views.md`)."""
+    since: Moment
+    """When the driver first saw it in this state."""
+    cause: str = ""
+    """Why it is STALE or FAILED; empty otherwise."""
+    method: str = ""
+    """delta or recompute; empty before its first build."""
+    size: int | None = None
+    """The sink's estimate of its rows; null: unknown."""
+    waiting: int | None = None
+    """Captured changes that wait for a round; null: not built yet."""
+    fresh_at: MomentOrNone = None
+    """The last time at which the driver knows that it was equal to its SELECT; null: never in this run."""
+    at: Moment = 0.0
+    """When the driver read this from the sink."""
+    applied: int = 0
+    """Changes that rounds have applied."""
+    round_ms: int | None = None
+    """Milliseconds of the last round; null: none yet."""
+    verified: str = ""
+    """The result of the last `slotkeeper views verify`; empty: never compared."""
+    verified_at: MomentOrNone = None
+    """When it was last compared, by the sink's clock."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether its last comparison found a difference; a build voids earlier comparisons."""
+        return self.verified not in ("", EQUAL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from slotkeeper.core.domain.remedy import NOTHING, OR, THEN, for_job, until_star
 from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobReport, JobStatus, LaneReport, server_of
 from slotkeeper.core.domain.row_counts import in_a_phrase, rows_quarantined
 from slotkeeper.core.domain.text import many, safe, typed
+from slotkeeper.core.domain.views import ViewState
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.judgement.blocked import blocked
 from slotkeeper.core.judgement.facts import Facts, JobSeen
@@ -64,6 +65,7 @@ def of_job(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
         yield from known
         yield from blocked(view, facts, unread_meanwhile(view.report)) if view.reported else ()
         yield from _of_tables(seen)
+        yield from _of_views(view, facts) if view.reported else ()
         yield from of_pending(view, facts, known)
     yield from _quarantined(seen)
     yield from _different(seen, facts)
@@ -379,6 +381,55 @@ def _of_table(table: TableReport, view: JobStatus, all_said: str) -> Fault:
         safe(to_do(view.name, table), 4_000), since, view.name, table.source_table, table.source_table, table.state,
         code=NAMED[name] if name else _code_of(table.reason.removeprefix(f"{table.source_table}: ")),
     )  # fmt: skip
+
+
+def _of_views(view: JobStatus, facts: Facts) -> Iterator[Fault]:
+    """Yield a fault for each SQL view that has failed, or that has not been equal to its SELECT for too long.
+
+    A view that is being built, or waits for the copies of its tables, has no fault: its job shows that progress.
+    """
+    report, limits = view.report, facts.limits
+    if report is None:
+        return
+    job, old = typed(view.name), "readers see its last rows; the mirror continues, and no slot waits"
+    if report.views_untold:
+        yield Fault(
+            "view_late", Party.SINK, "the job's views", Severity.WARNING, safe(report.views_untold, 300), old,
+            f"`slotkeeper views list {job}` shows their states", None, view.name,
+        )  # fmt: skip
+    for one in report.views:
+        shows = f"`slotkeeper views show {job} {typed(one.target)}`"
+        named = Party.TABLE, f"view {safe(one.target, 80)}"
+        since = datetime.fromtimestamp(one.since, timezone.utc)
+        if one.state == ViewState.FAILED.value:
+            yield Fault(
+                "view_failed", *named, Severity.CRITICAL, safe(one.cause, 300), old,
+                f"Fix the cause{THEN}`slotkeeper views rebuild {job} {typed(one.target)}`", since, view.name,
+                thing=one.target, value=one.state,
+            )  # fmt: skip
+            continue
+        if one.differs:
+            yield Fault(
+                "view_differs", *named, Severity.CRITICAL, f"its last comparison with its SELECT: {one.verified}",
+                "readers see wrong rows", f"`slotkeeper views rebuild {job} {typed(one.target)}`{THEN}"
+                f"`slotkeeper views verify {job} {typed(one.target)}`", None, view.name, thing=one.target,
+            )  # fmt: skip
+        stale = one.state == ViewState.STALE.value
+        if stale:
+            from_, cause, do = since, one.cause, f"{NOTHING}: the driver builds it again; {shows} has the last error"
+        elif one.state == ViewState.RUNNING.value and one.waiting and one.fresh_at is not None:
+            from_ = datetime.fromtimestamp(one.fresh_at, timezone.utc)
+            cause = f"{many(one.waiting, 'change')} {'waits' if one.waiting == 1 else 'wait'} for a round"
+            do = f"`slotkeeper views explain {job} {typed(one.target)}` names the missing indexes{THEN}create them"
+        else:
+            continue
+        late = elapsed(from_, facts.now)
+        if late is not None and late >= limits.lag_warning:
+            severity = Severity.CRITICAL if late >= limits.lag_critical else Severity.WARNING
+            yield Fault(
+                "view_late", *named, severity, safe(cause, 300), old, do, from_, view.name, thing=one.target,
+                value=in_brief(late), limit=in_brief(limits.lag_warning),
+            )  # fmt: skip
 
 
 def _quarantined(seen: JobSeen) -> Iterator[Fault]:

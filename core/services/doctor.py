@@ -44,6 +44,7 @@ from slotkeeper.core.ports.kinds import (
 )
 from slotkeeper.core.services.audit import Tell, audited
 from slotkeeper.core.services.looking import open_source, poll_name
+from slotkeeper.core.services.views import opened as open_views
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.slots.change import PROD, Done
 from slotkeeper.core.sources import registry as sources
@@ -163,8 +164,20 @@ def check_sink(
             text = f"{job.channel.source_table}: read by a DataFrame query only; its target is not checked"
             yield Finding(f"job {job.name}", Level.OK, text)
         yield from session.findings(replace(asked, jobs=tuple(job for job in asked.jobs if job not in of_query)), utc)
+        for job in loaded.jobs.values():
+            if job.views and job.sink.name == entry.name:
+                yield from _of_views(job)
 
     return _checked(f"sink {entry.name}", opened, find, seen)
+
+
+def _of_views(job: JobSpec) -> Iterator[Finding]:
+    """Yield the missing indexes of a job's built views, as the statements that create them."""
+    with open_views(job) as (_, views):
+        for target in [row.target for row in views.rows() if row.built]:
+            for statement in views.explain(target).missing:
+                text = f"view {target}: a round reads the whole table without an index: {statement};"
+                yield Finding(f"job {job.name}", Level.WARN, text)
 
 
 def _checked(

@@ -245,6 +245,7 @@ def _drive(
             copies=CopyBudget(wanted_states.copy_limit),
             discovery=discovery,
             tell_views=narrator.tell_views,
+            report_views=narrator.views,
         )
         end = run_job(wired)
         narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)

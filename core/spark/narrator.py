@@ -20,6 +20,7 @@ from slotkeeper.core.domain.report import Condition, JobReport, LaneReport, merg
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.domain.views import ViewReport
 from slotkeeper.core.engine.driver.failure import act_of, explained, of_lanes
 from slotkeeper.core.errors import AwaitsCopy, Busy, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
@@ -67,7 +68,7 @@ class StoreNarrator:
             for one in job.channels
             if job.several
         }
-        self._unanswered = self._views = ""
+        self._unanswered = ""
         """The message about a server that does not answer, which takes precedence over all other reasons, or ""."""
         self._names = {"source": f"source {job.source.name}", "sink": f"sink {job.sink.name}"}
         self._silences: tuple[Condition, ...] = ()
@@ -252,10 +253,16 @@ class StoreNarrator:
 
     def tell_views(self, text: str) -> None:
         """Record why the job's views are not maintained; "" once they are. Called from another thread."""
-        if text and text != self._views:
+        if text and text != self._report.views_untold:
             with suppress(Busy, StateError):
                 self._store.record_error(self._report.job, "views", "", text)
-        self._views = text
+        with self._lock:
+            self._report = replace(self._report, views_untold=text)
+
+    def views(self, views: tuple[ViewReport, ...]) -> None:
+        """Set the states of the job's views, for the next report. Called from another thread."""
+        with self._lock:
+            self._report = replace(self._report, views=views)
 
     def lock_waits(self, waits: tuple[LockWait, ...], untold: str) -> None:
         """Report at once the job's lock waits in its sink, or why they are unknown. Any thread can call this."""

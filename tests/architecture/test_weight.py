@@ -15,9 +15,9 @@ MOST_LINES = {
     "core/dataframe": 3_100,
     "core/domain": 9_450,
     "core/drivers": 4_200,
-    "core/engine": 8_520,
+    "core/engine": 8_540,
     "core/importing": 2_300,
-    "core/judgement": 1_800,
+    "core/judgement": 1_840,
     "core/launch": 3_450,
     "core/library": 560,
     "core/ports": 2_010,
@@ -36,7 +36,7 @@ MOST_LINES = {
     "core/views": 1_400,
     "console/monitor": 2_100,
     "console/tui": 9_700,  # the command line on plans and confirmations, and the return from an undo
-    "console/views": 5_700,
+    "console/views": 5_860,
 }
 """A tenth above the size of each package when its ceiling was set. A capability that needs more raises its ceiling
 here, and the commit gives the reason. `demo` is not part of the product, so it has no ceiling.
@@ -75,7 +75,8 @@ The gate for idle tables and the schedule of their polls have a file each.
 SQL views have a file each for plan, parser, statements, captures, sums and rounds. A pasted text has a file for its
 record, for each syntax, for the rules, for the options and for what is written.
 Sessions that wait at a source have a file of SQL per kind of source, a file of values and a file of the judgement.
-Rights have a file each for the rules, the check and the table of commands.
+Rights have a file each for the rules, the check and the table of commands. The screen of SQL views has two files, its
+models and the screen.
 Changes of columns have five files: clauses, definitions, the statement in the log, the decision, the driver's step.
 """
 

@@ -1,8 +1,13 @@
-"""Views over many tiny rounds, and over rounds beside writers: none is ever wrong."""
+"""Views over many tiny rounds, over rounds beside writers, and in the demo: none is ever wrong."""
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +38,13 @@ def test_a_hundred_rounds_beside_four_writers_are_right_in_their_own_snapshots(l
     applied, found = beside_writers(layers, seed, rounds=100)
     print(f"{applied} changes applied")
     assert found == [{}] * len(found)
+
+
+def test_the_layered_demo_ends_with_every_view_equal_to_its_select(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "slotkeeper.console", "demo", "--layers", "--headless", "--json"]
+    made = [*command, "--duration", "15s", "--rows", "20000", "--dns", "2"]
+    env = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    ended = subprocess.run(made, capture_output=True, text=True, check=False, env=env)
+    assert ended.returncode == 0, ended.stderr[-2_000:]
+    views = json.loads(ended.stdout)["views"]
+    assert [one["equal"] for one in views] == [True, True, True]

@@ -83,6 +83,8 @@ def test_a_job_builds_its_views_after_the_copy_and_keeps_them_equal_under_update
     mirror.source("DELETE FROM ods.orders WHERE id < 10")
     mirror.source("INSERT INTO ods.orders VALUES (100, NULL, NULL, NULL)")
     wait_views(mirror)
+    level = [("RUNNING", 0)] * len(mirror.job.views)
+    until(lambda: [(one.state, one.waiting) for one in mirror.views_told[-1]] == level, 10, "the report of all views")
     mirror.stop()
 
 

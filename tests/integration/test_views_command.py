@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from slotkeeper.console.__main__ import main
+from slotkeeper.core.config.load import load
+from slotkeeper.core.services import doctor
 from slotkeeper.demo.warehouse import Warehouse
 from tests.fault.test_views import STATUS, wait_views
 from tests.fault.test_views import mirror as mirror
@@ -48,6 +50,11 @@ def test_views_are_listed_compared_explained_built_again_and_dropped(
     assert "FROM mart.orders" in call("show", name, "dwd.wide", plain=True)
     assert call("explain", name, "dwd.wide")["missing_indexes"] == ["CREATE INDEX ON mart.orders (cust)"]
     assert "missing index: CREATE INDEX ON mart.orders (cust);" in call("explain", name, "dwd.wide", plain=True)
+    loaded = load(file, {})
+    missing = [one.text for one in doctor.check_sink(loaded, loaded.sinks["mart"]) if "CREATE INDEX" in one.text]
+    assert missing == [
+        "view dwd.wide: a round reads the whole table without an index: CREATE INDEX ON mart.orders (cust);"
+    ]
     mirror.at_sink("ALTER TABLE dwd.wide DISABLE TRIGGER USER", "DELETE FROM dwd.wide WHERE id = 3")
     assert call("verify", name, "dwd.wide", code=4)["differences"] == [{"key": "3", "what": "missing"}]
     assert "missing: key 3" in call("verify", name, "dwd.wide", code=4, plain=True)

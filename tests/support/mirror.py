@@ -24,6 +24,7 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec, JobSpec, RetryOptions, SinkOptions
 from slotkeeper.core.domain.tries import Tries
+from slotkeeper.core.domain.views import ViewReport
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver.context import CopyBudget, JobAudit, JobContext
 from slotkeeper.core.engine.driver.job import JobEnd
@@ -201,6 +202,7 @@ class Mirror:
         self.explicit: tuple[ChannelSpec, ...] = ()
         """The channels of the configuration beside the patterns."""
         self.told: list[str] = []
+        self.views_told: list[tuple[ViewReport, ...]] = []
         self.capacity = 4
         self.make_runner: Callable[[], TaskRunner] = lambda: LocalRunner(self.capacity)
         self.runner: TaskRunner = LocalRunner(self.capacity)
@@ -255,6 +257,7 @@ class Mirror:
             copies=CopyBudget(lambda: self.copy_limit),
             discovery=discovery,
             tell_views=self.told.append,
+            report_views=self.views_told.append,
         )
         try:
             self.end = run_job(wired)

@@ -19,6 +19,7 @@ WAYS = {
     "describe": "1 enter d",
     "locks": "1 L",
     "locks of the jobs": "2 L",
+    "views": "2 V",
     "slots": "3",
     "slot": "3 r enter",
     "slot history": "3 r h",

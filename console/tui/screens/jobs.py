@@ -76,6 +76,7 @@ _ASIDE = ("dn", "dot", "doing", "bar", "lag", "rate", "behind", "eta")
 _LOG_LINES = 12
 """The maximum number of log lines; the rest of a tall terminal is used for graphs, and `l` shows the whole log."""
 LOCKS = Binding("L", "locks", "locks", id="locks", tooltip="waiting sessions and their blockers")
+VIEWS = Binding("V", "views", "SQL views", id="views", tooltip="freshness and state of each, and what to do")
 ERRORS = Binding("E", "errors_of", "job errors", id="errors-of", tooltip="only the errors of this job")
 GRAPHS = Binding("h", "graphs", "graphs", id="graphs", tooltip="lag, rate and events over time")
 
@@ -83,7 +84,7 @@ GRAPHS = Binding("h", "graphs", "graphs", id="graphs", tooltip="lag, rate and ev
 class _LeadsToLocks(GraphBelow):
     """A job screen that shows the key for locks while there is a lock fault."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [LOCKS, GRAPHS, ERRORS]
+    BINDINGS: ClassVar[list[BindingType]] = [LOCKS, VIEWS, GRAPHS, ERRORS]
 
     def action_graphs(self) -> None:
         job, lane = self.graphed(self.table.cursor_key)
@@ -101,6 +102,9 @@ class _LeadsToLocks(GraphBelow):
 
     def action_locks(self) -> None:
         self.console.open("locks")
+
+    def action_views(self) -> None:
+        self.console.open("views")
 
     def keys_now(self) -> Mapping[str, str]:
         first, *others = self.keys_shown

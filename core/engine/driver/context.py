@@ -23,6 +23,7 @@ from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.domain.tries import Requests, Tries
 from slotkeeper.core.domain.ttl import Ttl
+from slotkeeper.core.domain.views import ViewReport
 from slotkeeper.core.engine.driver.threads import beside
 from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask, ViewsOutcome, ViewsTask
 from slotkeeper.core.engine.worker.step import Probe, nothing
@@ -192,6 +193,8 @@ class JobContext:
     """Lists the source's tables; None for a job without patterns."""
     tell_views: Callable[[str], object] = str
     """Reports why the job's views are not maintained at the moment, as text; "" once they are."""
+    report_views: Callable[[tuple[ViewReport, ...]], object] = tuple
+    """Receives the current states of the job's views, about once a second."""
     switch: SwitchState = field(default_factory=SwitchState)
     """What a group of tables knows about a switch of its source's server."""
     requests: Requests = field(default_factory=Requests)

@@ -7,12 +7,13 @@ an error is recorded with the views, and tried again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from concurrent.futures import CancelledError
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, TimeoutError
 from contextlib import contextmanager
 from dataclasses import replace
 
 from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.views import ViewReport, ViewRow, ViewState
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.tasks import SharedRunner, ViewsOutcome, ViewsTask
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError, classed
@@ -29,6 +30,7 @@ BUILD_EVERY = 2.0
 Each such build makes the writers of its tables wait as long as it waits itself.
 """
 BUILD_AT_LEAST_EVERY = 30.0
+REPORT_EVERY = 1.0
 LAST_WITHIN = 20.0
 """Seconds for the last round of a job that ends once it has caught up."""
 END_WITHIN = 4.0
@@ -60,6 +62,8 @@ class Rounds(threading.Thread):
         self._build_at, self._build_every = 0.0, BUILD_EVERY
         self._last = False
         """Whether everything that waits must be applied before the end."""
+        self._reports: tuple[ViewReport, ...] = ()
+        self._report_at = 0.0
 
     def stop(self, last: bool) -> None:
         """End the thread; `last`: after a last round, with everything that was mirrored."""
@@ -109,17 +113,59 @@ class Rounds(threading.Thread):
         if now >= self._build_at or self._last:
             builds, self._build_at = tuple(views.due()), now + self._build_every
         if not builds and not views.waits(epoch):
+            self._report(views)
             return False
         assert self._ctx.work.views is not None
         task = ViewsTask(self._ctx.job, epoch, builds, TASK_SECONDS)
         future = self._ctx.runner.submit(self._ctx.work.views, task, GROUP)
-        try:
-            outcome: ViewsOutcome = future.result()
-        except CancelledError:
-            return False
+        while True:
+            self._report(views)
+            try:
+                outcome: ViewsOutcome = future.result(REPORT_EVERY)
+                break
+            except TimeoutError:
+                continue
+            except CancelledError:
+                return False
+        self._report(views)
         if builds:
             self._build_every = min(2 * self._build_every, BUILD_AT_LEAST_EVERY) if outcome.locked else BUILD_EVERY
             self._build_at = self._ctx.clock.monotonic() + self._build_every if outcome.locked else self._build_at
         if outcome.error is not None:
             raise outcome.error.error()
         return True
+
+    def _report(self, views: Views) -> None:
+        """Report the states of the views if the last report is old: a build can take hours."""
+        now = self._ctx.clock.monotonic()
+        if now >= self._report_at:
+            self._report_at = now + REPORT_EVERY
+            rows, waiting = views.rows(), views.waiting()
+            self._reports = reported(rows, waiting, self._reports, self._ctx.clock.utc().timestamp())
+            self._ctx.report_views(self._reports)
+
+
+def reported(
+    rows: Sequence[ViewRow], waiting: Mapping[str, int], before: Sequence[ViewReport], now: float
+) -> tuple[ViewReport, ...]:
+    """Return the reports on views, from what the sink stores; `before`: the last reports. Times are this host's.
+
+    A view is fresh at `now` if nothing waits. A round since the last report saw everything that was written before the
+    round began. The sink's clock is not compared with this host's.
+    """
+    known, found = {one.target: one for one in before}, []
+    for row in rows:
+        last, state, left = known.get(row.target), row.state.value, waiting.get(row.target)
+        fresh = last.fresh_at if last is not None else None
+        if row.state is ViewState.RUNNING and left == 0:
+            fresh = now
+        elif last is not None and row.applied > last.applied:
+            fresh = max(fresh or 0.0, last.at - (row.round_ms or 0) / 1_000)
+        since = last.since if last is not None and last.state == state else now
+        found.append(
+            ViewReport(
+                row.target, state, since, row.cause, row.method if row.built else "", row.size, left, fresh, now,
+                row.applied, row.round_ms, row.verified, row.verified_at,
+            )
+        )  # fmt: skip
+    return tuple(found)

@@ -11,5 +11,5 @@ DORIS = SinkTraits(
     tries_rows=True,
     server_keys="doris",
     many_into_one=True,
-    no_views="create a materialized view in Doris itself",
+    no_views="create a materialized view in Doris itself, which no job maintains or compares",
 )

@@ -84,3 +84,16 @@ def test_a_mode_less_than_safe_is_warned_of(tmp_path: Path) -> None:
 def test_loads_are_packed_on_request(tmp_path: Path) -> None:
     made = load(job(tmp_path, 'compression = "gzip"\n'), {}).jobs["orders_rt"].sink
     assert made.compression == "gzip"
+
+
+def test_a_view_is_refused_with_the_statement_that_lets_doris_maintain_it(tmp_path: Path) -> None:
+    sql = "SELECT status, count(*) AS n FROM mart.orders GROUP BY status"
+    more = f'[[jobs.orders_rt.views]]\ninto = "mart.by_status"\nsql = "{sql}"\n'
+    with pytest.raises(ConfigError) as refused:
+        load(job(tmp_path, more), {})
+    assert "a sink of kind doris cannot keep views" in str(refused.value)
+    assert "CREATE MATERIALIZED VIEW mart.by_status BUILD IMMEDIATE REFRESH AUTO" in refused.value.hint
+    listed = "SELECT string_agg(status, ',' ORDER BY status) AS s FROM mart.orders GROUP BY cust"
+    with pytest.raises(ConfigError) as unknown:
+        load(job(tmp_path, more.replace(sql, listed)), {})
+    assert "CREATE" not in unknown.value.hint, "a form that is not translated exactly is not printed"

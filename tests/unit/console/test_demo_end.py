@@ -152,9 +152,10 @@ def test_a_demo_whose_note_cannot_be_stored_leaves_no_folder_and_names_none(
     [
         (["--keep", "--sink", "doris"], "--keep and --sink doris cannot be used together"),
         (["--incident", "nope"], "unknown incident 'nope'"),
+        (["--layers", "--source", "mysql"], "--layers and --source mysql cannot be used together"),
         (["--spark-master", "spark://h:1"], "--spark-secret-file and --spark-master"),
     ],
-    ids=["options", "incident", "secret"],
+    ids=["options", "incident", "layers", "secret"],
 )
 def test_options_that_do_not_go_together_are_one_object_too(
     words: list[str], why: str, place: Path, capsys: pytest.CaptureFixture[str]

@@ -12,6 +12,7 @@ from slotkeeper.core.domain.fault import RULES, Fault, Party, Severity, worst
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobReport, JobStatus, LaneReport
+from slotkeeper.core.domain.views import ViewReport
 from slotkeeper.core.judgement.facts import Facts, JobSeen, Limits, Machine, SlotSeen
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.judgement.servers import CAUSES, UNKNOWN
@@ -65,6 +66,31 @@ def test_rows_in_quarantine_name_the_newest_by_entry_and_key() -> None:
     report = replace(VIEW.report or JobReport("orders", "r1", "RUNNING"), quarantined=2, quarantined_newest=newest)
     (one,) = told(replace(VIEW, report=report))
     assert one.cause == f"2 rows in quarantine; the newest is {newest}"
+
+
+def test_a_view_that_failed_or_does_not_follow_is_named_with_its_action_and_no_other_view_is() -> None:
+    at = NOW.timestamp()
+    views = (
+        ViewReport("dws.ok", "RUNNING", at - 900, waiting=40, fresh_at=at - 2),
+        ViewReport("dws.built", "BUILDING", at - 900),
+        ViewReport("dws.wrong", "FAILED", at - 40, 'column "x" does not exist'),
+        ViewReport("dws.old", "STALE", at - 400, "TRUNCATE of mart.items"),
+        ViewReport("dws.stale", "STALE", at - 5, "TRUNCATE of mart.items"),
+        ViewReport("dws.slow", "RUNNING", at - 900, waiting=9_000, fresh_at=at - 45),
+    )
+    assert VIEW.report is not None
+    failed, old, slow = told(replace(VIEW, report=replace(VIEW.report, views=views)))
+    assert (failed.rule, failed.thing, failed.severity, failed.since) == (
+        "view_failed", "dws.wrong", Severity.CRITICAL, ago(40),
+    )  # fmt: skip
+    assert "`slotkeeper views rebuild orders dws.wrong`" in failed.do
+    assert (old.rule, old.thing, old.severity, old.cause) == (
+        "view_late", "dws.old", Severity.CRITICAL, "TRUNCATE of mart.items",
+    )  # fmt: skip
+    assert (slow.thing, slow.severity, slow.value) == ("dws.slow", Severity.WARNING, "45 s")
+    assert slow.cause == "9,000 changes wait for a round" and "views explain orders dws.slow" in slow.do
+    (all_of_them,) = told(replace(VIEW, report=replace(VIEW.report, views_untold="the sink is PostgreSQL 14")))
+    assert (all_of_them.rule, all_of_them.party, all_of_them.severity) == ("view_late", Party.SINK, Severity.WARNING)
 
 
 def test_what_holds_a_job_comes_before_what_delays_it_and_that_before_what_may_come() -> None:

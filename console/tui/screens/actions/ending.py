@@ -1,9 +1,9 @@
-"""The confirmation for ending a session that blocks a job's session: its pid and a reason must be typed."""
+"""Confirmations: a session is ended (type its pid and a reason), and a SQL view is built again (press a key)."""
 
 from __future__ import annotations
 
 from slotkeeper.console.actions import outcome
-from slotkeeper.console.actions.commands import Part, session_wants, session_words
+from slotkeeper.console.actions.commands import Part, session_wants, session_words, view_words
 from slotkeeper.console.actions.runner import Order
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.actions.confirm import Confirm
@@ -48,3 +48,24 @@ class SessionConfirm(Confirm):
     def command(self, typed: dict[Part, str]) -> tuple[str, ...]:
         reason = typed.get(Part.REASON) or Part.REASON.placeholder
         return session_words(self.origin, self._server, self._pid, self._began, reason)
+
+
+class ViewConfirm(Confirm):
+    """The confirmation for building one view again, which destroys nothing: one key."""
+
+    def __init__(self, job: str, view: str) -> None:
+        super().__init__((), "rebuild view", f"{safe(view, 80)} of job {safe(job, 60)}", "Rebuild view")
+        self._job, self._view = job, view
+
+    def lines(self) -> Lines:
+        yield Level.FINE, "Effect   the job's driver computes the whole SELECT, and writes the rows that differ"
+        yield Level.FINE, "Impact   readers see the present rows until the build commits; no slot and no lane waits"
+        yield Level.FINE, "Detail   its tables are read as a whole, in one transaction; TRUNCATE and ALTER wait for it"
+
+    def begin(self, typed: dict[Part, str]) -> None:
+        id = self.set_going(Order(self.command(typed), f"rebuild view {self._view}", self._job))
+        if id is not None:
+            self.app.switch_screen(SessionProgress([id]))
+
+    def command(self, typed: dict[Part, str]) -> tuple[str, ...]:
+        return view_words(self.origin, self._job, self._view, typed.get(Part.REASON) or Part.REASON.placeholder)

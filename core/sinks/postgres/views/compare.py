@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slotkeeper.core.domain.views import Difference, Explained
+from slotkeeper.core.domain.views import EQUAL, Difference, Explained
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.sinks.postgres.session import lengthen
@@ -37,7 +37,7 @@ class PostgresViews(Rounds):
             except SlotkeeperError as error:
                 if left == 1 or error.kind is not ErrorKind.CONTENTION:
                     raise
-        words = f"{len(found)} different" if found else "equal"
+        words = f"{len(found)} different" if found else EQUAL
         with self._session.transaction() as cursor:
             self._run(cursor, "verified", {"target": target, "verified": words})
         return found

@@ -4,7 +4,9 @@
 -- Every view of a job, or with job '' of the schema.
 SELECT target, job, epoch, definition, spec, state, cause, extract(epoch FROM since)::float8, adds, built, capture,
        rounds, applied, round_ms, extract(epoch FROM fresh_at)::float8, extract(epoch FROM built_at)::float8,
-       extract(epoch FROM verified_at)::float8, verified
+       extract(epoch FROM verified_at)::float8, verified,
+       (SELECT nullif(c.reltuples, -1)::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname || '.' || c.relname = target)
 FROM {schema}.slotkeeper_views WHERE %(job)s IN ('', job) ORDER BY target
 
 -- name: enter
@@ -51,7 +53,7 @@ UPDATE {schema}.slotkeeper_views SET adds = %(adds)s, built = %(built)s WHERE ta
 -- name: running
 -- A build ended: the view equals its SELECT in the build's snapshot.
 UPDATE {schema}.slotkeeper_views SET state = 'RUNNING', cause = '', since = now(), capture = %(capture)s,
-    built_at = now(), fresh_at = now() WHERE target = %(target)s
+    built_at = now(), fresh_at = now(), verified = '' WHERE target = %(target)s
 
 -- name: applied
 -- A round applied a view's changes, in milliseconds.
