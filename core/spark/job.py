@@ -245,6 +245,8 @@ def _drive(
             copies=CopyBudget(wanted_states.copy_limit),
             discovery=discovery,
             tell_views=narrator.tell_views,
+            again=steering.StoredAgain(store, job.name),
+            tell_again=narrator.tell_again,
         )
         end = run_job(wired)
         narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)
