@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.traits import SinkTraits, SourceTraits
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +18,16 @@ class AgainRequest:
     """Whether the chunks are stored in the sink."""
 
 
-def objection(job: JobSpec) -> str:
-    """Return why the job's options do not allow a table to be copied again while it streams; "" if they do.
+def objection(job: JobSpec, source: SourceTraits, sink: SinkTraits) -> str:
+    """Return why a job's tables cannot be copied again while they stream; "" if they can.
 
-    With these options, a step does not make the target equal to the source.
+    With the options that are named here, a step does not make the target equal to the source.
     """
     options = job.sink_options
+    if not source.copies_again or not sink.copies_again:
+        return f"not possible from a source of kind {job.source_kind} into a sink of kind {job.sink_kind}"
+    if not job.binlog.binlog:
+        return "the job has no stream (binlog = false)"
     if options.updates_only:
         return f"write_mode = {options.write_mode} never inserts the rows that the target lacks"
     if options.ignore_delete:

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 
-from slotkeeper.core.domain.copied_again import objection
 from slotkeeper.core.domain.job import JobEvent, WantedState
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.engine.driver.context import JobContext
@@ -115,8 +114,6 @@ class CopyingAgain:
         if part.audit is not None:
             line = part.audit.intent(ACTION, self._what(part), "requested by a command", {})
         try:
-            if why := objection(part.job):
-                raise Refused(f"{table}: {why}")
             source = part.sessions.source("again")
             if not isinstance(source, CopiedAgain):
                 raise Refused(f"{table}: this kind of source cannot copy a table again while it streams")

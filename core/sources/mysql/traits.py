@@ -12,6 +12,7 @@ TRAITS = SourceTraits(
     server_keys="mysql",
     silent_cascades=True,
     many_into_one=True,
+    copies_again=True,
     logs_shapes=True,
     speaks="MySQL",
     # MySQL Reference Manual, "The Binary Log": one log contains the changes of all tables of the server; "SHOW BINARY
