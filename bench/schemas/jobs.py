@@ -285,6 +285,14 @@ _OF_JOBS: dict[str, Schema] = {
             "set": flag("true if the command has set it; false if it is the limit of the configuration"),
         },
     ),
+    "jobs recopy": thing(
+        "the request to copy a table again beside its stream",
+        {
+            "job": _JOB,
+            "table": text("schema.table in the source"),
+            "requested": flag("true if the copy is requested; false if the request was withdrawn"),
+        },
+    ),
     "jobs logs": thing(
         "the last lines of a job's log",
         {

@@ -22,6 +22,7 @@ from slotkeeper.console.views.rows import age
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.audit import AuditLine
+from slotkeeper.core.domain.copied_again import objection
 from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState, amiss, to_do
@@ -37,6 +38,7 @@ from slotkeeper.core.launch.seen import gather
 from slotkeeper.core.launch.tables import Ask, TablePatience, ask, refuse_one_position, refuse_one_table, try_now
 from slotkeeper.core.launch.view import Starting, observe
 from slotkeeper.core.redaction import masked
+from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry
 from slotkeeper.core.state import files, steering
 from slotkeeper.core.state.audit import Audit, intent, outcome
@@ -284,6 +286,34 @@ def limited(
     else:
         ends = "" if given is not None else " (as configured)"
         output.line(f"{job}: copies are {said}{ends}", select.ascii_only(ctx))
+
+
+def copied_again(
+    ctx: typer.Context, store: Store, spec: JobSpec, table: str, cancel: bool, reason: str, as_json: bool
+) -> None:
+    """Request that a table is copied again while it streams, or withdraw the request; audited. Raises Refused."""
+    if table not in (known := [channel.source_table for channel in spec.channels]):
+        raise Refused(f"job {spec.name} has no table {safe(table, 80)}", f"known tables: {', '.join(sorted(known))}")
+    why = objection(spec, registry.open(spec.source_kind).traits, sinks.traits(spec.sink_kind))
+    if why and not cancel:
+        raise Refused(f"{table}: {why}", f"`slotkeeper slots reset {typed(table, spec.slot)} --to snapshot`")
+    requests = steering.StoredAgain(store, spec.name)
+    was = "requested" if table in requests.tables() else "none"
+    audit = Audit(store.folder)
+    line = intent("jobs recopy", f"job {spec.name} table {table}", reason, {"request": was})
+    _write(audit, line)
+    if cancel:
+        requests.end(table)
+    else:
+        requests.ask(table)
+    said = "withdrawn" if cancel else "requested"
+    _write(audit, outcome(line, said, {"request": said}))
+    store.record_event(spec.name, "copy again asked", f"{table}: {said}")
+    if as_json:
+        output.as_json({"job": spec.name, "table": table, "requested": not cancel})
+    else:
+        does = "chunks that were copied stay" if cancel else f"`slotkeeper jobs show {typed(spec.name)}` shows progress"
+        output.line(f"{spec.name} {table}: copy beside the stream {said}; {does}", select.ascii_only(ctx))
 
 
 POLL_SECONDS = 0.5

@@ -345,6 +345,31 @@ def limit_copies(
         job_verbs.limited(ctx, store, spec, job, None if as_configured else limit, reason, as_json)
 
 
+@app.command("recopy")
+def copy_again(
+    ctx: typer.Context,
+    job: Job,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="the source table")],
+    cancel: Annotated[bool, typer.Option("--cancel", help="withdraw the request")] = False,
+    reason: Reason = "",
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Copy a table of a running job again while its changes continue, so that the target equals the source.
+
+    Use it if rows of the target differ from the source, for example because another user changed them. The job copies
+    the table in chunks; a restarted job continues. Possible from MySQL and MariaDB into PostgreSQL.
+    """
+    loaded, folder = _place(ctx, state_dir)
+    with Store.open(folder) as store:
+        select.refuse_refused(loaded, store, job)
+        job_queries.refuse(loaded, store, job)
+        observe(store, job)
+        if loaded is None or job not in loaded.jobs:
+            raise Refused(f"job {job} is not in the configuration", "--config FILE names the file that configures it")
+        job_verbs.copied_again(ctx, store, loaded.jobs[job], table, cancel, reason, as_json)
+
+
 def _limit(rows: int, size: str) -> CopyLimit:
     """Return the limit of the two options; raises BadParameter, as for a key of the configuration."""
     found = CopyLimit(rows or None, None)

@@ -58,6 +58,7 @@ class JobEvent(Enum):
     CAUGHT_UP = "caught up"
     SWITCHED = "source switched"
     RESHAPED = "columns changed"
+    COPIED_AGAIN = "copied again"
     PAUSED = "paused"
     RESUMED = "resumed"
     CRASHED = "driver crashed"
@@ -128,6 +129,7 @@ _AFTER: dict[JobEvent, dict[JobState, JobState]] = {
     JobEvent.CAUGHT_UP: _all((_S.PENDING, _S.CATCHING_UP, _S.RUNNING), _S.RUNNING),
     JobEvent.SWITCHED: _same(*WITH_PROCESS),
     JobEvent.RESHAPED: _same(*WITH_PROCESS),
+    JobEvent.COPIED_AGAIN: _same(*WITH_PROCESS),
     JobEvent.PAUSED: _all(WITH_PROCESS, _S.PAUSED),
     JobEvent.RESUMED: {**_same(*_STREAMING), _S.PAUSED: _S.PENDING},
     JobEvent.CRASHED: _same(*WITH_PROCESS),
@@ -149,6 +151,7 @@ _WHY: dict[JobEvent, str] = {
     JobEvent.CAUGHT_UP: "its copy is not complete, or it does not stream",
     JobEvent.SWITCHED: "it has no process that could switch",
     JobEvent.RESHAPED: "it has no process that could follow a change",
+    JobEvent.COPIED_AGAIN: "it has no process that could copy a table",
     JobEvent.PAUSED: "it has no process; pausing requires a running job",
     JobEvent.RESUMED: "it has no process; `slotkeeper jobs start` starts it",
     JobEvent.CRASHED: "it has no driver that could crash",

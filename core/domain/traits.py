@@ -76,6 +76,8 @@ class SourceTraits:
     """The protocol of the server's port."""
     many_into_one: bool = False
     """Whether several of its tables can be written to one target, each with its own constant."""
+    copies_again: bool = False
+    """Whether a table can be copied again while its stream continues (ADR 98)."""
     no_probe: tuple[str, str] = ("", "")
     """Why the kind has no probe, and what to do instead; empty if it has one."""
 
@@ -137,6 +139,8 @@ class SinkTraits:
     """Whether several channels can write to one target, each with its own constant."""
     adds_columns: bool = False
     """Whether its channels can have soft deletes and columns that a worker computes (ADR 101)."""
+    copies_again: bool = False
+    """Whether a step can write a chunk of a table together with the changes that follow it (ADR 98)."""
 
 
 class Delivery(Enum):

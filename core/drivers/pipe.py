@@ -297,6 +297,26 @@ class LineText(io.RawIOBase, BinaryIO):
         return True
 
 
+class Headed(io.RawIOBase, BinaryIO):
+    """The source's end of a batch that puts the same values before each row; closing it leaves `out` open."""
+
+    def __init__(self, out: BinaryIO, head: Sequence[str]) -> None:
+        super().__init__()
+        self._out, self._head = out, ("\t".join(head) + "\t").encode()
+        self._begins = True
+
+    def write(self, text: Any) -> int:
+        whole = bytes(text)
+        if whole:
+            lines = whole[:-1].replace(b"\n", b"\n" + self._head) + whole[-1:]
+            self._out.write(self._head + lines if self._begins else lines)
+            self._begins = whole.endswith(b"\n")
+        return len(whole)
+
+    def writable(self) -> bool:
+        return True
+
+
 Wait = Callable[[int, int], float]
 """Returns the seconds to wait before this number of rows, with this number of bytes, is passed on."""
 PIECE = 16_384

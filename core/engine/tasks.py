@@ -31,6 +31,8 @@ class LaneTask:
     shard: Shard
     expected: Expected
     width: int
+    again: bool = False
+    """Whether the task also copies planned chunks of the table again (ADR 98)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class LaneOutcome:
     write_seconds: float = 0.0
     error: ErrorValues | None = None
     waited: float | None = None
+    delayed: str = ""
+    """Why a planned chunk was not copied again by this task; "" if none was tried in vain."""
 
 
 @dataclass(frozen=True, slots=True)

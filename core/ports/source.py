@@ -68,7 +68,7 @@ class OpenTransactions:
 class Chunk:
     """An interval of keys, lo < key <= hi in the source's own order; values are the source's text forms.
 
-    `lo` is empty for the first chunk, which contains all keys up to `hi`.
+    `lo` is empty for the first chunk, which contains all keys up to `hi`; `hi` is empty for a chunk without an end.
     """
 
     number: int

@@ -246,6 +246,8 @@ def _drive(
             discovery=discovery,
             tell_views=narrator.tell_views,
             report_views=narrator.views,
+            again=steering.StoredAgain(store, job.name),
+            tell_again=narrator.tell_again,
         )
         end = run_job(wired)
         narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)

@@ -70,6 +70,8 @@ class StoreNarrator:
         }
         self._unanswered = ""
         """The message about a server that does not answer, which takes precedence over all other reasons, or ""."""
+        self._again: dict[str, str] = {}
+        """The progress of tables that are copied again."""
         self._names = {"source": f"source {job.source.name}", "sink": f"sink {job.sink.name}"}
         self._silences: tuple[Condition, ...] = ()
         self._trying: Condition | None = None
@@ -111,7 +113,8 @@ class StoreNarrator:
             self._take_in()
             with self._lock:
                 troubled = self._of_lanes[0].said if self._of_lanes else ""
-                self._report = replace(self._report, reason=troubled or said_of(self._report.tables))
+                again = "; ".join(self._again.values())
+                self._report = replace(self._report, reason=troubled or said_of(self._report.tables) or again)
             self._tell()
             self._every = min(LONGEST, max(EVERY, SHARE * (self._clock.monotonic() - now)))
 
@@ -263,6 +266,11 @@ class StoreNarrator:
         """Set the states of the job's views, for the next report. Called from another thread."""
         with self._lock:
             self._report = replace(self._report, views=views)
+
+    def tell_again(self, table: str, text: str) -> None:
+        """Report the progress of a table that is copied again; "" once it is complete. Called from another thread."""
+        with self._lock:
+            self._again = {name: said for name, said in {**self._again, table: text}.items() if said}
 
     def lock_waits(self, waits: tuple[LockWait, ...], untold: str) -> None:
         """Report at once the job's lock waits in its sink, or why they are unknown. Any thread can call this."""

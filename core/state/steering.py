@@ -5,12 +5,14 @@ Commands write the requests; the job's driver or supervisor reads them and answe
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 
 from slotkeeper.core import codec
 from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.copied_again import AgainRequest
 from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.job import TableWanted, WantedState
 from slotkeeper.core.domain.tries import TryAnswer, TryAsked
@@ -66,6 +68,59 @@ def set_copy_limit(store: Store, job: str, limit: CopyLimit | None) -> None:
         files.remove(LIMITS, job)
     else:
         files.save(LIMITS, job, codec.text_of(limit))
+
+
+AGAIN = "again"
+"""The folder of the tables that users want to be copied again, one file per request."""
+
+
+class StoredAgain:
+    """The requests to copy tables of one job again; implements `slotkeeper.core.ports.again.AgainRequests`.
+
+    Any thread can call it. While a file cannot be read, its request does not exist.
+    """
+
+    def __init__(self, store: Store, job: str, clock: Clock | None = None) -> None:
+        self._files, self._job, self._clock = ResetFiles(store.folder), job, clock or SystemClock()
+        self._known: dict[str, AgainRequest] = {}
+        self._read_at = float("-inf")
+
+    def tables(self) -> Collection[str]:
+        """Return the requested tables; reads the files at most once per second."""
+        if self._clock.monotonic() - self._read_at > 1.0:
+            self._read_at = self._clock.monotonic()
+            found = [one for name in self._files.names(AGAIN) if (one := self._loaded(name)) is not None]
+            self._known = {one.table: one for one in found if one.job == self._job}
+        return self._known
+
+    def is_planned(self, table: str) -> bool:
+        found = self._loaded(self._name(table))
+        return found is not None and found.planned
+
+    def ask(self, table: str) -> None:
+        """Request a table to be copied again; replaces an earlier request, whose chunks are then planned again."""
+        self._save(AgainRequest(self._job, table))
+
+    def planned(self, table: str) -> None:
+        if self._loaded(self._name(table)) is not None:  # a request that was withdrawn stays withdrawn
+            self._save(AgainRequest(self._job, table, planned=True))
+
+    def end(self, table: str) -> None:
+        """Remove a request: it was carried out, refused or withdrawn."""
+        self._files.remove(AGAIN, self._name(table))
+        self._known = {name: one for name, one in self._known.items() if name != table}
+
+    def _name(self, table: str) -> str:
+        return hashlib.sha256(f"{self._job}\0{table}".encode()).hexdigest()[:32]
+
+    def _save(self, one: AgainRequest) -> None:
+        self._files.save(AGAIN, self._name(one.table), codec.text_of(one))
+
+    def _loaded(self, name: str) -> AgainRequest | None:
+        with suppress(StateError, OSError, ValueError):
+            text = self._files.load(AGAIN, name)
+            return None if text is None else codec.record_from(AgainRequest, text)
+        return None
 
 
 READ_EVERY = 0.25

@@ -128,6 +128,7 @@ def steer(place: Place, jobs: Jobs) -> None:
     place.call("jobs", "retry", JOB, "--json")
     place.call("jobs", "limit", JOB, "--rows", "5000", "--json")
     place.call("jobs", "limit", JOB, "--configured", "--json")
+    place.call("jobs", "recopy", JOB, TABLE, "--cancel", "--json")
     place.call("jobs", "ensure", "--json")
     assert place.call("jobs", "drain", JOB, "--json")["left"] == {}
     place.mirror.source(f"INSERT INTO {TABLE} VALUES (1, 77, 100, 'late')")

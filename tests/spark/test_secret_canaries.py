@@ -59,6 +59,7 @@ EVERY: dict[str, list[list[str]] | str] = {
     "jobs pause": [["canary", "--wait", "20s", *WHY, "--json"]],
     "jobs resume": [["canary", "--wait", "20s", *WHY, "--json"]],
     "jobs limit": [["canary", "--rows", "5000", *WHY, "--json"]],
+    "jobs recopy": [["canary", "ods.canary", *WHY, "--json"]],
     "jobs retry": [["canary", "--wait", "0s", *WHY, "--json"]],
     "jobs ensure": [[*WHY, "--json"]],
     "jobs logs": [["canary", "--json"], ["canary"]],

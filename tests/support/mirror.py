@@ -33,6 +33,7 @@ from slotkeeper.core.engine.tasks import LocalRunner
 from slotkeeper.core.engine.worker import entries, rounds
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
+from slotkeeper.core.ports.again import AgainRequests
 from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
 from slotkeeper.core.sinks.postgres.kind import PostgresConnection
 from slotkeeper.core.sinks.postgres.session import SinkSession
@@ -197,6 +198,8 @@ class Mirror:
         self.consents: Consents | None = Shared()
         self.tries: Tries | None = None
         self.copy_limit: CopyLimit | None = None
+        self.again: AgainRequests | None = None
+        self.told_again: list[str] = []
         self.patterns: Path | None = None
         """The state folder for the tables that the job's patterns match; None without patterns."""
         self.explicit: tuple[ChannelSpec, ...] = ()
@@ -258,6 +261,8 @@ class Mirror:
             discovery=discovery,
             tell_views=self.told.append,
             report_views=self.views_told.append,
+            again=self.again,
+            tell_again=lambda table, text: self.told_again.append(text),
         )
         try:
             self.end = run_job(wired)

@@ -28,6 +28,7 @@ from slotkeeper.core.engine.driver.threads import beside
 from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask, ViewsOutcome, ViewsTask
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.ports.again import AgainRequests
 from slotkeeper.core.ports.driver import ChunkCounts, DriverSessions, StartStore, TaskRunner
 from slotkeeper.core.ports.sink import Targets
 from slotkeeper.core.ports.source import Source
@@ -120,6 +121,10 @@ class WorkerEntries:
     views: Callable[[ViewsTask], ViewsOutcome] | None = None
 
 
+def do_nothing(*_: object) -> None:
+    """Do nothing; used by a loop without a lease, a narrator or task sessions, and by a wait without slots."""
+
+
 @dataclass
 class SwitchState:
     """What a group of tables has seen of another server; its starts share it (`switch.py`)."""
@@ -195,6 +200,10 @@ class JobContext:
     """Reports why the job's views are not maintained at the moment, as text; "" once they are."""
     report_views: Callable[[tuple[ViewReport, ...]], object] = tuple
     """Receives the current states of the job's views, about once a second."""
+    again: AgainRequests | None = None
+    """The tables that users want to be copied again; None if users cannot request it."""
+    tell_again: Callable[[str, str], object] = do_nothing
+    """Reports a table's progress while it is copied again, as text; "" once it is complete."""
     switch: SwitchState = field(default_factory=SwitchState)
     """What a group of tables knows about a switch of its source's server."""
     requests: Requests = field(default_factory=Requests)
@@ -251,10 +260,6 @@ def record_ttls(ttls: Mapping[str, Ttl | None], curves: dict[str, Curve]) -> Rec
     """Return the TTLs of the tables whose records are deleted by age."""
     by_record = {table: ttl.seconds for table, ttl in ttls.items() if ttl is not None and ttl.by_record}
     return RecordTtls({table: seconds for table, seconds in by_record.items() if seconds is not None}, curves)
-
-
-def do_nothing(*_: object) -> None:
-    """Do nothing; used by a loop without a lease, a narrator or task sessions, and by a wait without slots."""
 
 
 class Desk(Protocol):
@@ -324,6 +329,10 @@ class StreamPlan:
     """Longer intervals of source tables whose slots have a long TTL."""
     newest: Newest = Newest.OWN
     """Whether a poll of one table can show commits on others."""
+    copied_again: Callable[[], Collection[str]] = tuple
+    """Returns the tables whose planned chunks the tasks copy again."""
+    delayed: Callable[[str, str], None] = do_nothing
+    """Reports why a task has not copied a planned chunk of a table; "" if it has."""
 
 
 SHORTEST, LONGEST = 0.02, 0.2

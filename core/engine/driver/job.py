@@ -23,6 +23,7 @@ from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.tries import NO_HISTORY, Requests
 from slotkeeper.core.domain.watch import Turn, exactly
 from slotkeeper.core.engine.driver import lease
+from slotkeeper.core.engine.driver.again import CopyingAgain
 from slotkeeper.core.engine.driver.context import (
     Interrupted,
     JobContext,
@@ -208,6 +209,7 @@ class Streaming:
         self._since = 0.0
         self._watched: dict[str, Watched] = {}
         self._lanes: dict[str, Lane] = {}
+        self._again = CopyingAgain({one.part.job.channel.source_table: one.part for one in begun}, self._epoch)
         self._first: FirstAnswers | None = None
         """The first answers that a previously FAILED job awaits before RUNNING; None once all have arrived."""
 
@@ -258,6 +260,7 @@ class Streaming:
             resumes = True  # the leases' session is needed to handle a changed table
             raise
         finally:
+            self._again.stop()
             self._leases.end(waits=resumes or self._leases.leaving)  # the next start uses the leases' session
             if self._leases.leaving:
                 self._leases.report_released()
@@ -293,6 +296,8 @@ class Streaming:
             feed=ctx.sessions.feed(lowest),
             keepalives=self._keepalives,
             newest=ctx.sessions.newest,
+            copied_again=lambda: self._again.tables,
+            delayed=self._again.delays.__setitem__,
         )
 
     def _report_start(self, loop: Loop) -> None:
@@ -326,6 +331,8 @@ class Streaming:
         elif self._first is not None and self._first.all_in(loop.lanes, self._ctx.clock.monotonic()):
             self._first = None
             self._report_running()
+        if not loop.paused and loop.lanes.state is LaneState.RUNNING:
+            self._again.check()
         self._ctx.narrator.shared_reader(self._ctx.sessions.feed_error())
         if loop.quarantined is not None:
             self._ctx.narrator.quarantined(*loop.quarantined)

@@ -143,7 +143,7 @@ class JointNarrator:
             for table in group.tables:
                 if event in _STATES and not self._tables[table].rests:
                     self._say(table, _STATES[event])
-            always = event in (JobEvent.SWITCHED, JobEvent.RESHAPED)
+            always = event in (JobEvent.SWITCHED, JobEvent.RESHAPED, JobEvent.COPIED_AGAIN)
             if group.leads or always or (not self._leads and event is JobEvent.CAUGHT_UP):
                 self._narrator.event(event, reason)
 

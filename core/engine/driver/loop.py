@@ -249,6 +249,10 @@ class Loop:
             self.lanes[name] = replace(lane, activity=left, task=0)
 
     def _wake_lanes(self, now: float) -> None:
+        for table in self.plan.copied_again() if not self.paused else ():
+            for lane in self.lanes_of(table):
+                if lane.activity is Activity.IDLE:
+                    self.lanes[lane.name] = due(lane, now)
         for lane in self.lanes.of(Activity.WAITING, Activity.DUE):
             ready = lane.activity is Activity.WAITING and lane.ready_at <= now
             if self.paused and (ready or lane.activity is Activity.DUE):
@@ -321,11 +325,12 @@ class Loop:
         for task in assigned:
             self._next_task = task.number + 1
             self._tasks[task.number] = task
-            tasks = []
+            tasks, again = [], self.plan.copied_again()
             for name in task.lanes:
                 lane = replace(self.lanes[name], activity=Activity.APPLYING, task=task.number)
                 self.lanes[name] = lane
-                tasks.append(LaneTask(lane.key.source_table, lane.shard, lane.expected, lane.width))
+                table = lane.key.source_table
+                tasks.append(LaneTask(table, lane.shard, lane.expected, lane.width, table in again))
             parallel = self._shares[task.number] = self._parallel(task)
             named = self.plan.group, task.session(self.plan.task_prefix), self.plan.feed
             spec = StreamTask(self.plan.job, self.plan.epoch, tuple(tasks), task.deadline - now, parallel, *named)
@@ -395,6 +400,7 @@ class Loop:
                 lane = replace(lane, cancelled=max(0, lane.cancelled - 1))
             waited = task.assigned - lane.since + on_its_way + found.waited
             has_more = bool(found.rows) and not outcome.idle and not many_lanes
+            self.plan.delayed(lane.key.source_table, found.delayed)
             load = outcome.load / len(outcome.lanes)
             lane = replace(lane, has_more=has_more, waited=max(lane.waited, waited), load=load)
             self._lane_ended(lane, found, many_lanes)

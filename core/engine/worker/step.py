@@ -19,13 +19,15 @@ from slotkeeper.core.domain.progress import STREAMING, LaneKey, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.domain.watch import Expected, ahead_of_row, explain_miss, judge, purged, trouble
-from slotkeeper.core.drivers.pipe import copy_through
+from slotkeeper.core.drivers.pipe import Headed, copy_through
 from slotkeeper.core.engine.tasks import LaneOutcome, LaneTask, StreamTask
 from slotkeeper.core.engine.worker.columns import RowPlan, plan_of, with_columns
-from slotkeeper.core.errors import ErrorValues, RowRefused, SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.errors import Busy, ErrorValues, RowRefused, SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.ports.again import OLDEST, AgainSink, AgainStep, CopiedAgain
 from slotkeeper.core.ports.sink import Buffered, BufferedStep, StepSink, Sweeps
-from slotkeeper.core.ports.source import Source
+from slotkeeper.core.ports.source import Chunk, Source
 
+BEHIND = "the changes that follow a chunk do not fit into one step: the table has to catch up first"
 Found = TypeVar("Found")
 Probe = Callable[[str], None]
 """Called at named points of a step; does nothing in production, and stops or disturbs the step in tests."""
@@ -102,6 +104,8 @@ class Stepper:
         self._probe = probe
         self.status: SlotStatus | None = None
         """The status for the next step; None if it has to be read."""
+        self.delayed = ""
+        """Why the last planned chunk was not copied again; "" if it was, or if none was planned."""
 
     def read(self, read_now: Callable[[], SlotStatus], after: Position) -> Step | BufferedRange:
         """Run a step until its rows are buffered in memory; run it as a whole if the sink does not buffer them."""
@@ -115,6 +119,67 @@ class Stepper:
             return BufferedRange(found, lines, sweeps) if sweeps and lines else self._complete(found, read_now)
 
         return self._guarded(run, read_now, after)
+
+    def copy_again(self, read_now: Callable[[], SlotStatus], after: Position) -> Step | None:
+        """Run a step that also copies the table's next planned chunk again (ADR 98); None if it does not.
+
+        The chunk contains all changes up to `after`. The step's changes end at a position that is read after the chunk,
+        and take effect over the chunk's rows. So the chunk's range then equals the source at the lane's new position.
+        An error delays the chunk; if it is a problem of the lane, the next step raises it.
+        """
+        source, sink, self.delayed = self._source, self._sink, ""
+        if not (isinstance(source, CopiedAgain) and isinstance(sink, AgainSink)):
+            return None
+        try:
+            chunk = sink.next_chunk(self._plan.key, self._plan.epoch)
+            return None if chunk is None else self._copy_chunk(source, sink, chunk, read_now, after)
+        except BaseException as error:
+            self.status = None
+            self._sink.abandon()
+            if not isinstance(error, SlotkeeperError):
+                raise
+            self.delayed = error.message
+            return None
+
+    def _copy_chunk(
+        self, source: CopiedAgain, sink: AgainSink, chunk: Chunk, read_now: Callable[[], SlotStatus], after: Position
+    ) -> Step | None:
+        plan, reached, copied = self._plan, after, 0
+        began = self._clock.monotonic()
+        if self._checked(read_now(), after).latest < after:
+            return None
+
+        def read(out: BinaryIO) -> int:
+            nonlocal reached, copied
+            out = self._with_columns(out)  # a table with computed columns or soft deletes is not copied again
+            copied = total = source.copy_chunk_after(chunk, after, Headed(out, OLDEST))
+            self._probe("after_chunk_read")
+            high = self._checked(read_now(), after)
+            while reached < high.latest:
+                end = self._source.next_range(reached, high, plan.width, reached == after)
+                if end == reached or total - copied >= plan.options.auto_flush_batch_size:
+                    raise Busy(BEHIND, where="source")
+                total += self._source.copy_changes(high.shard, reached, end, out)
+                reached = end
+            return total
+
+        staged = copy_through(read, sink.stage_with_chunk, self._sink.encoding) or 0
+        gone = sink.stage_gone(chunk)
+        self._probe("after_chunk_staged")
+        second = self._checked(read_now(), after)
+        new = self._source.reached(after, reached, self._sink.top(reached), second)
+        rows, read_at = staged - copied, self._clock.monotonic()
+        done = sink.commit_chunk(AgainStep(plan.key, plan.epoch, after, new, rows, chunk, staged + gone, copied))
+        self._probe("after_chunk_again")
+        if done is None:
+            return None
+        if not done:
+            reason = explain_miss(self._sink.read_row(plan.key), plan.epoch, after)
+            if not isinstance(reason, Position):
+                raise reason
+            new, rows = reason, 0
+        self.status = second
+        return Step(new, rows, False, second, read_at - began, self._clock.monotonic() - read_at)
 
     def recheck(self, buffered: BufferedRange, second: SlotStatus) -> Step | Ready:
         """Check the status that was read after the range."""
@@ -310,6 +375,8 @@ class Turn:
     quiet: bool = False
     worked: bool = False
     failed: bool = False
+    again: bool = False
+    """Whether the next step also copies a chunk again: every second one does, while chunks are planned."""
 
     def __post_init__(self) -> None:
         self.outcome = LaneOutcome(self.task.table, self.task.shard)
@@ -361,6 +428,19 @@ class Turn:
                 raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {self.key.shard} has no position")
             raise reason
         return row.position, row
+
+    def step(self) -> Step | BufferedRange:
+        """Run the lane's next step, or a part of it."""
+        assert self.after is not None
+        if self.again:
+            self.again = False
+            found = self.stepper.copy_again(self.read_status, self.after)
+            if found is not None:
+                return found
+            self.task = replace(self.task, again=False)  # none is left, or the next task tries again
+            self.outcome = replace(self.outcome, delayed=self.stepper.delayed)
+        self.again = self.task.again
+        return self.stepper.read(self.read_status, self.after)
 
     def read_status(self) -> SlotStatus:
         """Return the current status of the lane's DN."""
@@ -431,8 +511,7 @@ class Sweep:
         buffered: list[tuple[Turn, BufferedRange]] = []
 
         def read(turn: Turn) -> None:
-            assert turn.after is not None
-            found = turn.stepper.read(turn.read_status, turn.after)
+            found = turn.step()
             if isinstance(found, Step):
                 turn.record(found)
             else:

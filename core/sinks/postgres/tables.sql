@@ -184,6 +184,13 @@ SELECT number, lo, hi FROM {schema}.slotkeeper_chunks
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state <> 'done'
 ORDER BY number
 
+-- name: next_chunk
+-- The first planned chunk of an epoch: also of a table that is copied again while it streams.
+SELECT number, lo, hi FROM {schema}.slotkeeper_chunks
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch = %(epoch)s
+  AND state = 'planned'
+ORDER BY number LIMIT 1
+
 -- name: chunk_counts
 -- (completed chunks, planned chunks, copied rows).
 SELECT count(CASE WHEN state = 'done' THEN 1 END), count(*), coalesce(sum(rows), 0) FROM {schema}.slotkeeper_chunks

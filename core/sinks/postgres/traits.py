@@ -7,4 +7,6 @@ from dataclasses import replace
 from slotkeeper.core.domain.traits import SinkTraits
 
 DWS = SinkTraits(one_transaction=True, repeats_change_nothing=True, is_store=True)
-POSTGRES = replace(DWS, stores_for_others=True, many_into_one=True, no_views="", adds_columns=True)
+POSTGRES = replace(
+    DWS, stores_for_others=True, many_into_one=True, copies_again=True, no_views="", adds_columns=True
+)

@@ -77,12 +77,27 @@ def _no_growth(table: TableSeen, bound: Bound) -> Refused:
     )
 
 
+def plan_again(table: TableSeen, rows: int, ask: Ask) -> list[Chunk]:
+    """Return chunks for a copy beside the stream: all possible keys, in an order that the target shares.
+
+    Raises Refused if the target can order the key differently: rows that it has too many could not be found by ranges.
+    """
+    if other := [image.name for image in table.key if image.family not in _NUMBERS]:
+        raise Refused(
+            f"table {table.schema}.{table.name}: cannot be copied again while it streams: the target can order the key"
+            f" column {other[0]} differently",
+            "only tables with a key of numbers can; reset the table to a snapshot instead",
+            where="source",
+        )
+    found = plan(table, rows, ask)
+    return [*found, Chunk(len(found), found[-1].hi if found else (), ())]
+
+
 def read_statement(table: TableSeen, images: Sequence[Image], chunk: Chunk) -> tuple[str, list[object]]:
     """Return SQL that reads these columns of the rows with lo < key <= hi, and the parameter values of that SQL."""
     values: list[object] = []
-    parts = [_beyond(table.key, chunk.lo, ">", values)] if chunk.lo else []
-    parts.append(_beyond(table.key, chunk.hi, "<", values))
-    return f"SELECT {selected(images)} FROM {table.quoted} WHERE {' AND '.join(parts)}", values
+    parts = [_beyond(table.key, bound, sign, values) for bound, sign in ((chunk.lo, ">"), (chunk.hi, "<")) if bound]
+    return f"SELECT {selected(images)} FROM {table.quoted} WHERE {' AND '.join(parts) or 'TRUE'}", values
 
 
 def selected(images: Sequence[Image]) -> str:

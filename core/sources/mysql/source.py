@@ -405,6 +405,16 @@ class MysqlSource:
         self.session.check_expected()  # the read may have opened a new connection
         return count
 
+    def plan_again(self, rows: int) -> list[Chunk]:
+        starts.refuse_invisible(self.session)
+        self.identify()
+        limit = self._copy_seconds
+        return chunks.plan_again(self.seen, rows, lambda statement, values: self.session.rows(statement, values, limit))
+
+    def copy_chunk_after(self, chunk: Chunk, after: Position, out: BinaryIO) -> int:
+        with starts.showing(self.session, ours(after)):
+            return self.copy_chunk(chunk, out)
+
     def images_of(self, item: TableRows) -> Iterator[tuple[str, Sequence[Any]]]:
         """Return the complete, decoded images of an event's rows, each with its kind."""
         changes = self._decoder(item.table).changes(item.rows)

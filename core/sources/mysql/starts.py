@@ -9,17 +9,17 @@ does not report such a position, so the source waits for the writers that were o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from slotkeeper.core.drivers import my
-from slotkeeper.core.errors import AccessRefused, Refused, SlotkeeperError
+from slotkeeper.core.errors import AccessRefused, Busy, Refused, SlotkeeperError
 from slotkeeper.core.ports.source import OpenTransactions
 from slotkeeper.core.sources.mysql.events import FormatDescription, Parser, Rotate
 from slotkeeper.core.sources.mysql.faults import Damaged
-from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, Gtids, MariaState, MysqlPosition, parse_gtids
+from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, Gtids, MariaState, MysqlPosition, MysqlSet, parse_gtids
 from slotkeeper.core.sources.mysql.session import MysqlSession, ServerFacts, newest
 
 _SECONDS = 20.0
@@ -153,6 +153,44 @@ def begin_here(session: my.Session, facts: ServerFacts) -> MysqlPosition:
     found = begin_copy(session, facts)
     session.rows("ROLLBACK")
     return found
+
+
+def refuse_invisible(session: MysqlSession) -> None:
+    """Raise Refused for a server that does not show which transactions a query sees."""
+    if session.facts.is_mariadb or str(session.rows("SELECT @@GLOBAL.gtid_mode")[0][0]).upper() == "ON":
+        return
+    what = f"source {session.place}: gtid_mode is off, so the server does not show which changes a query sees"
+    raise Refused(what, "set gtid_mode = ON, or reset the table to a snapshot", where="source")
+
+
+@contextmanager
+def showing(session: MysqlSession, after: MysqlPosition) -> Iterator[None]:
+    """Let the block's query see all transactions up to a position. Raises Busy if they are not visible yet.
+
+    A transaction is in the binlog before a query sees it. MariaDB reports the position of a snapshot (`begin_copy`).
+    MySQL, "GTID Life Cycle": a transaction's GTID is added to gtid_executed after the transaction has committed.
+    """
+    hidden = Busy(f"source {session.place}: the newest changes are not visible yet", where="source")
+    if session.facts.is_mariadb:
+        facts = session.facts
+        place = session.asking(lambda line: begin_copy(line, facts))
+    elif not isinstance(after.gtids, MysqlSet):
+        raise Busy(f"source {session.place}: the position of the table has no GTIDs yet", where="source")
+    else:
+        statement = "SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)"
+        if str(session.rows(statement, (after.gtids.text,))[0][0]) != "1":
+            raise hidden
+        place = None
+    opened = session.opened
+    try:
+        if place is not None and (place.number, place.offset) < (after.number, after.offset):
+            raise hidden
+        yield
+        if session.opened != opened:
+            raise Busy(f"source {session.place}: the connection was lost during a chunk", where="source")
+    finally:
+        if place is not None and session.opened == opened:
+            session.rows("ROLLBACK")
 
 
 _OPEN = (

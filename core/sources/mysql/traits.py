@@ -12,6 +12,7 @@ TRAITS = SourceTraits(
     server_keys="mysql",
     silent_cascades=True,
     many_into_one=True,
+    copies_again=True,
     logs_shapes=True,
     speaks="MySQL",
     # MySQL Internals, "Rows_event": columns-present-bitmap1 and bitmap2 mark the columns of each image; with

@@ -362,10 +362,22 @@ class PostgresProgress(LaneRows):
             entries.archive(self.session, cursor, self._all)
             place = {**self._all, "epoch": turn.epoch}
             self.session.run(cursor, "record_copy", {**place, "copying": copying, "chunks": len(chunks)})
-            self.session.run(cursor, "forget_chunks", self._all)
-            for chunk in chunks:
-                bounds = {"number": chunk.number, "lo": list(chunk.lo), "hi": list(chunk.hi)}
-                self.session.run(cursor, "plan_chunk", {**place, **bounds})
+            self._plan_chunks(cursor, place, chunks)
+
+    def _plan_chunks(self, cursor: pg.Cursor, place: Mapping[str, object], chunks: Sequence[Chunk]) -> None:
+        self.session.run(cursor, "forget_chunks", self._all)
+        for chunk in chunks:
+            bounds = {"number": chunk.number, "lo": list(chunk.lo), "hi": list(chunk.hi)}
+            self.session.run(cursor, "plan_chunk", {**place, **bounds})
+
+    def plan_again(self, epoch: int, chunks: Sequence[Chunk]) -> None:
+        with self.session.transaction() as cursor:
+            self._plan_chunks(cursor, {**self._all, "epoch": epoch}, chunks)
+            # last, so that the lane's steps hardly wait; a start that raises the epoch meanwhile waits here, and then
+            # raises that of the chunks as well
+            rows = [self._row(one) for one in self.session.run(cursor, "lock_rows", self._all).fetchall()]
+            if not rows or any(row.epoch != epoch or row.state is not LaneState.RUNNING for row in rows):
+                raise Superseded(f"another run has taken over: epoch {epoch} is no longer the newest")
 
     def end_copy(
         self, turn: Turn, noted_end: Mapping[str, Position], finish: Callable[[pg.Cursor], None] = _nothing

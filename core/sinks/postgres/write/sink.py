@@ -24,12 +24,14 @@ from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Busy, Defect, Refused, Unreachable
+from slotkeeper.core.ports.again import AgainStep
 from slotkeeper.core.ports.sink import Buffered, BufferedStep, Top
+from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.progress.store import key_of, row_of
 from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
-from slotkeeper.core.sinks.postgres.write import optimistic, routing, small_step, text_staging
+from slotkeeper.core.sinks.postgres.write import again, optimistic, routing, small_step, text_staging
 from slotkeeper.core.sinks.postgres.write import statements as compose
 from slotkeeper.core.sinks.postgres.write.query_sink import refuse_job, take_target
 from slotkeeper.core.sinks.postgres.write.routing import Routed
@@ -375,6 +377,38 @@ class PostgresSink:
     def finish_chunk(self) -> None:
         with self._open() as cursor:
             self._end(cursor)
+
+    def next_chunk(self, key: LaneKey, epoch: int) -> Chunk | None:
+        with self.session.transaction() as cursor:
+            found = self.session.run(cursor, "next_chunk", {**key_of(key), "epoch": epoch}).fetchone()
+        return Chunk(found[0], tuple(found[1]), tuple(found[2])) if found else None
+
+    def stage_with_chunk(self, reader: BinaryIO) -> int:
+        self._forget()
+        self._wide = False
+        self._prepare()
+        with self._open(begins=True) as cursor:
+            lengthen(cursor, self._read_timeout)
+            return self._fill(cursor, routing.whole(reader.read(routing.BLOCK), reader))
+
+    def stage_gone(self, chunk: Chunk) -> int:
+        with self._open() as cursor:
+            cursor.execute(again.stage_gone(self.target, chunk))
+            return int(cursor.rowcount)
+
+    def commit_chunk(self, step: AgainStep) -> bool | None:
+        key, place = step.key, {**key_of(step.key), "number": step.chunk.number, "epoch": step.epoch}
+        with self._open() as cursor:
+            moved = {"new": step.new.text, "after": step.after.text, "rows": step.rows}
+            if not self._fenced(cursor, {**place, **moved}):
+                return False
+            if self.session.run(cursor, "take_chunk", place).rowcount != 1:
+                self.abandon()
+                return None
+            self._take_effect(cursor, key, step.new, step.staged)
+            self.session.run(cursor, "chunk_rows", {**place, "rows": step.copied})
+            self._end(cursor)
+        return True
 
     def abandon(self) -> None:
         self._begun = None
