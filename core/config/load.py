@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import cache
@@ -24,6 +25,7 @@ from slotkeeper.core import ownership
 from slotkeeper.core.config import build, handover, keys, model, secrets, tls
 from slotkeeper.core.config.check import Reading, Table, beside, dotted, read_section
 from slotkeeper.core.config.model import DEFAULT, Layer, Loaded, NoConfig, Origin, SinkEntry, SourceEntry
+from slotkeeper.core.domain.placement import HostOptions
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError, Refused
@@ -104,13 +106,15 @@ def load_usable(
     read_section(reading, ("logging",), tree.get("logging", {}), keys.LOGGING)
     state_dir = _read_state_dir(reading, env)
     read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
-    alerts = read_alerts(reading)
+    alerts, hosts = read_alerts(reading), read_hosts(reading)
+    if hosts is not None:
+        jobs, refused = _with_shared_stores(reading, jobs, refused)
     warnings = tuple(_warnings(sources, sinks, jobs))
     if resolves and any(job.patterns for job in jobs.values()):
         from slotkeeper.core.config.patterns import with_known  # reads the state folder
 
         jobs = with_known(jobs, state_dir)
-    return Loaded(file, sources, sinks, jobs, state_dir, cache(reading.settings), warnings, refused, alerts)
+    return Loaded(file, sources, sinks, jobs, state_dir, cache(reading.settings), warnings, refused, alerts, hosts)
 
 
 def store_entry(loaded: Loaded, name: str) -> SinkEntry:
@@ -188,6 +192,19 @@ def _with_own_secrets(
             if found := secrets.foreign(ref):
                 kept.pop(name, None)
                 gone.setdefault(name, reading.error(("jobs", name), f"jobs.{name}: {found.text}", found.hint))
+    return kept, gone
+
+
+def _with_shared_stores(
+    reading: Reading, jobs: Mapping[str, JobSpec], refused: Mapping[str, ConfigError]
+) -> tuple[dict[str, JobSpec], dict[str, ConfigError]]:
+    """Return the jobs that several hosts can share, and the error of each other job."""
+    kept, gone = dict(jobs), dict(refused)
+    for name, job in jobs.items():
+        if job.store_at[1] != "postgres":
+            del kept[name]
+            what = f"jobs.{name}: with [hosts], a PostgreSQL must store its progress rows, not a {job.store_at[1]}"
+            gone[name] = reading.error(("jobs", name), what, "omit [hosts], or use a sink of kind postgres")
     return kept, gone
 
 
@@ -312,6 +329,22 @@ def _put(reading: Reading, path: model.Path, value: object, origin: Origin) -> N
         raise ConfigError(f"{origin.layer.value} {origin.place}: {dotted(path[:-1])} is not a table")
     table[path[-1]] = value
     reading.overrides[path] = origin
+
+
+# -- [hosts] ----------------------------------------------------------------------------------------------------------
+
+
+def read_hosts(reading: Reading) -> HostOptions | None:
+    """Read `[hosts]`; None if the table is missing. Raises ConfigError."""
+    if "hosts" not in reading.tree:
+        return None
+    path = ("hosts",)
+    given = read_section(reading, path, reading.tree["hosts"], keys.HOSTS)
+    if given["take_over_after"] < 5 * given["interval"]:
+        what = "hosts.take_over_after is below five times hosts.interval"
+        raise reading.error((*path, "take_over_after"), what, "an owner must be able to miss a few heartbeats")
+    name = str(given["name"] or socket.gethostname())
+    return HostOptions(name, given["interval"] / 1000, given["take_over_after"] / 1000)
 
 
 # -- [alerts] ---------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.placement import HostOptions
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.judgement.facts import AlertOptions
@@ -219,6 +220,8 @@ class Loaded:
     refused: Mapping[str, ConfigError] = field(default_factory=dict)
     """The jobs that cannot be used, each with its error."""
     alerts: AlertOptions = field(default_factory=AlertOptions)
+    hosts: HostOptions | None = None
+    """The table `[hosts]`; None if each job has one host."""
 
     def whole(self) -> Loaded:
         """Return this configuration if all jobs are usable; otherwise raise the error of the first unusable job.

@@ -19,6 +19,8 @@ from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Objection
 from slotkeeper.core.domain.inspection import Answer, Left, ProbePlan
 from slotkeeper.core.domain.inventory import TableListed
+from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.placement import HostSeen, Placement
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.remedy import ManualSql
@@ -336,6 +338,39 @@ class AuditCopy(Protocol):
         """Return the hashes of these audit logs' lines, oldest first; none before the first copy. Creates nothing."""
 
 
+class Placements(Protocol):
+    """The jobs that several hosts share, in the store of their progress rows. Each change is a compare-and-swap of the
+    row as `read` returned it, and returns False if the row has changed since.
+
+    Each call is one transaction with a time limit of a few seconds; all raise the store's errors.
+    """
+
+    def create(self) -> None:
+        """Create or migrate the tables; removes hosts that have not reported for 30 days."""
+
+    def read(self) -> tuple[list[Placement], list[HostSeen]]:
+        """Return the rows of all jobs and hosts; none before a first `create`."""
+
+    def report(self, owner: str, host: str, sources: Mapping[str, bool], jobs: Sequence[Mapping[str, str]]) -> None:
+        """Record the heartbeats of a host and of the jobs that it owns: job, state, text and settings of each."""
+
+    def add(self, row: Placement) -> bool:
+        """Add a job that has no row yet."""
+
+    def claim(self, read: Placement, row: Placement) -> bool:
+        """Make the owner of `row` the job's owner, with its settings and state; fails after any heartbeat or request.
+        """
+
+    def hand_over(self, read: Placement, why: str) -> bool:
+        """Give the job up; fails if it has another owner."""
+
+    def ask(self, read: Placement, owner: str, desired: WantedState, by: str, why: str) -> bool:
+        """Set the desired state; a request of the owner itself counts as answered. Fails after another request."""
+
+    def answer(self, read: Placement, answer: str) -> bool:
+        """Record the owner's answer to the request that it has read."""
+
+
 class SinkSession(Protocol):
     """One session on any sink, with the interfaces that all sinks have."""
 
@@ -427,6 +462,9 @@ class StoreSession(SinkSession, Protocol):
 
     def audit(self) -> AuditCopy:
         """Return this sink's copy of the audit log."""
+
+    def placements(self, limit_ms: int) -> Placements:
+        """Return the jobs that several hosts share; `limit_ms` is the time limit of each call."""
 
     def views(self, job: JobSpec) -> Views:
         """Return the views of a job; raises Refused if this kind of store keeps none."""
