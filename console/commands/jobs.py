@@ -21,7 +21,6 @@ from slotkeeper.console.commands import configured
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain import elapsed
-from slotkeeper.core.domain.copy_limit import LEAST_BYTES, LEAST_ROWS, CopyLimit, size_of, size_text
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, event_text, transition
 from slotkeeper.core.domain.last_known import past, state_text
 from slotkeeper.core.domain.remedy import first_act, for_job, until_started
@@ -343,7 +342,7 @@ def limit_copies(
 
     The limit also applies to later copies of the job on this host, until you set another one.
     """
-    limit = _limit(rows, size)
+    limit = job_verbs.limit_of(rows, size)
     if sum((limit.limits, none, as_configured)) != 1:
         raise typer.BadParameter("give --rows, --bytes or both, or --none, or --configured")
     loaded, folder = _place(ctx, state_dir)
@@ -353,20 +352,6 @@ def limit_copies(
         observe(store, job)
         spec = loaded.jobs.get(job) if loaded is not None else None
         job_verbs.limited(ctx, store, spec, job, None if as_configured else limit, reason, as_json)
-
-
-def _limit(rows: int, size: str) -> CopyLimit:
-    """Return the limit of the two options; raises BadParameter, as for a key of the configuration."""
-    found = CopyLimit(rows or None, None)
-    if rows and rows < LEAST_ROWS:
-        raise typer.BadParameter(f"must be at least {LEAST_ROWS}", param_hint="--rows")
-    try:
-        found = dataclasses.replace(found, bytes=size_of(size) if size else None)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--bytes") from None
-    if found.bytes is not None and found.bytes < LEAST_BYTES:
-        raise typer.BadParameter(f"must be at least {size_text(LEAST_BYTES)}", param_hint="--bytes")
-    return found
 
 
 @app.command("ensure")

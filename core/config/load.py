@@ -201,10 +201,11 @@ def _with_shared_stores(
     """Return the jobs that several hosts can share, and the error of each other job."""
     kept, gone = dict(jobs), dict(refused)
     for name, job in jobs.items():
-        if job.store_at[1] != "postgres":
+        if not traits(job.store_at[1]).shares_jobs:
             del kept[name]
-            what = f"jobs.{name}: with [hosts], a PostgreSQL must store its progress rows, not a {job.store_at[1]}"
-            gone[name] = reading.error(("jobs", name), what, "omit [hosts], or use a sink of kind postgres")
+            possible = " or ".join(sorted(kind for kind in KINDS if traits(kind).shares_jobs))
+            what = f"jobs.{name}: a {job.store_at[1]} cannot store which host runs a job"
+            gone[name] = reading.error(("jobs", name), what, f"omit [hosts], or use a sink of kind {possible}")
     return kept, gone
 
 

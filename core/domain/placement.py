@@ -142,9 +142,7 @@ class Here:
     """Whether another host with a fresh heartbeat reaches that source."""
 
 
-_ENDED = frozenset(
-    one.value for one in (JobState.FAILED, JobState.FINISHED, JobState.CANCELLED, JobState.AWAITS_COPY)
-)
+_ENDED = frozenset(one.value for one in (JobState.FAILED, JobState.FINISHED, JobState.CANCELLED, JobState.AWAITS_COPY))
 
 
 def ends(state: str) -> bool:

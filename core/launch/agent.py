@@ -12,11 +12,10 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import replace
 from functools import partial
 
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.endpoint import Endpoint, place_of
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.placement import Act, Here, HostSeen, Placement, Watch, decide, ends
 from slotkeeper.core.domain.report import JobStatus, why_of
@@ -39,6 +38,7 @@ ACTS_AT_ONCE = 4
 STARTING_SECONDS = 60.0
 """Seconds for which a start counts as a sign of life."""
 _STOP_SECONDS, _REACH_SECONDS = 30.0, 2.0
+_FAILED = "failed"
 AGENT_LOCK = "agent"
 Say = Callable[[str], None]
 
@@ -61,7 +61,8 @@ class Agent:
         self._launch = self._shared.launch(launch)
         self._watches = {key: Watch(self._options.interval) for key in self._shared.stores}
         self._created: set[StoreKey] = set()
-        self._acts: dict[str, tuple[Act, Future[str | None], float]] = {}
+        self._acts: dict[str, tuple[Act, Placement, Future[str], float]] = {}
+        """The act that runs for a job, the row that it was decided on, and when it began (monotonic)."""
         self._blocked: dict[str, float] = {}
         """Until when (monotonic) this host does not start a job again whose start has failed here."""
         self._missing: set[str] = set()
@@ -105,16 +106,15 @@ class Agent:
         stops = placement.stops(self._folder)
         beats: list[dict[str, str]] = []
         for row in rows:
-            view = self._view(store, row.job)
-            self._settle(key, row)
+            settled, view = self._settled(key, row), self._view(store, row.job)
             here = self._here(store, view, row, unchanged[row.job], hosts, row.job in stops)
-            act = self._steadied(row.job, decide(row, here, self._options))
-            acting = row.job in self._acts
-            if not acting and self._begin(key, row, act):
-                acting = row.job in self._acts
-            mine = row.owner == self._shared.owner
-            if mine and (act is Act.BEAT or self._counts(row.job) or row.job in self._missing):
-                beats.append(self._beat(row, view, acting))
+            act = Act.BEAT if settled else self._steadied(row.job, decide(row, here, self._options))
+            if row.job not in self._acts:
+                self._begin(key, row, act)
+            if row.owner == self._shared.owner and (
+                act is Act.BEAT or self._counts(row.job) or row.job in self._missing
+            ):
+                beats.append(self._beat(row, view, row.job in self._acts))
         reached = {name: name not in self._cut_off for name in self._loaded.sources}
         table.report(self._shared.owner, self._options.name, reached, beats)
 
@@ -150,8 +150,11 @@ class Agent:
         self, store: Store, view: JobStatus, row: Placement, unchanged: float, hosts: list[HostSeen], stopped: bool
     ) -> Here:
         now_here = store.now()
-        silent = view.reported_at is not None and view.reported and view.driver_alive and (
-            now_here - view.reported_at.timestamp() > LIMITS.silent_critical
+        silent = (
+            view.reported_at is not None
+            and view.reported
+            and view.driver_alive
+            and (now_here - view.reported_at.timestamp() > LIMITS.silent_critical)
         )
         source = self._loaded.jobs[row.job].source.name
         now = time.monotonic()
@@ -186,42 +189,35 @@ class Agent:
 
     def _counts(self, job: str) -> bool:
         """Whether an act of this job is a sign of life."""
-        return job in self._acts and time.monotonic() - self._acts[job][2] < STARTING_SECONDS
+        return job in self._acts and time.monotonic() - self._acts[job][3] < STARTING_SECONDS
 
-    def _beat(self, row: Placement, view: JobStatus, acting: bool) -> dict[str, str]:
-        state = JobState.PENDING if acting and not view.state.has_process else view.state
-        text = "" if acting else safe(why_of(view), 300)
+    def _beat(self, row: Placement, view: JobStatus, busy: bool) -> dict[str, str]:
+        state = JobState.PENDING if busy and not view.state.has_process else view.state
+        text = "" if busy else safe(why_of(view), 300)
         settings = self._shared.settings.get(row.job, "")
         return {"job": row.job, "state": state.value, "text": text, "settings": settings}
 
     # -- acts
 
-    def _begin(self, key: StoreKey, row: Placement, act: Act) -> bool:
+    def _begin(self, key: StoreKey, row: Placement, act: Act) -> None:
         """Start an act in a thread; a claim is first made here."""
         table = self._shared.table(key)
         if act is Act.CLAIM:
             if not table.claim(row, self._shared.new_row(row.job)):
-                return False
+                return
             whose = f"host {row.host}, which reported last {row.age:.0f} s ago" if row.owner else "no host"
             self._say(f"job {row.job}: taking it over from {whose}")
             self._shared.read(key)
             self._run(act, row, partial(self._take_over, row, whose))
         elif act is Act.START:
             self._run(act, row, partial(self._start, row, False))
-        elif act is Act.STOP:
+        elif act in (Act.STOP, Act.HAND_OVER):
             placement.forget_stop(self._folder, row.job)
-            self._run(act, row, partial(self._stop, row.job))
-        elif act is Act.HAND_OVER:
             self._run(act, row, partial(self._stop, row.job))
         elif act is Act.OBEY:
             self._run(act, row, partial(self._obey, row))
-        elif act is Act.TELL:
-            if table.ask(row, self._shared.owner, WantedState.STOP, "", "stopped on its host"):
-                placement.forget_stop(self._folder, row.job)
-            return False
-        else:
-            return False
-        return True
+        elif act is Act.TELL and table.ask(row, self._shared.owner, WantedState.STOP, "", "stopped on its host"):
+            placement.forget_stop(self._folder, row.job)
 
     def _run(self, act: Act, row: Placement, call: Callable[[], str]) -> None:
         def run() -> str:
@@ -229,24 +225,23 @@ class Agent:
                 return call()
             except SlotkeeperError as error:
                 self._say(f"job {row.job}: cannot {act.value}: {error}")
-                return f"failed: {safe(error, 300)}"
+                return f"{_FAILED}: {safe(error, 300)}"
 
-        self._acts[row.job] = act, self._pool.submit(run), time.monotonic()
+        self._acts[row.job] = act, row, self._pool.submit(run), time.monotonic()
 
-    def _settle(self, key: StoreKey, row: Placement) -> None:
-        """Record the result of an act that has ended."""
-        act, future, _ = self._acts.get(row.job, (Act.LEAVE, None, 0.0))
-        if future is None or not future.done():
-            return
-        answer = future.result() or ""
-        if act in (Act.START, Act.CLAIM) and answer.startswith("failed"):
+    def _settled(self, key: StoreKey, row: Placement) -> bool:
+        """Record the result of an act that has ended; the row shows it from the next round on."""
+        if row.job not in self._acts or not self._acts[row.job][2].done():
+            return False
+        act, acted, future, _ = self._acts.pop(row.job)
+        answer, table = future.result(), self._shared.table(key)
+        if act in (Act.START, Act.CLAIM) and answer.startswith(_FAILED):
             self._blocked[row.job] = time.monotonic() + STARTING_SECONDS
-        table = self._shared.table(key)
-        if act is Act.OBEY and row.asks and row.owner == self._shared.owner:
-            table.answer(row, answer)
-        elif act is Act.HAND_OVER and not answer.startswith("failed"):
+        if act is Act.OBEY and acted.asks and row.owner == self._shared.owner:
+            table.answer(acted, answer)
+        elif act is Act.HAND_OVER and not answer.startswith(_FAILED):
             table.hand_over(row, f"host {self._options.name} cannot reach the source")
-        del self._acts[row.job]
+        return True
 
     def _take_over(self, row: Placement, whose: str) -> str:
         line = intent("jobs take over", f"job {row.job}", f"taken over from {whose}", {"state": row.state})
@@ -306,11 +301,8 @@ _VERBS: Mapping[WantedState, str] = {
 
 def reaches(endpoint: Endpoint, seconds: float) -> bool:
     """Return whether one of the source's servers accepts a connection; sends no login."""
-    places = [(endpoint.host, endpoint.port)]
-    for one in endpoint.hosts:
-        host, _, port = one.rpartition(":") if ":" in one else (one, "", str(endpoint.port))
-        places.append((host, int(port)))
-    for host, port in dict.fromkeys(places):
+    places = [place_of(one) for one in endpoint.hosts] or [(endpoint.host, endpoint.port)]
+    for host, port in ((host, port or endpoint.port) for host, port in places):
         with suppress(OSError):
             if host.startswith("/"):
                 with socket.socket(socket.AF_UNIX) as line:

@@ -27,7 +27,15 @@ from slotkeeper.core.domain.report import Identity, JobStatus
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.launch import identity as processes
-from slotkeeper.core.launch.launch import FOREGROUND, OWNER, START_LOCK, SUPERVISOR_LOCK, TAKE_OVER, Launch, spawn_supervisor
+from slotkeeper.core.launch.launch import (
+    FOREGROUND,
+    OWNER,
+    START_LOCK,
+    SUPERVISOR_LOCK,
+    TAKE_OVER,
+    Launch,
+    spawn_supervisor,
+)
 from slotkeeper.core.launch.log import last_lines
 from slotkeeper.core.launch.view import Starting, Waiting, observe, observe_all, settled, waits
 from slotkeeper.core.state.faults import StateError

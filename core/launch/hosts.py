@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import replace
 
-
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.endpoint import Endpoint
@@ -21,7 +20,6 @@ from slotkeeper.core.domain.placement import (
     Known,
     Placement,
     Watch,
-
     is_dead,
     settings_of,
 )
@@ -32,7 +30,8 @@ from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Superseded
 from slotkeeper.core.launch.launch import OWNER, Launch
 from slotkeeper.core.launch.verdict import TAKEN_OVER, Ended
 from slotkeeper.core.launch.view import observe
-from slotkeeper.core.ports.kinds import Placements, StoreSession
+from slotkeeper.core.ports.kinds import StoreSession
+from slotkeeper.core.ports.sink import Placements
 from slotkeeper.core.state import placement
 from slotkeeper.core.state.audit import actor
 from slotkeeper.core.state.folder import StateFolder
@@ -103,10 +102,12 @@ class Shared:
         rows, _ = self.read(self.key_of(job))
         return next((one for one in rows if one.job == job), None)
 
-    def new_row(self, job: str, desired: WantedState = WantedState.RUN, state: JobState = JobState.PENDING) -> Placement:
+    def new_row(
+        self, job: str, desired: WantedState = WantedState.RUN, state: JobState = JobState.PENDING
+    ) -> Placement:
         """Return a row with this host as the job's owner."""
-        owner = {"owner": self.owner, "host": self.options.name}
-        return Placement(job, desired, settings=self.settings.get(job, ""), state=state.value, **owner)
+        settings = self.settings.get(job, "")
+        return Placement(job, desired, settings=settings, owner=self.owner, host=self.options.name, state=state.value)
 
     def launch(self, launch: Launch | None = None) -> Launch:
         """Return the launch of a driver that runs only while this host owns its job."""
@@ -132,6 +133,8 @@ def refuse_owned(job: JobSpec, owner: str) -> None:
     A store that does not answer proves nothing: the transaction that raises the epoch checks again.
     """
     rows: list[Placement] = []
+    if not owner:
+        return
     with suppress(SlotkeeperError), closing(store_session(job, "owner", LIMIT_MS)) as session:
         rows, _ = session.placements(LIMIT_MS).read()
     for row in rows:
@@ -165,9 +168,9 @@ def begun(
         row = _first(found, job)
         if row.owner != found.owner and not _claimed(found, row):
             if again:
-                raise Refused(f"job {job} runs on host {row.host}", f"restart it there, or stop it first: {_stop(job)}")
+                raise Refused(f"job {job} runs on host {row.host}", "restart it there, or stop it first")
             return _asked(found, store, row, WantedState.RUN, why, seconds)
-        _told(found, job, WantedState.RUN, why)
+        _write_desired(found, job, WantedState.RUN, why)
         return act(launch=found.launch())
 
 
@@ -188,7 +191,7 @@ def steered(
         view = act()
         if loaded is not None and loaded.hosts is not None and job in loaded.jobs:
             with suppress(SlotkeeperError), closing(shared(loaded, store)) as found:  # the agent tries again
-                _told(found, job, wanted, why)
+                _write_desired(found, job, wanted, why)
                 placement.forget_stop(store.folder, job)
         return view
     if loaded is None or loaded.hosts is None or job not in loaded.jobs:
@@ -197,7 +200,7 @@ def steered(
         row = found.row(job)
         if row is None or row.owner == found.owner:
             if row is not None:
-                _told(found, job, wanted, why)
+                _write_desired(found, job, wanted, why)
             return act()
         return _asked(found, store, row, wanted, why, seconds)
 
@@ -220,7 +223,7 @@ def _claimed(found: Shared, row: Placement) -> bool:
         seen = watch.see([row], time.monotonic())[row.job]
         if is_dead(row, seen, found.options):
             break
-        if row.age < found.options.take_over_after and row.age >= 0 or time.monotonic() > end:
+        if (row.age < found.options.take_over_after and row.age >= 0) or time.monotonic() > end:
             return False
         time.sleep(found.options.interval / 2)
         row = _first(found, row.job)
@@ -230,7 +233,7 @@ def _claimed(found: Shared, row: Placement) -> bool:
     return True
 
 
-def _told(found: Shared, job: str, wanted: WantedState, why: str) -> Placement:
+def _write_desired(found: Shared, job: str, wanted: WantedState, why: str) -> Placement:
     """Write a desired state to the shared row, in the name of this process's user; return the row."""
     by = actor().text
     for _ in range(_TRIES):
@@ -242,25 +245,21 @@ def _told(found: Shared, job: str, wanted: WantedState, why: str) -> Placement:
     raise Busy(f"other hosts change the desired state of job {job} at the same time", "repeat the command")
 
 
-def _asked(
-    found: Shared, store: Store, row: Placement, wanted: WantedState, why: str, seconds: float
-) -> JobStatus:
+def _asked(found: Shared, store: Store, row: Placement, wanted: WantedState, why: str, seconds: float) -> JobStatus:
     """Request a desired state from the owner and wait for its answer; raises Refused for an owner that could not."""
-    asked = _told(found, row.job, wanted, why)
+    asked = _write_desired(found, row.job, wanted, why)
     end, now = time.monotonic() + seconds, asked
     while True:
         now = found.row(row.job) or asked
         if now.answered >= asked.version:
             break
         if time.monotonic() >= end:
-            what = f"host {now.host or 'without a name'} has not answered within {seconds:g} s: {wanted.value} {row.job}"
+            what = (
+                f"host {now.host or 'without a name'} has not answered within {seconds:g} s: {wanted.value} {row.job}"
+            )
             raise Busy(what, f"the request remains; `slotkeeper jobs show {typed(row.job)}` shows when it takes effect")
         time.sleep(_ASK_EVERY)
     view = observe(store, row.job)
-    if now.answer not in JobState:
+    if now.answer not in {one.value for one in JobState}:
         raise Refused(f"host {now.host} answers: {now.answer}", f"`slotkeeper jobs show {typed(row.job)}` on that host")
     return replace(view, state=JobState(now.answer), reason=f"on host {now.host}", runs_on=now.host)
-
-
-def _stop(job: str) -> str:
-    return f"`slotkeeper jobs stop {typed(job)}`"

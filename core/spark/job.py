@@ -225,8 +225,7 @@ def _drive(
     discovery = SourceTables(job, store.folder) if job.patterns else None
     folder = _spark_folder(store, job, options)
     try:
-        if options.owner:
-            refuse_owned(job, options.owner)
+        refuse_owned(job, options.owner)
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say, (job.source_kind, job.sink_kind))
         wanted_states.spark = runner
         narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
@@ -259,9 +258,8 @@ def _drive(
         with suppress(SlotkeeperError):  # with host and pid, which a user needs to stop the other start
             by = sessions.store().holder()
         ended = moved_away(store.folder, loaded, job.name) if options.owner else TAKEN_OVER
-        reason = f"{ended.reason}{by and f': {by}'}"
         with suppress(Busy, Refused, StateError):  # otherwise the supervisor records it, once Spark has ended as well
-            store.apply(job.name, JobEvent.SUPERSEDED, reason, ended.trouble, ended.safe)
+            store.apply(job.name, JobEvent.SUPERSEDED, f"{ended.reason}{by and f': {by}'}", ended.trouble, ended.safe)
         return SUPERSEDED
     except SlotkeeperError as error:
         return _failed(error, store, job, narrator if runner else None)

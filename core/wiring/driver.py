@@ -333,9 +333,7 @@ class WiredSessions:
         return self._keep("targets", "targets", lambda: SeenBeside(sight, store.target_records()))
 
     def apart(self, job: JobSpec) -> WiredSessions:
-        return WiredSessions(
-            job, self._run, points_proven=self._points_proven, owner=self._opened.runner.owner
-        )
+        return WiredSessions(job, self._run, points_proven=self._points_proven, owner=self._opened.runner.owner)
 
     def begin(self, epoch: int, tables: Collection[str] = ()) -> bool:
         self._close_named()

@@ -16,7 +16,7 @@ from slotkeeper.core.domain.placement import Act, Here, HostOptions, Placement, 
 
 OPTIONS = HostOptions("", interval=1.0, take_over_after=10.0)
 TICKS, BOUND = 200, 16
-"""Ticks of one history; ticks within which a dead owner's job runs elsewhere: ten, two rounds, and the start's steps."""
+"""Ticks of one history; ticks within which a dead owner's job runs elsewhere: ten, two rounds, the start's steps."""
 SEEDS = range(80)
 
 
@@ -24,7 +24,7 @@ SEEDS = range(80)
 class Shared:
     """The store: the row, its clock, and the epoch that fences all writes."""
 
-    row: Placement = Placement("orders", settings="s", owner="a", host="a")
+    row: Placement = field(default_factory=lambda: Placement("orders", settings="s", owner="a", host="a"))
     clock: float = 0.0
     beaten_at: float = 0.0
     epoch: int = 0

@@ -169,12 +169,11 @@ class TwoHosts:
     def equal(self, base: int) -> None:
         """Wait until the target has all rows; no change may be counted twice since `base` changes."""
         self.mirror.wait_equal()
-        asked = f"SELECT sum(changes) FROM slotkeeper_progress WHERE slot = '{self.mirror.job.slot}'"
-        until(lambda: self.applied() == self.written - base, SOON, f"{self.written - base} changes: {asked}")
+        until(lambda: self.applied() == self.written - base, SOON, f"{self.written - base} changes")
 
     def applied(self) -> int:
-        slot = self.mirror.job.slot
-        rows = self.mirror.query(self.mirror.sink, f"SELECT sum(changes) FROM slotkeeper_progress WHERE slot = '{slot}'")
+        asked = f"SELECT sum(changes) FROM slotkeeper_progress WHERE slot = '{self.mirror.job.slot}'"
+        rows = self.mirror.query(self.mirror.sink, asked)
         return int(rows[0][0] or 0)
 
     def close(self) -> None:
@@ -196,9 +195,7 @@ def two_hosts(mirror: Mirror, folder: Path, interval: str = "300ms", take_over_a
         job = polling.job("orders_rt", mirror.job.slot, mirror.table, mirror.job.channel.target)
         config = polling.config(place, *ends, job)
         with config.open("a", encoding="utf-8") as file:
-            file.write(
-                f'\n[hosts]\nname = "{name}"\ninterval = "{interval}"\ntake_over_after = "{take_over_after}"\n'
-            )
+            file.write(f'\n[hosts]\nname = "{name}"\ninterval = "{interval}"\ntake_over_after = "{take_over_after}"\n')
         made.append(Host(name, place, config, "orders_rt", source, sink))
     return TwoHosts(mirror, *made)
 

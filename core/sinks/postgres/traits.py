@@ -7,4 +7,4 @@ from dataclasses import replace
 from slotkeeper.core.domain.traits import SinkTraits
 
 DWS = SinkTraits(one_transaction=True, repeats_change_nothing=True, is_store=True)
-POSTGRES = replace(DWS, stores_for_others=True, many_into_one=True, no_views="")
+POSTGRES = replace(DWS, stores_for_others=True, shares_jobs=True, many_into_one=True, no_views="")
