@@ -262,4 +262,5 @@ def _asked(found: Shared, store: Store, row: Placement, wanted: WantedState, why
     view = observe(store, row.job)
     if now.answer not in {one.value for one in JobState}:
         raise Refused(f"host {now.host} answers: {now.answer}", f"`slotkeeper jobs show {typed(row.job)}` on that host")
-    return replace(view, state=JobState(now.answer), reason=f"on host {now.host}", runs_on=now.host)
+    reached = JobState(now.answer)
+    return replace(view, state=reached, reason=f"on host {now.host}", runs_on=now.host, reported=reached.has_process)

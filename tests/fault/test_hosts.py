@@ -14,7 +14,7 @@ from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror
-from tests.support.two_hosts import SOON, TwoHosts, two_hosts
+from tests.support.two_hosts import SOON, Host, TwoHosts, two_hosts
 from tests.support.waiting import until
 
 TABLE = "ods.orders"

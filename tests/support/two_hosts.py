@@ -197,7 +197,8 @@ def two_hosts(mirror: Mirror, folder: Path, interval: str = "300ms", take_over_a
         with config.open("a", encoding="utf-8") as file:
             file.write(f'\n[hosts]\nname = "{name}"\ninterval = "{interval}"\ntake_over_after = "{take_over_after}"\n')
         made.append(Host(name, place, config, "orders_rt", source, sink))
-    return TwoHosts(mirror, *made)
+    first, second = made
+    return TwoHosts(mirror, first, second)
 
 
 class _Local:
