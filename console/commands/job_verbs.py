@@ -23,7 +23,7 @@ from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.copied_again import objection
-from slotkeeper.core.domain.copy_limit import CopyLimit
+from slotkeeper.core.domain.copy_limit import LEAST_BYTES, LEAST_ROWS, CopyLimit, size_of, size_text
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState, amiss, to_do
 from slotkeeper.core.domain.pending import since_of
@@ -255,6 +255,20 @@ def retried(ctx: typer.Context, store: Store, job: str, table: str, wait: float,
     else:
         said = in_words(found) if found else "requested; not waiting for the result"
         output.line(f"{' '.join(filter(None, (job, table)))}: {said}", select.ascii_only(ctx))
+
+
+def limit_of(rows: int, size: str) -> CopyLimit:
+    """Return the limit of the two options; raises BadParameter, as for a key of the configuration."""
+    found = CopyLimit(rows or None, None)
+    if rows and rows < LEAST_ROWS:
+        raise typer.BadParameter(f"must be at least {LEAST_ROWS}", param_hint="--rows")
+    try:
+        found = replace(found, bytes=size_of(size) if size else None)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--bytes") from None
+    if found.bytes is not None and found.bytes < LEAST_BYTES:
+        raise typer.BadParameter(f"must be at least {size_text(LEAST_BYTES)}", param_hint="--bytes")
+    return found
 
 
 def limited(

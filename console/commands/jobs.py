@@ -21,7 +21,6 @@ from slotkeeper.console.commands import configured
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain import elapsed
-from slotkeeper.core.domain.copy_limit import LEAST_BYTES, LEAST_ROWS, CopyLimit, size_of, size_text
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, event_text, transition
 from slotkeeper.core.domain.last_known import past, state_text
 from slotkeeper.core.domain.remedy import first_act, for_job, until_started
@@ -60,11 +59,12 @@ def _when_used(name: str) -> ModuleType:
 
 if TYPE_CHECKING:
     from slotkeeper.console.commands import job_queries, job_verbs
-    from slotkeeper.core.launch import control, tables
+    from slotkeeper.core.launch import control, hosts, tables
 else:  # scripts run `jobs list` every few seconds
     job_queries = _when_used("slotkeeper.console.commands.job_queries")
     job_verbs = _when_used("slotkeeper.console.commands.job_verbs")
     control = _when_used("slotkeeper.core.launch.control")
+    hosts = _when_used("slotkeeper.core.launch.hosts")
     tables = _when_used("slotkeeper.core.launch.tables")
 
 app = typer.Typer(help="List, start, pause, stop, drain and cancel jobs.")
@@ -72,6 +72,7 @@ app = typer.Typer(help="List, start, pause, stop, drain and cancel jobs.")
 _SHOWN_EVENTS = 10
 _REFUSED = "rejected by the configuration"
 LOCK_SECONDS = 5.0
+_GOALS = {JobVerb.STOP: WantedState.STOP, JobVerb.PAUSE: WantedState.PAUSE}
 _WANTED = {WantedState.RUN: "running", WantedState.PAUSE: "paused", WantedState.STOP: "stopped"}
 
 Wait = Annotated[
@@ -129,6 +130,11 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
         why = _REFUSED if name in refused else _why_never(name, silent)
         rows.append(job_queries.row(name, read[name]) if name in read else [name, None, "no", None, why])
     head = ["job", "state", "alive", "compared", "reason"]
+    places = {view.name: view.runs_on for view in views}
+    if any(places.values()):
+        head.insert(2, "host")
+        for row in rows:
+            row.insert(2, places.get(str(row[0])))
     output.table(head, sorted(rows, key=lambda row: str(row[0])), select.ascii_only(ctx))
 
 
@@ -211,7 +217,8 @@ def start(
         job_queries.refuse(loaded, store, job)
         job_verbs.tell_taken_out(store, spec)
         _warn_of_its_end(store, job)
-        act = partial(control.start, store, job, config, take_over=take_over, patience=patience)
+        begin = partial(control.start, store, job, config, take_over=take_over, patience=patience)
+        act = partial(hosts.begun, loaded, store, job, reason, patience.seconds, begin)
         view = _begun(store, "jobs start", job, reason, act, as_json)
         job_verbs.tell_apart(store, spec)
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
@@ -256,7 +263,8 @@ def restart(
         store.register_job(job, config)
         job_verbs.tell_taken_out(store, spec)
         _warn_of_its_end(store, job)
-        act = partial(control.restart, store, job, config, patience=patience)
+        begin = partial(control.restart, store, job, config, patience=patience)
+        act = partial(hosts.begun, loaded, store, job, reason, patience.seconds, begin, again=True)
         view = _begun(store, "jobs restart", job, reason, act, as_json)
         job_verbs.tell_apart(store, spec)
     _tell(ctx, view, as_json, fine=view.state.has_process or view.state is JobState.FINISHED)
@@ -283,7 +291,8 @@ def _steering(verb: JobVerb) -> None:
             select.refuse_refused(loaded, store, job)
             job_queries.refuse(loaded, store, job)
             observe(store, job)
-            act = partial(getattr(control, verb.value), store, job, control.Patience(wait, _note))
+            steered = partial(getattr(control, verb.value), store, job, control.Patience(wait, _note))
+            act = partial(hosts.steered, loaded, store, job, _GOALS.get(verb, WantedState.RUN), reason, wait, steered)
             view = job_verbs.noted(store, f"jobs {verb.value}", job, reason, act)
         _tell(ctx, view, as_json, fine=verb.does.reached(view) or wait == 0)
 
@@ -333,7 +342,7 @@ def limit_copies(
 
     The limit also applies to later copies of the job on this host, until you set another one.
     """
-    limit = _limit(rows, size)
+    limit = job_verbs.limit_of(rows, size)
     if sum((limit.limits, none, as_configured)) != 1:
         raise typer.BadParameter("give --rows, --bytes or both, or --none, or --configured")
     loaded, folder = _place(ctx, state_dir)
@@ -368,20 +377,6 @@ def copy_again(
         if loaded is None or job not in loaded.jobs:
             raise Refused(f"job {job} is not in the configuration", "--config FILE names the file that configures it")
         job_verbs.copied_again(ctx, store, loaded.jobs[job], table, cancel, reason, as_json)
-
-
-def _limit(rows: int, size: str) -> CopyLimit:
-    """Return the limit of the two options; raises BadParameter, as for a key of the configuration."""
-    found = CopyLimit(rows or None, None)
-    if rows and rows < LEAST_ROWS:
-        raise typer.BadParameter(f"must be at least {LEAST_ROWS}", param_hint="--rows")
-    try:
-        found = dataclasses.replace(found, bytes=size_of(size) if size else None)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--bytes") from None
-    if found.bytes is not None and found.bytes < LEAST_BYTES:
-        raise typer.BadParameter(f"must be at least {size_text(LEAST_BYTES)}", param_hint="--bytes")
-    return found
 
 
 @app.command("ensure")
@@ -551,6 +546,7 @@ def _show_head(ctx: typer.Context, view: JobStatus, limits: Limits) -> None:
     rows: list[tuple[str, object]] = [
         ("job", view.name),
         ("state", state_text(view.state, view.last_known)),
+        ("host", view.runs_on),
         ("desired", _WANTED.get(view.wanted) if view.wanted else None),
         ("reason", why_of(view)),
         ("action", for_job(view.safe, view.name) or job_verbs.to_do_first(view)),

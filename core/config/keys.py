@@ -530,8 +530,20 @@ class _Rule:
     """rights: look, pause, start, reset, reveal, discard"""
 
 
+class _Hosts:
+    name = Key(values.text(64))
+    """name of this host on all hosts that share its jobs; default: the host's own name; each host needs another one"""
+    interval = Key(values.duration(100, 60_000), unit="ms")
+    """time between two heartbeats of `slotkeeper agent`; the same on all hosts"""
+    take_over_after = Key(values.duration(500, values.DAY // 24), unit="ms")
+    """time without a heartbeat after which another host takes a job over; the same on all hosts, and at least five
+    times `interval`"""
+
+
 LOGGING, STATE = section(_Logging), section(_State)
 ACCESS, RULE = section(_Access), section(_Rule)
+HOSTS = section(_Hosts, of={"interval": "2s", "take_over_after": "20s"})
+"""The table `[hosts]`; without it, a job has one host."""
 CONSOLE: Section = {}
 """The table `[console]` has no keys yet, but is allowed in the file."""
 _SECONDS = {**defaults(Limits), **defaults(AlertOptions)}
@@ -539,6 +551,6 @@ _MS = {name: int(seconds * 1_000) for name, seconds in _SECONDS.items() if isins
 ALERTS = section(_Alerts, of={**_MS, "disk_free": f"{LIMITS.disk_free // MIB}m"})
 
 NAMED = ("sources", "sinks", "jobs")
-PLAIN = ("logging", "state", "console", "alerts", "access")
+PLAIN = ("logging", "state", "console", "alerts", "access", "hosts")
 JOB_TABLES = ("binlog", "sink_options", "sync", "rounds", "retry", "spark")
 """The tables of a file: NAMED contain named entries, PLAIN contain keys, and JOB_TABLES are the subtables of a job."""

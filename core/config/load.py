@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import cache
@@ -25,6 +26,7 @@ from slotkeeper.core.config import build, handover, keys, model, secrets, tls
 from slotkeeper.core.config.check import Reading, Table, as_fields, beside, dotted, read_section, unknown_key
 from slotkeeper.core.config.model import DEFAULT, Layer, Loaded, NoConfig, Origin, SinkEntry, SourceEntry
 from slotkeeper.core.domain.access import AccessRules, Rule
+from slotkeeper.core.domain.placement import HostOptions
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError, Refused
@@ -106,12 +108,16 @@ def load_usable(
     state_dir = _read_state_dir(reading, env)
     read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
     alerts, access = read_alerts(reading), read_access(reading)
+    hosts = read_hosts(reading)
+    if hosts is not None:
+        jobs, refused = _with_shared_stores(reading, jobs, refused)
     warnings = tuple(_warnings(sources, sinks, jobs))
     if resolves and any(job.patterns for job in jobs.values()):
         from slotkeeper.core.config.patterns import with_known  # reads the state folder
 
         jobs = with_known(jobs, state_dir)
-    return Loaded(file, sources, sinks, jobs, state_dir, cache(reading.settings), warnings, refused, alerts, access)
+    settings = cache(reading.settings)
+    return Loaded(file, sources, sinks, jobs, state_dir, settings, warnings, refused, alerts, access, hosts)
 
 
 def store_entry(loaded: Loaded, name: str) -> SinkEntry:
@@ -227,6 +233,20 @@ def _with_own_secrets(
             if found := secrets.foreign(ref):
                 kept.pop(name, None)
                 gone.setdefault(name, reading.error(("jobs", name), f"jobs.{name}: {found.text}", found.hint))
+    return kept, gone
+
+
+def _with_shared_stores(
+    reading: Reading, jobs: Mapping[str, JobSpec], refused: Mapping[str, ConfigError]
+) -> tuple[dict[str, JobSpec], dict[str, ConfigError]]:
+    """Return the jobs that several hosts can share, and the error of each other job."""
+    kept, gone = dict(jobs), dict(refused)
+    for name, job in jobs.items():
+        if not traits(job.store_at[1]).shares_jobs:
+            del kept[name]
+            possible = " or ".join(sorted(kind for kind in KINDS if traits(kind).shares_jobs))
+            what = f"jobs.{name}: a {job.store_at[1]} cannot store which host runs a job"
+            gone[name] = reading.error(("jobs", name), what, f"omit [hosts], or use a sink of kind {possible}")
     return kept, gone
 
 
@@ -355,7 +375,7 @@ def _put(reading: Reading, path: model.Path, value: object, origin: Origin) -> N
     reading.overrides[path] = origin
 
 
-# -- [access] and [alerts] --------------------------------------------------------------------------------------------
+# -- [access], [hosts] and [alerts] -----------------------------------------------------------------------------------
 
 
 def read_access(reading: Reading) -> AccessRules | None:
@@ -375,6 +395,19 @@ def read_access(reading: Reading) -> AccessRules | None:
             raise reading.error(here, f"{dotted(here)} names no account", 'add users = ["..."] or groups = ["..."]')
         found.append(rule)
     return AccessRules(str(reading.file.absolute()), tuple(found), given["read_only"], given["second_account"])
+
+
+def read_hosts(reading: Reading) -> HostOptions | None:
+    """Read `[hosts]`; None if the table is missing. Raises ConfigError."""
+    if "hosts" not in reading.tree:
+        return None
+    path = ("hosts",)
+    given = read_section(reading, path, reading.tree["hosts"], keys.HOSTS)
+    if given["take_over_after"] < 5 * given["interval"]:
+        what = "hosts.take_over_after is below five times hosts.interval"
+        raise reading.error((*path, "take_over_after"), what, "an owner must be able to miss a few heartbeats")
+    name = str(given["name"] or socket.gethostname())
+    return HostOptions(name, given["interval"] / 1000, given["take_over_after"] / 1000)
 
 
 def read_alerts(reading: Reading) -> AlertOptions:

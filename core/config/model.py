@@ -15,6 +15,7 @@ from enum import Enum
 
 from slotkeeper.core.domain.access import AccessRules
 from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.placement import HostOptions
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.judgement.facts import AlertOptions
@@ -222,6 +223,8 @@ class Loaded:
     alerts: AlertOptions = field(default_factory=AlertOptions)
     access: AccessRules | None = None
     """The rules of this file; None if it has none."""
+    hosts: HostOptions | None = None
+    """The table `[hosts]`; None if each job has one host."""
 
     def whole(self) -> Loaded:
         """Return this configuration if all jobs are usable; otherwise raise the error of the first unusable job.

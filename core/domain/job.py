@@ -36,6 +36,10 @@ class JobState(Enum):
     rows."""
     DEAD = "DEAD"
     """Observed, never stored: the job should be running, but neither a driver nor a supervisor is running."""
+    ELSEWHERE = "ELSEWHERE"
+    """Observed, never stored: another of the hosts that share the job owns it."""
+    UNKNOWN = "UNKNOWN"
+    """Observed, never stored: several hosts share the job, and this host cannot see which of them runs it."""
 
     @property
     def has_process(self) -> bool:

@@ -352,6 +352,8 @@ class JobStatus:
     """Whether a signal or a debugger has stopped its supervisor."""
     driver_stopped: bool = False
     """Whether a signal or a debugger has stopped its driver."""
+    runs_on: str = ""
+    """The name of the host that owns the job, if several hosts share it; empty if none does or if this is unknown."""
 
     @property
     def lives(self) -> bool:

@@ -74,6 +74,8 @@ class SourceTraits:
     """Whether its log contains the statements that change a table's columns, at their positions between the rows."""
     speaks: str = "PostgreSQL"
     """The protocol of the server's port."""
+    shares_jobs: bool = False
+    """Whether it can store which of several hosts runs a job (ADR 99)."""
     many_into_one: bool = False
     """Whether several of its tables can be written to one target, each with its own constant."""
     copies_again: bool = False
@@ -135,6 +137,8 @@ class SinkTraits:
     no_views: str = "use a sink of kind postgres, with PostgreSQL 15 or later"
     """What to do instead of views (ADR 94); "" if the sink can keep them."""
     server_keys: str = "server"
+    shares_jobs: bool = False
+    """Whether it can store which of several hosts runs a job (ADR 99)."""
     many_into_one: bool = False
     """Whether several channels can write to one target, each with its own constant."""
     adds_columns: bool = False

@@ -77,6 +77,8 @@ def _of_state(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
         yield _ended(seen)
     elif view.state is JobState.CANCELLED or view.state is JobState.FINISHED:
         return
+    elif view.state is JobState.UNKNOWN:
+        yield _of_process("job_elsewhere", seen, Severity.UNKNOWN, view.reason, "its state is unknown on this host")
     elif not view.state.has_process:
         if view.trouble or (view.state is JobState.STOPPED and view.run) or view.state is JobState.AWAITS_COPY:
             yield _at_rest(seen)

@@ -27,7 +27,15 @@ from slotkeeper.core.domain.report import Identity, JobStatus
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.launch import identity as processes
-from slotkeeper.core.launch.launch import FOREGROUND, START_LOCK, SUPERVISOR_LOCK, TAKE_OVER, Launch, spawn_supervisor
+from slotkeeper.core.launch.launch import (
+    FOREGROUND,
+    OWNER,
+    START_LOCK,
+    SUPERVISOR_LOCK,
+    TAKE_OVER,
+    Launch,
+    spawn_supervisor,
+)
 from slotkeeper.core.launch.log import last_lines
 from slotkeeper.core.launch.view import Starting, Waiting, observe, observe_all, settled, waits
 from slotkeeper.core.state.faults import StateError
@@ -221,6 +229,9 @@ def _make_way(store: Store, job: str, take_over: bool) -> None:
 
 def refuse_elsewhere(view: JobStatus) -> None:
     """Raise Refused if the job may be running on another host or in another container."""
+    if view.state in (JobState.ELSEWHERE, JobState.UNKNOWN):
+        where = f"on host {view.runs_on}" if view.runs_on else "once the store answers"
+        raise Refused(f"job {view.name} is {view.state.value}: {view.reason}", f"repeat the command {where}")
     if view.elsewhere:
         what = f"job {view.name} was started on another host: {_who(view)}; this host cannot see whether it runs"
         over = f"`slotkeeper jobs start {view.name} --take-over`"
@@ -431,6 +442,9 @@ def _ensured(store: Store, view: JobStatus, start: Callable[[JobStatus], JobStat
         return Outcome(view.name, Ensured.STAYS, view.state, f"desired state: {view.wanted.value}")
     if FOREGROUND in _launch(store, view).extra:
         why = "it was started by `slotkeeper run`, whose service restarts it"
+        return Outcome(view.name, Ensured.STAYS, view.state, why)
+    if OWNER in _launch(store, view).extra:
+        why = "several hosts share it, and their agents start it"
         return Outcome(view.name, Ensured.STAYS, view.state, why)
     if view.elsewhere:
         return Outcome(view.name, Ensured.REFUSED, view.state, f"{view.reason}; {view.safe}")

@@ -26,6 +26,8 @@ _PYTHON = (sys.executable, "-P", "-m")
 _DRIVER, _DRIVER_BEFORE = "slotkeeper.core.spark.job", "core.spark.job"
 TAKE_OVER, FOREGROUND = "--take-over", "--foreground"
 """Driver options: the first ends an earlier start's sessions, the second marks a supervisor that a user runs."""
+OWNER = "--owner"
+"""The driver's option with the id of the state folder that must own the job, if several hosts share it."""
 START_LOCK = "start"
 """The lock of the state folder that a start of a job, or a reset of its slot, holds until it ends."""
 SUPERVISOR_LOCK = "supervisor"

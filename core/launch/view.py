@@ -9,19 +9,23 @@ import os
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import replace
+from datetime import datetime, timezone
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.elapsed import STALLED_SECONDS, Progress, Signs, elapsed
-from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job import JobState, WantedState
+from slotkeeper.core.domain.placement import Known
 from slotkeeper.core.domain.remedy import resume
 from slotkeeper.core.domain.report import Identity, JobStatus
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import Busy, Refused
 from slotkeeper.core.launch import identity as processes
+from slotkeeper.core.state import placement
 from slotkeeper.core.state.rows import RunRow
 from slotkeeper.core.state.sqlite import Store
 
 Say = Callable[[str], None]
+STOP = WantedState.STOP
 STARTING_SECONDS = 60.0
 """Seconds for which a supervisor that has not recorded itself counts as starting."""
 LAST_MOMENTS = 20.0
@@ -46,7 +50,8 @@ def observe(store: Store, job: str) -> JobStatus:
     if row is None:
         store.wanted(job)  # raises the same error as every other query about an unknown job
         raise Refused(f"unknown job {job!r}")
-    return view_of(row, store.run(row.run) if row.run else None)
+    view = view_of(row, store.run(row.run) if row.run else None)
+    return placed(view, placement.known(store.folder))
 
 
 def settled(store: Store, job: str) -> JobStatus:
@@ -60,7 +65,42 @@ def settled(store: Store, job: str) -> JobStatus:
 
 def observe_all(store: Store) -> list[JobStatus]:
     """Observe every job."""
-    return [view_of(row, store.run(row.run) if row.run else None) for row in store.jobs()]
+    known = placement.known(store.folder)
+    return [placed(view_of(row, store.run(row.run) if row.run else None), known) for row in store.jobs()]
+
+
+UNREPORTED_SECONDS = 60.0
+"""Seconds without a heartbeat after which no host runs a job, as far as this host can know."""
+
+
+def placed(view: JobStatus, known: Known | None) -> JobStatus:
+    """Return a job as its shared row shows it; the processes on this host count for more than the row.
+
+    The row is that of the last round of this host's agent.
+    """
+    row = next((one for one in known.rows if one.job == view.name), None) if known is not None else None
+    if row is None or known is None:
+        return view
+    mine = row.owner == known.owner
+    if view.lives or view.starting:
+        return replace(view, runs_on=known.host if mine else row.host)
+    at = datetime.fromtimestamp(row.read_at, timezone.utc)
+    old = elapsed(at, SystemClock().utc())
+    why, do = f"the store of its progress rows does not answer: {row.away}", ""
+    if not row.away and (old is None or old > known.stale_after):
+        why, do = "this host's agent does not report", "start `slotkeeper agent` on this host"
+    elif not row.away and not mine and row.owner and row.age > UNREPORTED_SECONDS and row.desired is not STOP:
+        why, do = f"host {row.host} reported it last {row.age:.0f} s ago", f"check host {row.host} and its agent"
+    elif not row.away:
+        if mine or not row.owner:
+            return replace(view, runs_on=row.host)
+        shown = f"{row.state} on {row.host} as of {at:%H:%M:%S}Z{': ' if row.text else ''}{row.text}"
+        return replace(
+            view, state=JobState.ELSEWHERE, reason=shown, trouble="", safe="", elsewhere=False, runs_on=row.host
+        )
+    where = f"{row.state} on {row.host}" if row.owner else "no host owned it"
+    why = f"{why}; last known: {where} as of {at:%H:%M:%S}Z"
+    return replace(view, state=JobState.UNKNOWN, reason=why, trouble="", safe=do, elsewhere=False, runs_on="")
 
 
 def view_of(row: JobStatus, run: RunRow | None) -> JobStatus:

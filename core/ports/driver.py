@@ -36,6 +36,8 @@ class Runner:
     host: str
     os_user: str
     pid: int
+    owner: str = ""
+    """The id of the state folder that must own the job when it raises an epoch; empty: the job has one host."""
 
 
 @dataclass(frozen=True, slots=True)

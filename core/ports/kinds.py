@@ -32,6 +32,7 @@ from slotkeeper.core.ports.sink import (
     BatchWriter,
     LabelSink,
     LockReader,
+    Placements,
     Quarantine,
     QueryAccounts,
     QuerySink,
@@ -446,6 +447,9 @@ class StoreSession(SinkSession, Protocol):
 
     def audit(self) -> AuditCopy:
         """Return this sink's copy of the audit log."""
+
+    def placements(self, limit_ms: int) -> Placements:
+        """Return the jobs that several hosts share; `limit_ms` is the time limit of each call."""
 
     def views(self, job: JobSpec) -> Views:
         """Return the views of a job; raises Refused if this kind of store keeps none."""

@@ -22,7 +22,9 @@ from enum import Enum
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from slotkeeper.core.domain.ending import InFront
+from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.locks import LockWait
+from slotkeeper.core.domain.placement import HostSeen, Placement
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
 from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Refusal, Replayed, Wanted
@@ -569,3 +571,35 @@ class Targets:
 
     reader: TargetReader | None = None
     tables: Mapping[str, Watched] = field(default_factory=dict)
+
+
+class Placements(Protocol):
+    """The jobs that several hosts share, in the store of their progress rows. Each change is a compare-and-swap of the
+    row as `read` returned it, and returns False if the row has changed since.
+
+    Each call is one transaction with a time limit of a few seconds; all raise the store's errors.
+    """
+
+    def create(self) -> None:
+        """Create or migrate the tables; removes hosts that have not reported for 30 days."""
+
+    def read(self) -> tuple[list[Placement], list[HostSeen]]:
+        """Return the rows of all jobs and hosts; none before a first `create`."""
+
+    def report(self, owner: str, host: str, sources: Mapping[str, bool], jobs: Sequence[Mapping[str, str]]) -> None:
+        """Record the heartbeats of a host and of the jobs that it owns: job, state, text and settings of each."""
+
+    def add(self, row: Placement) -> bool:
+        """Add a job that has no row yet."""
+
+    def claim(self, read: Placement, row: Placement) -> bool:
+        """Make the owner of `row` the job's owner, with its settings and state; fails after a heartbeat or request."""
+
+    def hand_over(self, read: Placement, why: str) -> bool:
+        """Give the job up; fails if it has another owner."""
+
+    def ask(self, read: Placement, owner: str, desired: WantedState, by: str, why: str) -> bool:
+        """Set the desired state; a request of the owner itself counts as answered. Fails after another request."""
+
+    def answer(self, read: Placement, answer: str) -> bool:
+        """Record the owner's answer to the request that it has read."""

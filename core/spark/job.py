@@ -40,6 +40,8 @@ from slotkeeper.core.engine.driver.tables import run as run_job
 from slotkeeper.core.engine.driver.upkeep import LockWatch, Pulse
 from slotkeeper.core.errors import Busy, ConfigError, ErrorKind, Refused, SlotkeeperError, Superseded, Unreachable
 from slotkeeper.core.launch import identity
+from slotkeeper.core.launch.hosts import moved_away, refuse_owned
+from slotkeeper.core.launch.launch import OWNER
 from slotkeeper.core.launch.supervisor import ensure_supervisor
 from slotkeeper.core.launch.verdict import CONFIGURATION, ENDED, FAILED, NO_CLUSTER, SUPERSEDED, TAKEN_OVER, TERMINATED
 from slotkeeper.core.services.audit import DriverAudit
@@ -219,10 +221,11 @@ def _drive(
     runner: SparkRunner | None = None
     beside: list[_Beside] = []
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
-    sessions = WiredSessions(job, options.run, points_proven=proven)
+    sessions = WiredSessions(job, options.run, points_proven=proven, owner=options.owner)
     discovery = SourceTables(job, store.folder) if job.patterns else None
     folder = _spark_folder(store, job, options)
     try:
+        refuse_owned(job, options.owner)
         runner = open_runner(job.spark, f"slotkeeper {job.name}", folder, _say, (job.source_kind, job.sink_kind))
         wanted_states.spark = runner
         narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
@@ -257,9 +260,9 @@ def _drive(
         by = ""
         with suppress(SlotkeeperError):  # with host and pid, which a user needs to stop the other start
             by = sessions.store().holder()
-        reason = f"{TAKEN_OVER.reason}{by and f': {by}'}"
+        ended = moved_away(store.folder, loaded, job.name) if options.owner else TAKEN_OVER
         with suppress(Busy, Refused, StateError):  # otherwise the supervisor records it, once Spark has ended as well
-            store.apply(job.name, JobEvent.SUPERSEDED, reason, TAKEN_OVER.trouble, TAKEN_OVER.safe)
+            store.apply(job.name, JobEvent.SUPERSEDED, f"{ended.reason}{by and f': {by}'}", ended.trouble, ended.safe)
         return SUPERSEDED
     except SlotkeeperError as error:
         return _failed(error, store, job, narrator if runner else None)
@@ -386,6 +389,7 @@ def main() -> int:
     parser.add_argument("--take-over", action="store_true")
     parser.add_argument("--until-caught-up", action="store_true")
     parser.add_argument("--foreground", action="store_true")
+    parser.add_argument(OWNER, default="")
     parser.add_argument("--wait-ms", type=int)
     try:
         return drive(parser.parse_args())

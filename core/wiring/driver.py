@@ -56,9 +56,9 @@ CLOSE_WITHIN = 2.0
 class _Opened:
     """A driver's sessions, which its channels share; a session that is named after an epoch ends with the epoch."""
 
-    def __init__(self, job: JobSpec, run: str) -> None:
+    def __init__(self, job: JobSpec, run: str, owner: str) -> None:
         self.job = job
-        self.runner = who(job, run)
+        self.runner = who(job, run, owner)
         self.epoch = "start"
         self.lease: StoreSession | None = None
         self._besides: dict[str, BatchSession] = {}
@@ -205,14 +205,16 @@ class WiredSessions:
     """The driver's sessions by name; implements `slotkeeper.core.ports.driver.DriverSessions`.
 
     A name identifies the same session for all channels, so its callers take turns. `points_proven`: a probe has
-    recorded that the source makes one sync point per transaction.
+    recorded that the source makes one sync point per transaction. `owner`: the state folder that must own the job.
     """
 
-    def __init__(self, job: JobSpec, run: str, opened: _Opened | None = None, points_proven: bool = False) -> None:
+    def __init__(
+        self, job: JobSpec, run: str, opened: _Opened | None = None, points_proven: bool = False, owner: str = ""
+    ) -> None:
         self._points_proven = points_proven
         self._job = job
         self._run = run
-        self._opened = opened or _Opened(job, run)
+        self._opened = opened or _Opened(job, run, owner)
         self._parts: dict[str, WiredSessions] = {}
         self._kept: dict[tuple[str, str], object] = {}
         self._store: StartStore | None = None
@@ -331,7 +333,7 @@ class WiredSessions:
         return self._keep("targets", "targets", lambda: SeenBeside(sight, store.target_records()))
 
     def apart(self, job: JobSpec) -> WiredSessions:
-        return WiredSessions(job, self._run, points_proven=self._points_proven)
+        return WiredSessions(job, self._run, points_proven=self._points_proven, owner=self._opened.runner.owner)
 
     def begin(self, epoch: int, tables: Collection[str] = ()) -> bool:
         self._close_named()

@@ -120,9 +120,9 @@ def open_progress(job: JobSpec, part: str, runner: Runner) -> StartStore:
     return store_session(job, part).progress(job, runner)
 
 
-def who(job: JobSpec, run: str) -> Runner:
-    """Return the description of this process that is stored in progress rows."""
-    return Runner(job.name, run, socket.gethostname(), getpass.getuser(), os.getpid())
+def who(job: JobSpec, run: str, owner: str = "") -> Runner:
+    """Return the description of this process that is stored in progress rows; `owner`: of a job of several hosts."""
+    return Runner(job.name, run, socket.gethostname(), getpass.getuser(), os.getpid(), owner)
 
 
 # -- the worker's side ----------------------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ EVERY: dict[str, list[list[str]] | str] = {
          "--sink-password-file", "{given}/sink", "--table", TABLE, "--into", "mart.o", "--job", "first", "--no-start"]
     ],
     "run": [["canary", "--wait", "0s", *WHY]],
+    "agent": [[]],
     "jobs list": [["--json"], []],
     "jobs show": [["canary", "--json"], ["canary"]],
     "jobs start": [["canary", *WHY, "--json"]],

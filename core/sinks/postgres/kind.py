@@ -25,6 +25,7 @@ from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.check.seen import PostgresRecords, PostgresTargets
 from slotkeeper.core.sinks.postgres.check.viewer import DwsLockWaits, PostgresLockWaits, PostgresViewer
 from slotkeeper.core.sinks.postgres.progress.beside import BesideReplays, PostgresDecisions
+from slotkeeper.core.sinks.postgres.progress.placement import PostgresPlacements
 from slotkeeper.core.sinks.postgres.progress.reports import PostgresAccounts, SinkAudit
 from slotkeeper.core.sinks.postgres.progress.resets import PostgresResets
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
@@ -124,6 +125,9 @@ class PostgresConnection:
 
     def audit(self) -> SinkAudit:
         return SinkAudit(self.session)
+
+    def placements(self, limit_ms: int) -> PostgresPlacements:
+        return PostgresPlacements(self.session, limit_ms)
 
     def views(self, job: JobSpec) -> Views:
         from slotkeeper.core.sinks.postgres.views.compare import (

@@ -8,5 +8,11 @@ from slotkeeper.core.domain.traits import SinkTraits
 
 DWS = SinkTraits(one_transaction=True, repeats_change_nothing=True, is_store=True)
 POSTGRES = replace(
-    DWS, stores_for_others=True, many_into_one=True, copies_again=True, no_views="", adds_columns=True
+    DWS,
+    stores_for_others=True,
+    shares_jobs=True,
+    many_into_one=True,
+    copies_again=True,
+    no_views="",
+    adds_columns=True,
 )

@@ -31,6 +31,7 @@ from slotkeeper.core.sinks.postgres.check import seen
 from slotkeeper.core.sinks.postgres.check.seen import PostgresRecords
 from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
 from slotkeeper.core.sinks.postgres.progress import locks
+from slotkeeper.core.sinks.postgres.progress.placement import refuse_owned
 from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sqltext import dotted
@@ -314,6 +315,8 @@ class PostgresProgress(LaneRows):
         """
         places = [{**self._all, "source_table": table} for table in tables] or [self._all]
         with self.session.transaction() as cursor:
+            if self._runner.owner:
+                refuse_owned(self.session, cursor, self._runner.job, self._runner.owner)
             raised = [self._raised(cursor, place) for place in places]
             epoch = max(raised)
             for place, its in zip(places, raised, strict=True):

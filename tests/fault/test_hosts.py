@@ -1,0 +1,92 @@
+"""A job of two hosts: killed or cut off, its owner loses it to the other host, and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slotkeeper.core.domain.audit import AuditLine, Phase
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.demo.warehouse import Warehouse
+from tests.support.mirror import MakeMirror
+from tests.support.two_hosts import SOON, Host, TwoHosts, two_hosts
+from tests.support.waiting import until
+
+TABLE = "ods.orders"
+
+
+@pytest.fixture
+def pair(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path) -> Iterator[TwoHosts]:
+    warehouse.create_table(TABLE, "id bigint NOT NULL, note text", ("id",))
+    made = two_hosts(make_mirror(warehouse, TABLE), tmp_path)
+    try:
+        made.write()
+        yield made
+    finally:
+        made.close()
+
+
+def begun(pair: TwoHosts) -> int:
+    """Start the job on a, with both agents; returns the rows that the copy took."""
+    code, said = pair.a.call("jobs", "start", "orders_rt", "--reason", "first")
+    assert code == 0, said
+    pair.a.serve()
+    pair.b.serve()
+    until(lambda: pair.b.shows(JobState.ELSEWHERE), SOON, "b knows of the job")
+    return pair.written
+
+
+def test_the_job_of_a_killed_host_runs_on_the_other_which_the_first_then_shows(pair: TwoHosts) -> None:
+    base = begun(pair)
+    pair.write()
+    began = time.monotonic()
+    pair.a.kill()
+    pair.write()
+    until(pair.b.runs, SOON, "b runs the job")
+    print(f"RUNNING on b {time.monotonic() - began:.1f} s after a was killed")
+    pair.equal(base)
+    pair.a.serve()
+    until(lambda: pair.a.shows(JobState.ELSEWHERE), SOON, "a shows that b runs it")
+    assert [one for one in pair.a.status()["faults"] if one["job"]] == []
+
+
+def test_a_host_cut_off_from_the_store_loses_the_job_and_neither_starts_anything_while_both_are(pair: TwoHosts) -> None:
+    base = begun(pair)
+    pair.write()
+    code, said = pair.b.call("jobs", "pause", "orders_rt", "--reason", "a check")
+    assert code == 0 and "PAUSED" in said, said
+    assert pair.a.shows(JobState.PAUSED)
+    (line,) = [one for one in audited(pair.a) if one.action == "jobs pause" and one.phase is Phase.OUTCOME]
+    assert "a check" in line.reason and "requested by" in line.reason
+    assert [one.outcome for one in audited(pair.b) if one.phase is Phase.OUTCOME] == ["PAUSED"]
+    code, said = pair.b.call("jobs", "resume", "orders_rt")
+    assert code == 0, said
+
+    pair.a.cut_off()
+    pair.write()
+    until(pair.b.runs, SOON, "b runs the job")
+    pair.equal(base)
+    pair.b.cut_off()
+    until(lambda: pair.a.shows(JobState.UNKNOWN), SOON, "a cannot know")
+    code, said = pair.a.call("jobs", "start", "orders_rt", "--no-wait")
+    assert code == 5, said
+    assert not pair.a.runs()
+    pair.a.rejoin()
+    pair.b.rejoin()
+    pair.write()
+    pair.equal(base)
+    until(lambda: pair.a.runs() != pair.b.runs(), SOON, "one of them runs it")
+    other = pair.b if pair.a.runs() else pair.a
+    until(lambda: other.shows(JobState.ELSEWHERE), SOON, "the other says so")
+    code, said = other.call("jobs", "stop", "orders_rt")
+    assert code == 0, said
+    assert not (pair.a.runs() or pair.b.runs())
+
+
+def audited(host: Host) -> list[AuditLine]:
+    return list(Audit(StateFolder.open(host.folder / "state")).read(100).lines)
