@@ -24,9 +24,14 @@ FILES := find . \( -name .git -o -name '.[a-z]*_cache' -o -name .cache -o -name 
   -o -name __pycache__ -o -name build -o -name dist -o -name '*.egg-info' \) -prune -o -type f -not -name '* *' -not -name '*.so' -print
 SOURCES := $(shell $(FILES))
 PASSED := $(VENV)/.fast-tests-passed-$(shell $(FILES) | cksum | cut -d' ' -f1)
+# What is mutated, for how long at most, and from which seed; each part has as many minutes.
+MINUTES ?= 60
+SEED ?= 1
+MUTATED := core/engine core/sinks core/slots core/domain
+FUZZER := .cache/fuzz/.installed
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help install demo test check docs messages dist bench bench-check bench-curves bench-console bench-dataframes bench-views snapshots chaos fuzz-kernel sbom clean
+.PHONY: help install demo test check docs messages dist bench bench-check bench-curves bench-console bench-dataframes bench-views snapshots chaos mutants fuzz fuzz-kernel sbom clean
 
 help: ## list the targets
 	sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'
@@ -90,6 +95,21 @@ snapshots: $(STAMP) ## the pictures and the film of the console, from a run of t
 
 chaos: $(STAMP) ## the tests that kill things at random for a while
 	$(PY) -m pytest $(TESTS) -m chaos $(ARGS)
+
+mutants: $(STAMP) ## which planted faults the tests find: those written by hand, then random ones; MINUTES=60 SEED=1
+	$(PY) -m bench.planted --minutes $(MINUTES)
+	exec $(PY) -m bench.mutants --seed $(SEED) --count 100 --minutes $(MINUTES) $(MUTATED)
+
+fuzz: $(STAMP) $(FUZZER) ## every parser of others' bytes by coverage, 30 s each: ARGS="--seconds 600 binlog view"
+	PYTHONPATH=.cache/fuzz exec $(PY) -m tests.support.fuzz $(ARGS)
+
+# Apart from .venv: the checkout runs without it, and it exists for Linux on x86_64 only.
+$(FUZZER): tests/support/fuzz/requirements.txt | $(STAMP)
+	mkdir -p .cache/fuzz
+	if command -v uv >/dev/null 2>&1; then set -- uv pip install -q --python $(PY); \
+	else set -- $(PY) -m pip install -q --disable-pip-version-check; fi; \
+	"$$@" --require-hashes --no-deps --target .cache/fuzz -r $< >&2 || echo "make: no atheris here: random changes" >&2
+	touch $@
 
 fuzz-kernel: $(STAMP) ## random rows by the compiled decoder of MySQL and by Python, under sanitizers: ARGS="--seconds 600"
 	exec $(PY) -m tests.support.kernel_rows $(ARGS)

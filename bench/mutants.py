@@ -1,14 +1,15 @@
-"""`python -m bench.mutants --seed N core/engine core/sinks core/sources`: how many small faults the fast tests find.
+"""`python -m bench.mutants --seed N`: how many small random faults in the functions of folders the fast tests find.
 
-In a copy of the checkout, each fault is planted alone and the fast tests that execute the changed function run until
-one fails, the cheapest first; a fault outside of functions is given to the tests that execute any function of the file.
-The same seed over the same sources draws the same faults, as many from each folder. `--keep FOLDER` keeps the copies
-and the map from tests to functions, so that further seeds start at once; delete it after a change of the sources.
+Each fault is planted alone (`bench.hunt`), and the fast tests that execute the changed function run until one fails,
+the cheapest first. The same seed over the same sources draws the same faults, as many from each folder. `--map FILE`
+keeps which test executes which function: delete it after a change of the sources. `--minutes` limits the hunt.
 
 Rules leave out what no test can notice: annotations, docstrings, texts for people, checks of types, `__repr__`,
-abstract members, decorators, and tuning values (a float, or a round number above 50). No fault is left out otherwise.
+abstract members, decorators, and tuning values (a float, or a round number above 50); and what cannot be planted in a
+running process: code outside of functions and defaults of parameters.
 
-mutmut and cosmic-ray were not tried: both would be further pinned dependencies of the checkout.
+mutmut and cosmic-ray plant a fault in a file and start the tests anew, which takes most of the time here; both would be
+further pinned dependencies.
 """
 
 from __future__ import annotations
@@ -20,31 +21,28 @@ import json
 import os
 import random
 import re
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from queue import Queue
 from types import FrameType
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-FAST = [f"tests/{name}" for name in ("architecture", "unit", "contract", "property", "net")]
-MAP, ONLY = "SLOTKEEPER_MUTANTS_MAP", "SLOTKEEPER_MUTANTS_ONLY"
-"""Variables for the plugin in the tests' processes: the folder of the map to write, the file of the tests to run."""
-LIMIT = 60
-"""Seconds of one test, and ten times as many of all tests of a fault; a fault that takes longer is found."""
+from bench.hunt import ROOT, Change, Hunt, Hunted, changes_code, hunt
+
+FAST = [f"tests/{name}" for name in ("unit", "contract", "property")]
+MAP = "SLOTKEEPER_MUTANTS_MAP"
+"""The variable for the plugin in the tests' processes: the folder of the map to write."""
+CPU_SECONDS = 60.0
+"""CPU seconds of all tests of a fault, as measured without it."""
 TEXT_FILES = ("messages.py", "words.py")
 SWAPPED: dict[type[ast.AST], tuple[str, str]] = {
     ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"),
@@ -237,7 +235,11 @@ def drawn(seed: int, count: int, folders: list[str]) -> list[Fault]:
         chance.shuffle(places)
         share, found = count // len(folders) + (number < count % len(folders)), list[Fault]()
         while len(found) < share:  # the text of an expression over several lines may need its parentheses
-            valid = [fault for fault in places.pop() if _compiles(fault.planted(sources[fault.path]))]
+            valid = [
+                fault
+                for fault in places.pop()
+                if fault.scope and changes_code(fault.path, fault.planted(sources[fault.path]).decode())
+            ]
             found += [chance.choice(valid)] if valid else []
         faults += found
     return sorted(faults, key=lambda fault: (folders.index(_folder(fault, folders)), fault.path, fault.line))
@@ -245,14 +247,6 @@ def drawn(seed: int, count: int, folders: list[str]) -> list[Fault]:
 
 def _folder(fault: Fault, folders: list[str]) -> str:
     return next(folder for folder in folders if Path(fault.path).is_relative_to(folder))
-
-
-def _compiles(source: bytes) -> bool:
-    try:
-        compile(source, "", "exec", dont_inherit=True)
-    except SyntaxError:
-        return False
-    return True
 
 
 # In the processes of the tests, where this file is a plugin of pytest.
@@ -289,116 +283,57 @@ def pytest_sessionfinish() -> None:
         (Path(os.environ[MAP]) / f"{os.getpid()}.json").write_text(json.dumps(_took))
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of the list, in its order."""
-    if ONLY in os.environ:
-        order = {name: number for number, name in enumerate(Path(os.environ[ONLY]).read_text().splitlines())}
-        items[:] = sorted((one for one in items if one.nodeid in order), key=lambda one: order[one.nodeid])
+def mapped(file: Path) -> dict[str, tuple[float, set[tuple[str, int]]]]:
+    """Return the CPU seconds of each fast test and the functions that it executes; without `file`, run all tests."""
+    if not file.exists():
+        with tempfile.TemporaryDirectory() as into:
+            command = [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "-p",
+                "bench.mutants",
+                "-m",
+                "fast",
+            ]
+            command += ["--basetemp", f"{into}/files", "-n", "2", "--dist", "loadfile", *FAST]
+            said = subprocess.run(
+                command, cwd=ROOT, env={**os.environ, MAP: into}, capture_output=True, text=True, check=False
+            ).stdout
+            failed = {line.split()[1] for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))}
+            if failed:
+                print(f"left out, because they fail without a fault: {', '.join(sorted(failed))}")
+            found = dict[str, Any]()
+            for part in Path(into).glob("*.json"):
+                for name, (took, functions) in json.loads(part.read_text()).items():
+                    if name not in failed:
+                        found[name] = (
+                            took,
+                            sorted({(path[path.rindex("/core/") + 1 :], line) for path, line in functions}),
+                        )
+        file.write_text(json.dumps(found))
+    kept = json.loads(file.read_text()).items()
+    return {name: (took, {(path, line) for path, line in functions}) for name, (took, functions) in kept}
 
 
-class Copies:
-    """Copies of the checkout, one for each process, and the map of the tests."""
-
-    def __init__(self, folder: Path, processes: int) -> None:
-        self.folder = folder
-        self.free: Queue[Path] = Queue()
-        for number in range(processes):
-            copy = folder / f"copy{number}"
-            if not copy.exists():
-                away = shutil.ignore_patterns(".git", ".venv", ".cache", ".r*_cache", ".hypothesis", "*.egg-info")
-                shutil.copytree(ROOT, copy, symlinks=True, ignore=away)
-            self.free.put(copy)
-        self.tests: dict[str, tuple[float, set[tuple[str, int]]]] = {}
-        kept = folder / "map.json"
-        if not kept.exists():
-            kept.write_text(json.dumps(self._mapped(processes)))
-        for name, (took, functions) in json.loads(kept.read_text()).items():
-            self.tests[name] = took, {(path, line) for path, line in functions}
-
-    def run(self, copy: Path, arguments: list[str], **variables: str) -> tuple[int, str]:
-        """Run pytest; return its code, 1 for one that does not end, and what it wrote."""
-        environ = {**os.environ, "PYTHONPATH": str(copy), "SLOTKEEPER_TEST_SEED": "1", **variables}
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "bench.mutants", "-m", "fast"]
-        command += ["--basetemp", str(self.folder / f"{copy.name}-files"), "--timeout", str(LIMIT), *arguments]
-        program = subprocess.Popen(
-            command, cwd=copy, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            start_new_session=True,
-        )  # fmt: skip
-        try:
-            said = program.communicate(timeout=20 * LIMIT if MAP in variables else 10 * LIMIT)[0]
-        except subprocess.TimeoutExpired:
-            os.killpg(program.pid, signal.SIGKILL)
-            program.communicate()
-            return 1, "it did not end"
-        return program.returncode, said
-
-    def _mapped(self, processes: int) -> dict[str, Any]:
-        """Run all fast tests and note what each executes."""
-        copy, into = self.free.queue[0], self.folder / "map"
-        into.mkdir()
-        _, said = self.run(copy, ["-n", str(processes), "--dist", "loadfile", *FAST], **{MAP: str(into)})
-        failed = {line.split()[1] for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))}
-        if failed:
-            print(f"left out, because they fail without a fault: {', '.join(sorted(failed))}")
-        found = dict[str, Any]()
-        for part in into.glob("*.json"):
-            for name, (took, functions) in json.loads(part.read_text()).items():
-                here = [(_inside(path), line) for path, line in functions]
-                if name not in failed and not name.startswith("tests/architecture"):
-                    found[name] = took, sorted({one for one in here if one[0]})
-        return found
-
-    def tests_of(self, fault: Fault) -> list[str]:
-        """The tests that execute the fault's function (or any of the file, outside of functions), cheapest first."""
-        found = list[tuple[float, str]]()
-        for name, (took, functions) in self.tests.items():
-            lines = [line for path, line in functions if path == fault.path]
-            if any(fault.scope is None or _within(line, fault.scope) for line in lines):
-                found.append((took, name))
-        return [name for _, name in sorted(found)]
-
-    def finds(self, fault: Fault, types: bool = False) -> tuple[str, int, float]:
-        """The first test that fails, or mypy on request ("" for none), the number of tests, and CPU seconds."""
-        tests = self.tests_of(fault)
-        copy = self.free.get()
-        path = copy / fault.path
-        source = path.read_bytes()
-        only = self.folder / f"{copy.name}-only"
-        only.write_text("\n".join(tests))
-        by, before = "", resource.getrusage(resource.RUSAGE_CHILDREN)
-        try:
-            _write(path, fault.planted(source))
-            if tests:
-                files = sorted({name.split("::")[0] for name in tests})
-                code, said = self.run(copy, ["-x", *files], **{ONLY: str(only)})
-                first = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
-                by = (first[0][:160] if first else said[-160:]) if code in (1, 2, 3) else ""
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            if types and not by:
-                command = [sys.executable, "-m", "mypy", "-p", "slotkeeper"]
-                checked = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
-                by = checked.stdout.splitlines()[0][:160] if checked.returncode else ""
-        finally:
-            _write(path, source)
-            self.free.put(copy)
-        return by, len(tests), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def _inside(path: str) -> str:
-    """`core/engine/driver/loop.py`, of whatever copy, link or checkout."""
-    return path[path.rindex("/core/") + 1 :]
+def tests_of(fault: Fault, tests: dict[str, tuple[float, set[tuple[str, int]]]]) -> list[str]:
+    """Return the tests that execute the fault's function, cheapest first, for at most `CPU_SECONDS` together."""
+    found, left = list[str](), CPU_SECONDS
+    for name, (took, functions) in sorted(tests.items(), key=lambda one: one[1][0]):
+        if any(path == fault.path and fault.scope and _within(line, fault.scope) for path, line in functions):
+            left -= took
+            if left < 0:
+                break
+            found.append(name)
+    return found
 
 
 def _within(line: int, scope: tuple[int, int]) -> bool:
     """Whether code of this first line, that of a decorator if there is one, is the function or in it."""
     return scope[0] - 4 <= line <= scope[1]
-
-
-def _write(path: Path, source: bytes) -> None:
-    """Write a file whose compiled form of the same second and size must not be taken for it."""
-    path.write_bytes(source)
-    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
-        compiled.unlink()
 
 
 def difference(fault: Fault) -> Iterator[str]:
@@ -410,38 +345,42 @@ def difference(fault: Fault) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.mutants", description=__doc__.splitlines()[0])
-    parser.add_argument("folders", nargs="*", default=["core/engine", "core/sinks", "core/sources"])
+    parser.add_argument("folders", nargs="*", default=["core/engine", "core/sinks", "core/slots", "core/domain"])
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--count", type=int, default=30)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--keep", type=Path)
-    parser.add_argument("--types", action="store_true", help="ask mypy about those that all tests pass")
+    parser.add_argument("--map", type=Path, default=ROOT / ".cache" / "mutants.json")
     given = parser.parse_args()
-    folder = given.keep or Path(tempfile.mkdtemp(prefix="mutants-"))
-    folder.mkdir(exist_ok=True)
+    given.map.parent.mkdir(exist_ok=True)
+    until, tests = time.monotonic() + 60 * given.minutes, mapped(given.map)
+    faults = drawn(given.seed, given.count, given.folders)
+    random.Random(given.seed).shuffle(faults)  # so that those within the time are of every folder
+    hunted, of = list[Hunted](), dict[str, Fault]()
+    for fault in faults:
+        text = fault.planted((ROOT / fault.path).read_bytes()).decode()
+        hunted.append(
+            Hunted(f"{fault.path}:{fault.line}:{fault.start}", Change(fault.path, text), tests_of(fault, tests))
+        )
+        of[hunted[-1].title] = fault
+    found: Counter[str] = Counter()
+
+    def say(one: Hunted) -> None:
+        fault = of[one.title]
+        found[_folder(fault, given.folders)] += bool(one.by)
+        mark = "found" if one.by else "SURVIVED"
+        print(f"{mark:8} {fault.path}:{fault.line}  {len(one.tests)} tests, {one.seconds:.0f} s  {one.by}")
+        print("\n".join(difference(fault)), flush=True)
+
+    folder = Path(tempfile.mkdtemp(prefix="mutants-"))
     try:
-        faults = drawn(given.seed, given.count, given.folders)
-        copies = Copies(folder, given.processes)
-        found, by_types = dict.fromkeys(given.folders, 0), 0
-        begun = resource.getrusage(resource.RUSAGE_CHILDREN)
-        with ThreadPoolExecutor(given.processes) as pool:
-            for fault, (by, tests, cpu) in zip(
-                faults, pool.map(partial(copies.finds, types=given.types), faults), strict=True
-            ):
-                found[_folder(fault, given.folders)] += bool(by)
-                by_types += bool(by) and ": error: " in by
-                print(
-                    f"{'found' if by else 'SURVIVED':8} {fault.path}:{fault.line}  {tests} tests, {cpu:.0f} CPU s  {by}"
-                )
-                print("\n".join(difference(fault)), flush=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        print(", ".join(f"{name}: {number}" for name, number in found.items()))
-        cpu = after.ru_utime + after.ru_stime - begun.ru_utime - begun.ru_stime
-        of_types = f", {by_types} of them by mypy" if given.types else ""
-        print(f"seed {given.seed}: {sum(found.values())} of {len(faults)} found{of_types}, {cpu:.0f} CPU s")
+        files = sorted({name.split("::")[0] for one in hunted for name in one.tests})
+        hunt(files, Hunt(hunted, folder, given.processes, until, say), "-m", "fast")
     finally:
-        if given.keep is None:
-            shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+    run = sum(one.by is not None for one in hunted)
+    print(", ".join(f"{name}: {number}" for name, number in sorted(found.items())))
+    print(f"seed {given.seed}: {found.total()} of {run} mutations found, {len(hunted) - run} not run")
 
 
 if __name__ == "__main__":

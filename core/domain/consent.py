@@ -110,7 +110,7 @@ class Consent:
         """Parse a consent from a file; None if the file is damaged."""
         try:
             return cls(**json.loads(text))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             return None
 
 

@@ -37,6 +37,9 @@ TAKES_COPY = "target accepts copy"
 TTL_NEEDED = 600.0
 """Minimum remaining TTL of a slot in seconds, so that the slot does not expire between a reset and the next start."""
 
+DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What parsing a damaged text of a plan, a backup or a marker can raise."""
+
 
 class ResetStep(Enum):
     """The steps of executing a reset, in order."""
@@ -281,7 +284,7 @@ class OpenReset:
         try:
             found = json.loads(text)
             return cls(id, str(found["job"]), str(found["table"]), str(found["slot"]))
-        except (ValueError, KeyError, TypeError):
+        except DAMAGED:
             return cls(id, "?", "?", "?")
 
 
@@ -389,7 +392,7 @@ def backup_from(text: str, positions: Positions) -> Backup:
         lanes = tuple(SavedLane(*lane) for lane in saved)
         columns = tuple((str(name), str(kind)) for name, kind in values["columns"])
         return Backup(**{**values, "lanes": lanes, "columns": columns})
-    except (ValueError, KeyError, TypeError) as error:
+    except DAMAGED as error:
         raise Refused(
             f"the backup is damaged: {error}", "the sink's table slotkeeper_resets contains a copy"
         ) from error
@@ -399,7 +402,7 @@ def backup_of(text: str, positions: Callable[[str], Positions]) -> Backup:
     """Parse a backup with the positions of the dialect named in it; raises Refused if the backup is damaged."""
     try:
         its = positions(str(json.loads(text)["dialect"]))
-    except (ValueError, KeyError, TypeError, SlotkeeperError) as error:
+    except (*DAMAGED, SlotkeeperError) as error:
         raise Refused(
             f"the backup is damaged: {error}", "the sink's table slotkeeper_resets contains a copy"
         ) from error
@@ -425,7 +428,7 @@ def plan_from(text: str, positions: Positions) -> ResetPlan:
     """Parse a plan; raises Refused if the text is damaged or was changed since the plan was made."""
     try:
         plan = plan_of(json.loads(text), positions)
-    except (ValueError, KeyError, TypeError) as error:
+    except DAMAGED as error:
         raise Refused(f"the plan is damaged: {error}", "make a new plan: run without --execute") from error
     if named(plan).id != plan.id:
         raise Refused(f"plan {plan.id} was changed after it was made", "make a new plan: run without --execute")

@@ -79,7 +79,7 @@ def read(text: str | None) -> TargetSeen | None:
     try:
         found = TargetSeen(**json.loads(text)) if text else None
         return replace(found, members=tuple(found.members)) if found else None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
 
 

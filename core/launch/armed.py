@@ -67,7 +67,7 @@ def _all(folder: StateFolder) -> Iterator[tuple[Armed, Identity]]:
     files = ResetFiles(folder)
     for name in names(folder.path, KIND):
         if name.startswith(_PREFIX):
-            with suppress(SlotkeeperError, OSError, ValueError, KeyError, TypeError):
+            with suppress(SlotkeeperError, OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
                 found = json.loads(files.load(KIND, name) or "")
                 pid, started, session, host = found["process"]
                 until = datetime.fromtimestamp(float(found["until"]), timezone.utc)

@@ -186,7 +186,7 @@ def probe_record(state_dir: Path, source: str) -> ProbeRecord | None:
     try:
         text = ResetFiles(StateFolder.open(state_dir)).load(PROBES, source)
         kept = json.loads(text) if text else None
-    except (SlotkeeperError, ValueError):
+    except (SlotkeeperError, ValueError, RecursionError):
         return None
     return kept if isinstance(kept, dict) and kept.get("format") == 1 else None
 

@@ -92,7 +92,7 @@ def unpacked(content: bytes, base: bytes | None) -> bytes:
 
 
 def frame_of(text: bytes) -> Frame:
-    """Parse a frame; raises ValueError, KeyError, TypeError or AttributeError if the text is not a frame."""
+    """Parse a frame; raises an error of many kinds if the text is not a frame (see `_read`)."""
     found = json.loads(text)
     report = found["report"]
     if report is not None:
@@ -228,7 +228,7 @@ class Metrics:
             try:
                 text = self._text(row)
                 found.append(NumberedFrame(row["id"], frame_of(text)))
-            except (zlib.error, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            except (zlib.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
                 continue  # a damaged frame, or a frame of another version
         return found
 

@@ -98,7 +98,10 @@ def as_typed(sql: str) -> str:
 @lru_cache(maxsize=256)
 def parse(spec: ViewSpec, known: frozenset[str] | None) -> View:
     """Return the plan of a view; `known`: the tables whose changes are captured, None for all. Raises ViewRefused."""
-    return _Reading(spec, known).view()
+    try:
+        return _Reading(spec, known).view()
+    except RecursionError:
+        raise refused(spec.target, ": the SELECT is nested too deeply", "write it with fewer levels") from None
 
 
 class _Reading:

@@ -308,7 +308,7 @@ def order_of(one: Gtids, other: Gtids) -> Order:
 FIRST_OFFSET = 4
 """Byte offset of a file's first event."""
 _TEXT = re.compile(
-    r"(?P<file>[^/|]+\.\d+)/(?P<offset>\d+)(?:@(?P<born>\d+-\d+))?(?:/(?P<gtids>[^|~!]+))?"
+    r"(?P<file>[^/|]+\.\d{1,10})/(?P<offset>\d{1,13})(?:@(?P<born>\d+-\d+))?(?:/(?P<gtids>[^|~!]+))?"
     r"(?:~(?P<others>[^|!]*))?(?:!(?P<mark>[^|@]+@\d+))?(?:\|(?P<pending>.+))?"
 )
 _PENDING = re.compile(r"(?P<xid>\d+-[0-9a-f]*-[0-9a-f]*)@(?P<number>\d+):(?P<offset>\d+)")

@@ -32,7 +32,8 @@ class Watched:
         watched = SimpleNamespace(
             job=SimpleNamespace(channel=SimpleNamespace(source_table=TABLE)), columns=(), record=None
         )
-        loop = SimpleNamespace(lanes={"dn_1": lane}, post=lambda work, *given: work(*given))
+        self.lane = lane
+        loop = SimpleNamespace(lanes={"dn_1": lane}, post=lambda work, *given: work(*given), sharing=lambda lane: ())
         targets = SimpleNamespace(reader=SimpleNamespace(read=read), tables={TABLE: watched})
         plan = SimpleNamespace(targets=targets, epoch=1, retrying=lambda text, by: self.said.append(text))
         self.works: list[Callable[[], None]] = []
@@ -97,6 +98,16 @@ def test_a_check_that_is_not_answered_for_eight_seconds_is_reported_until_one_pa
     assert len(watched.said) == 1 and "no answer for 8 s" in watched.said[0]
     watched.works.pop()()
     assert watched.said[-1] == ""
+
+
+def test_a_lane_registers_no_further_than_it_was_when_its_target_was_checked() -> None:
+    watched = Watched(Unreachable("silent"))
+    find = watched.watch.find_proven
+    watched.lane.position = 5
+    for why in ("no check", "a check that returned an error"):
+        proven = find(cast(Any, watched.lane))
+        assert proven is not None and cast(Any, proven.place) == 0, why
+        watched.pause(0.0)
 
 
 class Many:
