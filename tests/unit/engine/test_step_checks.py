@@ -12,10 +12,11 @@ from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, SinkOptions
+from slotkeeper.core.domain.spec import ChannelSpec, Constant, JobSpec, SinkOptions
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.watch import exactly
 from slotkeeper.core.engine.tasks import LaneTask, StreamTask
+from slotkeeper.core.engine.worker.columns import plan_of
 from slotkeeper.core.engine.worker.step import Stepper, StepPlan, Turn, nothing
 from slotkeeper.core.errors import SlotkeeperError, Superseded, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
@@ -79,8 +80,9 @@ class Pair:
         pass
 
 
-def stepper(pair: Pair, constant: str = "", kept: SyncPoints = KEPT) -> Stepper:
-    plan = StepPlan(KEY, 7, exactly(kept, "one"), 1_000, SinkOptions(), constant)
+def stepper(pair: Pair, constant: Constant | None = None, kept: SyncPoints = KEPT) -> Stepper:
+    rows = plan_of(ChannelSpec("s.t", "t.t", constant=constant))
+    plan = StepPlan(KEY, 7, exactly(kept, "one"), 1_000, SinkOptions(), rows)
     return Stepper(cast("Any", pair), cast("Any", pair), plan, SystemClock(), nothing)
 
 
@@ -109,7 +111,7 @@ def test_a_slot_ahead_of_the_row_ends_the_step_although_the_job_registered_it() 
 def test_a_decided_range_is_read_again_with_its_constant_and_between_two_statuses() -> None:
     decided = replace(ROW, decided=Decided(DwsPosition(15), "", 1))
     pair = Pair([GOOD], decided)
-    stepper(pair, "part").finish(pair.status, decided)
+    stepper(pair, Constant("shard", "part")).finish(pair.status, decided)
     assert pair.log == ["staged 1\tpart", "finished"]
     pair = Pair([GOOD, NAMED[TroubleName.SLOT_LOST]], decided)
     with pytest.raises(Trouble):
