@@ -208,6 +208,10 @@ def drive(options: argparse.Namespace) -> int:
         return code
 
 
+def _proven(job: JobSpec, options: argparse.Namespace) -> bool:
+    return points_proven(Path(options.state_dir), job.source.name, job.source.place)
+
+
 def _drive(
     loaded: Loaded,
     job: JobSpec,
@@ -218,8 +222,7 @@ def _drive(
 ) -> int:
     runner: SparkRunner | None = None
     beside: list[_Beside] = []
-    proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
-    sessions = WiredSessions(job, options.run, points_proven=proven)
+    sessions = WiredSessions(job, options.run, points_proven=_proven(job, options))
     discovery = SourceTables(job, store.folder) if job.patterns else None
     folder = _spark_folder(store, job, options)
     try:

@@ -33,7 +33,7 @@ MOST_LINES = {
     "console/actions": 2_100,
     "console/cli": 1_450,
     "console/commands": 5_900,
-    "core/views": 1_400,
+    "core/views": 1_430,
     "console/monitor": 2_100,
     "console/tui": 9_680,  # the command line on plans and confirmations, and the return from an undo
     "console/views": 5_860,
@@ -65,7 +65,7 @@ source's log contains (ADR 92) are 850 lines of the MySQL source, 200 of the eng
 The screen of SQL views, their reports and their faults are 280 lines of the console, 40 of the engine, 50 of the domain
 and 50 of the judgement.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 532, 25, 75, 268
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 533, 25, 75, 269
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.
@@ -74,7 +74,7 @@ The gate for idle tables and the schedule of their polls have a file each.
 SQL views have a file each for plan, parser, statements, captures, sums and rounds. A pasted text has a file for its
 record, for each syntax, for the rules, for the options and for what is written.
 Sessions that wait at a source have a file of SQL per kind of source, a file of values and a file of the judgement.
-The screen of SQL views has two files, its models and the screen.
+The screen of SQL views has two files, its models and the screen; a view as a statement of Doris has one.
 Changes of columns have five files: clauses, definitions, the statement in the log, the decision, the driver's step.
 """
 
