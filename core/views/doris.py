@@ -19,7 +19,7 @@ def materialized(target: str, sql: str) -> str:
     """
     try:
         query = sqlglot.parse_one(sql, read="postgres")
-        if query.find(exp.GroupConcat, exp.Insert):  # sqlglot loses the separator, and an INSERT is no query
+        if query.find(exp.GroupConcat, exp.Insert):  # sqlglot loses the separator; an INSERT has another result
             return ""
         text = query.sql("doris")
     except SqlglotError:
