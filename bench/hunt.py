@@ -180,7 +180,7 @@ class Hunt:
 
 def hunt(files: Sequence[str], plugin: Hunt, *more: str) -> None:
     """Collect the tests of these files and hunt; raises SystemExit if the collection fails."""
-    arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--no-summary"]
+    arguments = ["-qq", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--no-summary"]
     code = pytest.main([*arguments, "--timeout", str(TEST_SECONDS), *more, *files], [plugin])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         raise SystemExit(f"pytest ended with {code}")
