@@ -8,7 +8,7 @@ Rules leave out what no test can notice: annotations, docstrings, texts for peop
 abstract members, decorators, and tuning values (a float, or a round number above 50); and what cannot be planted in a
 running process: code outside of functions and defaults of parameters.
 
-mutmut and cosmic-ray plant a fault in a file and start the tests anew, which takes most of the time here; both would be
+mutmut and cosmic-ray plant a fault in a file and start pytest again, which takes most of the time here; both would be
 further pinned dependencies.
 """
 
