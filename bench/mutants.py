@@ -353,7 +353,8 @@ def main() -> None:
     parser.add_argument("--map", type=Path, default=ROOT / ".cache" / "mutants.json")
     given = parser.parse_args()
     given.map.parent.mkdir(exist_ok=True)
-    until, tests = time.monotonic() + 60 * given.minutes, mapped(given.map)
+    tests = mapped(given.map)
+    until = time.monotonic() + 60 * given.minutes
     faults = drawn(given.seed, given.count, given.folders)
     random.Random(given.seed).shuffle(faults)  # so that those within the time are of every folder
     hunted, of = list[Hunted](), dict[str, Fault]()
