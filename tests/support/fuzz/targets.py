@@ -113,7 +113,7 @@ def _doris(data: bytes) -> None:
     found = HttpAnswer(200, head, "").json or {}
     message = str(found.get("Message", found.get("msg", _text(head))))
     for read in (answers.related, answers.is_done, answers.is_aborted, answers.code_of, answers.page_name):
-        read(message)  # type: ignore[operator]
+        read(message)
     for error in (
         answers.refusal(message, "a.b", answers.counted(found, "NumberFilteredRows")),
         answers.rejected("a.b", found, _text(page), str(found.get("ErrorURL", ""))),

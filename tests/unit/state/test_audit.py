@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.audit import FIRST, Actor, AuditLine, Compared, CopiedHead, Phase, compare
-from slotkeeper.core.services.audit import Done, audited
+from slotkeeper.core.services.audit import audited
+from slotkeeper.core.slots.change import Done
 from slotkeeper.core.state import audit as audits
 from slotkeeper.core.state.audit import Audit, actor
 from slotkeeper.core.state.faults import StateError
