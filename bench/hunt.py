@@ -12,6 +12,7 @@ import os
 import pkgutil
 import select
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -25,6 +26,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 TEST_SECONDS = 120
 """The limit of one test; that of all tests of a fault is five times as long. A fault that takes longer is found."""
+
+_FAILED = "the fault could not be planted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def _plant_data(real: str, text: str) -> None:
         spec = __import__(package, fromlist=["x"]).__path__[0]
         return text.encode() if str(Path(spec, name).resolve()) == real else read(package, name)
 
-    pkgutil.get_data = changed
+    pkgutil.get_data = changed  # type: ignore[assignment]
     sqltext.statements.cache_clear()
 
 
@@ -118,12 +121,19 @@ class Hunt:
             while waiting and len(running) < self.processes and time.monotonic() < self.until:
                 number, fault = waiting.pop(0)
                 mine = [item for test in fault.tests for item in session.items if item.nodeid.startswith(test)]
-                running.update([self._fork(number, fault, list(dict.fromkeys(mine)))])
-            if not running:
+                if mine:
+                    running.update([self._fork(number, fault, list(dict.fromkeys(mine)))])
+                else:
+                    fault.by = ""
+                    self.found(fault)
+            if not running and time.monotonic() >= self.until:
                 break
             for end in select.select(list(running), [], [], 1)[0]:
                 fault, child, began = running.pop(end)
                 fault.by = os.read(end, 65_536).decode("utf-8", "replace")
+                if fault.by.startswith(_FAILED):  # no test has found it
+                    print(f"{fault.title}: {fault.by}", file=sys.stderr)
+                    fault.by = ""
                 self._close(end, child, fault, began)
             for end, (fault, child, began) in list(running.items()):
                 if time.monotonic() - began > 5 * TEST_SECONDS:
@@ -146,7 +156,7 @@ class Hunt:
         if child:
             os.close(writing)
             return reading, (fault, child, time.monotonic())
-        said = "the fault could not be planted"
+        said = _FAILED
         try:
             os.setsid()
             nowhere = os.open(os.devnull, os.O_RDWR)
@@ -180,7 +190,7 @@ class Hunt:
 
 def hunt(files: Sequence[str], plugin: Hunt, *more: str) -> None:
     """Collect the tests of these files and hunt; raises SystemExit if the collection fails."""
-    arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--no-summary"]
+    arguments = ["-qq", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--no-summary"]
     code = pytest.main([*arguments, "--timeout", str(TEST_SECONDS), *more, *files], [plugin])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         raise SystemExit(f"pytest ended with {code}")

@@ -8,7 +8,7 @@ Rules leave out what no test can notice: annotations, docstrings, texts for peop
 abstract members, decorators, and tuning values (a float, or a round number above 50); and what cannot be planted in a
 running process: code outside of functions and defaults of parameters.
 
-mutmut and cosmic-ray plant a fault in a file and start the tests anew, which takes most of the time here; both would be
+mutmut and cosmic-ray plant a fault in a file and start pytest again, which takes most of the time here; both would be
 further pinned dependencies.
 """
 
@@ -353,7 +353,8 @@ def main() -> None:
     parser.add_argument("--map", type=Path, default=ROOT / ".cache" / "mutants.json")
     given = parser.parse_args()
     given.map.parent.mkdir(exist_ok=True)
-    until, tests = time.monotonic() + 60 * given.minutes, mapped(given.map)
+    tests = mapped(given.map)
+    until = time.monotonic() + 60 * given.minutes
     faults = drawn(given.seed, given.count, given.folders)
     random.Random(given.seed).shuffle(faults)  # so that those within the time are of every folder
     hunted, of = list[Hunted](), dict[str, Fault]()

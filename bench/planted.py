@@ -21,7 +21,7 @@ FAULTS = ROOT / "tests" / "mutants" / "faults.toml"
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A protocol fault, written by hand. `test` is the id of the test that has to find it."""
+    """A hand-written protocol fault. `test` is the id of the test that has to find it."""
 
     name: str
     file: str

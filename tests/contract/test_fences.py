@@ -38,7 +38,7 @@ DATABASE = "fences"
 
 @dataclass
 class Fences:
-    """The store's statements over one row, which is set anew for each try."""
+    """The store's statements over one row, which is set again for each try."""
 
     session: SinkSession
 

@@ -35,8 +35,11 @@ from slotkeeper.core.sources.mysql.values import text_of as json_text
 from slotkeeper.core.state import frames
 from slotkeeper.core.views.parse import parse as parse_view
 from slotkeeper.core.views.plan import ViewRefused
+from slotkeeper.demo.hologres.stream_rows import message, row
 from tests.architecture.checkout import ROOT
 from tests.support import mysql_bytes as made
+
+COLUMNS = [Column("id", "bigint"), Column("t", "text"), Column("n", "numeric(9,2)"), Column("a", "bigint[]")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ def _binlog(data: bytes) -> None:
             for event, inside in binlog.parts(parser.parse(data[at + 2 : at + 2 + size])):
                 item = stream.take(event, inside)
                 if isinstance(item, TableRows) and not item.table.unread:
-                    Decoder(columns_of(item.table, None, {})).changes(item.rows)
+                    Decoder(columns_of(item.table, None, {255: "utf8mb4", 63: "binary"})).changes(item.rows)
             at += 2 + size
     except BinlogError:
         return
@@ -94,8 +97,7 @@ def _gtids(data: bytes) -> None:
 
 def _slot_stream(data: bytes) -> None:
     """Messages of a Hologres shard, each after its length in two bytes; the first byte decides about compression."""
-    columns = [Column("id", "bigint"), Column("t", "text"), Column("n", "numeric(9,2)"), Column("a", "bigint[]")]
-    stream, at = ShardStream(0, lambda: (1, columns), compressed=bool(data[:1] and data[0] & 1)), 1
+    stream, at = ShardStream(0, lambda: (1, COLUMNS), compressed=bool(data[:1] and data[0] & 1)), 1
     try:
         while at + 2 <= len(data):
             size = int.from_bytes(data[at : at + 2], "little")
@@ -111,7 +113,7 @@ def _doris(data: bytes) -> None:
     found = HttpAnswer(200, head, "").json or {}
     message = str(found.get("Message", found.get("msg", _text(head))))
     for read in (answers.related, answers.is_done, answers.is_aborted, answers.code_of, answers.page_name):
-        read(message)  # type: ignore[operator]
+        read(message)
     for error in (
         answers.refusal(message, "a.b", answers.counted(found, "NumberFilteredRows")),
         answers.rejected("a.b", found, _text(page), str(found.get("ErrorURL", ""))),
@@ -186,7 +188,9 @@ def _sized(*packets: bytes) -> bytes:
 
 def _examples_of_binlog() -> tuple[bytes, ...]:
     uuid = UUID(int=7)
-    table = made.event(19, made.table_map([3, 15, 246], b"\x14\x00\x0a\x02"))
+    names = b"".join(map(made.named, "abc"))
+    described = {1: b"\0", 2: made.length(255), 4: names}
+    table = made.event(19, made.table_map([3, 15, 246], b"\x14\x00\x0a\x02", fields=described))
     row = made.rows(3, b"\x00" + b"\x01\x00\x00\x00" + b"\x01a" + b"\x80\x00\x00\x00\x01")
     plain = (made.event(33, made.gtid(uuid, 3)), made.event(2, made.query("BEGIN")), table)
     first = made.format_description(checksum=False)
@@ -199,9 +203,9 @@ def _examples_of_binlog() -> tuple[bytes, ...]:
 
 
 def _examples_of_stream() -> tuple[bytes, ...]:
-    row = struct.pack("<8s3qq3Q", b"\0" + b"\0\0\0\0\0\0\0", 5, 5, 1, 7, 0, 0, 0)
-    body = struct.pack("<ii", 0, 1) + struct.pack("<i", 12) + row
-    return b"\0" + _sized(struct.pack("<iq", 1, 1) + body), b"\1" + _sized(b"\0\0\0\4\x40abcd"), b"\0" + _sized(b"")
+    types = [one.type for one in COLUMNS]
+    rows = [row(lsn, 5, 1_000, types, (lsn, b"a", b"\x64", None)) for lsn in (5, 9)]
+    return b"\0" + _sized(message(rows), message()), b"\1" + _sized(b"\0\0\0\4\x40abcd"), b"\0" + _sized(message([b""]))
 
 
 _CONFIG = (ROOT / "config.example.toml").read_bytes()[:4096]

@@ -82,6 +82,14 @@ def test_later_tables_are_copied_and_missing_ones_are_gone_until_they_are_back(t
     assert last.gone == ()
 
 
+def test_a_table_that_is_missing_from_a_list_keeps_its_target_from_others(tmp_path: Path) -> None:
+    job = read(tmp_path, BLOCK + BLOCK.replace('from = "shop.', 'from = "other.'))
+    _, first = take_in(job, listed("shop.a", "other.b"), None)
+    found, kept = take_in(job, listed("other.a", "other.b"), first)
+    assert [one.source_table for one in found.channels] == ["ods.orders", "other.b"]
+    assert [(one.table, one.conflict) for one in kept.skipped] == [("other.a", True)]
+
+
 def test_a_mirrored_table_is_not_skipped_when_it_becomes_unfit(tmp_path: Path) -> None:
     job = read(tmp_path)
     _, first = take_in(job, listed("shop.a"), None)

@@ -4,6 +4,7 @@ round-trip."""
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -34,6 +35,7 @@ from slotkeeper.core.domain.reset_checks import (
     same_state,
     slot_check,
     time_check,
+    untouched_check,
     wanted,
     what_moved,
 )
@@ -251,3 +253,19 @@ def test_effects_in_words() -> None:
     assert "applies 0 changes again" in moved(DwsPosition(90)).effect
     assert "copied again" in moved(None).effect
     assert "WITHOUT" in replace(moved(DwsPosition(110)), skipped=Count((("I", 4),))).effect
+
+
+def test_an_undo_into_a_stream_is_offered_only_while_no_start_can_have_exchanged_the_rows() -> None:
+    move = cast(Any, Move)(SEEN, replace(ROW, position=DwsPosition(90, -1)), SEEN.kept, Count(), Count())
+    cleared = replace(move, seen=replace(SEEN, row=replace(ROW, state=LaneState.CREATING, position=None)), to=ROW)
+    reset = SimpleNamespace(moves=[move], epoch=5)
+    snapshot = SimpleNamespace(moves=[cleared], epoch=6)
+    for moves, epoch, ended, ok in (
+        ([cleared], 6, [(reset, 6)], True),
+        ([cleared], 7, [(snapshot, 7), (reset, 6)], True),
+        ([cleared], 9, [(reset, 6)], False),
+        ([cleared], 7, [(snapshot, 7), (reset, 4)], False),
+        ([cleared], 6, [], False),
+        ([move], 9, [], True),
+    ):
+        assert untouched_check(moves, epoch, cast(Any, ended)).ok is ok, (epoch, ended)

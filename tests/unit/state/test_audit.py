@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.audit import FIRST, Actor, AuditLine, Compared, CopiedHead, Phase, compare
+from slotkeeper.core.services.audit import audited
+from slotkeeper.core.slots.change import Done
 from slotkeeper.core.state import audit as audits
 from slotkeeper.core.state.audit import Audit, actor
 from slotkeeper.core.state.faults import StateError
@@ -236,3 +238,32 @@ def test_what_a_sink_knows_and_the_file_has_not_is_named(audit: Audit) -> None:
     assert len(found.missing) == 1 and found.missing[0].startswith("a3 of 2026-11-21T03:04:09Z")
     audit.file.unlink()
     assert len(compare(audit.chain(), copied).missing) == 2
+
+
+def test_an_act_begins_once_its_intent_is_on_the_disk_and_not_at_all_where_it_cannot_be_written(
+    audit: Audit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, flushed = list[object](), list[str]()
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        flushed.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    def act() -> Done:
+        said.append([one.phase for one in audit.read().lines])
+        said.append(list(flushed))
+        return Done("done", {})
+
+    monkeypatch.setattr(os, "fsync", noted)
+    audited(audit, line(), act)
+    assert said[0] == [Phase.INTENT] and audit.file.name in flushed and said[1] == flushed[: len(flushed) // 2]
+    assert [one.phase for one in audit.read().lines] == [Phase.OUTCOME, Phase.INTENT]
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StateError):
+        audited(audit, line(2), act)
+    assert len(said) == 2, "nothing was done"

@@ -9,8 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from slotkeeper.core.sources.mysql.events import Commit, Mapped, MysqlGtid, Parser, Rows, XaPrepared
-from slotkeeper.core.sources.mysql.faults import BinlogError, Damaged, Unsupported
+from slotkeeper.core.sources.mysql.events import (
+    Commit,
+    Header,
+    Incident,
+    Mapped,
+    MariaGtid,
+    MysqlGtid,
+    Parser,
+    Rows,
+    XaPrepared,
+)
+from slotkeeper.core.sources.mysql.faults import BinlogError, Damaged, GoneBack, Unsupported
 from slotkeeper.core.sources.mysql.position import MysqlPosition, MysqlSet, parse_gtids
 from slotkeeper.core.sources.mysql.rows import Decoder, SchemaColumn, columns_of
 from slotkeeper.core.sources.mysql.table_map import Type
@@ -192,3 +202,50 @@ def test_rows_of_any_bytes_are_read_to_their_end_or_refused(body: bytes, fields:
         decoder.rows(body, 0, len(body))
     except BinlogError:
         pass
+
+
+def test_rows_have_the_columns_of_the_last_table_map_of_their_number() -> None:
+    parser, stream = Parser(), Transactions(MysqlPosition("b.000001", 4), {("s", "t")}, by_gtid=True)
+    widths = []
+    for packet in (
+        made.event(2, made.query("BEGIN")),
+        made.event(19, made.table_map([Type.LONG], fields={1: b"\0", 4: made.named("a")})),
+        made.event(30, made.rows(1, b"\x00\x01\x00\x00\x00")),
+        made.event(19, made.table_map([Type.LONG] * 2, fields={1: b"\0", 4: made.named("a") + made.named("b")})),
+        made.event(30, made.rows(2, b"\x00\x01\x00\x00\x00\x02\x00\x00\x00")),
+        made.event(19, made.table_map([Type.LONG], table="other")),
+        made.event(30, made.rows(1, b"\x00\x01\x00\x00\x00")),
+    ):
+        item = stream.take(parser.parse(packet))
+        if isinstance(item, TableRows):
+            widths.append(len(Decoder(columns_of(item.table, None, CHARSETS)).changes(item.rows).after[0]))
+    assert widths == [1, 2]
+
+
+def test_a_gap_between_two_events_of_a_file_ends_the_stream() -> None:
+    first, *rest = made.placed([made.event(2, made.query("BEGIN")), made.event(16, bytes(8)), made.event(16, bytes(8))])
+    for events in ([first, *rest], [first, rest[1]]):
+        parser, stream = Parser(), Transactions(MysqlPosition("b.000001", 4), set())
+        stream.take(parser.parse(events[0]))
+        if events[1] is rest[0]:
+            assert isinstance(stream.take(parser.parse(events[1])), End)
+        else:
+            with pytest.raises(Damaged, match="has an event that ends at"):
+                stream.take(parser.parse(events[1]))
+
+
+def test_a_gtid_of_mariadb_that_was_applied_already_ends_the_stream() -> None:
+    for number, repeats in ((7, True), (6, True), (8, False)):
+        stream = Transactions(MysqlPosition("b.000001", 4, parse_gtids("0-1-7")), set())
+        event = MariaGtid(Header(0, 162, 1, 0, 0, 0), 0, 1, number, standalone=False, ddl=False, prepared_xa=False)
+        if repeats:
+            with pytest.raises(GoneBack, match="already applied"):
+                stream.take(event)
+        else:
+            stream.take(event)
+            assert stream.inside
+
+
+def test_an_incident_of_the_server_ends_the_stream() -> None:
+    with pytest.raises(Unsupported, match="the source lost events: disk full"):
+        Transactions(MysqlPosition("b.000001", 4), set()).take(Incident(Header(0, 26, 1, 0, 0, 0), "disk full"))
