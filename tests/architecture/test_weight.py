@@ -22,7 +22,7 @@ MOST_LINES = {
     "core/library": 560,
     "core/ports": 2_010,
     "core/services": 2_150,
-    "core/sinks": 12_950,
+    "core/sinks": 13_100,
     "core/slots": 2_400,
     "core/sources": 19_000,
     "core/spark": 2_300,
@@ -61,7 +61,8 @@ server_id. SQL views (ADR 94) are 1,300 lines of `core/views`, 750 of the sinks,
 MySQL source (100 of them refuse what could be read in two ways), 200 of the engine and 200 of the domain. `import`
 (ADR 96) is a package of its own and a command of 190 lines. SQL views (ADR 94) are 1,400 lines of `core/views`, 850
 of the sinks, 250 of the engine, 190 of commands, 100 of services and 150 of the domain. Changes of columns that a
-source's log contains (ADR 92) are 850 lines of the MySQL source, 200 of the engine and 170 of the domain.
+source's log contains (ADR 92) are 850 lines of the MySQL source, 200 of the engine and 170 of the domain. Compiled
+routing (ADR 104) is 70 lines of the sinks; its C code is not counted.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 530, 25, 75, 268
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
