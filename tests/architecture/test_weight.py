@@ -62,9 +62,9 @@ MySQL source (100 of them refuse what could be read in two ways), 200 of the eng
 (ADR 96) is a package of its own and a command of 190 lines. SQL views (ADR 94) are 1,400 lines of `core/views`, 850
 of the sinks, 250 of the engine, 190 of commands, 100 of services and 150 of the domain. Changes of columns that a
 source's log contains (ADR 92) are 850 lines of the MySQL source, 200 of the engine and 170 of the domain. Compiled
-routing (ADR 104) is 70 lines of the sinks; its C code is not counted.
+routing (ADR 104) is 70 lines of the sinks and a stub; its C code is not counted.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 530, 25, 75, 268
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 530, 26, 75, 268
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.

@@ -46,9 +46,12 @@ if folder := os.environ.get(SANITIZED):
         sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])
 
-from slotkeeper.core.compiled import SWITCH  # noqa: E402 - after the kernels
 from slotkeeper.core.domain.slot import Column, TableIdentity  # noqa: E402
-from slotkeeper.core.drivers.pipe import Fields, RowOut  # noqa: E402
+from slotkeeper.core.drivers.pipe import (  # noqa: E402
+    SWITCH,
+    Fields,
+    RowOut,
+)
 from slotkeeper.core.sources.mysql import kernel  # noqa: E402
 from slotkeeper.core.sources.mysql.events import Action, Header  # noqa: E402
 from slotkeeper.core.sources.mysql.events import Rows as RowsEvent  # noqa: E402

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slotkeeper.core.compiled import SWITCH, is_switched_off
+from slotkeeper.core.drivers.pipe import SWITCH, kernels_are_off
 
 if TYPE_CHECKING:
     from slotkeeper.core.sources.mysql._kernel import Plan
@@ -38,7 +38,7 @@ Written = tuple[str, int, int, int, Any, bool, Callable[[Any], Any] | None]
 
 def is_used() -> bool:
     """Whether this process decodes with the kernel."""
-    return BUILT and not is_switched_off()
+    return BUILT and not kernels_are_off()
 
 
 def state() -> str:

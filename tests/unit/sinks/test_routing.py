@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slotkeeper.core.compiled import SWITCH
+from slotkeeper.core.drivers.pipe import SWITCH
 from slotkeeper.core.sinks.postgres.write import routing
 from slotkeeper.core.sinks.postgres.write.routing import Routed, whole
 

@@ -19,7 +19,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from slotkeeper.core.compiled import is_switched_off
+from slotkeeper.core.drivers.pipe import kernels_are_off
 from slotkeeper.core.errors import Unreachable
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Routed:
     def __init__(self, reader: BinaryIO, places: tuple[int, ...], begin: bytes = b"") -> None:
         self._reader, self._begin, self._places = reader, begin, places
         self._router: Router | None = None
-        if BUILT and not is_switched_off():
+        if BUILT and not kernels_are_off():
             self._router = _routing.Router(places, WATCHED)
         self._apart = Apart(places, 0 if self._router is not None else WATCHED)
         self.repeated = False

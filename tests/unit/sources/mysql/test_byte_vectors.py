@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slotkeeper.core.compiled import SWITCH
+from slotkeeper.core.drivers.pipe import SWITCH
 from slotkeeper.core.sources.mysql import kernel, rows
 from slotkeeper.core.sources.mysql.faults import BinlogError, Damaged
 from slotkeeper.core.sources.mysql.rows import Decoder

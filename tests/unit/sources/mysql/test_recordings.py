@@ -14,8 +14,8 @@ from uuid import UUID
 
 import pytest
 
-from slotkeeper.core.compiled import SWITCH
 from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.drivers.pipe import SWITCH
 from slotkeeper.core.sources.mysql.events import Commit, Mapped, Parser, Payload, Query, Rows
 from slotkeeper.core.sources.mysql.events import events as unpacked
 from slotkeeper.core.sources.mysql.faults import Damaged, Unsupported
