@@ -111,7 +111,7 @@ $(FUZZER): tests/support/fuzz/requirements.txt | $(STAMP)
 	"$$@" --require-hashes --no-deps --target .cache/fuzz -r $< >&2 || echo "make: no atheris here: random changes" >&2
 	touch $@
 
-fuzz-kernel: $(STAMP) ## random rows by the compiled decoder of MySQL and by Python, under sanitizers: ARGS="--seconds 600"
+fuzz-kernel: $(STAMP) ## random rows and steps by the compiled kernels and by Python, under sanitizers: ARGS="--seconds 600"
 	exec $(PY) -m tests.support.kernel_rows $(ARGS)
 
 sbom: $(STAMP) ## what is installed, as an SBOM: CycloneDX JSON, to standard output
@@ -125,7 +125,7 @@ clean: ## remove .venv and everything that was built
 # checkout, without the build isolation in which an installer would fetch a setuptools that nothing has checked.
 # pyspark's wheel stays uncompressed, because its jars do not shrink and zipping them takes half a minute; as with uv,
 # a module is compiled when it is first imported, not each of 5,600 here.
-$(STAMP): pyproject.toml constraints.txt core/sources/mysql/kernel.c
+$(STAMP): pyproject.toml constraints.txt core/sources/mysql/kernel.c core/sinks/postgres/write/routing.c
 	{ \
 	  python=''; \
 	  for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \

@@ -21,6 +21,15 @@ from typing import Any, BinaryIO
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.errors import RowRefused, Unreachable
 
+SWITCH = "SLOTKEEPER_KERNEL"
+"""Environment variable that switches off the compiled kernels, which read or write COPY text (ADR 90, ADR 104)."""
+
+
+def kernels_are_off() -> bool:
+    """Whether the user has switched the compiled kernels off; Python then does the same."""
+    return os.environ.get(SWITCH, "").strip().lower() in ("off", "0", "no", "false")
+
+
 _UNESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 

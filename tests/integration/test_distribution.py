@@ -58,7 +58,8 @@ def test_the_wheel_has_every_module_and_everything_that_they_read(wheel: zipfile
     packaged = {name for name in wheel.namelist() if ".d" not in name.partition("/")[0]}
     kernels = {name for name in packaged if name.endswith(".abi3.so")}
     assert packaged - kernels == wanted | pages
-    assert kernels == ({"slotkeeper/core/sources/mysql/_kernel.abi3.so"} if shutil.which("cc") else set())
+    both = {f"slotkeeper/core/{name}.abi3.so" for name in ("sources/mysql/_kernel", "sinks/postgres/write/_routing")}
+    assert kernels == (both if shutil.which("cc") else set())
     others = {name.partition(".d")[2] for name in wheel.namelist() if name.startswith("slotkeeper-")}
     assert "ata/data/share/man/man1/slotkeeper.1" in others
     assert {"ist-info/licenses/LICENSE", "ist-info/licenses/NOTICE"} <= others
@@ -68,7 +69,8 @@ def test_the_sdist_has_the_kernels_source_and_is_built_without_a_compiler(folder
     with tarfile.open(next(folder.glob("slotkeeper-*.tar.gz"))) as sdist:
         sdist.extractall(tmp_path, filter="data")
     (source,) = tmp_path.iterdir()
-    assert (source / "slotkeeper" / "core" / "sources" / "mysql" / "kernel.c").is_file()
+    for name in ("sources/mysql/kernel.c", "sinks/postgres/write/routing.c"):
+        assert (source / "slotkeeper" / "core" / name).is_file()
     command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"CC": "/nowhere/cc"})
     assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-2_000:]

@@ -1,7 +1,8 @@
 """Random tables, rows and damages, and what the kernel and Python make of them.
 
-`python -m tests.support.kernel_rows --seconds 120 [--seed N]` builds the kernel with AddressSanitizer and
-UndefinedBehaviorSanitizer, and compares it with Python on random rows, whole and damaged.
+`python -m tests.support.kernel_rows --seconds 120 [--seed N]` builds the kernel and the router of steps
+(`routed_lines`) with AddressSanitizer and UndefinedBehaviorSanitizer, and compares them with Python on random rows and
+steps, whole and damaged.
 """
 
 from __future__ import annotations
@@ -33,16 +34,24 @@ if TYPE_CHECKING:
     from tests.support.mysql_types import Kind
 
 SANITIZED = "SLOTKEEPER_SANITIZED_KERNEL"
-"""The file of a kernel that this process loads instead of the installed one."""
-if file := os.environ.get(SANITIZED):
-    name = "slotkeeper.core.sources.mysql._kernel"
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec and spec.loader
-    sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sys.modules[name])
+"""The folder of the kernels that this process loads instead of the installed ones."""
+KERNELS = {
+    "slotkeeper.core.sources.mysql._kernel": "core/sources/mysql/kernel.c",
+    "slotkeeper.core.sinks.postgres.write._routing": "core/sinks/postgres/write/routing.c",
+}
+if folder := os.environ.get(SANITIZED):
+    for name in KERNELS:
+        spec = importlib.util.spec_from_file_location(name, f"{folder}/{name.rpartition('.')[2]}.so")
+        assert spec and spec.loader
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
 
-from slotkeeper.core.domain.slot import Column, TableIdentity  # noqa: E402 - after the kernel
-from slotkeeper.core.drivers.pipe import Fields, RowOut  # noqa: E402
+from slotkeeper.core.domain.slot import Column, TableIdentity  # noqa: E402
+from slotkeeper.core.drivers.pipe import (  # noqa: E402
+    SWITCH,
+    Fields,
+    RowOut,
+)
 from slotkeeper.core.sources.mysql import kernel  # noqa: E402
 from slotkeeper.core.sources.mysql.events import Action, Header  # noqa: E402
 from slotkeeper.core.sources.mysql.events import Rows as RowsEvent  # noqa: E402
@@ -53,6 +62,7 @@ from slotkeeper.core.sources.mysql.table_map import TableMap  # noqa: E402
 from slotkeeper.core.sources.mysql.tables import Image, TableSeen, image_of  # noqa: E402
 from slotkeeper.core.sources.mysql.transactions import TableRows  # noqa: E402
 from tests.support import mysql_bytes as made  # noqa: E402
+from tests.support import routed_lines  # noqa: E402
 from tests.support.mysql_types import TABLE, decoder  # noqa: E402
 
 SIZES = {1: 1, 2: 2, 9: 3, 3: 4, 8: 8, 4: 4, 5: 8, 13: 1, 10: 3}
@@ -171,14 +181,14 @@ class Table:
 @contextmanager
 def switched(way: str) -> Iterator[None]:
     """Decoders that are made meanwhile use the kernel ("on"), or do not ("off")."""
-    known = os.environ.get(kernel.SWITCH)
-    os.environ[kernel.SWITCH] = way
+    known = os.environ.get(SWITCH)
+    os.environ[SWITCH] = way
     try:
         yield
     finally:
-        os.environ.pop(kernel.SWITCH)
+        os.environ.pop(SWITCH)
         if known is not None:
-            os.environ[kernel.SWITCH] = known
+            os.environ[SWITCH] = known
 
 
 def table(chance: random.Random, kinds: Sequence[Kind] = ()) -> Table:
@@ -286,27 +296,27 @@ def compare(chance: random.Random, rows: int, seconds: float = 1e9, broken: bool
 
 # -- the sanitized kernel ---------------------------------------------------------------------------------------------
 
-SOURCE = ROOT / "core" / "sources" / "mysql" / "kernel.c"
 FLAGS = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
-def build(folder: Path) -> tuple[Path, str]:
-    """Build the kernel with the sanitizers; return its file and the runtime to preload. Raises OSError or
+def build(folder: Path) -> str:
+    """Build the kernels with the sanitizers into a folder; return the runtime to preload. Raises OSError or
     CalledProcessError without a compiler that has them.
     """
-    target, include = folder / "_kernel.so", sysconfig.get_path("include")
-    command = ["cc", *FLAGS, "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", f"-I{include}", str(SOURCE)]
-    subprocess.run([*command, "-o", str(target)], check=True, capture_output=True)
+    for name, source in KERNELS.items():
+        target, include = folder / f"{name.rpartition('.')[2]}.so", sysconfig.get_path("include")
+        command = ["cc", *FLAGS, "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", f"-I{include}", str(ROOT / source)]
+        subprocess.run([*command, "-o", str(target)], check=True, capture_output=True)
     found = subprocess.run(["cc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True)
-    return target, found.stdout.strip()
+    return found.stdout.strip()
 
 
 def sanitized(seconds: float, seed: int) -> subprocess.CompletedProcess[str]:
     """Run this module's comparison under the sanitizers."""
     with tempfile.TemporaryDirectory() as folder:
-        library, runtime = build(Path(folder))
+        runtime = build(Path(folder))
         options = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1", "PYTHONMALLOC": "malloc"}
-        environment = {**os.environ, **options, SANITIZED: str(library), "LD_PRELOAD": runtime}
+        environment = {**os.environ, **options, SANITIZED: folder, "LD_PRELOAD": runtime}
         command = [sys.executable, "-m", __spec__.name if __spec__ else "tests.support.kernel_rows"]
         command += ["--seconds", str(seconds), "--seed", str(seed)]
         return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -324,11 +334,15 @@ def main() -> int:
         return done.returncode
     assert kernel.is_used()
     chance = random.Random(options.seed)
-    end, counts = time.monotonic() + options.seconds, [0, 0]
+    end, counts, lines = time.monotonic() + options.seconds, [0, 0], 0
     while (left := end - time.monotonic()) > 0:
         for broken in (False, True):
             counts[broken] += compare(chance, 2_000, left, broken)
-    print(f"seed {options.seed}: {counts[0]:,} rows, and {counts[1]:,} in damaged events: equal, no report")
+        lines += routed_lines.compare(chance, 10_000, left)
+    print(
+        f"seed {options.seed}: {counts[0]:,} rows, {counts[1]:,} in damaged events, {lines:,} lines of steps: equal, no"
+        " report"
+    )
     return 0
 
 

@@ -7,9 +7,10 @@ kernel, or where modules are imported from a zip file, as in Spark's workers, ev
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from slotkeeper.core.drivers.pipe import SWITCH, kernels_are_off
 
 if TYPE_CHECKING:
     from slotkeeper.core.sources.mysql._kernel import Plan
@@ -21,10 +22,6 @@ except ImportError:
 else:
     BUILT = _kernel.VERSION == 1
     """Whether there is a kernel for this version of the Python code."""
-
-SWITCH = "SLOTKEEPER_KERNEL"
-"""Environment variable that switches the kernel off."""
-_OFF = frozenset({"off", "0", "no", "false"})
 
 Op = tuple[str, int, int, int, Any]
 """How the kernel decodes a column: a letter, the bytes of the value or of its length, two parameters of the type, and
@@ -41,7 +38,7 @@ Written = tuple[str, int, int, int, Any, bool, Callable[[Any], Any] | None]
 
 def is_used() -> bool:
     """Whether this process decodes with the kernel."""
-    return BUILT and os.environ.get(SWITCH, "").strip().lower() not in _OFF
+    return BUILT and not kernels_are_off()
 
 
 def state() -> str:

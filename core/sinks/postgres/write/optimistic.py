@@ -3,7 +3,8 @@
 Most large steps change each row once. No sorting is then needed: I rows are copied into the target, U rows are applied
 as updates and d rows as deletes. The result is the net effect for any order of the events, provided that
 
-a. each B is followed by its own U (or x) of the same key, so that no key changes;
+a. each B is followed by its own U (or x) of the same key, so that no key changes (the compiled router checks this for
+   most B, and leaves them out: `routing.c`);
 b. the number of U rows equals the number of rows that the UPDATE changed (none of them written by this step) plus the
    rows inserted because their key did not exist: the keys of the U rows differ from each other and from the I keys;
 c. the COPY of the I rows violates no unique index: their keys differ from each other and from all existing keys,
@@ -49,12 +50,10 @@ LONGEST = 64
 _MISSES = ("22", "23")
 """SQLSTATE classes of row errors (data exception, integrity constraint violation): the general path finds the row, if
 any."""
-_COUNTED = """
-SELECT count(*) FILTER (WHERE kind = 'U'), count(*) FILTER (WHERE kind = 'B'),
-       (SELECT count(*) FROM {stage} b JOIN {stage} u
-          ON u.point = b.point AND u.sequence = b.sequence + 1 AND {same}
-        WHERE b.kind = 'B' AND u.kind IN ('U', 'x'))
-FROM {stage}
+_COUNTED = "SELECT count(*) FILTER (WHERE kind = 'U'), count(*) FILTER (WHERE kind = 'B') FROM {stage}"
+_PAIRED = """
+SELECT count(*) FROM {stage} b JOIN {stage} u ON u.point = b.point AND u.sequence = b.sequence + 1 AND {same}
+ WHERE b.kind = 'B' AND u.kind IN ('U', 'x')
 """
 _ABSENT = """
 INSERT INTO {table} ({columns}) SELECT {staged} FROM {stage} s
@@ -192,9 +191,14 @@ def _counted(cursor: pg.Cursor, table: TargetTable) -> tuple[int, int, int]:
 
     The planner has no statistics for a temporary table and would join several thousand rows with nested loops.
     """
+    stage = Identifier(table.staging)
+    cursor.execute(SQL(_COUNTED).format(stage=stage))
+    updates, olds = cursor.fetchall()[0]
+    if not olds:
+        return updates, 0, 0
     cursor.execute("SET LOCAL enable_nestloop = off")
-    cursor.execute(SQL(_COUNTED).format(stage=Identifier(table.staging), same=same_key(table, "u", "b")))
-    updates, olds, pairs = cursor.fetchall()[0]
+    cursor.execute(SQL(_PAIRED).format(stage=stage, same=same_key(table, "u", "b")))
+    ((pairs,),) = cursor.fetchall()
     cursor.execute("SET LOCAL enable_nestloop TO DEFAULT")
     return updates, olds, pairs
 

@@ -3,6 +3,8 @@
 The router also watches the keys. If a key has two events, the optimistic step would miss, so the rest of the step is
 staged unchanged.
 
+`routing.c` does the same if a compiler built it (ADR 104); the Python code is the definition.
+
 A line of a step is `point TAB sequence TAB kind TAB c1 TAB ... cn LF` (COPY text format, in which a line end inside a
 value is escaped).
 """
@@ -15,9 +17,21 @@ import tempfile
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
+from slotkeeper.core.drivers.pipe import kernels_are_off
 from slotkeeper.core.errors import Unreachable
+
+if TYPE_CHECKING:
+    from slotkeeper.core.sinks.postgres.write._routing import Router
+
+try:
+    from slotkeeper.core.sinks.postgres.write import _routing
+except ImportError:
+    BUILT = False
+else:
+    BUILT = _routing.VERSION == 1
+    """Whether there is a compiled router for this version of the Python code."""
 
 LEAST = 2_000
 """Minimum number of events for an optimistic attempt: with fewer events, its statements cost more than they save."""
@@ -28,7 +42,7 @@ BLOCK = 262_144
 TOGETHER = 2_048
 """Number of rows sent at a time."""
 SORTED = 4_194_304
-"""Number of bytes of inserts that are sorted by key at a time."""
+"""Number of bytes of lines that are sorted by key at a time."""
 SPOOL = 16_777_216
 """Maximum number of bytes of inserts in memory; the rest is written to a file."""
 WATCHED = 25_000
@@ -44,7 +58,9 @@ def whole(begin: bytes, reader: BinaryIO) -> BinaryIO:
 
 
 class Routed:
-    """A step that is read once; `begin` has already been read. `inserts` is the number of separated lines.
+    """A step that is read once; `begin` has already been read. `inserts` is the number of separated lines, `left_out`
+    the number of old images that are not staged, because their new images have the same key (only the compiled router
+    finds them: in Python, that costs more than it saves).
 
     `places` are the column numbers of the key, from 1. `first` and `second` are the highest point among the inserts and
     the highest sequence at that point, None without inserts. `repeated`: two events with the same key were found; B
@@ -53,20 +69,66 @@ class Routed:
 
     def __init__(self, reader: BinaryIO, places: tuple[int, ...], begin: bytes = b"") -> None:
         self._reader, self._begin, self._places = reader, begin, places
-        self._keys_of = _keys(places).findall
-        self._keys: set[Key] | None = set() if WATCHED else None
-        self._filtered: set[Key] = set()
-        self._watched = 0
+        self._router: Router | None = None
+        if BUILT and not kernels_are_off():
+            self._router = _routing.Router(places, WATCHED)
+        self._apart = Apart(places, 0 if self._router is not None else WATCHED)
         self.repeated = False
         self._lines = tempfile.SpooledTemporaryFile(max_size=SPOOL)  # noqa: SIM115 - closed by `close`
-        self.inserts = 0
+        self.inserts = self.left_out = 0
         self.first: int | None = None
         self.second: int | None = None
 
     def rest(self) -> BinaryIO:
-        """Return the lines to stage as they are read: all lines except inserts, and every line after a repeated key."""
-        blocks = _whole_lines(self._reader, self._begin)
-        return _Blocks(filter(None, (block if self.repeated else self._apart(block) for block in blocks)))
+        """Return the lines to stage: all lines except inserts, and every line after a repeated key.
+
+        The compiled router leaves old images out, and sorts the other lines by key text, so that rows that are adjacent
+        in the target's index are changed one after another: together, this saves a quarter of the server's CPU time per
+        step. In Python, it costs more than it saves.
+        """
+        return _Blocks(self._staged())
+
+    def _staged(self) -> Iterator[bytes]:
+        waiting: list[bytes] = []
+        size, blocks = 0, _whole_lines(self._reader, self._begin)
+        for block in blocks:
+            if size >= SORTED:
+                yield from self._ordered(waiting)
+                waiting, size = [], 0
+            waiting.append(self._take(block))
+            size += len(waiting[-1])
+            if self._router is None:
+                yield from waiting
+                waiting, size = [], 0
+            if self.repeated:
+                break
+        if self._router is not None:
+            yield from self._ordered([self._router.left(), *waiting])
+        yield from blocks
+
+    def _ordered(self, lines: list[bytes], whole: bool = True) -> Iterator[bytes]:
+        """Return lines, or only their rows, sorted by key text; a last line without an end stays the last."""
+        assert self._router is not None
+        text = self._router.ordered(b"".join(lines), whole)
+        return (text[at : at + BLOCK] for at in range(0, len(text), BLOCK))
+
+    def _take(self, block: bytes) -> bytes:
+        """Separate the inserts from a block of lines; return the lines to stage."""
+        router, apart, left_out = self._router, self._apart, 0
+        if router is not None and (found := router.take(block)) is not None:
+            rest, inserts, count, left_out = found
+            self.first, self.second = apart.first, apart.second = router.reached()
+            self.repeated = router.repeats()
+        else:
+            left = b"" if router is None else router.left()
+            self._router = None  # from here on, Python routes the step, and watches no keys
+            rest, inserts, count = apart.take(block)
+            rest = left + rest
+            self.first, self.second, self.repeated = apart.first, apart.second, apart.repeated
+        self._lines.write(inserts)
+        self.inserts += count
+        self.left_out += left_out
+        return rest
 
     def lines(self) -> BinaryIO:
         """Return the inserts as received."""
@@ -81,6 +143,8 @@ class Routed:
         once.
         """
         blocks = _whole_lines(self.lines(), b"", SORTED)
+        if self._router is not None:
+            return _Blocks(chain.from_iterable(self._ordered([block], whole=False) for block in blocks))
         return _Blocks(chain.from_iterable(_bodies(block, self._places) for block in blocks))
 
     def compare(self, rows: int) -> None:
@@ -94,8 +158,21 @@ class Routed:
         """Release the spooled inserts; safe to call twice."""
         self._lines.close()
 
-    def _apart(self, block: bytes) -> bytes:
-        """Separate the inserts from a block of lines; return the other lines.
+
+class Apart:
+    """The separation of a step's inserts, block by block, in Python; watches the first `watched` keys."""
+
+    def __init__(self, places: tuple[int, ...], watched: int) -> None:
+        self._keys_of = _keys(places).findall
+        self._keys: set[Key] | None = set() if watched else None
+        self._filtered: set[Key] = set()
+        self._watched, self._most = 0, watched
+        self.repeated = False
+        self.first: int | None = None
+        self.second: int | None = None
+
+    def take(self, block: bytes) -> tuple[bytes, bytes, int]:
+        """Separate the inserts from a block of lines; return the other lines, the inserts, and their number.
 
         A malformed line does not count as an insert; the server reports the error. One pass of `split` takes a third of
         the time that regular expressions need, because they search each line for its start and its end.
@@ -125,11 +202,9 @@ class Routed:
             rest.append(line)
         self.first, self.second = first, second
         apart = _joined(inserts)
-        self.inserts += len(inserts)
-        self._lines.write(apart)
         if self._keys is not None:
             self._watch(self._keys, self._keys_of(apart) + self._keys_of(_joined(others)), filtered)
-        return b"\n".join((*rest, last))
+        return b"\n".join((*rest, last)), apart, len(inserts)
 
     def _watch(self, keys: set[Key], more: list[Key], filtered: list[bytes]) -> None:
         keys.update(more)
@@ -140,7 +215,7 @@ class Routed:
             keys |= ended
             self._watched += len(ended)
         self.repeated = len(keys) < self._watched
-        if self.repeated or self._watched >= WATCHED:
+        if self.repeated or self._watched >= self._most:
             self._keys = None
             self._filtered.clear()
 
@@ -190,7 +265,7 @@ class _Blocks(io.RawIOBase, BinaryIO):
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         super().__init__()
-        self._blocks, self._at = blocks, 0
+        self._blocks, self._at = filter(None, blocks), 0  # an empty block would end the reading
 
     def readable(self) -> bool:
         return True

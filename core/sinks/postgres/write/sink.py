@@ -137,7 +137,7 @@ class PostgresSink:
                 self._passed = True
                 return self._fill(cursor, routing.whole(begin, reader))
             routed = self._routed = Routed(reader, self.target.places, begin)
-            rows = self._fill(cursor, routed.rest()) + routed.inserts
+            rows = self._fill(cursor, routed.rest()) + routed.inserts + routed.left_out
             if not routed.repeated and rows >= routing.LEAST and routed.inserts * routing.SHARE >= rows:
                 return rows
             if routed.inserts:
@@ -294,7 +294,8 @@ class PostgresSink:
 
     def _fill(self, cursor: pg.Cursor, reader: BinaryIO) -> int:
         rows = pg.copy_in(cursor, compose.fill_staging(self.target), reader)
-        self._wide |= bool(self._long) and compose.is_wide(reader.tell(), rows)
+        events = rows + (self._routed.left_out if self._routed is not None else 0)
+        self._wide |= bool(self._long) and compose.is_wide(reader.tell(), events)
         return rows
 
     def _fenced(self, cursor: pg.Cursor, fence: dict[str, object]) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from slotkeeper.core.drivers.pipe import SWITCH
 from slotkeeper.core.sources.mysql import kernel, rows
 from slotkeeper.core.sources.mysql.faults import BinlogError, Damaged
 from slotkeeper.core.sources.mysql.rows import Decoder
@@ -21,7 +22,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How a row is read; with OWN, it is the second of its bitmap, and the first one had a function made for them."""
     if request.param == KERNEL and not kernel.BUILT:
         pytest.skip("the kernel was not built")
-    monkeypatch.setenv(kernel.SWITCH, "on" if request.param == KERNEL else "off")
+    monkeypatch.setenv(SWITCH, "on" if request.param == KERNEL else "off")
     monkeypatch.setattr(rows, "OFTEN", 1 if request.param == OWN else 1 << 30)
     return str(request.param)
 

@@ -15,7 +15,7 @@ from uuid import UUID
 import pytest
 
 from slotkeeper.core.domain.slot import Column, TableIdentity
-from slotkeeper.core.sources.mysql import kernel
+from slotkeeper.core.drivers.pipe import SWITCH
 from slotkeeper.core.sources.mysql.events import Commit, Mapped, Parser, Payload, Query, Rows
 from slotkeeper.core.sources.mysql.events import events as unpacked
 from slotkeeper.core.sources.mysql.faults import Damaged, Unsupported
@@ -33,7 +33,7 @@ from tests.support.mysql_bytes import Padding
 @pytest.fixture(autouse=True, params=["on", "off"], ids=["kernel", "python"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel decodes, or Python."""
-    monkeypatch.setenv(kernel.SWITCH, request.param)
+    monkeypatch.setenv(SWITCH, request.param)
 
 
 VECTORS = sorted(path.stem for path in recordings.VECTORS.glob("*.txt"))
