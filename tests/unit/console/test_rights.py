@@ -39,6 +39,7 @@ ARGUMENTS: dict[str, list[str]] = {
     **{key: [TABLE] for key in ("slots preflight", "slots peek")},
     "alerts": ["0"],
     **{key: [] for key in ("alerts list", "alerts test")},
+    "alerts serve": ["--port", "0"],
     "alerts silence": ["0", "--for", "1h"],
     "locks end": ["1"],
     "views": [JOB, "v.v"],
