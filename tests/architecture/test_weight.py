@@ -20,9 +20,9 @@ MOST_LINES = {
     "core/judgement": 1_800,
     "core/launch": 3_450,
     "core/library": 560,
-    "core/ports": 2_010,
-    "core/services": 2_150,
-    "core/sinks": 12_950,
+    "core/ports": 2_030,
+    "core/services": 2_300,
+    "core/sinks": 13_000,
     "core/slots": 2_400,
     "core/sources": 19_000,
     "core/spark": 2_300,
@@ -64,9 +64,9 @@ of the sinks, 250 of the engine, 190 of commands, 100 of services and 150 of the
 source's log contains (ADR 92) are 850 lines of the MySQL source, 200 of the engine and 170 of the domain.
 Rights of accounts and a second account's approval (ADR 100) are 180 lines of the domain, 100 of the configuration,
 190 of launch and 160 of the command line; the check before an upgrade and the endpoint of metrics are a file each of
-commands and launch.
+commands and launch, with 120 lines of a service and 30 of the sinks.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 537, 25, 75, 268
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 537, 26, 75, 269
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.
@@ -75,7 +75,7 @@ The gate for idle tables and the schedule of their polls have a file each.
 SQL views have a file each for plan, parser, statements, captures, sums and rounds. A pasted text has a file for its
 record, for each syntax, for the rules, for the options and for what is written.
 Sessions that wait at a source have a file of SQL per kind of source, a file of values and a file of the judgement.
-Rights have a file each for the rules, the check and the table of commands.
+Rights have a file each for the rules, the check and the table of commands; `upgrade` is one small command.
 Changes of columns have five files: clauses, definitions, the statement in the log, the decision, the driver's step.
 """
 
