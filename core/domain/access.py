@@ -115,6 +115,14 @@ class Approval:
     uid: int = -1
     reason: str = ""
     at: float = 0.0
+    name: str = ""
+    groups: tuple[str, ...] = ()
+    """The approving account, whose right is checked again when the plan is executed."""
+
+    @property
+    def approver(self) -> Account:
+        """The account that approved."""
+        return Account(self.uid, self.name, frozenset(self.groups))
 
     def refuse(self, account: Account, now: float) -> None:
         """Raise Refused unless another account has approved this plan less than a day ago.

@@ -187,6 +187,17 @@ def test_an_approval_is_valid_for_a_day_and_needs_the_right_to_reset(tmp_path: P
         as_bob(found).approve("4f2c", "INC-1")
 
 
+def test_an_approval_by_the_rules_of_another_configuration_does_not_count(tmp_path: Path) -> None:
+    ann = rules_in(tmp_path, "c.toml", top="second_account = true")
+    with pytest.raises(Refused, match="needs the approval"):
+        ann.approved("4f2c", "orders_rt", "7 rows")
+    eve = replace(rules_in(tmp_path, "mine.toml", allow=""))
+    vars(eve)["account"] = Account(4713, "eve")
+    eve.approve("4f2c", "INC-1")
+    with pytest.raises(Refused, match="does not count: account eve"):
+        ann.approved("4f2c", "orders_rt", "7 rows")
+
+
 def test_without_second_account_no_approval_is_asked(tmp_path: Path) -> None:
     rules_in(tmp_path, "c.toml").approved("4f2c", "orders_rt", "7 rows")
     assert not (tmp_path / "state").exists()
