@@ -37,6 +37,7 @@ from slotkeeper.core.domain.row_counts import APART, Verified
 from slotkeeper.core.domain.source_waits import SlotBehind, SourceWait
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.launch.control import Ensured
+from slotkeeper.core.services.upgrade import Part
 from slotkeeper.core.state.rows import ErrorRow, EventRow
 
 _SHOWN_BLOCKER = fields_of(
@@ -320,6 +321,7 @@ _OF_JOBS: dict[str, Schema] = {
         thing("the comparison of several tables", {**_COMPARED, "channels": listed("the tables", _CHANNEL)}),
     ),
     "status": _STATUS,
+    "upgrade": thing("what this version would migrate or reject", {"parts": listed("the parts", record(Part))}),
     "sync show": listed(
         "the jobs that read a binlog as Binlog Load did, in the columns of SHOW SYNC JOB", record(SyncJob)
     ),

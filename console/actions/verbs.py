@@ -176,7 +176,7 @@ class JobVerb(Enum):
         label="drain: wait until all changes are read; changes nothing",
         typed="wait until all changes are read; changes nothing",
         requested="drained",
-        right=Right.LOOK,
+        right=Right.READ,
         why_not=lambda state, lives: (
             "" if lives and state in _STREAMING else f"the job is {state.value}: only a streaming job can drain"
         ),
@@ -188,7 +188,7 @@ class JobVerb(Enum):
         label="verify: compare all rows of source and target; changes nothing",
         typed="compare all rows of source and target; changes nothing",
         requested="compared",
-        right=Right.LOOK,
+        right=Right.READ,
         before_first_start="the job was never started: there is nothing to compare",
         anywhere=True,
         configured=True,
@@ -273,9 +273,9 @@ class SlotVerb(Enum):
     CREATE = OfSlot("create", "c", "create", "create the slot")
     PREFLIGHT = OfSlot(
         "preflight", "p", "preflight: can a VACUUM FULL, scale-out or ALTER start now? changes nothing",
-        "can a VACUUM FULL, scale-out or ALTER start now?", Right.LOOK,
+        "can a VACUUM FULL, scale-out or ALTER start now?", Right.READ,
     )  # fmt: skip
-    HISTORY = OfSlot("history", right=Right.LOOK)
+    HISTORY = OfSlot("history", right=Right.READ)
 
     does: OfSlot
 

@@ -40,7 +40,7 @@ class Need:
     also: tuple[str, Right] | None = None
 
 
-_FREE, _LISTS, _LOOKS = Need(None), Need(Right.LOOK, listed=True), Need(Right.LOOK)
+_FREE, _LISTS, _READS = Need(None), Need(Right.READ, listed=True), Need(Right.READ)
 STARTS = ("jobs start", "jobs restart", "run")
 """The commands that start one job with the configuration in use."""
 NEEDS: Mapping[str, Need] = {
@@ -52,41 +52,43 @@ NEEDS: Mapping[str, Need] = {
     "jobs ensure": Need(Right.START),
     "jobs limit": Need(Right.PAUSE),
     "jobs list": _LISTS,
-    "jobs show": _LOOKS,
-    "jobs logs": _LOOKS,
+    "jobs show": _READS,
+    "jobs logs": _READS,
     "slots list": _LISTS,
-    "slots show": _LOOKS,
-    "slots peek": Need(Right.LOOK, also=("unmask", Right.REVEAL)),
+    "slots show": _READS,
+    "slots peek": Need(Right.READ, also=("unmask", Right.REVEAL)),
     "slots approve": _FREE,  # `approve` checks the right `reset` on the plan's job
-    "errors list": _LOOKS,
+    "errors list": _READS,
     "errors show": Need(Right.REVEAL),
     "status": _LISTS,
     "console": _LISTS,
-    "watch": _LOOKS,
+    "watch": _READS,
     "audit list": _LISTS,
     "audit export": _LISTS,
     "audit verify": _LISTS,
     "audit accept": Need(Right.RESET),
-    "sync show": _LOOKS,
+    "sync show": _READS,
     "alerts list": _LISTS,
     "alerts ack": Need(Right.PAUSE),
     "alerts unack": Need(Right.PAUSE),
     "alerts silence": Need(Right.PAUSE),
     "alerts test": Need(Right.PAUSE),
-    "locks list": _LOOKS,
+    "alerts serve": _READS,
+    "locks list": _READS,
     "locks end": Need(Right.START),
-    "views list": _LOOKS,
-    "views show": _LOOKS,
-    "views verify": _LOOKS,
-    "views explain": _LOOKS,
+    "views list": _READS,
+    "views show": _READS,
+    "views verify": _READS,
+    "views explain": _READS,
     "views rebuild": Need(Right.RESET),
     "views drop": Need(Right.RESET),
-    "doctor": Need(Right.LOOK, listed=True, also=("execute", Right.RESET)),
+    "doctor": Need(Right.READ, listed=True, also=("execute", Right.RESET)),
     "config show": _LISTS,
+    "upgrade": _LISTS,
     "config check": _FREE,
     "demo": _FREE,
     "demo stop": _FREE,
-    "init": _FREE,
+    "init": Need(Right.START),
     "import": _FREE,
     "completion": _FREE,
     "docs": _FREE,
@@ -144,7 +146,7 @@ def check(path: str, shared: Invocation, params: Mapping[str, Any]) -> None:
     if path in STARTS:
         access.start(path, job, diagnostics.warn)
     elif need.dry and not (params.get("execute") or params.get("go_on")):
-        access.require(path, Right.LOOK, job, tell=diagnostics.warn)
+        access.require(path, Right.READ, job, tell=diagnostics.warn)
     else:
         access.require(path, need.right, job, need.listed, diagnostics.warn)
     if need.also and params.get(need.also[0]):

@@ -1,4 +1,4 @@
-"""`slotkeeper alerts list|ack|unack|silence|test`: the alerts that are sent without a console, and users' responses.
+"""`slotkeeper alerts`: the alerts that are sent without a console, users' responses, and the endpoint of metrics.
 
 Acknowledgements and silences made here also apply on the console's Alerts screen, and vice versa.
 """
@@ -6,9 +6,14 @@ Acknowledgements and silences made here also apply on the console's Alerts scree
 from __future__ import annotations
 
 import getpass
+import signal
+import sys
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
+from threading import Thread
 from typing import Annotated
 
 import typer
@@ -121,6 +126,54 @@ def test(ctx: typer.Context, as_json: OneJson = False) -> None:
     if answer.fault:
         diagnostics.warn(f"the command failed: {answer.said}")
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+
+
+@app.command()
+def serve(
+    ctx: typer.Context,
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65_535, metavar="N", help="metrics on this port of 127.0.0.1")
+    ] = None,
+    path: Annotated[
+        Path | None, typer.Option("--socket", metavar="FILE", help="metrics and jobs on this Unix socket, mode 0600")
+    ] = None,
+    state_dir: StateDir = None,
+) -> None:
+    """Serve metrics (/metrics) and, on a Unix socket, the jobs as JSON (/jobs), until this command is ended.
+
+    Both are read from the state store at a request. Any user of this host can read a port.
+    """
+    from slotkeeper.console.commands.overall import as_values, judged  # not needed for other commands
+    from slotkeeper.core.alerts.metrics import exposition
+    from slotkeeper.core.launch import endpoint
+
+    if port is None and path is None:
+        raise ConfigError("nothing to serve", "--port N, --socket FILE or both")
+    shared, clock = context.of(ctx), SystemClock()
+    shared.state(state_dir)  # report an invalid configuration now
+
+    def metrics() -> str:
+        seen, _, faults = judged(*shared.state(state_dir), clock.utc())
+        return exposition(seen, faults)
+
+    def jobs() -> str:
+        _, found, faults = judged(*shared.state(state_dir), clock.utc())
+        return output.json_text(as_values(found, faults))
+
+    texts = {"/metrics": metrics, "/jobs": jobs}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with ExitStack() as stack:
+        servers = [stack.enter_context(endpoint.on_port(port, texts))] if port is not None else []
+        if servers:
+            output.line(f"serving http://{endpoint.LOOPBACK}:{servers[0].server_address[1]}/metrics")
+        if path is not None:
+            servers.append(stack.enter_context(endpoint.on_socket(path, texts)))
+            output.line(f"serving /metrics and /jobs on {path}")
+        sys.stdout.flush()
+        for one in servers[1:]:
+            Thread(target=one.serve_forever, daemon=True).start()
+        with suppress(KeyboardInterrupt):
+            servers[0].serve_forever()
 
 
 def _found(ctx: typer.Context, state_dir: StateDir) -> tuple[list[Shown], datetime]:

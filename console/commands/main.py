@@ -47,6 +47,8 @@ class Entry:
     help: str
     group: bool = True
     part: Part = Part.READ
+    beside: str = ""
+    """The command in whose line of the help this command is listed; "" for a line of its own."""
 
 
 COMMANDS: dict[str, Entry] = {
@@ -90,6 +92,9 @@ COMMANDS: dict[str, Entry] = {
         "slotkeeper.console.commands.docs", "list the pages of the documentation, or open one", False, Part.SET_UP
     ),
     "man": Entry("slotkeeper.console.commands.man", "the manual page", group=False, part=Part.SET_UP),
+    "upgrade": Entry(
+        "slotkeeper.console.commands.upgrade", "what this version would migrate", False, Part.SET_UP, beside="man"
+    ),
 }
 
 _OPTIONS = """\
@@ -122,8 +127,9 @@ class LazyGroup(typer.core.TyperGroup):
         names = self.list_commands(ctx)
         for part in Part:
             label = f"{part.value}:"
-            for name in (name for name in names if COMMANDS[name].part is part):
-                formatter.write(f"{label:<9}{name:<12}{COMMANDS[name].help}\n")
+            for name in (name for name in names if COMMANDS[name].part is part and not COMMANDS[name].beside):
+                shared = (f"; {one}: {COMMANDS[one].help}" for one in names if COMMANDS[one].beside == name)
+                formatter.write(f"{label:<9}{name:<12}{COMMANDS[name].help}{''.join(shared)}\n")
                 label = ""
         formatter.write(_OPTIONS)
 

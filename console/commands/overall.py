@@ -25,7 +25,9 @@ from slotkeeper.console.views.rows import age, rank
 from slotkeeper.core.alerts.rules import fault_values
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.fault import Fault
 from slotkeeper.core.domain.row_counts import in_a_phrase
+from slotkeeper.core.judgement.facts import Facts
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.seen import gather
 from slotkeeper.core.state.observed import last
@@ -39,20 +41,14 @@ def overall(shared: Invocation, as_json: bool, by_code: bool, state_dir: Path | 
     """Print the state of all jobs, and return the exit code: 0 without `by_code`. Raises SlotkeeperError."""
     loaded, folder = shared.state(state_dir)
     now = SystemClock().utc()
-    with Store.existing(folder) as store:
-        seen, verified = gather(store, loaded, now), last(store)
+    _, found, faults = judged(loaded, folder, now)
     configured.tell_unreadable(loaded)
     configured.tell_refused(loaded)
-    faults = judge(seen)
-    mine = [replace(facts(one.view, faults, now), host=one.host) for one in seen.jobs]
-    jobs = complete(mine, loaded, verified, faults)
-    found = sorted(_with_queries(jobs, loaded) if by_code else jobs, key=lambda one: one.name)
-    found = [replace(one, wrong=_REFUSED) if one.refused else one for one in found]
-    found = [replace(one, wrong=UNSEEN) if one.unseen else one for one in found]
-    whole = worst([*(one.judged for one in found), *(LEVELS[one.severity] for one in faults)])
+    if by_code:
+        found = _with_queries(found, loaded)
+    whole = _worst_of(found, faults)
     if as_json:
-        values = [fault_values(one) for one in faults]
-        output.as_json({"severity": _word(whole), "jobs": list(map(_values, found)), "faults": values})
+        output.as_json(as_values(found, faults))
     else:
         for fault in faults:
             if not fault.job:
@@ -84,6 +80,28 @@ def _with_queries(jobs: Sequence[JobFacts], loaded: Loaded | None) -> list[JobFa
         return replace(one, state=job_queries.state(its), level=level, queries=its, wrong=job_queries.reason(its))
 
     return list(map(known, jobs))
+
+
+def judged(loaded: Loaded | None, folder: Path, now: datetime) -> tuple[Facts, list[JobFacts], list[Fault]]:
+    """Return the facts, all jobs by name, and the faults, from the state store only. Raises SlotkeeperError."""
+    with Store.existing(folder) as store:
+        seen, verified = gather(store, loaded, now), last(store)
+    faults = judge(seen)
+    mine = [replace(facts(one.view, faults, now), host=one.host) for one in seen.jobs]
+    jobs = complete(mine, loaded, verified, faults)
+    found = sorted(jobs, key=lambda one: one.name)
+    found = [replace(one, wrong=_REFUSED) if one.refused else one for one in found]
+    return seen, [replace(one, wrong=UNSEEN) if one.unseen else one for one in found], list(faults)
+
+
+def as_values(found: Sequence[JobFacts], faults: Sequence[Fault]) -> dict[str, object]:
+    """Return the state of all jobs as JSON values."""
+    values = [fault_values(one) for one in faults]
+    return {"severity": _word(_worst_of(found, faults)), "jobs": list(map(_values, found)), "faults": values}
+
+
+def _worst_of(found: Sequence[JobFacts], faults: Sequence[Fault]) -> Level:
+    return worst([*(one.judged for one in found), *(LEVELS[one.severity] for one in faults)])
 
 
 def worst(levels: Iterable[Level]) -> Level:

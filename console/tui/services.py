@@ -310,7 +310,7 @@ def services_for(shared: Invocation, state_dir: Path | None = None) -> Services:
     folder = state_dir or (loaded.state_dir if loaded else default_state_dir(shared.env))
     from slotkeeper.core.domain.access import Right
 
-    access_of(loaded, folder).require("console", Right.LOOK, any_job=True)
+    access_of(loaded, folder).require("console", Right.READ, any_job=True)
     clock = SystemClock()
     feed = Collector(LateReader(loaded, folder, clock), SlotPoller(loaded, clock))
     config = str(shared.config.absolute()) if shared.config else ""

@@ -23,7 +23,7 @@ EVERY_JOB = ""
 class Right(Enum):
     """A right that a verb needs; the values are the words of the configuration."""
 
-    LOOK = "look"
+    READ = "look"
     PAUSE = "pause"
     START = "start"
     RESET = "reset"
@@ -89,7 +89,7 @@ class AccessRules:
 
     def missing(self, account: Account, right: Right, job: str, any_job: bool = False) -> str:
         """Return why an account cannot use a right on a job, or on any job: the missing right, and who has it."""
-        if self.read_only and right not in (Right.LOOK, Right.REVEAL):
+        if self.read_only and right not in (Right.READ, Right.REVEAL):
             return "read_only = true: only looking is allowed"
         given = [one for one in self.rules if one.gives(right, job, any_job)]
         if not self.rules or any(one.has(account) for one in given):
@@ -115,6 +115,14 @@ class Approval:
     uid: int = -1
     reason: str = ""
     at: float = 0.0
+    name: str = ""
+    groups: tuple[str, ...] = ()
+    """The approving account, whose right is checked again when the plan is executed."""
+
+    @property
+    def approver(self) -> Account:
+        """The account that approved."""
+        return Account(self.uid, self.name, frozenset(self.groups))
 
     def refuse(self, account: Account, now: float) -> None:
         """Raise Refused unless another account has approved this plan less than a day ago.

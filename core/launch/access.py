@@ -168,6 +168,10 @@ class Access:
             found = Approval(id, job, what, actor().text)
             files.save(APPROVALS, id, found.text)
         found.refuse(self.account, SystemClock().utc().timestamp())
+        # another configuration may have given the right to approve
+        for rules in self._rules(job):
+            if why := rules.missing(found.approver, Right.RESET, job):
+                raise Refused(f"the approval of plan {id} does not count: {why}", f"the rules are in {rules.file}")
 
     def approve(self, id: str, reason: str, tell: Tell = str) -> Approval:
         """Store and audit this account's approval of a requested plan. Raises Refused without the right `reset`."""
@@ -182,7 +186,9 @@ class Access:
         audit = Audit(StateFolder.open(self.folder))
         audit.append(line)
         now = SystemClock().utc().timestamp()
-        given = replace(found, who=line.actor.text, uid=self.account.uid, reason=masked(reason), at=now)
+        by = self.account
+        given = replace(found, who=line.actor.text, uid=by.uid, name=by.name, groups=tuple(sorted(by.groups)))
+        given = replace(given, reason=masked(reason), at=now)
         files.save(APPROVALS, id, given.text)
         audit.append(outcome(line, "given: valid for 24 hours", {}))
         return given

@@ -394,6 +394,15 @@ class BatchSession(SinkSession, Protocol):
         """Return once the server has answered; raises a SlotkeeperError."""
 
 
+@dataclass(frozen=True, slots=True)
+class TablesVersion:
+    """A group of Slotkeeper's own tables in a sink: the recorded version, 0 if none is recorded, and this version's."""
+
+    group: str
+    version: int
+    known: int
+
+
 class StoreSession(SinkSession, Protocol):
     """One session on a sink that is a store: it has progress rows, for its own jobs or for other sinks."""
 
@@ -444,6 +453,9 @@ class StoreSession(SinkSession, Protocol):
 
     def accounts(self, key: LaneKey) -> QueryAccounts:
         """Return the account of the query that reads a slot; ignores the key's shard."""
+
+    def own_tables(self) -> list[TablesVersion]:
+        """Return the versions of Slotkeeper's own tables that exist. Creates and locks nothing."""
 
     def audit(self) -> AuditCopy:
         """Return this sink's copy of the audit log."""

@@ -80,8 +80,7 @@ def reset_context(
 ) -> Iterator[ResetContext]:
     """Yield the context of a reset of a job's slot, with the lease held until the block ends.
 
-    `tell` receives secondary failures, such as a failed copy of the audit; `alone`: whether the job's only table is
-    that of its channel; `rate` returns the speed of its last copy; `progress` receives the steps of an execution.
+    `tell` receives secondary failures, such as a failed copy of the audit; `ResetContext` describes the others.
     """
     why = sinks.open(job.sink_kind).no_reset
     if why:
@@ -96,8 +95,7 @@ def reset_context(
     resets = store.resets(job, worker.who(job, name))
     clock, target = SystemClock(), (beside or store).target(job)
     with closing(session), closing(resets), closing(beside or resets), ExitStack() as stack:
-        # an earlier observation of the slot is outdated after the block
-        stack.callback(observed.forget, folder.path, job.channel.source_table, job.slot)
+        stack.callback(observed.forget, folder.path, job.channel.source_table, job.slot)  # outdated after the block
         yield ResetContext(
             job=job,
             positions=registry.positions(job.source_kind),

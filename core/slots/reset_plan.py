@@ -69,8 +69,7 @@ from slotkeeper.core.ports.driver import ResetStore
 from slotkeeper.core.ports.source import SourceTable
 
 Probe = Callable[[str], None]
-"""A function called at named points of a reset; it does nothing in production, and stops or kills the reset in
-tests."""
+"""A function called at named points of a reset; only tests give one that stops or kills the reset."""
 
 
 class Files(Protocol):
@@ -102,7 +101,8 @@ class ResetContext:
     `size_target` returns the target's size in bytes, `read_target` names the sessions that read the target, and
     `copied_per_second` returns the rate of the job's last copy, given the number of rows in the target; each returns
     None if unknown. `apart` is true if positions of different shards cannot be compared, `alone` if the job has no
-    other table. `progress` receives the step that starts, with the number of lanes already moved and of lanes to move.
+    other table. `progress` receives the step that starts, the lanes moved and the lanes to move. `approved` raises
+    Refused if a plan's id and effect lack a required approval.
     """
 
     job: JobSpec
@@ -132,8 +132,6 @@ class ResetContext:
     probe: Probe = silent
     progress: Callable[[ResetStep, int, int], None] = unseen
     approved: Callable[[str, str], object] = lambda plan, what: None
-    """Raises Refused unless the plan, which skips or replaces rows, has the approval that the rules of access require;
-    its arguments are the plan's id and its effect."""
 
     @property
     def what(self) -> str:

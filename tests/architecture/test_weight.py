@@ -21,7 +21,7 @@ MOST_LINES = {
     "core/launch": 3_720,
     "core/library": 560,
     "core/ports": 2_050,
-    "core/services": 2_150,
+    "core/services": 2_300,
     "core/sinks": 13_180,
     "core/slots": 2_400,
     "core/sources": 19_000,
@@ -64,9 +64,9 @@ of the sinks, 250 of the engine, 190 of commands, 100 of services and 150 of the
 source's log contains (ADR 92) are 850 lines of the MySQL source, 200 of the engine and 170 of the domain.
 Rights of accounts and a second account's approval (ADR 100) are 180 lines of the domain, 100 of the configuration,
 190 of launch and 160 of the command line; the check before an upgrade and the endpoint of metrics are a file each of
-commands and launch.
+commands and launch, with 120 lines of a service and 30 of the sinks.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 537, 25, 75, 268
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 537, 26, 75, 269
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.
@@ -78,7 +78,8 @@ Sessions that wait at a source have a file of SQL per kind of source, a file of 
 Rights have a file each for the rules, the check and the table of commands. The screen of SQL views has two files, its
 models and the screen. Jobs of several hosts have a file each for the decision, the tables and their statements, the
 cache, the requests, the agent and its command. The screen of SQL views has two files, its models and the screen; a
-view as a statement of Doris has one.
+view as a statement of Doris has one. Rights have a file each for the rules, the check and the table of commands;
+`upgrade` is one small command.
 Changes of columns have five files: clauses, definitions, the statement in the log, the decision, the driver's step.
 """
 

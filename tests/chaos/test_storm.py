@@ -479,7 +479,7 @@ def _section(rig: Rig, took: Mapping[str, list[float]], troubles: Mapping[str, C
 LOGS = FOLDER.parent / ".cache"
 OVER = 3_600
 """Seconds beyond those of the run that a start, the last act, its remedies and the last check may take."""
-BETWEEN_LOOKS = 8
+BETWEEN_READS = 8
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(int(seconds()) + OVER)]
 
@@ -503,7 +503,7 @@ class Run:
                 self.left = self.draw.sample(every, len(every))
             act = self.left.pop()
             self._one(act)
-            if self.since_look >= BETWEEN_LOOKS or act.person:
+            if self.since_look >= BETWEEN_READS or act.person:
                 self._look()
                 self.rig.load.start()
         self._look()

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from slotkeeper.console.actions.preview import preview_from
+from slotkeeper.core.domain.access import Account
 from slotkeeper.core.domain.job import RESETTABLE, JobState
+from slotkeeper.core.launch import access
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.wiring import worker
 from slotkeeper.demo.warehouse import Warehouse
@@ -121,6 +123,27 @@ def test_a_reset_is_carried_out_undone_and_listed(shell: Shell) -> None:
     assert [line["phase"] for line in lines] == ["intent", "outcome"] * 2
     code, out, _ = shell.call("slots", "history", *shell.place)
     assert code == 0 and f"backup {entry['backup']}"[:20] in out
+
+
+def test_a_reset_that_replaces_rows_needs_the_approval_of_a_second_account(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with shell.config.open("a", encoding="utf-8") as file:
+        file.write("[access]\nsecond_account = true\n")
+    plan, before = shell.planned("--to", "snapshot", "--on-existing", "replace"), shell.places()
+    rows, approve = ("--rows", str(plan["at_stake"])), ("slots", "approve", plan["id"], "--reason", "INC-1")
+    refused(shell.execute(plan["id"], *rows), "needs the approval of a second account")
+    assert shell.call(*approve)[0] == 0
+    refused(shell.execute(plan["id"], *rows), "the same account cannot execute it")
+    assert shell.places() == before
+    with monkeypatch.context() as patched:
+        patched.setattr(access, "account", lambda: Account(4712, "bob"))
+        code, out, _ = shell.call(*approve)
+    assert code == 0 and f"plan {plan['id']} of job" in out
+    code, _, err = shell.execute(plan["id"], *rows)
+    assert code == 0, err
+    lines = [line.as_json() for line in Resetting(shell.mirror, shell.state_dir).lines()]
+    assert [line["action"] for line in lines if line["phase"] == "intent"][:2] == ["slots approve"] * 2
 
 
 def test_an_undo_whose_replay_has_started_is_refused_before_anything_is_confirmed(shell: Shell, seed: int) -> None:

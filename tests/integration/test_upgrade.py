@@ -5,6 +5,7 @@ The tables and rows come from running jobs of two earlier commits (`tests/fixtur
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from slotkeeper.console.__main__ import main
 from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.job import JobEvent
@@ -22,10 +24,13 @@ from slotkeeper.core.ports.driver import Runner
 from slotkeeper.core.sinks.postgres import own_tables
 from slotkeeper.core.sinks.postgres.progress import locks
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
+from slotkeeper.core.sinks.postgres.quarantine import entries
+from slotkeeper.core.sinks.postgres.quarantine.replay import Replays
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sources.dws.position import POSITIONS, SyncPoints
 from slotkeeper.core.sources.mysql.position import ours
 from slotkeeper.demo.postgres import Server
+from tests.support import polling
 from tests.support.mirror import MakeMirror
 from tests.support.pairs import MakeMysqlPair
 from tests.support.standin import MakeWarehouse, drop_database, new_database
@@ -150,6 +155,50 @@ def test_a_newer_versions_tables_are_refused_in_one_line_and_untouched(sink: Sin
         sink.start()
     assert "\n" not in refused.value.message
     assert sink.run(SHAPE) == before
+
+
+def test_no_group_of_tables_of_a_newer_version_is_written(sink: Sink) -> None:
+    _prepare(sink, *own_tables.TABLES)
+    sink.run("UPDATE slotkeeper_versions SET version = 99")
+    before = sink.run(SHAPE)
+    with closing(sink.session()) as session:
+        for group in own_tables.TABLES:
+            newer = pytest.raises(Refused, match=rf"the {group} tables .* newer slotkeeper")
+            with newer, session.transaction() as cursor:
+                own_tables.prepare(session, cursor, group)
+        with pytest.raises(Refused, match="newer slotkeeper"):
+            Replays(session, KEY).discard(1, "dba", "INC-1")
+        with pytest.raises(Refused, match="newer slotkeeper"), session.transaction() as cursor:
+            entries.before_move(session, cursor, PLACE, POSITIONS, [], "r1", "")
+        with session.transaction() as cursor:
+            found = own_tables.versions(session, cursor)
+    assert {(one.group, one.version) for one in found} == {(group, 99) for group in own_tables.TABLES}
+    assert sink.run(SHAPE) == before
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+def test_a_check_says_what_would_be_migrated_and_writes_nothing(
+    commit: str, sink: Sink, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sink.run(*sink_statements(commit))
+    endpoint = sink.server.endpoint(sink.database)
+    config = polling.config(tmp_path, endpoint, endpoint)
+    before = sink.run(SHAPE)
+    words = ["--config", str(config), "upgrade", "--check", "--json"]
+    assert main(words) == 0, capsys.readouterr().err
+    parts = {one["what"]: (one["verdict"], one["why"]) for one in json.loads(capsys.readouterr().out)["parts"]}
+    (tables,) = [value for what, value in parts.items() if what.endswith("progress tables")]
+    assert tables == (
+        "migrates",
+        f"no recorded version, this version has {NEWEST}; `slotkeeper jobs start JOB` migrates them",
+    )
+    assert sink.run(SHAPE) == before
+    sink.start()
+    assert main(words) == 0
+    assert f"version {NEWEST}" in capsys.readouterr().out
+    sink.run("UPDATE slotkeeper_versions SET version = 99")
+    assert main(words[:-1]) == 3
+    assert "refused" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("commit", [*COMMITS, ""])

@@ -18,9 +18,9 @@ from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.errors import Defect, Refused
 from slotkeeper.core.ports.driver import LaneSeen, Runner
-from slotkeeper.core.ports.kinds import BatchSession, SinkAsked, SinkKind
+from slotkeeper.core.ports.kinds import BatchSession, SinkAsked, SinkKind, TablesVersion
 from slotkeeper.core.ports.sink import QueryTarget, Views
-from slotkeeper.core.sinks.postgres import doctor, session, traits
+from slotkeeper.core.sinks.postgres import doctor, own_tables, session, traits
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.check.seen import PostgresRecords, PostgresTargets
 from slotkeeper.core.sinks.postgres.check.viewer import DwsLockWaits, PostgresLockWaits, PostgresViewer
@@ -122,6 +122,10 @@ class PostgresConnection:
 
     def accounts(self, key: LaneKey) -> PostgresAccounts:
         return PostgresAccounts(self.session, key)
+
+    def own_tables(self) -> list[TablesVersion]:
+        with self.session.transaction() as cursor:
+            return own_tables.versions(self.session, cursor)
 
     def audit(self) -> SinkAudit:
         return SinkAudit(self.session)

@@ -16,6 +16,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.kinds import TablesVersion
 from slotkeeper.core.sinks.postgres.progress import locks
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sqltext import quoted, statements
@@ -60,6 +61,26 @@ def prepare(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
         if _wanted(session, cursor, book):
             _apply(session, cursor, book, "apply")
     _record(session, cursor, group)
+
+
+def versions(session: SinkSession, cursor: pg.Cursor) -> list[TablesVersion]:
+    """Return the recorded version of each group that has a table, newer ones included; 0 if none is recorded."""
+    every = [name for names in TABLES.values() for name in names]
+    asked = {"schema": session.schema.string, "tables": [*every, _VERSIONS]}
+    there = {name for (name,) in session.run(cursor, "there", asked, _SQL).fetchall()}
+    recorded: dict[str, int] = {}
+    if _VERSIONS in there:
+        recorded = dict(session.run(cursor, "versions", {}, _SQL).fetchall())
+    return [
+        TablesVersion(group, recorded.get(group, 0), len(migrations(group)))
+        for group, names in TABLES.items()
+        if group in recorded or there.intersection(names)
+    ]
+
+
+def refuse_newer(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
+    """Raise Refused before a write to tables that a newer version migrated."""
+    _found(session, cursor, group)
 
 
 def _found(session: SinkSession, cursor: pg.Cursor, group: str) -> tuple[int, set[str]]:

@@ -45,6 +45,10 @@ SELECT has_table_privilege('{schema}.slotkeeper_versions', 'INSERT') AND has_tab
 -- The number of the last applied migration.
 SELECT version FROM {schema}.slotkeeper_versions WHERE tables = %(group)s
 
+-- name: versions
+-- The numbers of all groups.
+SELECT tables, version FROM {schema}.slotkeeper_versions
+
 -- name: forget
 -- Removes the number before the next number is recorded.
 DELETE FROM {schema}.slotkeeper_versions WHERE tables = %(group)s

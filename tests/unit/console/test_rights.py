@@ -39,6 +39,7 @@ ARGUMENTS: dict[str, list[str]] = {
     **{key: [TABLE] for key in ("slots preflight", "slots peek")},
     "alerts": ["0"],
     **{key: [] for key in ("alerts list", "alerts test")},
+    "alerts serve": ["--port", "0"],
     "alerts silence": ["0", "--for", "1h"],
     "locks end": ["1"],
     "views": [JOB, "v.v"],
@@ -121,7 +122,7 @@ def test_a_command_is_allowed_by_its_right_alone(right: Right, folder: Path, tmp
 
 
 def test_options_that_reveal_or_consent_need_more_than_the_command(folder: Path, tmp_path: Path) -> None:
-    shared = Invocation(configured(tmp_path, Right.LOOK, Right.START), env={"XDG_STATE_HOME": str(tmp_path / "state")})
+    shared = Invocation(configured(tmp_path, Right.READ, Right.START), env={"XDG_STATE_HOME": str(tmp_path / "state")})
     rights.check("slots reset", shared, {"table": TABLE, "slot": SLOT})
     for path, params in (
         ("slots reset", {"table": TABLE, "slot": SLOT, "execute": True}),
@@ -160,19 +161,19 @@ def test_without_rules_nothing_is_checked_nor_written(folder: Path, tmp_path: Pa
 @pytest.mark.parametrize("right", [None, *Right])
 def test_a_menu_says_which_right_is_missing(right: Right | None, folder: Path, tmp_path: Path) -> None:
     given = [right] if right else []
-    services = services_for(Invocation(configured(tmp_path, Right.LOOK, *given)))
+    services = services_for(Invocation(configured(tmp_path, Right.READ, *given)))
     running = JobFacts(JOB, Level.FINE, JobState.RUNNING, alive=True)
     found = {one.what: one.why_not for one in job_entries([running], [JOB], services.barred)}
     found |= {one.what: one.why_not for one in entry_actions(Choice(JOB, (1,), 1, 1), [JOB], services.barred)}
     barred = {verb for verb, why in found.items() if "lacks the right" in why}
     declared = {verb.value: verb.does.right for verb in (*JobVerb, *EntryVerb)}
-    assert barred == {what for what in found if declared[what.removesuffix(" all")] not in (Right.LOOK, right)}
+    assert barred == {what for what in found if declared[what.removesuffix(" all")] not in (Right.READ, right)}
 
 
 def test_the_console_opens_for_those_who_may_look_and_reveals_to_those_who_may(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="lacks the right `look`"):
         services_for(Invocation(configured(tmp_path)))
-    services = services_for(Invocation(configured(tmp_path, Right.LOOK)))
+    services = services_for(Invocation(configured(tmp_path, Right.READ)))
     for action in ("alerts ack", "errors show"):
         with pytest.raises(Refused, match="lacks the right"):
             services.require(action, Right.PAUSE if action == "alerts ack" else Right.REVEAL, JOB)

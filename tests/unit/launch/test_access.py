@@ -84,7 +84,7 @@ def test_an_escaped_name_of_the_table_is_found(tmp_path: Path) -> None:
 def test_read_only_leaves_looking(tmp_path: Path) -> None:
     found = rules_in(tmp_path, "c.toml", top="read_only = true")
     allowed = {right for right in Right if not found.missing(right, "orders_rt")[0]}
-    assert allowed == {Right.LOOK, Right.REVEAL}
+    assert allowed == {Right.READ, Right.REVEAL}
 
 
 def test_the_login_uid_is_the_account_and_the_environment_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_damaged_rules_of_a_job_allow_nothing(tmp_path: Path) -> None:
     found.start("jobs start", "orders_rt")
     (tmp_path / "state" / "access" / "orders_rt.json").write_text("{", "utf-8")
     with pytest.raises(Refused, match="cannot be read"):
-        found.missing(Right.LOOK, "orders_rt")
+        found.missing(Right.READ, "orders_rt")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a file that belongs to root")
@@ -150,7 +150,7 @@ def test_the_rules_of_the_host_hold_for_every_configuration_and_belong_to_root(
     file.chmod(0o644)
     os.chown(file, 4711, 4711)
     with pytest.raises(ConfigError, match="must belong to root"):
-        replace(found).missing(Right.LOOK)
+        replace(found).missing(Right.READ)
 
 
 def test_a_plan_that_loses_rows_needs_another_account_s_approval(tmp_path: Path) -> None:
@@ -185,6 +185,17 @@ def test_an_approval_is_valid_for_a_day_and_needs_the_right_to_reset(tmp_path: P
         found.approved("4f2c", "orders_rt", "7 rows")
     with pytest.raises(Refused, match="lacks the right `reset`"):
         as_bob(found).approve("4f2c", "INC-1")
+
+
+def test_an_approval_by_the_rules_of_another_configuration_does_not_count(tmp_path: Path) -> None:
+    ann = rules_in(tmp_path, "c.toml", top="second_account = true")
+    with pytest.raises(Refused, match="needs the approval"):
+        ann.approved("4f2c", "orders_rt", "7 rows")
+    eve = replace(rules_in(tmp_path, "mine.toml", allow=""))
+    vars(eve)["account"] = Account(4713, "eve")
+    eve.approve("4f2c", "INC-1")
+    with pytest.raises(Refused, match="does not count: account eve"):
+        ann.approved("4f2c", "orders_rt", "7 rows")
 
 
 def test_without_second_account_no_approval_is_asked(tmp_path: Path) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from slotkeeper.console.__main__ import main
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.launch.launch import SUPERVISOR_LOCK
+from slotkeeper.core.sinks.postgres import own_tables
 from slotkeeper.core.state import schema
 from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.sqlite import FILE_NAME, Store
@@ -167,3 +170,25 @@ def test_only_the_newest_copies_stay(tmp_path: Path, monkeypatch: pytest.MonkeyP
         Store.open(folder, migrates=True).close()
     copies = sorted(int(one.name.rpartition("-")[2]) for one in folder.glob("*.version-*"))
     assert copies == [NOW + 3, NOW + 4, NOW + 5]
+
+
+@pytest.mark.parametrize(("number", "code", "verdict"), [(2, 0, "migrates"), (99, 3, "refused")])
+def test_a_check_before_an_upgrade_says_what_happens_to_the_file_and_leaves_it(
+    number: int, code: int, verdict: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = state_folder("7f5457e0", tmp_path / "state").path / FILE_NAME
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(f"PRAGMA user_version = {number}")
+    before = content(file)
+    assert main(["upgrade", "--check", "--state-dir", str(file.parent)]) == code
+    assert verdict in capsys.readouterr().out
+    assert content(file) == before
+    assert main(["upgrade"]) == 2
+
+
+def test_the_changelog_has_the_version_of_every_store() -> None:
+    text = (Path(__file__).parents[3] / "CHANGELOG.md").read_text("utf-8")
+    assert f"| state file | schema {NOW} |" in text
+    rows = dict(re.findall(r"^\| ([\w, ]+) tables \| (\d+) \|", text, re.MULTILINE))
+    found = {group: int(number) for groups, number in rows.items() for group in groups.split(", ")}
+    assert found == {group: len(own_tables.migrations(group)) for group in own_tables.TABLES}

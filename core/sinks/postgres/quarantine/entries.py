@@ -161,6 +161,7 @@ def before_move(
     """Archive entries on behalf of `by`, and restore the entries that `undone` archived, before `rows` are written."""
     if not exists(session, cursor):
         return
+    own_tables.refuse_newer(session, cursor, "quarantine")
     found = run(session, cursor, "positions", place)
     now = {shard: positions.position(text) for shard, text in found if text}
     for row in rows:

@@ -14,7 +14,7 @@ from slotkeeper.core.domain.quarantine import EVERYWHERE, EntryState, Replayed
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.sinks.postgres import session
+from slotkeeper.core.sinks.postgres import own_tables, session
 from slotkeeper.core.sinks.postgres.progress.store import key_of
 from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import SinkSession
@@ -98,6 +98,7 @@ class Replays:
         return entries.run(self._session, cursor, "lock_lanes", place).fetchall()
 
     def _unit(self, cursor: pg.Cursor, id: int) -> _Unit:
+        own_tables.refuse_newer(self._session, cursor, "quarantine")
         found = entries.run(self._session, cursor, "unit", {**self._place, "id": id}).fetchall()
         rows: list[dict[str, Any]] = [dict(zip(_UNIT, row, strict=True)) for row in found]
         mine = next((row for row in rows if row["id"] == id), None)
