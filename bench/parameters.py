@@ -28,6 +28,7 @@ TABLES: tuple[tuple[str, Section], ...] = (
     ("[state]", keys.STATE),
     ("[console]", keys.CONSOLE),
     ("[alerts]", keys.ALERTS),
+    ("[hosts]", keys.HOSTS),
 )
 """Every table of a configuration, in the order of the page and of `config.example.toml`."""
 

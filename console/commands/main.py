@@ -47,6 +47,8 @@ class Entry:
     help: str
     group: bool = True
     part: Part = Part.READ
+    beside: str = ""
+    """The command with which it shares a line of the list."""
 
 
 COMMANDS: dict[str, Entry] = {
@@ -68,7 +70,7 @@ COMMANDS: dict[str, Entry] = {
     "locks": Entry("slotkeeper.console.commands.locks", "lock waits and their blockers; end a blocker", part=Part.ACT),
     "views": Entry("slotkeeper.console.commands.views", "SQL views: list, verify, explain, rebuild", part=Part.ACT),
     "run": Entry("slotkeeper.console.commands.run", "run one job in the foreground", group=False, part=Part.ACT),
-    "agent": Entry("slotkeeper.console.commands.agent", "serve jobs that several hosts share", False, Part.ACT),
+    "agent": Entry("slotkeeper.console.commands.agent", "serve jobs of several hosts", False, Part.ACT, beside="run"),
     "demo": Entry("slotkeeper.demo.command", "try Slotkeeper on this host, without a warehouse", False, Part.SET_UP),
     "init": Entry(
         "slotkeeper.console.commands.init", "write a first configuration after a few questions", False, Part.SET_UP
@@ -122,8 +124,9 @@ class LazyGroup(typer.core.TyperGroup):
         names = self.list_commands(ctx)
         for part in Part:
             label = f"{part.value}:"
-            for name in (name for name in names if COMMANDS[name].part is part):
-                formatter.write(f"{label:<9}{name:<12}{COMMANDS[name].help}\n")
+            for name in (name for name in names if COMMANDS[name].part is part and not COMMANDS[name].beside):
+                line = [name, *(one for one in names if COMMANDS[one].beside == name)]
+                formatter.write(f"{label:<9}{', '.join(line):<12}{'; '.join(COMMANDS[one].help for one in line)}\n")
                 label = ""
         formatter.write(_OPTIONS)
 
