@@ -35,7 +35,7 @@ def test_an_owner_can_miss_heartbeats_and_only_postgresql_stores_shared_jobs(tmp
     file = tmp_path / "config.toml"
     file.write_text(VALID.replace('kind = "postgres"', 'kind = "dws"') + "\n[hosts]\n")
     (error,) = set(map(str, load_usable(file, {}).refused.values()))
-    assert "a dws cannot store which host runs a job" in error
+    assert "a store of kind dws cannot record which host runs a job" in error
 
 
 def test_hosts_can_differ_in_addresses_and_spark_settings_only(tmp_path: Path) -> None:
