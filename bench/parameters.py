@@ -30,6 +30,7 @@ TABLES: tuple[tuple[str, Section], ...] = (
     ("[alerts]", keys.ALERTS),
     ("[access]", keys.ACCESS),
     ("[[access.rules]]", keys.RULE),
+    ("[hosts]", keys.HOSTS),
 )
 """Every table of a configuration, in the order of the page and of `config.example.toml`."""
 

@@ -32,6 +32,8 @@ _SHORT = {
     JobState.CANCELLED: "CANCEL",
     JobState.AWAITS_COPY: "AWAITS",
     JobState.DEAD: "DEAD",
+    JobState.ELSEWHERE: "AWAY",
+    JobState.UNKNOWN: "UNKN",
 }
 ONLY_READS = "SQL, read-only:"
 _REMARK = "--"

@@ -245,7 +245,7 @@ def _with_shared_stores(
         if not traits(job.store_at[1]).shares_jobs:
             del kept[name]
             possible = " or ".join(sorted(kind for kind in KINDS if traits(kind).shares_jobs))
-            what = f"jobs.{name}: a {job.store_at[1]} cannot store which host runs a job"
+            what = f"jobs.{name}: a store of kind {job.store_at[1]} cannot record which host runs a job"
             gone[name] = reading.error(("jobs", name), what, f"omit [hosts], or use a sink of kind {possible}")
     return kept, gone
 

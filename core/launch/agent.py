@@ -71,10 +71,13 @@ class Agent:
         self._cut_off: dict[str, float] = {}
         self._said: dict[StoreKey, str] = {}
         self._pool = ThreadPoolExecutor(ACTS_AT_ONCE, "slotkeeper-agent")
+        self._prober = ThreadPoolExecutor(1, "slotkeeper-reach")
+        self._reaching: Future[None] | None = None
 
     def round(self) -> None:
         """Do one round; errors of a store are reported once, and end nothing."""
-        self._reach()
+        if self._reaching is None or self._reaching.done():
+            self._reaching = self._prober.submit(self._reach)
         with Store.open(self._folder.path, migrates=True) as store:
             for key in self._shared.stores:
                 try:
@@ -89,7 +92,8 @@ class Agent:
 
     def close(self) -> None:
         """End the sessions; running jobs continue, and count as reported until the take-over's time has passed."""
-        self._pool.shutdown(cancel_futures=True)
+        for pool in (self._prober, self._pool):
+            pool.shutdown(cancel_futures=True)
         self._shared.close()
         self._lock.release()
 
@@ -168,7 +172,7 @@ class Agent:
             wanted=view.wanted,
             stopped_untold=stopped,
             unchanged=unchanged,
-            cut_off=now - self._cut_off[source] if source in self._cut_off else 0.0,
+            cut_off=now - self._cut_off.get(source, now),
             reached_elsewhere=any(source in one.sources for one in fresh),
         )
 

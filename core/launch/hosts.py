@@ -162,6 +162,7 @@ def begun(
     nothing is started while the other hosts cannot be told.
     """
     if loaded.hosts is None:
+        placement.forget(store.folder)
         return act()
     with closing(shared(loaded, store)) as found:
         found.table(found.key_of(job)).create()

@@ -82,8 +82,8 @@ def placed(view: JobStatus, known: Known | None) -> JobStatus:
     if row is None or known is None:
         return view
     mine = row.owner == known.owner
-    if view.lives or view.starting:
-        return replace(view, runs_on=known.host if mine else row.host)
+    if view.lives or view.starting:  # its own report is newer, and says whether the store answers
+        return replace(view, runs_on="" if row.away else row.host)
     at = datetime.fromtimestamp(row.read_at, timezone.utc)
     old = elapsed(at, SystemClock().utc())
     why, do = f"the store of its progress rows does not answer: {row.away}", ""

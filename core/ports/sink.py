@@ -574,29 +574,24 @@ class Targets:
 
 
 class Placements(Protocol):
-    """The jobs that several hosts share, in the store of their progress rows. Each change is a compare-and-swap of the
-    row as `read` returned it, and returns False if the row has changed since.
+    """The jobs that several hosts share, in the store of their progress rows; each call is one short transaction.
 
-    Each call is one transaction with a time limit of a few seconds; all raise the store's errors.
+    A change is a compare-and-swap of the row as `read` returned it: it returns False if the row has changed since.
     """
 
-    def create(self) -> None:
-        """Create or migrate the tables; removes hosts that have not reported for 30 days."""
-
+    def create(self) -> None: ...
     def read(self) -> tuple[list[Placement], list[HostSeen]]:
         """Return the rows of all jobs and hosts; none before a first `create`."""
 
     def report(self, owner: str, host: str, sources: Mapping[str, bool], jobs: Sequence[Mapping[str, str]]) -> None:
         """Record the heartbeats of a host and of the jobs that it owns: job, state, text and settings of each."""
 
-    def add(self, row: Placement) -> bool:
-        """Add a job that has no row yet."""
+    def add(self, row: Placement) -> bool: ...
 
     def claim(self, read: Placement, row: Placement) -> bool:
         """Make the owner of `row` the job's owner, with its settings and state; fails after a heartbeat or request."""
 
-    def hand_over(self, read: Placement, why: str) -> bool:
-        """Give the job up; fails if it has another owner."""
+    def hand_over(self, read: Placement, why: str) -> bool: ...
 
     def ask(self, read: Placement, owner: str, desired: WantedState, by: str, why: str) -> bool:
         """Set the desired state; a request of the owner itself counts as answered. Fails after another request."""

@@ -257,13 +257,7 @@ def _drive(
         return TERMINATED if wanted_states.terminated.is_set() else ENDED
     except Superseded as error:
         _say(str(error))
-        by = ""
-        with suppress(SlotkeeperError):  # with host and pid, which a user needs to stop the other start
-            by = sessions.store().holder()
-        ended = moved_away(store.folder, loaded, job.name) if options.owner else TAKEN_OVER
-        with suppress(Busy, Refused, StateError):  # otherwise the supervisor records it, once Spark has ended as well
-            store.apply(job.name, JobEvent.SUPERSEDED, f"{ended.reason}{by and f': {by}'}", ended.trouble, ended.safe)
-        return SUPERSEDED
+        return _superseded(sessions, store, loaded, job, options.owner)
     except SlotkeeperError as error:
         return _failed(error, store, job, narrator if runner else None)
     finally:
@@ -274,6 +268,16 @@ def _drive(
             runner.close()
         with suppress(OSError):
             folder.rmdir()
+
+
+def _superseded(sessions: WiredSessions, store: Store, loaded: Loaded, job: JobSpec, owner: str) -> int:
+    by = ""
+    with suppress(SlotkeeperError):  # with host and pid, which a user needs to stop the other start
+        by = sessions.store().holder()
+    ended = moved_away(store.folder, loaded, job.name) if owner else TAKEN_OVER
+    with suppress(Busy, Refused, StateError):  # otherwise the supervisor records it, once Spark has ended as well
+        store.apply(job.name, JobEvent.SUPERSEDED, f"{ended.reason}{by and f': {by}'}", ended.trouble, ended.safe)
+    return SUPERSEDED
 
 
 def _spark_folder(store: Store, job: JobSpec, options: argparse.Namespace) -> Path:

@@ -29,6 +29,11 @@ def keep(folder: StateFolder, rows: Known) -> None:
     ResetFiles(folder).save(_FOLDER, _ROWS, codec.text_of(rows))
 
 
+def forget(folder: StateFolder) -> None:
+    """Remove the rows: the configuration no longer shares jobs."""
+    ResetFiles(folder).remove(_FOLDER, _ROWS)
+
+
 def own_id(folder: StateFolder) -> str:
     """Return the id of this folder, which names the owner of a job; made once. Raises StateError, Busy."""
     files = ResetFiles(folder)

@@ -186,7 +186,7 @@ def test_two_hosts_never_write_at_once_and_a_dead_owners_job_moves_within_a_boun
         assert len(dict(shared.writes)) == len(set(shared.writes)), f"seed {seed}: one epoch of two hosts"
         moves += shared.row.term
     print(f"{moves} moves in {len(SEEDS)} histories")
-    assert moves > 2 * len(SEEDS), "the faults move jobs"
+    assert moves > len(SEEDS), "the faults move jobs"
 
 
 @pytest.mark.parametrize("rule", sorted(ALL))

@@ -61,11 +61,11 @@ ELSEWHERE = {
 
 
 def _table_of_example(title: str) -> str:
-    """The part of the example that belongs to a table of the model."""
+    """The part of the example that belongs to a table of the model; the table itself can be commented out."""
     for name, used in NAMES.items():
         title = title.replace(name, used)
-    after = EXAMPLE.read_text().split(f"\n{title}", 1)[1]
-    return re.split(r"^\[", after, maxsplit=1, flags=re.MULTILINE)[0]
+    after = re.split(rf"^(?:# )?{re.escape(title)}", EXAMPLE.read_text(), maxsplit=1, flags=re.MULTILINE)[1]
+    return re.split(r"^(?:# )?\[", after, maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def test_the_example_loads_without_a_warning(tmp_path: Path) -> None:
