@@ -11,23 +11,23 @@ from tests.architecture.weight import Weight, weights
 MOST_LINES = {
     "core": 1_900,
     "core/alerts": 500,
-    "core/config": 3_680,
+    "core/config": 3_790,
     "core/dataframe": 3_100,
-    "core/domain": 9_250,
-    "core/drivers": 4_200,
-    "core/engine": 8_520,
-    "core/importing": 2_300,
+    "core/domain": 10_120,
+    "core/drivers": 4_230,
+    "core/engine": 8_600,
+    "core/importing": 2_320,
     "core/judgement": 1_800,
     "core/launch": 3_050,
     "core/library": 560,
-    "core/ports": 2_010,
+    "core/ports": 2_030,
     "core/services": 2_150,
-    "core/sinks": 12_950,
+    "core/sinks": 13_120,
     "core/slots": 2_400,
     "core/sources": 19_000,
     "core/spark": 2_300,
     "core/state": 2_800,
-    "core/verify": 400,
+    "core/verify": 420,
     "core/wiring": 680,
     "console": 200,
     "console/actions": 2_100,
@@ -56,7 +56,8 @@ counted. The rate of a copy (ADR 95) is 150 lines of the domain, 60 of the engin
 into one target (ADR 93) are 60 lines of the domain. Tables by pattern (ADR 91) are 120 lines of the configuration,
 110 of the domain, 230 of the engine, 50 of a service and 70 of the wiring. The shared reader of a MySQL job (ADR 87)
 is 600 lines of the sources, and 150 for statuses of many tables, checks of idle ones and another replica with its
-server_id. SQL views (ADR 94) are 1,300 lines of `core/views`, 750 of the sinks, 250 of the engine, 190 of commands,
+server_id. Soft deletes, computed columns and masks (ADR 101) are 850 lines of the domain, the
+evaluator of expressions among them, 150 of the sinks, 100 of the configuration and 70 of the engine. SQL views (ADR 94) are 1,300 lines of `core/views`, 750 of the sinks, 250 of the engine, 190 of commands,
 100 of services and 150 of the domain. Changes of columns that a source's log contains (ADR 92) are 950 lines of the
 MySQL source (100 of them refuse what could be read in two ways), 200 of the engine and 200 of the domain. `import`
 (ADR 96) is a package of its own and a command of 190 lines. SQL views (ADR 94) are 1,400 lines of `core/views`, 850

@@ -79,7 +79,7 @@ def test_deleted_rows_are_marked_through_kills_and_a_new_snapshot(mirror: Mirror
     state = Resetting(mirror, tmp_path / "state")
     mirror.source(f"TRUNCATE {TABLE}", f"INSERT INTO {TABLE} VALUES (1, 1), (31, 1)")
     plan = state.plan(REPLACE)
-    assert "rows that the source does not have are retained and marked as deleted" in words(plan)
+    assert "rows that the source lacks are retained and marked as deleted" in words(plan)
     assert state.execute(plan, rows=plan.at_stake).outcome == DONE
     mirror.start().wait_running()
     everything = gone | rows.keys()
