@@ -62,6 +62,7 @@ def same(mirror: Mirror) -> bool:
 
 
 def test_deleted_rows_are_marked_through_kills_and_a_new_snapshot(mirror: Mirror, tmp_path: Path, seed: int) -> None:
+    """`soft_delete` and `synced_at`, with random changes of few keys."""
     draw, gone, rows = random.Random(seed), set[int](), dict[int, int]()
     write(mirror, draw, gone, rows, 10)
     gone.clear()  # no copy reads a row that was deleted before

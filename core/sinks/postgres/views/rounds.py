@@ -27,7 +27,6 @@ from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, SlotkeeperError, Superseded
 from slotkeeper.core.sinks.postgres import own_tables
 from slotkeeper.core.sinks.postgres.session import SinkSession, lengthen, set_locally
-from slotkeeper.core.sinks.postgres.write import session_tables
 from slotkeeper.core.sqltext import dotted, quoted
 from slotkeeper.core.views import capture, sums
 from slotkeeper.core.views import statements as compose
@@ -572,7 +571,7 @@ class Rounds:
         """Create the session's tables of a view, unless a committed transaction of the session did."""
         mine = self._session.generation, names.keys
         if mine not in self._kept:
-            cursor.execute("; ".join(session_tables.create_temporary(view, names)))
+            cursor.execute("; ".join(compose.create_temporary(view, names)))
             self._new.add(mine)
 
     def _is_there(self, cursor: pg.Cursor, table: str) -> bool:
