@@ -56,16 +56,16 @@ counted. The rate of a copy (ADR 95) is 150 lines of the domain, 60 of the engin
 into one target (ADR 93) are 60 lines of the domain. Tables by pattern (ADR 91) are 120 lines of the configuration,
 110 of the domain, 230 of the engine, 50 of a service and 70 of the wiring. The shared reader of a MySQL job (ADR 87)
 is 600 lines of the sources, and 150 for statuses of many tables, checks of idle ones and another replica with its
-server_id. Soft deletes, computed columns and masks (ADR 101) are 850 lines of the domain, of which the evaluator of
-expressions is 700, 150 of the sinks, 100 of the configuration and 70 of the engine. SQL views (ADR 94) are 1,300 lines
-of `core/views`, 750 of the sinks, 250 of the engine, 190 of commands, 100 of services and 150 of the domain. Changes
-of columns that a source's log contains (ADR 92) are 950 lines of the
+server_id. SQL views (ADR 94) are 1,300 lines of `core/views`, 750 of the sinks, 250 of the engine, 190 of commands,
+100 of services and 150 of the domain. Changes of columns that a source's log contains (ADR 92) are 950 lines of the
 MySQL source (100 of them refuse what could be read in two ways), 200 of the engine and 200 of the domain. `import`
 (ADR 96) is a package of its own and a command of 190 lines. SQL views (ADR 94) are 1,400 lines of `core/views`, 850
 of the sinks, 250 of the engine, 190 of commands, 100 of services and 150 of the domain. Changes of columns that a
 source's log contains (ADR 92) are 850 lines of the MySQL source, 200 of the engine and 170 of the domain.
+Soft deletes, computed columns and masks (ADR 101) are 850 lines of the domain, of which the evaluator of expressions
+is 700, 150 of the sinks, 100 of the configuration and 70 of the engine, in five files with six helpers.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 530, 25, 75, 268
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 535, 25, 75, 274
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.
