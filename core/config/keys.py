@@ -360,8 +360,8 @@ class _Channel:
     columns with the time of the delete and with the last operation, I, U or D ([expressions](expressions.md)); only
     into `postgres`"""
     compute = Key(values.compute)
-    """columns that a worker computes, as { name = "expression" }, such as { email = "md5(salt() || email)" }; a name of
-    a mirrored column replaces it, so that its own value is never written ([expressions](expressions.md)); only into
+    """columns that a worker computes, as { name = "expression" }, such as { cents = "price * 100" }; a name of a
+    mirrored column replaces it, so that its own value is never written ([expressions](expressions.md)); only into
     `postgres`"""
     salt_file = Key(_TEXT)
     """file with the text that expressions use as `salt()`; a relative path starts at this file's folder"""

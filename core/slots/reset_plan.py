@@ -326,8 +326,7 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
         if ctx.job.channel.constant is None:
             found.append(f"replaces {target} when the copy is complete")
             found.append(f"readers see the old rows until the copy is complete; until then the sink needs {disk}")
-            if ctx.job.channel.soft_delete is not None:
-                found.append("rows that the source does not have are retained and marked as deleted")
+            found += ["rows that the source lacks are retained and marked as deleted"] * bool(ctx.job.channel.marks)
         else:
             found.append(f"deletes only {target} when the copy starts; readers miss them until it is complete")
         now = ctx.read_target()

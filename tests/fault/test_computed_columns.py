@@ -73,6 +73,7 @@ def equal(mirror: Mirror) -> bool:
 
 
 def test_computed_columns_have_the_answers_of_a_server_and_raw_values_are_nowhere(mirror: Mirror) -> None:
+    """`compute` with the text of `salt_file`, in copy, stream, quarantine and `verify`."""
     mirror.start().wait_running()
     assert equal(mirror)
     write(mirror.warehouse, 41, 60)

@@ -62,6 +62,7 @@ def same(mirror: Mirror) -> bool:
 
 
 def test_deleted_rows_are_marked_through_kills_and_a_new_snapshot(mirror: Mirror, tmp_path: Path, seed: int) -> None:
+    """`soft_delete` and `synced_at`, with random changes of few keys."""
     draw, gone, rows = random.Random(seed), set[int](), dict[int, int]()
     write(mirror, draw, gone, rows, 10)
     gone.clear()  # no copy reads a row that was deleted before
@@ -79,7 +80,7 @@ def test_deleted_rows_are_marked_through_kills_and_a_new_snapshot(mirror: Mirror
     state = Resetting(mirror, tmp_path / "state")
     mirror.source(f"TRUNCATE {TABLE}", f"INSERT INTO {TABLE} VALUES (1, 1), (31, 1)")
     plan = state.plan(REPLACE)
-    assert "rows that the source does not have are retained and marked as deleted" in words(plan)
+    assert "rows that the source lacks are retained and marked as deleted" in words(plan)
     assert state.execute(plan, rows=plan.at_stake).outcome == DONE
     mirror.start().wait_running()
     everything = gone | rows.keys()

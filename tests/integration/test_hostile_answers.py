@@ -31,7 +31,7 @@ from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.check.target import reshape
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sinks.postgres.session import SinkSession
-from slotkeeper.core.sinks.postgres.write.statements import create_staging
+from slotkeeper.core.sinks.postgres.write.session_tables import create_staging
 from slotkeeper.core.sources.dws import identity as dws_types
 from slotkeeper.core.sources.dws.identity import identity_of
 from slotkeeper.core.sources.dws.position import POSITIONS, statuses_of

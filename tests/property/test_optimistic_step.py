@@ -16,7 +16,8 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.sinks.postgres.write import optimistic, routing
 from slotkeeper.core.sinks.postgres.write.optimistic import Lane, Taken
 from slotkeeper.core.sinks.postgres.write.routing import Routed
-from slotkeeper.core.sinks.postgres.write.statements import TargetTable, all_staged, fill_staging
+from slotkeeper.core.sinks.postgres.write.session_tables import fill_staging
+from slotkeeper.core.sinks.postgres.write.statements import TargetTable, all_staged
 from slotkeeper.demo.postgres import Server
 from tests.support.effects import Effects, described
 from tests.support.oracle import Accepts, Event, Image, Oracle, Rules, history

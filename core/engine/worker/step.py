@@ -407,7 +407,8 @@ class Turn:
         """Open the lane's channel."""
         self.channel = self.source, self.sink = self.opened(self.task.table)
         job = self.spec.job
-        rows = plan_of(job.of(self.task.table).channel, self.source, self.task.shard.name)
+        channel = next((one for one in job.channels if one.source_table == self.task.table), ChannelSpec("", ""))
+        rows = plan_of(channel, self.source, self.task.shard.name)
         options = self.task.expected, self.task.width, job.sink_options
         plan = StepPlan(self.key, self.spec.epoch, *options, rows)
         self.stepper = Stepper(self.source, self.sink, plan, self.clock, self.probe)

@@ -10,7 +10,7 @@ import pytest
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.sinks.postgres.session import DWS
-from slotkeeper.core.sinks.postgres.write import small_step
+from slotkeeper.core.sinks.postgres.write import session_tables, small_step
 from slotkeeper.core.sinks.postgres.write import statements as compose
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
@@ -32,7 +32,7 @@ def test_only_a_wide_step_compares_and_only_long_values(mode: str) -> None:
 
 def test_a_dws_sink_has_no_long_values() -> None:
     asked = create_autospec(pg.Cursor, instance=True)
-    assert compose.store_whole(asked, replace(TABLE, dialect=DWS), SinkOptions()) == ()
+    assert session_tables.store_whole(asked, replace(TABLE, dialect=DWS), SinkOptions()) == ()
     assert asked.mock_calls == []
 
 

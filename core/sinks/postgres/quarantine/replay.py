@@ -18,8 +18,8 @@ from slotkeeper.core.sinks.postgres import own_tables, session
 from slotkeeper.core.sinks.postgres.progress.store import key_of
 from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.write import session_tables, text_staging
 from slotkeeper.core.sinks.postgres.write import statements as compose
-from slotkeeper.core.sinks.postgres.write import text_staging
 from slotkeeper.core.sinks.postgres.write.row_isolation import DAMAGED, Bad, bad_of, move
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
@@ -55,7 +55,7 @@ class Replays:
 
     def replay(self, id: int, table: TargetTable, options: SinkOptions, by: str, reason: str) -> Replayed:
         """Apply an entry in one transaction, both halves of a changed key together; raises Refused during a copy."""
-        for statement in compose.temporary(table, options):
+        for statement in session_tables.temporary(table, options):
             with self._session.transaction() as cursor:
                 cursor.execute(statement)
         with self._session.transaction() as cursor:
@@ -122,7 +122,7 @@ class Replays:
                 text_staging.entries(
                     table, SQL("{}.slotkeeper_quarantine WHERE id IN ({})").format(self._session.schema, wanted)
                 ),
-                compose.fill_staging(table),
+                session_tables.fill_staging(table),
             )
             compose.execute(cursor, compose.plan(table, options, rows))
         except pg.DriverError as error:

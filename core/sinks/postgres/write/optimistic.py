@@ -31,10 +31,10 @@ from dataclasses import dataclass
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.sinks.postgres.write.routing import Routed
+from slotkeeper.core.sinks.postgres.write.session_tables import fill_target
 from slotkeeper.core.sinks.postgres.write.statements import (
     TargetTable,
     all_staged,
-    fill_target,
     is_live,
     mark_sets,
     match,

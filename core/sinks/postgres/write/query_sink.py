@@ -29,7 +29,7 @@ from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
 from slotkeeper.core.sinks.postgres.progress.locks import lock_number, target_lock
 from slotkeeper.core.sinks.postgres.session import COPY_LIMIT_MS, SETTINGS, SinkSession, lengthen
-from slotkeeper.core.sinks.postgres.write import optimistic, query_staging, routing
+from slotkeeper.core.sinks.postgres.write import optimistic, query_staging, routing, session_tables
 from slotkeeper.core.sinks.postgres.write import statements as compose
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
@@ -206,7 +206,7 @@ class PostgresQuerySink:
         table, where = self._known, f"{self._target.name}, batch {batch.number}"
         cursor.execute(query_staging.show(table, self.session.schema, tokens))
         if compose.needs_net(table, self._target.options):
-            cursor.execute(compose.create_net(table))
+            cursor.execute(session_tables.create_net(table))
         cursor.execute(query_staging.counted(table))
         found, keyless, inserts = cursor.fetchone() or (0, False, 0)
         if found != rows:

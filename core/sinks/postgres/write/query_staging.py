@@ -12,6 +12,7 @@ import json
 from collections.abc import Sequence
 
 from slotkeeper.core.drivers import pg
+from slotkeeper.core.sinks.postgres.write import session_tables
 from slotkeeper.core.sinks.postgres.write import statements as compose
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
@@ -66,7 +67,7 @@ def show(table: TargetTable, schema: Composable, tokens: Sequence[int]) -> Compo
 def counted(table: TargetTable) -> Composable:
     """Return a query for (number of staged rows, whether a row has NULL in a key column, number of inserts)."""
     return SQL("SELECT count(*), coalesce(bool_or({}), false), count(CASE WHEN kind = 'I' THEN 1 END) FROM {}").format(
-        compose.no_key(table), Identifier(table.staging)
+        session_tables.no_key(table), Identifier(table.staging)
     )
 
 

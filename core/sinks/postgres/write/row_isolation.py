@@ -22,8 +22,8 @@ from slotkeeper.core.errors import Defect, TooLarge
 from slotkeeper.core.sinks.postgres import session
 from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.write import session_tables, text_staging
 from slotkeeper.core.sinks.postgres.write import statements as compose
-from slotkeeper.core.sinks.postgres.write import text_staging
 from slotkeeper.core.sinks.postgres.write.statements import Plan, TargetTable
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
@@ -167,7 +167,7 @@ class RowIsolation:
         self._damaged: set[int] = set()
         self._stale = 0
         self._session, self._key, self._end = session, key, math.inf
-        staging = compose.fill_staging(table)
+        staging = session_tables.fill_staging(table)
         self._into = Into(staging, lambda rows: compose.plan(table, options, rows))
 
     def step(self, by: str) -> None:

@@ -31,7 +31,14 @@ from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.progress.store import key_of, row_of
 from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import COPY_LIMIT_MS, SinkSession, lengthen
-from slotkeeper.core.sinks.postgres.write import again, optimistic, routing, small_step, text_staging
+from slotkeeper.core.sinks.postgres.write import (
+    again,
+    optimistic,
+    routing,
+    session_tables,
+    small_step,
+    text_staging,
+)
 from slotkeeper.core.sinks.postgres.write import statements as compose
 from slotkeeper.core.sinks.postgres.write.query_sink import refuse_job, take_target
 from slotkeeper.core.sinks.postgres.write.routing import Routed
@@ -169,7 +176,7 @@ class PostgresSink:
 
     def _staged_top(self, cursor: pg.Cursor, up_to: int) -> Top:
         staging = self.target.texts if self._isolating else self.target.staging
-        cursor.execute(compose.staged_top(self.target, staging, up_to))
+        cursor.execute(session_tables.staged_top(self.target, staging, up_to))
         point, sequence, odd = cursor.fetchone() or (None, None, None)
         if odd is not None:
             what = f"{self.target.name}: the source sent {ODD[odd]}; nothing applied"
@@ -293,7 +300,7 @@ class PostgresSink:
         self.taken.missed += 1
 
     def _fill(self, cursor: pg.Cursor, reader: BinaryIO) -> int:
-        rows = pg.copy_in(cursor, compose.fill_staging(self.target), reader)
+        rows = pg.copy_in(cursor, session_tables.fill_staging(self.target), reader)
         events = rows + (self._routed.left_out if self._routed is not None else 0)
         self._wide |= bool(self._long) and compose.is_wide(reader.tell(), events)
         return rows
@@ -322,7 +329,11 @@ class PostgresSink:
                 # all events
                 kept = Quarantine(self.session, cursor, self.target, self.options, key)
                 for entry in kept.supersede(text_staging.touched(self.target, self.options), new.text):
-                    move(cursor, text_staging.entries(self.target, kept.one(entry)), compose.fill_staging(self.target))
+                    move(
+                        cursor,
+                        text_staging.entries(self.target, kept.one(entry)),
+                        session_tables.fill_staging(self.target),
+                    )
             self._apply(cursor, compose.plan(self._written, self.options, rows), compose.size_of(rows))
 
     def _forget(self) -> None:
@@ -341,7 +352,7 @@ class PostgresSink:
             self._prepare()
 
         def fill(cursor: pg.Cursor) -> int:
-            statement = compose.fill_chunk_staging(self.target) if merging else self._fill_target()
+            statement = session_tables.fill_chunk_staging(self.target) if merging else self._fill_target()
             rows = pg.copy_in(cursor, statement, reader)
             if merging:
                 self._apply(cursor, compose.chunk(self.target, self.options), 0)
@@ -354,7 +365,7 @@ class PostgresSink:
         into = Into(self._fill_target(), None)
         if self._merges:
             plan = compose.chunk(self.target, self.options)
-            into = Into(compose.fill_chunk_staging(self.target), lambda rows: plan)
+            into = Into(session_tables.fill_chunk_staging(self.target), lambda rows: plan)
 
         def fill(cursor: pg.Cursor) -> int:
             lines = Readable(reader, pg.codec(cursor.connection), kinds=False)
@@ -441,16 +452,16 @@ class PostgresSink:
 
     def _fill_target(self) -> pg.sql.Composable:
         into = compose.shadow(self.target) if self._copying == "shadow" else None
-        return compose.fill_target(self.target, into)
+        return session_tables.fill_target(self.target, into)
 
     def _prepare(self) -> None:
         """Create the session's staging table once per connection."""
         self._begin_connection()
         if self._prepared_in != self.session.generation:
             with self.session.transaction() as cursor:
-                for statement in compose.temporary(self.target, self.options):
+                for statement in session_tables.temporary(self.target, self.options):
                     cursor.execute(statement)
-                self._long = compose.store_whole(cursor, self.target, self.options)
+                self._long = session_tables.store_whole(cursor, self.target, self.options)
             self._prepared_in = self.session.generation
 
     def prepare_small(self) -> bool:
@@ -526,7 +537,7 @@ class PostgresSink:
             self._begun = None
             self._forget()
             self.session.close()
-            if self._wide and isinstance(error, Refused) and error.code in compose.MISMATCHES:
+            if self._wide and isinstance(error, Refused) and error.code in session_tables.MISMATCHES:
                 what = f"{self.target.name}: a column's type changed during the step, which is repeated"
                 raise Busy(what, "", error.code, "sink") from error
             if isinstance(error, Refused) and error.code == UNDEFINED_COLUMN:  # only the sink knows the column's type
@@ -553,9 +564,9 @@ class PostgresBatches:
         target = self._target
         with self._session.transaction() as cursor:
             take_target(self._session, cursor, target.name)
-            for made in compose.temporary(target, self._options):
+            for made in session_tables.temporary(target, self._options):
                 cursor.execute(made)
             if compose.is_wide(len(text), rows):
-                target = replace(target, kept=compose.store_whole(cursor, target, self._options))
-            cursor.copy_expert(compose.fill_staging(target).as_string(cursor), io.BytesIO(text))
+                target = replace(target, kept=session_tables.store_whole(cursor, target, self._options))
+            cursor.copy_expert(session_tables.fill_staging(target).as_string(cursor), io.BytesIO(text))
             compose.execute(cursor, compose.plan(target, self._options, rows))
