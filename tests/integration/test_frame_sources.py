@@ -90,6 +90,9 @@ def survived(side: Side, folder: Path, seed: int, form: str, most: int) -> None:
                 query.trigger()
             except Killed:
                 query.crash()
+        if side.job.source_kind == "mysql":
+            ((dumps,),) = side.ask("SELECT count(*) FROM information_schema.processlist WHERE command = 'Binlog Dump'")
+            assert dumps == 1, "planning and reading share a binlog reader"
         assert query.events and query.doubled() == 0, "no change is doubled"
     finally:
         query.query.close()
