@@ -32,7 +32,7 @@ MOST_LINES = {
     "console": 200,
     "console/actions": 2_100,
     "console/cli": 1_450,
-    "console/commands": 5_900,
+    "console/commands": 5_950,  # `status --exit-code` asks stores about DataFrame queries
     "core/views": 1_400,
     "console/monitor": 2_100,
     "console/tui": 9_600,  # the command line on plans and confirmations, and the return from an undo
