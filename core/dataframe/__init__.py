@@ -15,29 +15,6 @@ from typing import Any
 __all__ = ["register", "start"]
 
 
-PASSED = ("4.3.0",)
-"""The Spark versions for which the contract test, `tests/spark/test_source_calls.py`, succeeded.
-
-Spark does not document the order in which it calls a Python source, but registration relies on it: `latestOffset` must
-get the end of a batch only after that batch is in the commit log.
-"""
-
-
-def check(version: str) -> None:
-    """Raise Refused for a Spark version that is not in `PASSED`.
-
-    >>> check("4.1.0")
-    Traceback (most recent call last):
-        ...
-    slotkeeper.core.errors.Refused: pyspark 4.1.0 may call a source in an untested order
-    """
-    from slotkeeper.core.errors import Refused
-
-    if version not in PASSED:
-        what = f"pyspark {version} may call a source in an untested order"
-        raise Refused(what, f"install pyspark {' or '.join(PASSED)}", where="spark")
-
-
 def register(spark: Any) -> None:
     """Register both formats with a SparkSession, whose workers then use this program's Python.
 
@@ -45,18 +22,17 @@ def register(spark: Any) -> None:
     ConfigError if the extra `dataframe` is not installed, and Refused for an untested version of Spark, for Spark
     Connect, and for a package that is imported from an archive.
     """
-    import pyspark
-
+    from slotkeeper.core.dataframe.reader.faults import check
     from slotkeeper.core.domain.text import install
     from slotkeeper.core.errors import ConfigError, Refused
 
-    check(pyspark.__version__)
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         what = "Spark Connect is not supported: its server, not this program, would start the source"
         raise Refused(what, "use a classic session: SparkSession.builder.master(...)", where="spark")
     if not Path(__file__).is_file():
         what = f"slotkeeper is imported from an archive, {Path(__file__).parent}"
         raise Refused(what, "install it for the workers, or ship an environment with --archives", where="spark")
+    check(str(spark.version))
     lacking = [name for name in ("pyarrow", "pandas") if find_spec(name) is None]
     if lacking:
         raise ConfigError(

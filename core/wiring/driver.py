@@ -77,11 +77,11 @@ class _Opened:
         feed = self._feed
         return feed[0].error() if feed is not None else None
 
-    def read_for_all(self, positions: Mapping[str, Position]) -> None:
-        """Start a shared reader, if the source's kind has one and there is a folder for its socket."""
+    def read_for_all(self, positions: Mapping[str, Position], least: int = 2) -> None:
+        """Start a shared reader for at least `least` tables, if the kind has one and a socket has a folder."""
         self.end_feed()
         start = sources.open(self.job.source_kind).feed
-        folder = socket_folder() if start is not None and len(positions) > 1 else None
+        folder = socket_folder() if start is not None and len(positions) >= least else None
         if start is None or folder is None:
             return
         given = login(self.job.source, session_name(self.job.name, f"{self.epoch}/feed"))

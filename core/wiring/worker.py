@@ -180,11 +180,14 @@ def changelog_session(job: JobSpec, epoch: int, part: str) -> SourceSession:
         return sources.open(job.source_kind).connect(login(endpoint, name))
 
 
-def changelog_of(session: SourceSession, job: JobSpec, images: Images | None = None) -> SourceTable:
-    """Return a job's channel over a session of `changelog_session`, with its source as a changelog reads it."""
+def changelog_of(session: SourceSession, job: JobSpec, images: Images | None = None, feed: str = "") -> SourceTable:
+    """Return a job's channel over a session of `changelog_session`, with its source as a changelog reads it.
+
+    `feed` is the address of the query's shared reader, "" if there is none.
+    """
     read = images or Images()
     channel = replace(job.channel, columns=tuple((one.name, one.name) for one in read.columns))
-    return session.table(TableAsked.of(replace(job, channels=(channel,)), images=read))
+    return session.table(TableAsked.of(replace(job, channels=(channel,)), images=read, feed=feed))
 
 
 @contextmanager

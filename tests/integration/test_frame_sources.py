@@ -27,6 +27,7 @@ from slotkeeper.core.state.folder import StateFolder
 from tests.support import frames
 from tests.support.pairs import MysqlPair
 from tests.support.sides import TARGET, Side, side_of, texts
+from tests.support.waiting import until
 
 
 class Killed(Exception):
@@ -67,6 +68,14 @@ class Query(frames.Program):
         return True
 
 
+def shares(side: Side, query: Query) -> bool:
+    """Run a batch; return whether the server then has one binlog reader."""
+    side.write((1, query.number))
+    query.trigger()
+    dumps = "SELECT count(*) FROM information_schema.processlist WHERE command = 'Binlog Dump'"
+    return bool(side.ask(dumps)[0][0] == 1)
+
+
 def survived(side: Side, folder: Path, seed: int, form: str, most: int) -> None:
     """Write and read in turns, with a program that ends `most` times at random places."""
     chance, kills = random.Random(seed), 0
@@ -90,6 +99,8 @@ def survived(side: Side, folder: Path, seed: int, form: str, most: int) -> None:
                 query.trigger()
             except Killed:
                 query.crash()
+        if side.job.source_kind == "mysql":
+            until(lambda: shares(side, query), 60, "planning and reading to share a binlog reader again")
         assert query.events and query.doubled() == 0, "no change is doubled"
     finally:
         query.query.close()

@@ -1,7 +1,7 @@
 """The order in which this version of Spark calls a Python source: what the reader's registering rests on.
 
 A source that only writes down what it is asked is run by real Spark: a batch is in the commit log on disk whenever
-`latestOffset` is given its end. `slotkeeper.core.dataframe` names the versions that pass.
+`latestOffset` is given its end. `slotkeeper.core.dataframe.reader.faults` names the versions that pass.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
 
-from slotkeeper.core.dataframe import PASSED
+from slotkeeper.core.dataframe.reader.faults import PASSED
 from tests.support.frame_session import spark_session
 from tests.support.waiting import until
 

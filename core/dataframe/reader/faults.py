@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
-from slotkeeper.core.errors import ErrorKind, SlotkeeperError, Trouble, TroubleName
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, Trouble, TroubleName
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -81,3 +81,24 @@ def tried(ask: Callable[[], T]) -> T:
                 raise
         time.sleep(wait)
         wait = min(2.0, wait * 2)
+
+
+PASSED = ("4.3.0",)
+"""The Spark versions for which the contract test, `tests/spark/test_source_calls.py`, succeeded.
+
+Spark does not document the order in which it calls a Python source, but registration relies on it: `latestOffset` must
+get the end of a batch only after that batch is in the commit log.
+"""
+
+
+def check(version: str) -> None:
+    """Raise Refused for a Spark version that is not in `PASSED`.
+
+    >>> check("4.1.0")
+    Traceback (most recent call last):
+        ...
+    slotkeeper.core.errors.Refused: pyspark 4.1.0 may call a source in an untested order
+    """
+    if version not in PASSED:
+        what = f"pyspark {version} may call a source in an untested order"
+        raise Refused(what, f"install pyspark {' or '.join(PASSED)}", where="spark")

@@ -38,6 +38,7 @@ from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Defect, ErrorKind, Refused, SlotkeeperError, Superseded, Trouble, TroubleName
 from slotkeeper.core.ports.driver import NO_DEFAULTS, ChunkCounts, CopyStore, Followed, StartStore
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, Chunk
+from slotkeeper.core.sources import registry
 from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
 
@@ -87,6 +88,8 @@ class Begun:
     fingerprint: str
     positions: Mapping[str, Position]
     fresh: bool
+    feed: str = ""
+    """The address of the query's shared reader; "" if there is none."""
 
 
 class SlotLease:
@@ -145,7 +148,10 @@ class SlotLease:
         fresh = all(row.noted_end is not None and row.noted_end == row.position for row in rows)
         accounts.begin(self._job, begun.epoch, fresh=fresh)
         positions = {name: lane.position for name, lane in self._lanes.items()}
-        return Begun(begun.epoch, begun.identity.text, positions, fresh)
+        feed = ""
+        if registry.open(self._job.source_kind).feed is not None:  # then a table has one position
+            feed = self._opened.feed({self._job.channel.source_table: min(positions.values())})
+        return Begun(begun.epoch, begun.identity.text, positions, fresh, feed)
 
     def judged(self, status: SlotStatus) -> Trouble | None:
         """Return the problem indicated by a slot status, or None."""
@@ -340,6 +346,11 @@ class TargetlessSessions(WiredSessions):
 
     def target(self) -> NoTarget:
         return NoTarget()
+
+    def feed(self, positions: Mapping[str, Position]) -> str:
+        """Start a reader that planning and tasks share, even for one table."""
+        self._opened.read_for_all(positions, 1)
+        return self._opened.feed
 
     def targets(self) -> None:
         """Return None, because a query has no target to watch."""

@@ -23,7 +23,10 @@ from slotkeeper.core.ports.source import Chunk
 
 @dataclass(frozen=True)
 class RangePart(InputPartition):
-    """The changes in (after, up_to] on one DN; `epoch` is the query's epoch, which its session names contain."""
+    """The changes in (after, up_to] on one DN; `epoch` is the query's epoch, which its session names contain.
+
+    `feed` is the address of the query's shared reader; it reaches only workers on the driver's host.
+    """
 
     job: JobSpec
     epoch: int
@@ -32,6 +35,7 @@ class RangePart(InputPartition):
     after: Position
     up_to: Position
     only: tuple[Condition, ...] = ()
+    feed: str = ""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class Query:
         self._session: SourceSession | None = None
         self._log: Source | None = None
         self._begun_at: Offset | None = None
-        self._fresh, self._epoch = False, 0
+        self._fresh, self._epoch, self._feed = False, 0, ""
         self._bound: _Bound | None = None
         self._idle_since: float | None = None
         self._moved_at = self._clock.monotonic()
@@ -119,7 +119,8 @@ class Query:
         for name in sorted(end.positions):
             after, up_to = start.positions[name], end.positions[name]
             if after < up_to:
-                found.append(RangePart(self._asked.job, self._epoch, self._layout, by_name[name], after, up_to))
+                read = self._asked.job, self._epoch, self._layout, by_name[name], after, up_to
+                found.append(RangePart(*read, feed=self._feed))
         return found
 
     @property
@@ -148,7 +149,7 @@ class Query:
     def _begun(self) -> Offset:
         if self._begun_at is None:
             begun = self._lease.begin()
-            self._fresh, self._epoch = begun.fresh, begun.epoch
+            self._fresh, self._epoch, self._feed = begun.fresh, begun.epoch, begun.feed
             if begun.fingerprint != self._layout.fingerprint:
                 raise trouble(TroubleName.SCHEMA_CHANGED, "the table was altered since the DataFrame was created")
             copied = self._asked.start != "initial"
@@ -224,7 +225,7 @@ class Query:
     def _changelog(self) -> Source:
         if self._session is None or self._log is None:
             self._session = changelog_session(self._asked.job, self._epoch, "offsets")
-            self._log = changelog_of(self._session, self._asked.job).source
+            self._log = changelog_of(self._session, self._asked.job, feed=self._feed).source
         return self._log
 
     def _statuses(self) -> list[SlotStatus]:

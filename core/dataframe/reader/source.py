@@ -15,9 +15,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from slotkeeper.core.dataframe import check
 from slotkeeper.core.dataframe.reader import accounts
-from slotkeeper.core.dataframe.reader.faults import naming
+from slotkeeper.core.dataframe.reader.faults import check, naming
 from slotkeeper.core.dataframe.reader.options import Asked, asked
 from slotkeeper.core.dataframe.reader.parts import Offset, Part
 from slotkeeper.core.dataframe.reader.schema import Layout, layout
