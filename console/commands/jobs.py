@@ -21,7 +21,6 @@ from slotkeeper.console.commands import configured
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain import elapsed
-from slotkeeper.core.domain.copy_limit import LEAST_BYTES, LEAST_ROWS, CopyLimit, size_of, size_text
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, event_text, transition
 from slotkeeper.core.domain.last_known import past, state_text
 from slotkeeper.core.domain.remedy import first_act, for_job, until_started
@@ -333,7 +332,7 @@ def limit_copies(
 
     The limit also applies to later copies of the job on this host, until you set another one.
     """
-    limit = _limit(rows, size)
+    limit = job_verbs.limit_of(rows, size)
     if sum((limit.limits, none, as_configured)) != 1:
         raise typer.BadParameter("give --rows, --bytes or both, or --none, or --configured")
     loaded, folder = _place(ctx, state_dir)
@@ -363,25 +362,7 @@ def copy_again(
     loaded, folder = _place(ctx, state_dir)
     with Store.open(folder) as store:
         select.refuse_refused(loaded, store, job)
-        job_queries.refuse(loaded, store, job)
-        observe(store, job)
-        if loaded is None or job not in loaded.jobs:
-            raise Refused(f"job {job} is not in the configuration", "--config FILE names the file that configures it")
-        job_verbs.copied_again(ctx, store, loaded.jobs[job], table, cancel, reason, as_json)
-
-
-def _limit(rows: int, size: str) -> CopyLimit:
-    """Return the limit of the two options; raises BadParameter, as for a key of the configuration."""
-    found = CopyLimit(rows or None, None)
-    if rows and rows < LEAST_ROWS:
-        raise typer.BadParameter(f"must be at least {LEAST_ROWS}", param_hint="--rows")
-    try:
-        found = dataclasses.replace(found, bytes=size_of(size) if size else None)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--bytes") from None
-    if found.bytes is not None and found.bytes < LEAST_BYTES:
-        raise typer.BadParameter(f"must be at least {size_text(LEAST_BYTES)}", param_hint="--bytes")
-    return found
+        job_verbs.copied_again(ctx, store, loaded, job, table, cancel, reason, as_json)
 
 
 @app.command("ensure")
@@ -558,23 +539,12 @@ def _show_head(ctx: typer.Context, view: JobStatus, limits: Limits) -> None:
         ("ended", output.second(view.ended_at)),
         ("driver", _who(view.driver, view.driver_alive)),
         ("supervisor", _who(view.supervisor, view.supervisor_alive)),
-        ("reported", _reported(view, limits)),
+        ("reported", job_verbs.reported(view, limits)),
         ("config", view.config),
     ]
     for label, value in rows:
         if value not in (None, ""):
             output.line(f"{label:<10}  {value.value if isinstance(value, Enum) else value}", select.ascii_only(ctx))
-
-
-def _reported(view: JobStatus, limits: Limits) -> str | None:
-    """Return when the job's driver last reported and, if a running driver is overdue, how long ago that was."""
-    at = output.second(view.reported_at)
-    if view.reported_at is None or not view.driver_alive or not view.reported:
-        return at
-    silent = (SystemClock().utc() - view.reported_at).total_seconds()
-    return (
-        f"{at}: its driver is running but has not reported for {silent:.0f} s" if silent > limits.silent_warning else at
-    )
 
 
 def _last_known(view: JobStatus) -> str:

@@ -6,7 +6,7 @@ position (ADR 98). All calls block, and raise only errors of `slotkeeper.core.er
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol, runtime_checkable
 
@@ -47,7 +47,10 @@ class CopiedAgain(Protocol):
         """
 
     def copy_chunk_after(self, chunk: Chunk, after: Position, out: BinaryIO) -> int:
-        """Write a chunk like `copy_chunk`; its rows contain all changes up to `after`. Raises Busy if not possible yet."""
+        """Write a chunk like `copy_chunk`; its rows contain all changes up to `after`.
+
+        Raises Busy if that is not possible yet.
+        """
 
 
 @runtime_checkable
@@ -87,3 +90,7 @@ class AgainRequests(Protocol):
 
     def end(self, table: str) -> None:
         """Remove a request that was carried out or refused."""
+
+    @property
+    def tell(self) -> Callable[[str, str], None]:
+        """Reports a table's progress as text; "" once it is complete."""

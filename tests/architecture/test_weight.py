@@ -13,18 +13,18 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_680,
     "core/dataframe": 3_100,
-    "core/domain": 9_250,
+    "core/domain": 9_270,
     "core/drivers": 4_200,
-    "core/engine": 8_520,
+    "core/engine": 8_740,
     "core/importing": 2_300,
     "core/judgement": 1_800,
     "core/launch": 3_050,
     "core/library": 560,
-    "core/ports": 2_010,
+    "core/ports": 2_105,
     "core/services": 2_150,
-    "core/sinks": 12_950,
+    "core/sinks": 13_060,
     "core/slots": 2_400,
-    "core/sources": 19_000,
+    "core/sources": 19_040,
     "core/spark": 2_300,
     "core/state": 2_800,
     "core/verify": 400,
@@ -32,7 +32,7 @@ MOST_LINES = {
     "console": 200,
     "console/actions": 2_100,
     "console/cli": 1_450,
-    "console/commands": 5_900,
+    "console/commands": 5_970,
     "core/views": 1_400,
     "console/monitor": 2_100,
     "console/tui": 9_600,  # the command line on plans and confirmations, and the return from an undo
@@ -61,9 +61,11 @@ server_id. SQL views (ADR 94) are 1,300 lines of `core/views`, 750 of the sinks,
 MySQL source (100 of them refuse what could be read in two ways), 200 of the engine and 200 of the domain. `import`
 (ADR 96) is a package of its own and a command of 190 lines. SQL views (ADR 94) are 1,400 lines of `core/views`, 850
 of the sinks, 250 of the engine, 190 of commands, 100 of services and 150 of the domain. Changes of columns that a
-source's log contains (ADR 92) are 850 lines of the MySQL source, 200 of the engine and 170 of the domain.
+source's log contains (ADR 92) are 850 lines of the MySQL source, 200 of the engine and 170 of the domain. A table that
+is copied again beside its stream (ADR 98) is 210 lines of the engine, 90 of the ports, 100 of the sinks, 50 of the
+MySQL source and a command of 70.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 530, 25, 75, 268
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 533, 26, 75, 268
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.
@@ -72,6 +74,7 @@ The gate for idle tables and the schedule of their polls have a file each.
 SQL views have a file each for plan, parser, statements, captures, sums and rounds. A pasted text has a file for its
 record, for each syntax, for the rules, for the options and for what is written.
 Sessions that wait at a source have a file of SQL per kind of source, a file of values and a file of the judgement.
+A table that is copied again has a file of ports, of the driver's part, and of the sink's deletes.
 Changes of columns have five files: clauses, definitions, the statement in the log, the decision, the driver's step.
 """
 
