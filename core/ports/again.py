@@ -17,8 +17,9 @@ from slotkeeper.core.ports.source import Chunk
 CHUNK_ROWS = 2_000
 """Rows of a chunk: the lane's changes wait while a chunk is read and written."""
 
-OLDEST = ("-1", "-1", "U")
-"""Point, sequence and type of a chunk's row that is staged as a change: no change has a negative number."""
+OLDEST = ("0", "0", "U")
+"""Point, sequence and type of a chunk's row that is staged as a change: every change has a point above 0. Quarantine
+entries, which are older than the chunk, take effect with the point -1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,3 +183,23 @@ def test_a_key_that_is_no_number_is_refused_and_the_stream_continues(
     pair.wait_equal()
     pair.mirror.stop()
     assert "key column id" in " ".join(requests.told)
+
+
+def test_a_quarantined_row_that_the_target_accepts_by_now_is_superseded_by_its_chunk(
+    make_mysql_pair: MakeMysqlPair, requests: Requests
+) -> None:
+    pair = prepared(make_mysql_pair, requests)
+    mirror = pair.mirror
+    mirror.job = replace(mirror.job, sink_options=replace(mirror.job.sink_options, on_bad_row="quarantine"))
+    mirror.start().wait_running()
+    pair.wait_equal()
+    mirror.query(mirror.sink, "ALTER TABLE mart.t ADD CONSTRAINT no_bad CHECK (v <> 'bad'); SELECT 1")
+    pair.run(f"UPDATE {TABLE} SET v = 'bad' WHERE id = 7", f"UPDATE {TABLE} SET part = 50, v = 'bad' WHERE id = 8")
+    pair.wait(lambda: mirror.heard.rows_quarantined == 2, 60, "two rows to be quarantined")
+    mirror.query(mirror.sink, "ALTER TABLE mart.t DROP CONSTRAINT no_bad; SELECT 1")
+    damage(pair)
+    requests.known[TABLE] = False
+    pair.wait(lambda: TABLE not in requests.known, 60, f"the copy to end; {requests.told[-3:]}")
+    pair.wait_equal()
+    pair.wait(lambda: mirror.heard.rows_quarantined == 0, 60, "no row to be quarantined")
+    mirror.stop()
