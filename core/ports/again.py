@@ -24,7 +24,11 @@ entries, which are older than the chunk, take effect with the point -1."""
 
 @dataclass(frozen=True, slots=True)
 class AgainStep:
-    """A step with a chunk: the values of `StepSink.commit`; `staged`: all staged rows, `copied`: those of the chunk."""
+    """A step with a chunk: the values of `StepSink.commit`, and the number of the chunk's rows.
+
+    `rows` are all staged rows. All count as changes, because each can replace a row of the target: a check of the
+    target explains replaced rows by changes.
+    """
 
     key: LaneKey
     epoch: int
@@ -32,7 +36,6 @@ class AgainStep:
     new: Position
     rows: int
     chunk: Chunk
-    staged: int
     copied: int
 
 
