@@ -22,7 +22,6 @@ from slotkeeper.console.views.rows import age
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.audit import AuditLine
-from slotkeeper.core.domain.copied_again import objection
 from slotkeeper.core.domain.copy_limit import LEAST_BYTES, LEAST_ROWS, CopyLimit, size_of, size_text
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState, amiss, to_do
@@ -30,8 +29,10 @@ from slotkeeper.core.domain.pending import since_of
 from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe, typed
+from slotkeeper.core.domain.traits import copy_again_objection
 from slotkeeper.core.domain.tries import TryAnswer, in_words
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
+from slotkeeper.core.judgement.facts import Limits
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.access import Access
 from slotkeeper.core.launch.seen import gather
@@ -225,6 +226,17 @@ def to_do_first(view: JobStatus) -> str:
     return next((to_do(view.name, table) for table in amiss(view.living_tables)), "")
 
 
+def reported(view: JobStatus, limits: Limits) -> str | None:
+    """Return when the job's driver last reported and, if a running driver is overdue, how long ago that was."""
+    at = output.second(view.reported_at)
+    if view.reported_at is None or not view.driver_alive or not view.reported:
+        return at
+    silent = (SystemClock().utc() - view.reported_at).total_seconds()
+    return (
+        f"{at}: its driver is running but has not reported for {silent:.0f} s" if silent > limits.silent_warning else at
+    )
+
+
 def show(view: JobStatus, ascii_only: bool) -> None:
     """Print the table states of a running job, with the next action for each stopped table."""
     found = view.living_tables
@@ -303,12 +315,22 @@ def limited(
 
 
 def copied_again(
-    ctx: typer.Context, store: Store, spec: JobSpec, table: str, cancel: bool, reason: str, as_json: bool
+    ctx: typer.Context,
+    store: Store,
+    loaded: Loaded | None,
+    job: str,
+    table: str,
+    cancel: bool,
+    reason: str,
+    as_json: bool,
 ) -> None:
     """Request that a table is copied again while it streams, or withdraw the request; audited. Raises Refused."""
+    if loaded is None or job not in loaded.jobs:
+        raise Refused(f"job {job} is not in the configuration", "--config FILE names the file that configures it")
+    spec = loaded.jobs[job]
     if table not in (known := [channel.source_table for channel in spec.channels]):
         raise Refused(f"job {spec.name} has no table {safe(table, 80)}", f"known tables: {', '.join(sorted(known))}")
-    why = objection(spec, registry.open(spec.source_kind).traits, sinks.traits(spec.sink_kind))
+    why = copy_again_objection(spec, registry.open(spec.source_kind).traits, sinks.traits(spec.sink_kind))
     if why and not cancel:
         raise Refused(f"{table}: {why}", f"`slotkeeper slots reset {typed(table, spec.slot)} --to snapshot`")
     requests = steering.StoredAgain(store, spec.name)

@@ -374,9 +374,7 @@ def copy_again(
         select.refuse_refused(loaded, store, job)
         job_queries.refuse(loaded, store, job)
         observe(store, job)
-        if loaded is None or job not in loaded.jobs:
-            raise Refused(f"job {job} is not in the configuration", "--config FILE names the file that configures it")
-        job_verbs.copied_again(ctx, store, loaded.jobs[job], table, cancel, reason, as_json)
+        job_verbs.copied_again(ctx, store, loaded, job, table, cancel, reason, as_json)
 
 
 @app.command("ensure")
@@ -554,23 +552,12 @@ def _show_head(ctx: typer.Context, view: JobStatus, limits: Limits) -> None:
         ("ended", output.second(view.ended_at)),
         ("driver", _who(view.driver, view.driver_alive)),
         ("supervisor", _who(view.supervisor, view.supervisor_alive)),
-        ("reported", _reported(view, limits)),
+        ("reported", job_verbs.reported(view, limits)),
         ("config", view.config),
     ]
     for label, value in rows:
         if value not in (None, ""):
             output.line(f"{label:<10}  {value.value if isinstance(value, Enum) else value}", select.ascii_only(ctx))
-
-
-def _reported(view: JobStatus, limits: Limits) -> str | None:
-    """Return when the job's driver last reported and, if a running driver is overdue, how long ago that was."""
-    at = output.second(view.reported_at)
-    if view.reported_at is None or not view.driver_alive or not view.reported:
-        return at
-    silent = (SystemClock().utc() - view.reported_at).total_seconds()
-    return (
-        f"{at}: its driver is running but has not reported for {silent:.0f} s" if silent > limits.silent_warning else at
-    )
 
 
 def _last_known(view: JobStatus) -> str:

@@ -6,7 +6,7 @@ position (ADR 98). All calls block, and raise only errors of `slotkeeper.core.er
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol, runtime_checkable
 
@@ -17,13 +17,18 @@ from slotkeeper.core.ports.source import Chunk
 CHUNK_ROWS = 2_000
 """Rows of a chunk: the lane's changes wait while a chunk is read and written."""
 
-OLDEST = ("-1", "-1", "U")
-"""Point, sequence and type of a chunk's row that is staged as a change: no change has a negative number."""
+OLDEST = ("0", "0", "U")
+"""Point, sequence and type of a chunk's row that is staged as a change: every change has a point above 0. Quarantine
+entries, which are older than the chunk, take effect with the point -1."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgainStep:
-    """A step with a chunk: the values of `StepSink.commit`; `staged`: all staged rows, `copied`: those of the chunk."""
+    """A step with a chunk: the values of `StepSink.commit`, and the number of the chunk's rows.
+
+    `rows` are all staged rows. All count as changes, because each can replace a row of the target: a check of the
+    target explains replaced rows by changes.
+    """
 
     key: LaneKey
     epoch: int
@@ -31,7 +36,6 @@ class AgainStep:
     new: Position
     rows: int
     chunk: Chunk
-    staged: int
     copied: int
 
 
@@ -47,7 +51,10 @@ class CopiedAgain(Protocol):
         """
 
     def copy_chunk_after(self, chunk: Chunk, after: Position, out: BinaryIO) -> int:
-        """Write a chunk like `copy_chunk`; its rows contain all changes up to `after`. Raises Busy if not possible yet."""
+        """Write a chunk like `copy_chunk`; its rows contain all changes up to `after`.
+
+        Raises Busy if that is not possible yet.
+        """
 
 
 @runtime_checkable
@@ -87,3 +94,7 @@ class AgainRequests(Protocol):
 
     def end(self, table: str) -> None:
         """Remove a request that was carried out or refused."""
+
+    @property
+    def tell(self) -> Callable[[str, str], None]:
+        """Reports a table's progress as text; "" once it is complete."""

@@ -249,11 +249,9 @@ def _drive(
             discovery=discovery,
             tell_views=narrator.tell_views,
             report_views=narrator.views,
-            again=steering.StoredAgain(store, job.name),
-            tell_again=narrator.tell_again,
+            again=steering.StoredAgain(store, job.name, narrator.tell_again),
         )
-        end = run_job(wired)
-        narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)
+        narrator.event(JobEvent.FINISHED if (end := run_job(wired)) is JobEnd.FINISHED else JobEvent.STOPPED, end.value)
         return TERMINATED if wanted_states.terminated.is_set() else ENDED
     except Superseded as error:
         _say(str(error))

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from slotkeeper.core import codec
 from slotkeeper.core.clock import Clock, SystemClock
-from slotkeeper.core.domain.copied_again import AgainRequest
 from slotkeeper.core.domain.copy_limit import CopyLimit
 from slotkeeper.core.domain.job import TableWanted, WantedState
 from slotkeeper.core.domain.tries import TryAnswer, TryAsked
@@ -74,14 +74,24 @@ AGAIN = "again"
 """The folder of the tables that users want to be copied again, one file per request."""
 
 
+@dataclass(frozen=True, slots=True)
+class AgainRequest:
+    """A user's request to copy a table of a job again."""
+
+    job: str
+    table: str
+    planned: bool = False
+    """Whether the chunks are stored in the sink."""
+
+
 class StoredAgain:
     """The requests to copy tables of one job again; implements `slotkeeper.core.ports.again.AgainRequests`.
 
     Any thread can call it. While a file cannot be read, its request does not exist.
     """
 
-    def __init__(self, store: Store, job: str, clock: Clock | None = None) -> None:
-        self._files, self._job, self._clock = ResetFiles(store.folder), job, clock or SystemClock()
+    def __init__(self, store: Store, job: str, tell: Callable[[str, str], None] = lambda table, text: None) -> None:
+        self._files, self._job, self._clock, self.tell = ResetFiles(store.folder), job, SystemClock(), tell
         self._known: dict[str, AgainRequest] = {}
         self._read_at = float("-inf")
 

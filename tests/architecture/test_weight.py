@@ -15,16 +15,16 @@ MOST_LINES = {
     "core/dataframe": 3_100,
     "core/domain": 10_120,
     "core/drivers": 4_230,
-    "core/engine": 8_600,
+    "core/engine": 8_740,
     "core/importing": 2_320,
     "core/judgement": 1_840,
     "core/launch": 3_720,
     "core/library": 560,
-    "core/ports": 2_050,
+    "core/ports": 2_105,
     "core/services": 2_300,
     "core/sinks": 13_180,
     "core/slots": 2_400,
-    "core/sources": 19_000,
+    "core/sources": 19_040,
     "core/spark": 2_300,
     "core/state": 2_800,
     "core/verify": 420,
@@ -79,7 +79,8 @@ Rights have a file each for the rules, the check and the table of commands. The 
 models and the screen. Jobs of several hosts have a file each for the decision, the tables and their statements, the
 cache, the requests, the agent and its command. The screen of SQL views has two files, its models and the screen; a
 view as a statement of Doris has one. Rights have a file each for the rules, the check and the table of commands;
-`upgrade` is one small command.
+`upgrade` is one small command. A table that is copied again has a file of ports, of the driver's part, and of the
+sink's deletes.
 Changes of columns have five files: clauses, definitions, the statement in the log, the decision, the driver's step.
 """
 

@@ -42,15 +42,13 @@ binlog = true
 
 
 @pytest.fixture
-def call(
-    jobs: Jobs, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Call:
+def call(jobs: Jobs, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
     monkeypatch.setenv("X", "y")
     jobs.store.register_job("orders", "c.toml")
 
     def called(*words: str, more: str = "") -> tuple[int, str, str]:
         file = tmp_path / "c.toml"
-        state = f"[state]\ndir = \"{jobs.store.folder.path}\"\n"
+        state = f'[state]\ndir = "{jobs.store.folder.path}"\n'
         file.write_text(CONFIG + more + state, "utf-8")
         place = ("--config", str(file))
         return typed(capfd, "jobs", "recopy", "orders", *words, *place)

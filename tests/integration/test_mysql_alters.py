@@ -31,6 +31,7 @@ FOLLOWED = (
     "ADD u3 CHAR(3) CHARACTER SET utf8mb3 COLLATE utf8mb3_bin, MODIFY id BIGINT",
     "ALTER w SET DEFAULT 9, ALTER COLUMN `b``c` DROP DEFAULT",
     "/*! ADD v1 INT */ /*M!100100 , ADD v2 INT */",
+    "ADD n1 INT AFTER id, ADD n2 INT AFTER n1, ADD n3 INT AFTER n1",
 )
 STOPPED = (
     ("DROP PRIMARY KEY, ADD PRIMARY KEY (a)", "key"),
@@ -89,7 +90,8 @@ AMBIGUOUS = (
     "ADD c INT, ADD C INT",
     "ADD c INT, ALTER c SET DEFAULT 5",
     "RENAME COLUMN a TO B",
-    "ADD (c INT, d INT AFTER c)",
+    "ADD (c INT AFTER d, d INT)",
+    "RENAME COLUMN a TO c, ADD d INT AFTER c",
     "RENAME COLUMN a TO c, MODIFY id BIGINT AFTER c",
     "RENAME COLUMN a TO c, MODIFY id BIGINT AFTER a",
     "MODIFY id BIGINT AFTER b, DROP b",
@@ -197,6 +199,8 @@ DEFAULTS = (
     ("INT", None),
     ("INT NOT NULL", "0"),
     ("INT DEFAULT -7", "-7"),
+    ("INT DEFAULT '5'", "5"),
+    ("BIGINT NOT NULL DEFAULT '-12'", "-12"),
     ("DECIMAL(6,2) DEFAULT 1.5", "1.50"),
     ("DECIMAL(6,2) NOT NULL", "0.00"),
     ("VARCHAR(9) NOT NULL", ""),
@@ -228,7 +232,15 @@ def test_existing_rows_get_the_value_that_the_server_gives_them(
     [
         *("DATETIME DEFAULT now()", "INT DEFAULT (1 + 1)", "DATE NOT NULL", "TIMESTAMP"),
         *("VARCHAR(9) DEFAULT 'it''s'", f"VARCHAR(99) DEFAULT '{'x' * 80}'", "ENUM('it''s') NOT NULL"),
-        *("INT DEFAULT '5'", "INT DEFAULT 1.5", "INT DEFAULT 007", "DOUBLE DEFAULT '1e3'", "VARCHAR(9) DEFAULT 5"),
+        *(
+            "INT DEFAULT '5.0'",
+            "INT DEFAULT ' 5'",
+            "INT DEFAULT '-0'",
+            "INT DEFAULT 1.5",
+            "INT DEFAULT 007",
+            "DOUBLE DEFAULT '1e3'",
+            "VARCHAR(9) DEFAULT 5",
+        ),
         *("VARCHAR(9) DEFAULT 'a '", "VARCHAR(2) DEFAULT 'abc'", "CHAR(3) CHARACTER SET latin1 DEFAULT 'ю'"),
         *("ENUM('x','y') DEFAULT 'X'", "ENUM('x','y') DEFAULT 1", "SET('x','y') DEFAULT 'y,x'", "BLOB DEFAULT 'a'"),
         *("UUID DEFAULT 'A'", "ENUM('x ','y')", "ENUM('x' 'y')", "ENUM(0x61,'y')", "SET(N'x')", "ENUM(x,y)"),

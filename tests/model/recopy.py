@@ -153,8 +153,8 @@ def run(seed: int, rules: Rules, moves: int = 160) -> World:
     world.visible, world.epoch = len(world.log), world.epoch + 1
     while world.left or world.position < len(world.log):
         before = world.position, len(world.left)
-        for worker in ([chunk_step] if world.left else []) + [plain_step]:
-            list(worker(world, world.epoch))
+        for step in ([chunk_step] if world.left else []) + [plain_step]:
+            list(step(world, world.epoch))
             world.check()
         if world.broken or before == (world.position, len(world.left)):
             break

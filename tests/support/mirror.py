@@ -199,7 +199,6 @@ class Mirror:
         self.tries: Tries | None = None
         self.copy_limit: CopyLimit | None = None
         self.again: AgainRequests | None = None
-        self.told_again: list[str] = []
         self.patterns: Path | None = None
         """The state folder for the tables that the job's patterns match; None without patterns."""
         self.explicit: tuple[ChannelSpec, ...] = ()
@@ -262,7 +261,6 @@ class Mirror:
             tell_views=self.told.append,
             report_views=self.views_told.append,
             again=self.again,
-            tell_again=lambda table, text: self.told_again.append(text),
         )
         try:
             self.end = run_job(wired)

@@ -70,6 +70,7 @@ class CopyingAgain:
                     one.close()
 
     def _attempt(self, table: str, stores: dict[str, StartStore]) -> None:
+        assert self._requests is not None
         part = self._parts[table]
         if part.wanted() is not WantedState.RUN:
             return
@@ -79,7 +80,7 @@ class CopyingAgain:
             self._advance(table, part, stores[table])
         except SlotkeeperError as error:
             if error.kind is not ErrorKind.SUPERSEDED:
-                part.tell_again(table, f"{table}: waits to be copied again: {error.message}")
+                self._requests.tell(table, f"{table}: waits to be copied again: {error.message}")
             if (broken := stores.pop(table, None)) is not None:
                 broken.sever()
 
@@ -93,7 +94,7 @@ class CopyingAgain:
             self.tables |= {table}
             why = self.delays.get(table, "")
             delayed = f"; the next chunk waits: {why}" if why else ""
-            part.tell_again(table, f"{table}: copied again, chunk {counts.done} of {counts.total}{delayed}")
+            self._requests.tell(table, f"{table}: copied again, chunk {counts.done} of {counts.total}{delayed}")
             return
         self.tables -= {table}
         said = f"{counts.rows} rows in {counts.total} chunks"
@@ -102,7 +103,7 @@ class CopyingAgain:
             part.audit.outcome(line, f"done: {said}", {})
         self._requests.end(table)
         part.narrator.event(JobEvent.COPIED_AGAIN, f"{table}: {said}")
-        part.tell_again(table, "")
+        self._requests.tell(table, "")
 
     def _what(self, part: JobContext) -> str:
         return f"{part.job.source.name} {part.job.channel.source_table} slot {part.job.slot}"
@@ -120,7 +121,7 @@ class CopyingAgain:
             rows = store.rows()
             if any(row.epoch != self._epoch or row.state is not LaneState.RUNNING for row in rows):
                 raise Busy(f"{table} has to catch up first", where="sink")
-            part.tell_again(table, f"{table}: the chunks of its new copy are planned")
+            self._requests.tell(table, f"{table}: the chunks of its new copy are planned")
             chunks = source.plan_again(CHUNK_ROWS)
             part.probe("before_again_planned")
             store.plan_again(self._epoch, chunks)

@@ -121,10 +121,6 @@ class WorkerEntries:
     views: Callable[[ViewsTask], ViewsOutcome] | None = None
 
 
-def do_nothing(*_: object) -> None:
-    """Do nothing; used by a loop without a lease, a narrator or task sessions, and by a wait without slots."""
-
-
 @dataclass
 class SwitchState:
     """What a group of tables has seen of another server; its starts share it (`switch.py`)."""
@@ -202,8 +198,6 @@ class JobContext:
     """Receives the current states of the job's views, about once a second."""
     again: AgainRequests | None = None
     """The tables that users want to be copied again; None if users cannot request it."""
-    tell_again: Callable[[str, str], object] = do_nothing
-    """Reports a table's progress while it is copied again, as text; "" once it is complete."""
     switch: SwitchState = field(default_factory=SwitchState)
     """What a group of tables knows about a switch of its source's server."""
     requests: Requests = field(default_factory=Requests)
@@ -260,6 +254,10 @@ def record_ttls(ttls: Mapping[str, Ttl | None], curves: dict[str, Curve]) -> Rec
     """Return the TTLs of the tables whose records are deleted by age."""
     by_record = {table: ttl.seconds for table, ttl in ttls.items() if ttl is not None and ttl.by_record}
     return RecordTtls({table: seconds for table, seconds in by_record.items() if seconds is not None}, curves)
+
+
+def do_nothing(*_: object) -> None:
+    """Do nothing; used by a loop without a lease, a narrator or task sessions, and by a wait without slots."""
 
 
 class Desk(Protocol):

@@ -123,9 +123,8 @@ class Stepper:
     def copy_again(self, read_now: Callable[[], SlotStatus], after: Position) -> Step | None:
         """Run a step that also copies the table's next planned chunk again (ADR 98); None if it does not.
 
-        The chunk contains all changes up to `after`. The step's changes end at a position that is read after the chunk,
-        and take effect over the chunk's rows. So the chunk's range then equals the source at the lane's new position.
-        An error delays the chunk; if it is a problem of the lane, the next step raises it.
+        The changes from `after` to a position read after the chunk take effect over the chunk's rows. An error only
+        delays the chunk: the next step raises a problem of the lane.
         """
         source, sink, self.delayed = self._source, self._sink, ""
         if not (isinstance(source, CopiedAgain) and isinstance(sink, AgainSink)):
@@ -144,10 +143,7 @@ class Stepper:
     def _copy_chunk(
         self, source: CopiedAgain, sink: AgainSink, chunk: Chunk, read_now: Callable[[], SlotStatus], after: Position
     ) -> Step | None:
-        plan, reached, copied = self._plan, after, 0
-        began = self._clock.monotonic()
-        if self._checked(read_now(), after).latest < after:
-            return None
+        plan, reached, copied, began = self._plan, after, 0, self._clock.monotonic()
 
         def read(out: BinaryIO) -> int:
             nonlocal reached, copied
@@ -164,22 +160,22 @@ class Stepper:
             return total
 
         staged = copy_through(read, sink.stage_with_chunk, self._sink.encoding) or 0
-        gone = sink.stage_gone(chunk)
+        copies = staged + sink.stage_gone(chunk)
         self._probe("after_chunk_staged")
         second = self._checked(read_now(), after)
         new = self._source.reached(after, reached, self._sink.top(reached), second)
-        rows, read_at = staged - copied, self._clock.monotonic()
-        done = sink.commit_chunk(AgainStep(plan.key, plan.epoch, after, new, rows, chunk, staged + gone, copied))
+        rows, read_at = copies, self._clock.monotonic()
+        done = sink.commit_chunk(AgainStep(plan.key, plan.epoch, after, new, rows, chunk, copied))
         self._probe("after_chunk_again")
-        if done is None:
-            return None
-        if not done:
+        if done is False:
             reason = explain_miss(self._sink.read_row(plan.key), plan.epoch, after)
             if not isinstance(reason, Position):
                 raise reason
             new, rows = reason, 0
         self.status = second
-        return Step(new, rows, False, second, read_at - began, self._clock.monotonic() - read_at)
+        return (
+            None if done is None else Step(new, rows, False, second, read_at - began, self._clock.monotonic() - read_at)
+        )
 
     def recheck(self, buffered: BufferedRange, second: SlotStatus) -> Step | Ready:
         """Check the status that was read after the range."""
@@ -214,7 +210,8 @@ class Stepper:
             refused = error
         self._probe("before_isolated_step")
         try:
-            return self._isolate(read_now, after)
+            found = self._read(read_now, after, isolating=True)
+            return found if isinstance(found, Step) else self._complete(found, read_now)
         except BaseException as error:
             self.status = None
             self._sink.abandon()
@@ -246,10 +243,6 @@ class Stepper:
             self._sink.abandon()
             raise
         self._probe("after_finish")
-
-    def _isolate(self, read_now: Callable[[], SlotStatus], after: Position) -> Step:
-        found = self._read(read_now, after, isolating=True)
-        return found if isinstance(found, Step) else self._complete(found, read_now)
 
     def _read(self, read_now: Callable[[], SlotStatus], after: Position, isolating: bool) -> Step | ReadRange:
         first = self._checked(self.status or read_now(), after)
@@ -376,7 +369,7 @@ class Turn:
     worked: bool = False
     failed: bool = False
     again: bool = False
-    """Whether the next step also copies a chunk again: every second one does, while chunks are planned."""
+    """Whether the next step also copies a chunk again: every second one."""
 
     def __post_init__(self) -> None:
         self.outcome = LaneOutcome(self.task.table, self.task.shard)

@@ -297,8 +297,10 @@ def _define(one: Reading, table: _Table, was: Altered | None, old: str) -> None:
         if one.skip("FIRST"):
             where = 0
         elif one.skip("AFTER"):
-            table.behind.add(one.tokens[one.at].text.casefold())
-            where = table.place(one.take()) + 1
+            behind = one.take()
+            where = table.place(behind) + 1
+            if table.columns[where - 1].before:  # a column that an earlier clause adds has no other meaning
+                table.behind.add(behind.casefold())
     table.columns.insert(where, made)
 
 

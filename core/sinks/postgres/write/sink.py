@@ -417,7 +417,7 @@ class PostgresSink:
             if self.session.run(cursor, "take_chunk", place).rowcount != 1:
                 self.abandon()
                 return None
-            self._take_effect(cursor, key, step.new, step.staged)
+            self._take_effect(cursor, key, step.new, step.rows)
             self.session.run(cursor, "chunk_rows", {**place, "rows": step.copied})
             self._end(cursor)
         return True
