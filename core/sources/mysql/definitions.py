@@ -270,7 +270,7 @@ def _default(column: SchemaColumn, attributes: _Attributes) -> str | None:
         text, quoted = attributes.default.text, attributes.default.kind == "string"
         if column.kind in (*_WHOLE, "decimal", "float", "double"):
             # a quoted whole number is converted without rounding, as tools and SHOW CREATE TABLE write it
-            same = (not quoted or column.kind in _WHOLE) and _NUMBER.fullmatch(text)
+            same = (not quoted or column.kind in _WHOLE) and _NUMBER.fullmatch(text) is not None
             same = same and not (column.kind in _WHOLE and "." in text)
             same = same and not (text.startswith("-") and not text.strip("-0."))
         elif column.kind == "enum":
