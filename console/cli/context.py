@@ -6,12 +6,15 @@ This module does not load Typer, because the console opens without it, and `--ve
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import re
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -192,3 +195,23 @@ def with_config(text: str, config: str) -> str:
     ("wait, or `slotkeeper --config '/srv/my etl.toml' jobs start a`", 'slotkeeper doctor')
     """
     return _PRINTED.sub(lambda found: f"{found[1]}--config {shlex.quote(config)} ", text) if config else text
+
+
+def load_when_used(name: str) -> ModuleType:
+    """Return a module that is executed when an attribute is first used, so that a command loads only its own.
+
+    Raises ImportError if the module does not exist. Source: Python documentation, importlib, "Implementing lazy
+    imports".
+    """
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no module {name}", name=name)
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    found = importlib.util.module_from_spec(spec)
+    sys.modules[name] = found
+    spec.loader.exec_module(found)
+    parent, _, own = name.rpartition(".")
+    setattr(sys.modules[parent], own, found)  # the import statement does the same
+    return found

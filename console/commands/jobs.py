@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
-import sys
 from collections.abc import Callable, Container
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -36,36 +33,15 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.observed import last
 from slotkeeper.core.state.sqlite import Store
 
-
-def _when_used(name: str) -> ModuleType:
-    """Return a module that is executed when an attribute is first used, so that `jobs list` does not load the verbs.
-
-    Raises ImportError if the module does not exist. Source: Python documentation, importlib, "Implementing lazy
-    imports".
-    """
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.find_spec(name)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"no module {name}", name=name)
-    spec.loader = importlib.util.LazyLoader(spec.loader)
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[name] = found
-    spec.loader.exec_module(found)
-    parent, _, own = name.rpartition(".")
-    setattr(sys.modules[parent], own, found)  # the import statement does the same
-    return found
-
-
 if TYPE_CHECKING:
     from slotkeeper.console.commands import job_queries, job_verbs
     from slotkeeper.core.launch import control, hosts, tables
 else:  # scripts run `jobs list` every few seconds
-    job_queries = _when_used("slotkeeper.console.commands.job_queries")
-    job_verbs = _when_used("slotkeeper.console.commands.job_verbs")
-    control = _when_used("slotkeeper.core.launch.control")
-    hosts = _when_used("slotkeeper.core.launch.hosts")
-    tables = _when_used("slotkeeper.core.launch.tables")
+    job_queries = context.load_when_used("slotkeeper.console.commands.job_queries")
+    job_verbs = context.load_when_used("slotkeeper.console.commands.job_verbs")
+    control = context.load_when_used("slotkeeper.core.launch.control")
+    hosts = context.load_when_used("slotkeeper.core.launch.hosts")
+    tables = context.load_when_used("slotkeeper.core.launch.tables")
 
 app = typer.Typer(help="List, start, pause, stop, drain and cancel jobs.")
 

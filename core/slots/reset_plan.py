@@ -101,8 +101,7 @@ class ResetContext:
     `size_target` returns the target's size in bytes, `read_target` names the sessions that read the target, and
     `copied_per_second` returns the rate of the job's last copy, given the number of rows in the target; each returns
     None if unknown. `apart` is true if positions of different shards cannot be compared, `alone` if the job has no
-    other table. `progress` receives the step that starts, the lanes moved and the lanes to move. `approved` raises
-    Refused if a plan's id and effect lack a required approval.
+    other table. `progress` receives the next step, the lanes moved and all lanes. `approved` raises Refused if it must.
     """
 
     job: JobSpec

@@ -11,7 +11,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from slotkeeper.core.config.secrets import login
+from slotkeeper.core.config.secrets import login, resolve
+from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.spec import Images, JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Encoding, chosen
 from slotkeeper.core.engine.driver.context import WorkerEntries
@@ -149,6 +150,10 @@ class _Pair:
         if isinstance(sink, LabelSink):
             return source, PlannedSink(sink, self.store.decisions(job.sink_options.quarantines), job.sink_options)
         return source, TwoPartSink(sink, self.store.decisions())
+
+    def resolve(self, ref: SecretRef) -> str:
+        with _named_worker():
+            return resolve(ref)
 
     def close(self) -> None:
         self.source.close()

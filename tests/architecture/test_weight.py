@@ -11,31 +11,31 @@ from tests.architecture.weight import Weight, weights
 MOST_LINES = {
     "core": 1_900,
     "core/alerts": 500,
-    "core/config": 3_800,
+    "core/config": 3_970,
     "core/dataframe": 3_100,
-    "core/domain": 10_120,
+    "core/domain": 10_620,
     "core/drivers": 4_230,
-    "core/engine": 8_740,
+    "core/engine": 8_910,
     "core/importing": 2_320,
     "core/judgement": 1_840,
-    "core/launch": 3_720,
+    "core/launch": 4_050,
     "core/library": 560,
-    "core/ports": 2_105,
+    "core/ports": 2_190,
     "core/services": 2_300,
-    "core/sinks": 13_180,
+    "core/sinks": 13_560,
     "core/slots": 2_400,
     "core/sources": 19_040,
     "core/spark": 2_300,
-    "core/state": 2_800,
+    "core/state": 2_830,
     "core/verify": 420,
-    "core/wiring": 680,
+    "core/wiring": 700,
     "console": 200,
     "console/actions": 2_150,
     "console/cli": 1_620,
-    "console/commands": 6_100,
+    "console/commands": 6_200,
     "core/views": 1_430,
     "console/monitor": 2_100,
-    "console/tui": 9_700,  # the command line on plans and confirmations, and the return from an undo
+    "console/tui": 9_740,  # the command line on plans and confirmations, and the return from an undo
     "console/views": 5_860,
 }
 """A tenth above the size of each package when its ceiling was set. A capability that needs more raises its ceiling
@@ -48,25 +48,28 @@ of the domain and of a service. A slot command in three screens, and keys that w
 are 250 lines of the console. A verdict for each screen, and the pace and steps of long work, are views of 150; the
 mouse and the detail next to every row are 50 lines of screens. The steps of a reset and the labels of events are 40
 lines of the domain. Sweeps (ADR 85) are 200 lines of the engine, 50 of the ports and 25 of the domain. Another server
-of a MySQL source (ADR 88) is 700 lines of the sources, 200 of the engine and 15 of the domain. Idle tables (ADR 89) are
-400 lines of the engine and 70 of the domain. The columns of SHOW SYNC JOB are a view of 220 lines. The library reads
-every kind of source and writes single
-records: 510 lines. The kernel for MySQL's rows (ADR 90) is 150 lines of Python in the sources; its C code is not
-counted. The rate of a copy (ADR 95) is 150 lines of the domain, 60 of the engine and a command of 60. Many tables
-into one target (ADR 93) are 60 lines of the domain. Tables by pattern (ADR 91) are 120 lines of the configuration,
-110 of the domain, 230 of the engine, 50 of a service and 70 of the wiring. The shared reader of a MySQL job (ADR 87)
-is 600 lines of the sources, and 150 for statuses of many tables, checks of idle ones and another replica with its
-server_id. SQL views (ADR 94) are 1,300 lines of `core/views`, 750 of the sinks, 250 of the engine, 190 of commands,
-100 of services and 150 of the domain. Changes of columns that a source's log contains (ADR 92) are 950 lines of the
-MySQL source (100 of them refuse what could be read in two ways), 200 of the engine and 200 of the domain. `import`
-(ADR 96) is a package of its own and a command of 190 lines. SQL views (ADR 94) are 1,400 lines of `core/views`, 850
-of the sinks, 250 of the engine, 190 of commands, 100 of services and 150 of the domain. Changes of columns that a
-source's log contains (ADR 92) are 850 lines of the MySQL source, 200 of the engine and 170 of the domain.
-Rights of accounts and a second account's approval (ADR 100) are 180 lines of the domain, 100 of the configuration,
-190 of launch and 160 of the command line; the check before an upgrade and the endpoint of metrics are a file each of
-commands and launch, with 120 lines of a service and 30 of the sinks.
+of a MySQL source (ADR 88) is 700 lines of the sources, 200 of the engine and 15 of the domain. Idle tables (ADR 89)
+are 400 lines of the engine and 70 of the domain. The columns of SHOW SYNC JOB are a view of 220 lines. The library
+reads every kind of source and writes single records: 510 lines. The kernel for MySQL's rows (ADR 90) is 150 lines of
+Python in the sources; its C code is not counted. The rate of a copy (ADR 95) is 150 lines of the domain, 60 of the
+engine and a command of 60. Many tables into one target (ADR 93) are 60 lines of the domain. Tables by pattern (ADR
+91) are 120 lines of the configuration, 110 of the domain, 230 of the engine, 50 of a service and 70 of the wiring.
+The shared reader of a MySQL job (ADR 87) is 600 lines of the sources, and 150 for statuses of many tables, checks of
+idle ones and another replica with its server_id. `import` (ADR 96) is a package of its own and a command of 190
+lines. SQL views (ADR 94) are 1,400 lines of `core/views`, 850 of the sinks, 250 of the engine, 190 of commands, 100
+of services and 150 of the domain. Changes of columns that a source's log contains (ADR 92) are 850 lines of the MySQL
+source, 200 of the engine and 170 of the domain. Rights of accounts and a second account's approval (ADR 100) are 180
+lines of the domain, 100 of the configuration, 190 of launch and 160 of the command line; the check before an upgrade
+and the endpoint of metrics are a file each of commands and launch, with 120 lines of a service and 30 of the sinks.
+Jobs of several hosts (ADR 99) are 620 lines of `core/launch` (agent and requests), 230 of the domain, 200 of the
+sinks, 40 of the ports and the configuration each, and a command of 50. Soft deletes, computed columns and masks (ADR
+101) are 850 lines of the domain, of which the evaluator of expressions is 700, 150 of the sinks, 100 of the
+configuration and 70 of the engine. A table that is copied again beside its stream (ADR 98) is 210 lines of the
+engine, 90 of the ports, 100 of the sinks, 50 of the MySQL source and a command of 70. The screen of SQL views, their
+reports and their faults are 280 lines of the console, 40 of the engine, 50 of the domain and 50 of the judgement.
+Compiled routing (ADR 104) is 70 lines of the sinks and a stub; its C code is not counted.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 537, 26, 75, 269
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 555, 29, 75, 287
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and the meaning of a row have a file each, with a helper per figure of the verdict.
@@ -75,8 +78,7 @@ The gate for idle tables and the schedule of their polls have a file each.
 SQL views have a file each for plan, parser, statements, captures, sums and rounds. A pasted text has a file for its
 record, for each syntax, for the rules, for the options and for what is written.
 Sessions that wait at a source have a file of SQL per kind of source, a file of values and a file of the judgement.
-Rights have a file each for the rules, the check and the table of commands. The screen of SQL views has two files, its
-models and the screen. Jobs of several hosts have a file each for the decision, the tables and their statements, the
+Jobs of several hosts have a file each for the decision, the tables and their statements, the
 cache, the requests, the agent and its command. The screen of SQL views has two files, its models and the screen; a
 view as a statement of Doris has one. Rights have a file each for the rules, the check and the table of commands;
 `upgrade` is one small command. A table that is copied again has a file of ports, of the driver's part, and of the

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO
 
-from slotkeeper.core.config.secrets import resolve
 from slotkeeper.core.domain.columns import NULL, WRITES, constant_tail, mirrored, tail_of
+from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.shape import Mapped
 from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.drivers.pipe import LineText, copy_line, value_of, with_tail
@@ -16,6 +16,8 @@ from slotkeeper.core.errors import ExpressionError
 from slotkeeper.core.ports.source import Source
 
 Fields = list[bytes]
+Resolve = Callable[[SecretRef], str]
+"""Returns the secret of a reference; raises SecretUnread."""
 HEAD = 3
 """Fields of an event before the values of its columns: point, sequence and kind."""
 
@@ -29,13 +31,15 @@ class RowPlan:
     """Returns the mirrored and computed values of a row from its head, empty for a copied row, and its values."""
 
 
-def plan_of(channel: ChannelSpec, source: Source | None = None, shard: str = "") -> RowPlan:
+def plan_of(
+    channel: ChannelSpec, source: Source | None = None, shard: str = "", resolve: Resolve | None = None
+) -> RowPlan:
     """Return the plan; a channel with computed columns needs the source, which is asked for the table's types."""
     if not channel.compute or source is None:
         return RowPlan(channel)
     from slotkeeper.core.domain.expressions import Row, compiled  # the parser's import takes half a second
 
-    read, salt = Mapped.of(channel).columns(source.identify()), resolve(channel.salt)
+    read, salt = Mapped.of(channel).columns(source.identify()), _salt(channel, resolve)
     kept = [place for place, _ in mirrored(channel, read)]
     parts = [(one.name, compiled(one, read, salt)) for one in channel.compute]
     inputs = {place for place, column in enumerate(read) if any(column.name in one.inputs for one in channel.compute)}
@@ -57,6 +61,13 @@ def plan_of(channel: ChannelSpec, source: Source | None = None, shard: str = "")
         return made
 
     return RowPlan(channel, values)
+
+
+def _salt(channel: ChannelSpec, resolve: Resolve | None) -> str:
+    if not channel.salt.how:
+        return ""
+    assert resolve is not None, "a salted column is never computed without its salt"
+    return resolve(channel.salt)
 
 
 def with_columns(out: BinaryIO, plan: RowPlan, now: datetime, copying: bool) -> BinaryIO:

@@ -19,13 +19,13 @@ from typing import BinaryIO, Protocol
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.copy_limit import Pace
-from slotkeeper.core.domain.endpoint import Endpoint
+from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.domain.lane import distribute
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.drivers.pipe import Wait, copy_through, paced
 from slotkeeper.core.engine.tasks import CopyOutcome, CopyTask, StreamOutcome, StreamTask
-from slotkeeper.core.engine.worker.columns import plan_of, with_columns
+from slotkeeper.core.engine.worker.columns import Resolve, RowPlan, plan_of, with_columns
 from slotkeeper.core.engine.worker.step import Opened, Probe, Silence, Sweep, Turn, hides, may_isolate, nothing
 from slotkeeper.core.errors import ErrorKind, ErrorValues, RowRefused, SlotkeeperError
 from slotkeeper.core.ports.sink import StepSink
@@ -48,6 +48,9 @@ class Pair(Protocol):
 
     def opened(self, job: JobSpec, copying: str, feed: str) -> tuple[Source, StepSink]:
         """Open the only channel of `job`, and read it from the shared reader `feed` if given; queries both servers."""
+
+    def resolve(self, ref: SecretRef) -> str:
+        """Return the secret of a reference; raises SecretUnread."""
 
     def close(self) -> None:
         """Close both sessions."""
@@ -146,7 +149,7 @@ def run_stream(open_pair: OpenPair, task: StreamTask) -> StreamOutcome:
             _connect(one, task, lanes[0].table)
         opened: list[Opened] = [partial(one.opened, feed=task.feed) for one in lent]
         silence = _silences.setdefault(task.job.source.address, Silence())
-        return stream_lanes(task, opened, SystemClock(), probe, silence)
+        return stream_lanes(task, opened, SystemClock(), probe, silence, lent[0].pair.resolve)
 
 
 _OF_ALL_LANES = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN)
@@ -170,6 +173,7 @@ def stream_lanes(
     clock: Clock,
     probe: Probe = nothing,
     silence: Silence | None = None,
+    resolve: Resolve | None = None,
 ) -> StreamOutcome:
     """Process the task's lanes in turn, as many at once as there are pairs of sessions; return an outcome per lane.
 
@@ -178,7 +182,7 @@ def stream_lanes(
     began = clock.monotonic()
     pairs = pairs[: max(1, len(spec.lanes))]
     distributed = [
-        [Turn(spec, task, opened, clock, probe) for task in lanes]
+        [Turn(spec, task, opened, clock, probe, resolve) for task in lanes]
         for opened, lanes in zip(pairs, distribute(spec.lanes, len(pairs), lambda lane: lane.table), strict=True)
     ]
     idle = _IdleWait(clock, len(pairs))
@@ -296,10 +300,17 @@ def run_copy(open_pair: OpenPair, task: CopyTask) -> CopyOutcome:
     """Run a copy task on a worker."""
     with lend(open_pair, task.job, task.epoch, task.group, task.session) as lent:
         source, sink = lent.opened(task.job.channel.source_table, task.copying)
-        return copy_chunks(task, source, sink, SystemClock(), probe)
+        return copy_chunks(task, source, sink, SystemClock(), probe, lent.pair.resolve)
 
 
-def copy_chunks(spec: CopyTask, source: Source, sink: StepSink, clock: Clock, probe: Probe = nothing) -> CopyOutcome:
+def copy_chunks(
+    spec: CopyTask,
+    source: Source,
+    sink: StepSink,
+    clock: Clock,
+    probe: Probe = nothing,
+    resolve: Resolve | None = None,
+) -> CopyOutcome:
     """Copy the chunks in order until the deadline; try at least one chunk."""
     deadline = clock.monotonic() + spec.seconds
     pace = Pace(spec.limit, spec.parts, spec.credit, clock.monotonic())
@@ -310,8 +321,9 @@ def copy_chunks(spec: CopyTask, source: Source, sink: StepSink, clock: Clock, pr
     done: list[int] = []
     rows, refused, failed = 0, False, None
     try:
+        plan = plan_of(spec.job.channel, source, resolve=resolve)
         for chunk in spec.chunks:
-            copied = _copy_chunk(spec, chunk, source, sink, wait, clock.utc(), probe)
+            copied = _copy_chunk(spec, chunk, source, sink, plan, wait, clock.utc(), probe)
             if copied is None:
                 refused = True
                 break
@@ -326,11 +338,16 @@ def copy_chunks(spec: CopyTask, source: Source, sink: StepSink, clock: Clock, pr
 
 
 def _copy_chunk(
-    spec: CopyTask, chunk: Chunk, source: Source, sink: StepSink, wait: Wait, now: datetime, probe: Probe
+    spec: CopyTask,
+    chunk: Chunk,
+    source: Source,
+    sink: StepSink,
+    plan: RowPlan,
+    wait: Wait,
+    now: datetime,
+    probe: Probe,
 ) -> int | None:
     key = LaneKey(spec.job.source.name, spec.job.channel.source_table, spec.job.slot, "")
-
-    plan = plan_of(spec.job.channel, source)
 
     def given(out: BinaryIO) -> BinaryIO:
         out = with_columns(out, plan, now, copying=True)

@@ -21,7 +21,7 @@ from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
 from slotkeeper.core.domain.watch import Expected, ahead_of_row, explain_miss, judge, purged, trouble
 from slotkeeper.core.drivers.pipe import Headed, copy_through
 from slotkeeper.core.engine.tasks import LaneOutcome, LaneTask, StreamTask
-from slotkeeper.core.engine.worker.columns import RowPlan, plan_of, with_columns
+from slotkeeper.core.engine.worker.columns import Resolve, RowPlan, plan_of, with_columns
 from slotkeeper.core.errors import Busy, ErrorValues, RowRefused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.again import OLDEST, AgainSink, AgainStep, CopiedAgain
 from slotkeeper.core.ports.sink import Buffered, BufferedStep, StepSink, Sweeps
@@ -322,8 +322,7 @@ class Stepper:
                     return total
 
         stage = self._sink.stage_isolating if isolating else self._sink.stage
-        rows = copy_through(read, stage, self._sink.encoding)
-        return rows or 0, reached
+        return copy_through(read, stage, self._sink.encoding) or 0, reached
 
     def _with_columns(self, out: BinaryIO) -> BinaryIO:
         return with_columns(out, self._plan.rows, self._clock.utc(), copying=False)
@@ -365,6 +364,7 @@ class Turn:
     opened: Opened
     clock: Clock
     probe: Probe
+    resolve: Resolve | None = None
     quiet: bool = False
     worked: bool = False
     failed: bool = False
@@ -401,9 +401,8 @@ class Turn:
         self.channel = self.source, self.sink = self.opened(self.task.table)
         job = self.spec.job
         channel = next((one for one in job.channels if one.source_table == self.task.table), ChannelSpec("", ""))
-        rows = plan_of(channel, self.source, self.task.shard.name)
-        options = self.task.expected, self.task.width, job.sink_options
-        plan = StepPlan(self.key, self.spec.epoch, *options, rows)
+        rows = plan_of(channel, self.source, self.task.shard.name, self.resolve)
+        plan = StepPlan(self.key, self.spec.epoch, self.task.expected, self.task.width, job.sink_options, rows)
         self.stepper = Stepper(self.source, self.sink, plan, self.clock, self.probe)
 
     def begin(self, row: ProgressRow | None) -> None:
