@@ -49,8 +49,10 @@ NEEDS: Mapping[str, Need] = {
     **{f"errors {verb.value}": Need(verb.does.right, dry=verb.does.final) for verb in EntryVerb},
     "jobs start": Need(JobVerb.START.does.right, also=("confirm", Right.RESET)),  # the consent to a copy
     "run": Need(Right.START),
+    "agent": Need(Right.START),
     "jobs ensure": Need(Right.START),
     "jobs limit": Need(Right.PAUSE),
+    "jobs recopy": Need(Right.RESET),
     "jobs list": _LISTS,
     "jobs show": _READS,
     "jobs logs": _READS,

@@ -70,7 +70,7 @@ COMMANDS: dict[str, Entry] = {
     "locks": Entry("slotkeeper.console.commands.locks", "lock waits and their blockers; end a blocker", part=Part.ACT),
     "views": Entry("slotkeeper.console.commands.views", "SQL views: list, verify, explain, rebuild", part=Part.ACT),
     "run": Entry("slotkeeper.console.commands.run", "run one job in the foreground", group=False, part=Part.ACT),
-    "agent": Entry("slotkeeper.console.commands.agent", "serve jobs of several hosts", False, Part.ACT, beside="run"),
+    "agent": Entry("slotkeeper.console.commands.agent", "serve shared jobs", False, Part.ACT, beside="run"),
     "demo": Entry("slotkeeper.demo.command", "try Slotkeeper on this host, without a warehouse", False, Part.SET_UP),
     "init": Entry(
         "slotkeeper.console.commands.init", "write a first configuration after a few questions", False, Part.SET_UP

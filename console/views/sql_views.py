@@ -15,7 +15,7 @@ from slotkeeper.console.views.signs import lag_role, since, span
 from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault
-from slotkeeper.core.domain.text import many, safe, typed
+from slotkeeper.core.domain.text import many, safe, see, typed
 from slotkeeper.core.domain.views import ViewReport, ViewState
 
 VIEW_COLUMNS = (
@@ -31,7 +31,7 @@ VIEW_COLUMNS = (
     Column("method", "METHOD", 9, least=100),
     Column("why", "WHY", 30, least=140, grows=True),
 )
-NONE = "No job has SQL views: [[jobs.X.views]] in the configuration adds one (docs/views.md)."
+NONE = f"No job has SQL views: [[jobs.X.views]] in the configuration adds one ({see('views')})."
 UNSEEN = "No view was reported yet: `slotkeeper jobs start` builds the views of a job."
 _BUSY = (ViewState.PENDING.value, ViewState.BUILDING.value, ViewState.STALE.value)
 

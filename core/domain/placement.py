@@ -7,7 +7,6 @@ each swap raises `term`. Ownership is not a fence: the epoch of the progress row
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -223,4 +222,6 @@ def settings_of(job: JobSpec) -> str:
     channels = () if job.patterns else job.channels
     common = replace(job, source=_NOWHERE, sink=_NOWHERE, store=None, spark=SparkOptions(), channels=channels)
     names = (job.source.name, job.source.database, job.sink.name, job.sink.database, job.in_two_parts)
+    import hashlib  # monitoring runs `status` every minute, and it needs no hash
+
     return hashlib.sha256(repr((names, common)).encode()).hexdigest()[:16]

@@ -16,7 +16,7 @@ from slotkeeper.core.config import keys, values
 from slotkeeper.core.config.check import MASK, UNDECIDED
 from slotkeeper.core.config.keys import REQUIRED
 from slotkeeper.core.config.masking import maskable
-from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.text import safe, see
 from slotkeeper.core.importing.options import read_end
 from slotkeeper.core.importing.pasted import CANAL, Fate, Flow, Option, Pasted, Remark, Table, plain, wrong
 from slotkeeper.core.importing.rules import ADDRESSES, BINLOG, JOB, RETRY, SERVER, SINK_OPTIONS, End, Line
@@ -399,7 +399,7 @@ def _channel(job: str, flow: Flow, source: End, sink: End) -> list[str]:
         text.append(f"columns = {{ {pairs} }}  # the declared columns, in order; without this line: all, by name")
     if flow.compute and _computes(sink):
         pairs = ", ".join(f"{_key(name)} = {_toml(sql)}" for name, sql in flow.compute)
-        text.append(f"compute = {{ {pairs} }}  # with the answers of PostgreSQL: see docs/expressions.md")
+        text.append(f"compute = {{ {pairs} }}  # with the answers of PostgreSQL: {see('expressions')}")
     if flow.where:
         text.append(f"where = {_toml(flow.where)}")
     return text

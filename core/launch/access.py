@@ -145,9 +145,9 @@ class Access:
 
     def _kept(self, job: str) -> AccessRules | None:
         """Return the rules with which a job was last started. Raises Refused if they cannot be read."""
-        file = self.folder / RULES / f"{job}.json"
+        file, folder = self.folder / RULES / f"{job}.json", StateFolder.looked_at(self.folder)
         try:
-            text = ResetFiles(StateFolder.looked_at(self.folder)).load(RULES, job)
+            text = ResetFiles(folder).load(RULES, job)
             return codec.record_from(AccessRules, text) if text else None
         except (ValueError, StateError, OSError) as error:
             raise Refused(f"the rules of job {safe(job, 80)} cannot be read from {file}", "restore the file") from error

@@ -5,7 +5,6 @@ Commands write the requests; the job's driver or supervisor reads them and answe
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
@@ -121,6 +120,8 @@ class StoredAgain:
         self._known = {name: one for name, one in self._known.items() if name != table}
 
     def _name(self, table: str) -> str:
+        import hashlib  # monitoring runs `status` every minute, and it needs no hash
+
         return hashlib.sha256(f"{self._job}\0{table}".encode()).hexdigest()[:32]
 
     def _save(self, one: AgainRequest) -> None:

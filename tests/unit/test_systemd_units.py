@@ -14,7 +14,7 @@ from tests.unit.test_runbook import refused_by_parser
 
 FOLDER = Path(__file__).parents[2] / "docs" / "systemd"
 UNITS = sorted(FOLDER.glob("*.service"))
-ENSURE, RUN = FOLDER / "slotkeeper-ensure.service", FOLDER / "slotkeeper-run@.service"
+AGENT, ENSURE, RUN = (FOLDER / f"slotkeeper-{name}.service" for name in ("agent", "ensure", "run@"))
 LIMITS = {
     "UMask": "0077",
     "LimitCORE": "0",
@@ -79,9 +79,9 @@ def test_systemd_finds_a_service_little_exposed(unit: Path) -> None:
     assert told.returncode == 0, told.stdout[-200:] + told.stderr
 
 
-def test_both_services_have_the_same_limits() -> None:
-    limits = [{name: lines(unit).get(name) for name in HARDENING} for unit in (ENSURE, RUN)]
-    assert limits[0] == limits[1]
+def test_all_services_have_the_same_limits() -> None:
+    limits = [{name: lines(unit).get(name) for name in HARDENING} for unit in UNITS]
+    assert limits[0] == limits[1] == limits[2]
     assert None not in limits[0].values()
 
 
@@ -99,4 +99,4 @@ def test_the_command_line_takes_what_a_service_starts(unit: Path) -> None:
 
 
 def test_there_are_units() -> None:
-    assert UNITS == [ENSURE, RUN]
+    assert UNITS == [AGENT, ENSURE, RUN]

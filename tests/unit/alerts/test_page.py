@@ -25,7 +25,8 @@ TABLES = (JobState.FAILED, JobState.STOPPED, JobState.PAUSED)
 def rows(title: str) -> list[list[str]]:
     """The cells of the first table below a heading."""
     part = PAGE.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
-    lines = [line for line in part.splitlines() if line.startswith("| `")]
+    lines = part.split("\n### ", 1)[0].splitlines()
+    lines = [line for line in lines if line.startswith("| `")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 

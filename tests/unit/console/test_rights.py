@@ -33,6 +33,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "errors discard": [JOB, "1", "--execute"],
     **{key: [] for key in ("jobs list", "jobs ensure", "errors list", "slots list", "views list", "locks list")},
     "jobs limit": [JOB, "--none"],
+    "jobs recopy": [JOB, TABLE],
     "slots": [TABLE, SLOT, "--execute"],
     "slots undo": ["20260101T000000-abcdef", "--execute"],
     **{key: [TABLE, SLOT] for key in ("slots history", "slots show")},

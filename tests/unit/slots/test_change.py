@@ -17,6 +17,8 @@ from slotkeeper.core.slots.change import (
 from slotkeeper.core.slots.status import SlotView
 
 OWNER = Owner("orders")
+OF_OTHERS = (JobState.ELSEWHERE, JobState.UNKNOWN)
+"""The states in which another host may run the job."""
 
 
 def plan(owner: Owner | None = OWNER, highest: bool = False, rows: int | None = 0) -> ChangePlan:
@@ -24,13 +26,13 @@ def plan(owner: Owner | None = OWNER, highest: bool = False, rows: int | None = 
     return ChangePlan("drop", "dws1", "ods.t", "s", owner, highest, before, rows, (), ())
 
 
-@pytest.mark.parametrize("state", [one for one in JobState if one.is_open])
+@pytest.mark.parametrize("state", [one for one in JobState if one.is_open or one in OF_OTHERS])
 def test_a_slot_is_left_alone_while_its_job_is_meant_to_live(state: JobState) -> None:
     with pytest.raises(Refused, match=state.value):
         refuse_unless_at_rest(Owner("orders", state))
 
 
-@pytest.mark.parametrize("state", [None, *(one for one in JobState if not one.is_open)])
+@pytest.mark.parametrize("state", [None, *(one for one in JobState if not one.is_open and one not in OF_OTHERS)])
 def test_a_stopped_job_or_one_never_started_does_not_prevent_it(state: JobState | None) -> None:
     refuse_unless_at_rest(Owner("orders", state))
     refuse_unless_at_rest(None)

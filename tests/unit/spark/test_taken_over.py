@@ -43,7 +43,7 @@ def test_the_reason_names_host_and_pid_of_the_later_start_where_the_sink_answers
         store.register_job(JOB, str(config))
         store.begin_run(JOB, "one", "")
         options = argparse.Namespace(
-            config=str(config), job=JOB, run="one", wait_ms=None, state_dir=str(tmp_path / "state")
+            config=str(config), job=JOB, run="one", owner="", wait_ms=None, state_dir=str(tmp_path / "state")
         )
         loaded, job = driver._job(options, store)
         wanted = driver.WantedStates(store, JOB)
