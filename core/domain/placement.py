@@ -219,9 +219,9 @@ class Watch:
 
 def settings_of(job: JobSpec) -> str:
     """Return the hash of what a job's hosts must have in common; addresses, secrets and Spark's settings can differ."""
+    import hashlib  # monitoring runs `status` every minute, and it needs no hash
+
     channels = () if job.patterns else job.channels
     common = replace(job, source=_NOWHERE, sink=_NOWHERE, store=None, spark=SparkOptions(), channels=channels)
     names = (job.source.name, job.source.database, job.sink.name, job.sink.database, job.in_two_parts)
-    import hashlib  # monitoring runs `status` every minute, and it needs no hash
-
     return hashlib.sha256(repr((names, common)).encode()).hexdigest()[:16]

@@ -69,6 +69,7 @@ def _may_probe(made: World) -> None:
 ONE_TABLE: tuple[Command | Act, ...] = (
     Command("slotkeeper jobs list"),
     Command("slotkeeper status"),
+    Command("slotkeeper upgrade --check"),
     Command("slotkeeper jobs show orders_rt"),
     Command("slotkeeper jobs logs orders_rt"),
     Command("slotkeeper slots list ods.orders"),
