@@ -358,6 +358,11 @@ class ChannelSpec:
         return tuple(dict.fromkeys([*named, *more]))
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the target's rows are the source's values, with no column added or replaced."""
+        return self.constant is None and self.soft_delete is None and not self.synced_at and not self.compute
+
+    @property
     def marks(self) -> tuple[str, ...]:
         """The columns that a soft delete sets: deleted_at, op and, if configured, synced_at; empty without it."""
         one = self.soft_delete
@@ -473,6 +478,10 @@ class JobSpec:
                 start = channel.start or self.start
                 return replace(self, channels=(channel,), patterns=(), start=start) if self.several else self
         raise Defect(f"job {self.name} has no channel from {source_table}")
+
+    def rewritten(self, source_table: str) -> list[ChannelSpec]:
+        """Return the channel of a source table if its rows are rewritten between source and target, else nothing."""
+        return [one for one in self.channels if one.source_table == source_table and not one.is_plain]
 
     def lane_key(self, shard: str = "") -> LaneKey:
         """Return the key of a lane's progress row; without `shard`, the key of all lanes of the channel."""

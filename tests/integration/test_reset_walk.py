@@ -45,6 +45,8 @@ ROOTS = frozenset(
 """The keys, the answer of the dry run, the button; the child process; the command."""
 SHARED = {
     "core/codec.py": "values as text",
+    "core/launch/access.py": "the right that each command needs",
+    "core/state/placement.py": "the host of a job, which each action needs",
     "core/config/": "the configuration, which each command reads before it acts",
     "core/bounded.py": "a driver: local files",
     "core/ownership.py": "a driver: local files",

@@ -27,9 +27,9 @@ from tests.support.polling import config, job
 
 JOB, PAIR, NEVER = "orders_rt", "pair_rt", "never_rt"
 VIEWS = {one for one in SCHEMAS if one.startswith("views ")}
-NOT_HERE = {"demo", LOG, "alert", "alerts list", "alerts test", "locks end"} | VIEWS
+NOT_HERE = {"demo", LOG, "alert", "alerts list", "alerts test", "locks end", "upgrade"} | VIEWS
 """They have their own tests: a demo starts a real Spark, alerts need a command that takes them, and a session that is
-ended one that waits after it."""
+ended one that waits after it. `tests/integration/test_upgrade.py` has versions to upgrade from."""
 
 
 @dataclass

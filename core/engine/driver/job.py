@@ -296,7 +296,7 @@ class Streaming:
             feed=ctx.sessions.feed(lowest),
             keepalives=self._keepalives,
             newest=ctx.sessions.newest,
-            copied_again=lambda: self._again.tables,
+            copied_again=partial(getattr, self._again, "tables"),
             delayed=self._again.delays.__setitem__,
         )
 

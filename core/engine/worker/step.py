@@ -9,7 +9,7 @@ wait or register.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import BinaryIO, TypeVar
 
@@ -17,7 +17,7 @@ from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import STREAMING, LaneKey, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
-from slotkeeper.core.domain.spec import ChannelSpec, SinkOptions
+from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.domain.watch import Expected, ahead_of_row, explain_miss, judge, purged, trouble
 from slotkeeper.core.drivers.pipe import Headed, copy_through
 from slotkeeper.core.engine.tasks import LaneOutcome, LaneTask, StreamTask
@@ -46,8 +46,8 @@ class StepPlan:
     expected: Expected
     width: int
     options: SinkOptions
-    rows: RowPlan = field(default_factory=lambda: RowPlan(ChannelSpec("", "")))
-    """How the source's rows become rows of the target."""
+    rows: RowPlan | None = None
+    """How the source's rows are rewritten, if they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +325,8 @@ class Stepper:
         return copy_through(read, stage, self._sink.encoding) or 0, reached
 
     def _with_columns(self, out: BinaryIO) -> BinaryIO:
-        return with_columns(out, self._plan.rows, self._clock.utc(), copying=False)
+        rows = self._plan.rows
+        return out if rows is None else with_columns(out, rows, self._clock.utc(), copying=False)
 
 
 def may_isolate(error: BaseException, options: SinkOptions, sink: StepSink) -> bool:
@@ -400,9 +401,9 @@ class Turn:
         """Open the lane's channel."""
         self.channel = self.source, self.sink = self.opened(self.task.table)
         job = self.spec.job
-        channel = next((one for one in job.channels if one.source_table == self.task.table), ChannelSpec("", ""))
-        rows = plan_of(channel, self.source, self.task.shard.name, self.resolve)
-        plan = StepPlan(self.key, self.spec.epoch, self.task.expected, self.task.width, job.sink_options, rows)
+        expected, width, shard = self.task.expected, self.task.width, self.task.shard.name
+        plans = (plan_of(one, self.source, shard, self.resolve) for one in job.rewritten(self.task.table))
+        plan = StepPlan(self.key, self.spec.epoch, expected, width, job.sink_options, next(plans, None))
         self.stepper = Stepper(self.source, self.sink, plan, self.clock, self.probe)
 
     def begin(self, row: ProgressRow | None) -> None:

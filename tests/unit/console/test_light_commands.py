@@ -51,7 +51,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def loaded(words: Sequence[str], config: Path) -> tuple[str, list[str]]:
-    """The output of a command line and the modules that it loads; the exit codes 2 and 3 are the verdicts CRITICAL and UNKNOWN."""
+    """The output of a command line and the modules that it loads; 2 is CRITICAL and 3 UNKNOWN."""
     env = {**os.environ, "SLOTKEEPER_CONFIG": str(config), "HOME": str(config.parent)}
     ran = subprocess.run(
         [sys.executable, "-c", CODE, *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False
