@@ -400,10 +400,9 @@ class Turn:
     def open(self) -> None:
         """Open the lane's channel."""
         self.channel = self.source, self.sink = self.opened(self.task.table)
-        job = self.spec.job
-        expected, width, shard = self.task.expected, self.task.width, self.task.shard.name
-        plans = (plan_of(one, self.source, shard, self.resolve) for one in job.rewritten(self.task.table))
-        plan = StepPlan(self.key, self.spec.epoch, expected, width, job.sink_options, next(plans, None))
+        job, task = self.spec.job, self.task
+        plans = (plan_of(one, self.source, task.shard.name, self.resolve) for one in job.rewritten(task.table))
+        plan = StepPlan(self.key, self.spec.epoch, task.expected, task.width, job.sink_options, next(plans, None))
         self.stepper = Stepper(self.source, self.sink, plan, self.clock, self.probe)
 
     def begin(self, row: ProgressRow | None) -> None:
