@@ -133,6 +133,8 @@ class Preview:
 def parsed(out: str) -> Mapping[str, Any] | None:
     """Return the last JSON object in a command's output; None if there is none."""
     for line in reversed(out.splitlines()):
+        if not line.lstrip().startswith("{"):  # a program can write hundreds of thousands of lines
+            continue
         try:
             found = json.loads(line)
         except ValueError:

@@ -60,7 +60,7 @@ def test_a_host_cut_off_from_the_store_loses_the_job_and_neither_starts_anything
     pair.write()
     code, said = pair.b.call("jobs", "pause", "orders_rt", "--reason", "a check")
     assert code == 0 and "PAUSED" in said, said
-    assert pair.a.shows(JobState.PAUSED)
+    until(lambda: pair.a.shows(JobState.PAUSED), SOON, "a shows that it is paused")
     (line,) = [one for one in audited(pair.a) if one.action == "jobs pause" and one.phase is Phase.OUTCOME]
     assert "a check" in line.reason and "requested by" in line.reason
     assert [one.outcome for one in audited(pair.b) if one.phase is Phase.OUTCOME] == ["PAUSED"]
