@@ -344,7 +344,7 @@ def copied_again(
         requests.ask(table)
     said = "withdrawn" if cancel else "requested"
     _write(audit, outcome(line, said, {"request": said}))
-    store.record_event(spec.name, "copy again asked", f"{table}: {said}")
+    store.record_event(spec.name, "copy again", f"{table}: {said}")
     if as_json:
         output.as_json({"job": spec.name, "table": table, "requested": not cancel})
     else:

@@ -181,7 +181,7 @@ def _may_claim(row: Placement, here: Here, options: HostOptions) -> bool:
 
 
 def is_dead(row: Placement, unchanged: float, options: HostOptions) -> bool:
-    """Return whether a job's owner gives no sign of life.
+    """Return whether a job's owner counts as dead.
 
     The age alone proves nothing: the store's clock can be set, and no host could report while the store was away. So
     this host must also have seen the same heartbeat for two intervals. After the clock was set back, only that counts.

@@ -181,7 +181,7 @@ def steered(
 ) -> JobStatus:  # fmt: skip
     """Bring a job to a desired state with `act` if this host owns it, otherwise by a request to its owner.
 
-    A job that runs here can always be stopped: the other hosts are told before it can be started again. Everything
+    A job that runs here can always be stopped: the agent reports the stop before it can start again. Everything
     else raises the store's error if the store does not answer.
     """
     known = placement.known(store.folder)

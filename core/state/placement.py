@@ -48,7 +48,7 @@ def own_id(folder: StateFolder) -> str:
 
 
 def note_stop(folder: StateFolder, job: str) -> None:
-    """Record that a user stops the job here; the other hosts are told before it is started again."""
+    """Record that a user stops the job here; its agent reports it to the other hosts before it can start again."""
     ResetFiles(folder).save(_STOPS, job, "{}")
 
 

@@ -32,7 +32,7 @@ WAYS = {
     "held row": "4 j enter wait enter",
     "binlog": "3 r b wait-peek",
     "alerts": "6",
-    "help": "1 ?",
+    "help": "1 ? pagedown",
     "job menu": "1 g j a",
     "several jobs": "2 u g space j space a",
     "job form": "1 g j a r",
