@@ -156,7 +156,7 @@ def test_what_a_plan_said_is_what_happened_to_the_rows(
         figures = [one + more for one, more in zip(figures, (again, plan.skipped, replaced), strict=True)]
         world.unread.clear()
         done += 1
-        if done == ROUNDS:
+        if done >= ROUNDS and (all(figures) or done == 3 * ROUNDS):
             break
     print(f"{done} plans: {figures[0]} rows replayed, {figures[1]} skipped, {figures[2]} replaced, as they had said")
     assert all(figures), "each of the three was drawn"
