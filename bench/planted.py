@@ -48,9 +48,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="only the faults whose name contains one of these texts")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--by", nargs="+", metavar="TEST", help="run these tests instead of the one that is named")
     given = parser.parse_args()
     chosen = [one for one in faults() if not given.names or any(text in one.name for text in given.names)]
-    hunted = [Hunted(one.name, one.change, (one.test,)) for one in chosen]
+    hunted = [Hunted(one.name, one.change, given.by or (one.test,)) for one in chosen]
 
     def say(one: Hunted) -> None:
         print(f"{'found' if one.by else 'NOT FOUND':9} {one.seconds:4.0f} s  {one.title}  {one.by}", flush=True)
@@ -58,14 +59,15 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="planted-"))
     try:
         until = time.monotonic() + 60 * given.minutes
-        files = sorted({one.test.partition("::")[0] for one in chosen})
-        hunt(files, Hunt(hunted, folder, given.processes, until, say), "-m", "not chaos")
+        files = sorted({test.partition("::")[0] for one in hunted for test in one.tests})
+        hunt(files, Hunt(hunted, folder, given.processes, until, say), *(() if given.by else ("-m", "not chaos")))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     run = [one for one in hunted if one.by is not None]
     found = sum(bool(one.by) for one in run)
     left = f", {len(hunted) - len(run)} not run" if len(run) < len(hunted) else ""
-    print(f"{found} of {len(run)} planted faults found by the test named for each{left}")
+    by = "these tests" if given.by else "the test named for each"
+    print(f"{found} of {len(run)} planted faults found by {by}{left}")
     raise SystemExit(found < len(run))
 
 

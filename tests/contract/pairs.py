@@ -70,34 +70,41 @@ class Pair:
 
 def _first(make_mirror: MakeMirror, warehouse: Warehouse, make_pair: MakePair) -> Pair:
     warehouse.create_table(TABLE, "id bigint, v bigint", ("id",), ("id",))
+    return Pair(make_mirror(warehouse, TABLE, "mart.t"), by_sql(warehouse, TABLE))
+
+
+def by_sql(warehouse: Warehouse, table: str) -> Writes:
+    put = f"INSERT INTO {table} VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET v = excluded.v"
 
     def write(*changes: Change) -> None:
-        put = f"INSERT INTO {TABLE} VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET v = excluded.v"
         with closing(warehouse.connect(False)) as connection, pg.transaction(connection) as cursor:
             for key, value in changes:
                 if value is None:
-                    cursor.execute(f"DELETE FROM {TABLE} WHERE id = %s", (key,))
+                    cursor.execute(f"DELETE FROM {table} WHERE id = %s", (key,))
                 else:
                     cursor.execute(put, (key, value))
 
-    return Pair(make_mirror(warehouse, TABLE, "mart.t"), write)
+    return write
 
 
 def _second(kind: str, source_kind: str = sqlite.NAME) -> Callable[[MakeMirror, Warehouse, MakePair], Pair]:
     def made(make_mirror: MakeMirror, warehouse: Warehouse, make_pair: MakePair) -> Pair:
         pair = make_pair(TABLE, sink_kind=kind, source_kind=source_kind)
-        return Pair(pair.mirror, lambda *changes: _written(pair.origin, *changes))
+        return Pair(pair.mirror, in_file(pair.origin))
 
     return made
 
 
-def _written(origin: Origin, *changes: Change) -> None:
-    with origin.transaction() as writing:
-        for key, value in changes:
-            if value is None:
-                writing.delete(TABLE, id=key)
-            else:
-                writing.put(TABLE, id=key, v=value)
+def in_file(origin: Origin) -> Writes:
+    def write(*changes: Change) -> None:
+        with origin.transaction() as writing:
+            for key, value in changes:
+                if value is None:
+                    writing.delete(TABLE, id=key)
+                else:
+                    writing.put(TABLE, id=key, v=value)
+
+    return write
 
 
 FIRST, SECOND, KEEPS, DORIS = "first", "second", "keeps", "doris"

@@ -16,8 +16,8 @@ from slotkeeper.core.errors import LoginRefused, Refused, SlotkeeperError, Troub
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
 from slotkeeper.demo.scaling import add_dn, remove_dn, rename_dn
 from slotkeeper.demo.warehouse import Warehouse
-from tests.contract.test_histories import Loses, Workers
 from tests.support import shapes
+from tests.support.histories import Loses, Workers
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.shapes import MemoryAudit, statements_of
 from tests.support.sqlite_pair import sink as sqlite_sink

@@ -41,6 +41,8 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.now = 1_000.0
+        self.skew = 0.0
+        """Seconds by which the time of day is wrong."""
         self.chance = random.Random(seed)
         self._work: list[Callable[[], None]] = []
         self._lock = threading.RLock()
@@ -49,12 +51,34 @@ class World:
         self._broken: BaseException | None = None
         self._mirror: Mirror | None = None
         self._inside = False
+        self._killed: BaseException | None = None
+        self._limit = LIMIT
+
+    def stall(self, seconds: float) -> None:
+        """Let an answer come late: the time passes without any other work, and does not count for the limit."""
+        self.now += seconds
+        self._limit += seconds
+
+    def kills(self, error: BaseException) -> None:
+        """Make the driver raise this error at its next wait, wherever the caller is."""
+        self._killed = error
+
+    def check(self) -> None:
+        error, self._killed = self._killed, None
+        if error is not None:
+            raise error
+
+    def begin(self, seed: float) -> None:
+        """Forget what an earlier history has left."""
+        self.chance, self.skew = random.Random(seed), 0.0
+        with self._lock:
+            self._work.clear()
 
     def monotonic(self) -> float:
         return self.now
 
     def utc(self) -> datetime:
-        return BEGUN + timedelta(seconds=self.now)
+        return BEGUN + timedelta(seconds=self.now + self.skew)
 
     def random(self) -> float:
         return self.chance.random()
@@ -84,7 +108,7 @@ class World:
                 return
             self._inside = True
             try:
-                if self.now > LIMIT:
+                if self.now > self._limit:
                     raise AssertionError(f"the scene waits for ever: {mirror.heard}, {mirror.error}")
                 if self._scene is not None and self._awaits():
                     self._go_on(next(self._scene))
@@ -92,7 +116,7 @@ class World:
                 self._scene, mirror.wanted = None, WantedState.STOP
             except BaseException as error:  # the driver must not take it for one of its own
                 self._broken, self._scene, mirror.wanted = self._broken or error, None, WantedState.STOP
-                if self.now > LIMIT + 600:
+                if self.now > self._limit + 600:
                     raise
             finally:
                 self._inside = False
@@ -117,7 +141,7 @@ class World:
         """The same; returns the job's error, None if it was stopped."""
         mirror.clock, mirror.waits = self, self.advance
         self._mirror, self._scene, self._awaits, self._broken = mirror, scene, lambda: True, None
-        self.now = 1_000.0
+        self.now, self._limit, self._killed = 1_000.0, LIMIT, None
         with no_lingering():
             mirror.run_here(probe, driver_probe)
         self._mirror = None
@@ -136,8 +160,9 @@ class Inbox(queue.SimpleQueue[Any]):
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         if timeout is None:
             return super().get(block)
+        self._world.check()
         while self.empty() and self._world.step():
-            pass
+            self._world.check()
         if self.empty():
             self._world.advance(max(timeout, NAP))
         return super().get_nowait()
