@@ -40,6 +40,7 @@ from slotkeeper.core.domain.reset_checks import (
     LanePast,
     Pasts,
     changed_check,
+    columns_check,
     emptied,
     leaves_older,
     moved_rows,
@@ -514,6 +515,7 @@ def _checks(
         changed_check(goal, ctx.job.channel.target, ctx.resets.target_changed()),
         writable_check(ctx),
         expiry,
+        *columns_check(moves),
     ]
     if goal.kind is TargetKind.SNAPSHOT:
         how, copies = ctx.job.start, start_at(ctx.job.start).copies
