@@ -175,8 +175,8 @@ class BesideTarget(ABC, Generic[L]):
         """Do nothing: this target is never altered."""
 
     def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
-        """Return no statements: this target is never altered."""
-        return ()
+        self._apply(shape.statements)
+        return shape.statements
 
 
 class BesideConnection(Generic[L]):

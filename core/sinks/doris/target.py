@@ -140,10 +140,6 @@ class DorisTarget(BesideTarget[MysqlQueries]):
         found = int(self._session.rows(counting(left, name, backquoted))[0][0])
         return found, tuple(one.update(name, backquoted) for one in left if found and one.value)
 
-    def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
-        self._apply(shape.statements)
-        return shape.statements
-
     def _altering(self) -> bool:
         """Whether a change of the columns is in progress."""
         database, _, table = self._name.partition(".")
