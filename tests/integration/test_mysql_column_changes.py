@@ -426,7 +426,7 @@ def test_a_driver_that_crashes_while_it_follows_a_change_neither_loses_nor_repea
     prepared(pair, APPLY)
     name = {"commit": "before_follow_commit", "": "after_follow"}.get(point, f"after_follow_{point}")
 
-    beside = point in ("alter", "commit")
+    beside = into == "postgres" and point in ("alter", "commit")
     left = [1]
 
     def crash(here: str) -> None:
@@ -436,8 +436,7 @@ def test_a_driver_that_crashes_while_it_follows_a_change_neither_loses_nor_repea
 
     pair.mirror.start(driver_probe=crash).wait_running()
     written(pair, 11)
-    filled = "" if (into, point) == ("doris", "alter") else "NOT NULL DEFAULT 7"
-    pair.run(f"ALTER TABLE {TABLE} ADD added INT {filled}, MODIFY v BIGINT")
+    pair.run(f"ALTER TABLE {TABLE} ADD added INT NOT NULL DEFAULT 7, MODIFY v BIGINT, RENAME COLUMN u TO w")
     written(pair, 12)
     if not beside:
         until(pair.mirror.ended, 60, "the driver to crash")
