@@ -93,27 +93,37 @@ def _noted(store: Store, line: AuditLine, act: Callable[[], _Seen], state_of: Ca
     return seen
 
 
-def consent(store: Store, access: Access, job: str, table: str, name: str, reason: str) -> None:
-    """Store the consent to the copies that a job or table awaits, and audit it.
+def consent(
+    store: Store, access: Access, job: str, table: str, name: str, reason: str, rows: int | None = None
+) -> None:
+    """Store the consent to the copies that a job or table awaits, or to a change that affects `rows`, and audit it.
 
-    Raises Refused for a wrong name, or if the rules require an approval and it is missing.
+    Raises Refused for a wrong name or number, or if the rules require an approval and it is missing.
     """
     if name != job:
         raise Refused(f"`{safe(name, 80)}` is not `{job}`", f"--confirm {typed(job)}")
     if not reason.strip():
-        raise Refused(f"the consent to a copy of job {job} needs a reason", "--reason TEXT")
+        raise Refused(f"the consent for job {job} needs a reason", "--reason TEXT")
     known = StoredConsents(store.folder, job)
-    asked = [one for one in known.known() if table in ("", one.table)]
+    found = [one for one in known.known() if table in ("", one.table)]
+    asked = [one for one in found if one.rows == rows]
+    if not asked and (other := [one for one in found if one.rows is not None]):
+        raise Refused(f"{other[0].table}: {other[0].replaces}", f"--confirm-rows {other[0].rows}")
+    if not asked and rows is not None:
+        raise Refused(f"{job}: no change of columns awaits a confirmation", "`jobs show` reports why a table stopped")
     if not asked:
         diagnostics.note(f"{job}: no copy is known here to await consent; the driver asks when it needs consent")
     for one in asked:
-        access.approved(one.plan, job, f"the copy of {one.table}, which replaces {one.replaces},")
-        line = intent("copy consent", f"job {job} table {one.table}", reason, {"replaces": one.replaces})
+        lossy = one.rows is not None
+        what = f"{one.table}: {one.replaces}:" if lossy else f"the copy of {one.table}, which replaces {one.replaces},"
+        access.approved(one.plan, job, what)
+        action = "change consent" if lossy else "copy consent"
+        line = intent(action, f"job {job} table {one.table}", reason, {"replaces": one.replaces})
         audit = Audit(store.folder)
         audit.append(line)
         now = SystemClock().utc().timestamp()
         known.keep(replace(one, name=name, who=line.actor.text, reason=masked(reason), at=now))
-        audit.append(outcome(line, "given: valid for 24 hours, for one copy", {}))
+        audit.append(outcome(line, f"given: valid for 24 hours, for one {'change' if lossy else 'copy'}", {}))
 
 
 def _write(audit: Audit, line: AuditLine) -> None:

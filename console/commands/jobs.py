@@ -167,13 +167,17 @@ def start(
     take_over: TakeOver = False,
     table: OneTable = "",
     confirm: ConfirmJob = "",
+    confirm_rows: Annotated[
+        int | None, typer.Option("--confirm-rows", metavar="N", help="rows that the change of columns affects")
+    ] = None,
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
     """Start a job in the background, and wait until it runs or fails; it survives a lost connection.
 
     A job in AWAITS COPY replaces the target's rows only with consent: either the consent given at the reset, which is
-    valid for 24 hours, or --confirm JOB with --reason TEXT.
+    valid for 24 hours, or --confirm JOB with --reason TEXT. A change of columns that removes values of the target is
+    applied only with --confirm-rows as well: N is the number that the stopped table reports.
 
     The wait ends after ten minutes without progress, or after 30 s if the job copies or reports what it waits for. The
     copy then continues, and `jobs show` shows its progress. Tables that were stopped or paused separately stay so;
@@ -181,9 +185,12 @@ def start(
     """
     loaded, spec = select.starting(ctx, job)
     wait = 0.0 if no_wait else wait
+    if confirm_rows is not None and not confirm:
+        raise typer.BadParameter("needs --confirm JOB and --reason TEXT", param_hint="--confirm-rows")
     if confirm:
         with Store.open(loaded.state_dir, migrates=True) as store:
-            job_verbs.consent(store, rights.access_of(context.of(ctx)), job, table, confirm, reason)
+            access = rights.access_of(context.of(ctx))
+            job_verbs.consent(store, access, job, table, confirm, reason, confirm_rows)
     if table:
         job_verbs.refuse_take_over(take_over)
         job_verbs.steer(ctx, loaded.state_dir, loaded, job, table, tables.Ask.START, _of_table(wait), reason, as_json)

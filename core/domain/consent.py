@@ -81,6 +81,8 @@ class Consent:
     who: str = ""
     reason: str = ""
     at: float = 0.0
+    rows: int | None = None
+    """The rows that a change of columns affects, which the user confirms instead of a copy; None for a copy."""
 
     def valid(self, now: float) -> bool:
         """Return whether consent was given less than a day ago by typing the name of the job or of its slot.

@@ -2,12 +2,13 @@
 
 The log contains the statement at its position between the rows, so nothing has to be copied: all earlier rows have the
 earlier columns, and all later ones the later columns. What is not mirrored does not matter. Of the mirrored columns, a
-change is followed only if no stored value can differ from the source's: the rows that exist have no event.
+change is followed only if no stored value can differ from the source's: the rows that exist have no event. A dropped
+column, or one that was narrowed in a known way, is a loss: it is followed once a user has confirmed the affected rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from slotkeeper.core.domain.position import Position
@@ -18,12 +19,39 @@ from slotkeeper.core.domain.text import safe
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """Values of a target's column that a change removes: those of the rows that match `where`, which get `value`.
+
+    Both are SQL that each sink understands, with `{0}` for the column; without a `value`, the column is dropped.
+
+    >>> Loss("v", "{0} > 127", "127").update("mart.t", lambda name: f'"{name}"')
+    'UPDATE mart.t SET "v" = 127 WHERE "v" > 127'
+    """
+
+    column: str
+    where: str
+    value: str = ""
+
+    def update(self, table: str, quoted: Callable[[str], str]) -> str:
+        """Return the statement that gives the affected rows their new value."""
+        name = quoted(self.column)
+        return f"UPDATE {table} SET {name} = {self.value.format(name)} WHERE {self.where.format(name)}"
+
+
+def counting(losses: Sequence[Loss], table: str, quoted: Callable[[str], str]) -> str:
+    """Return the query that counts the rows that any of the losses affects."""
+    where = " OR ".join(one.where.format(quoted(one.column)) for one in losses)
+    return f"SELECT count(*) FROM {table} WHERE {where}"
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnStep:
     """A column before and after a statement; `before` is None if it was added, `after` is None if it was dropped.
 
     `followed`: the column's rows can be read with its definition; `opaque` is the same column if they are not needed.
     `keeps`: no stored value changes. `default`: the value of existing rows in an added column, None for NULL. `why`:
-    the reason why the column cannot be mirrored.
+    the reason why the column cannot be mirrored. `losses`: the values that the server changed, each as (condition, new
+    value); None if that is unknown.
     """
 
     before: Column | None
@@ -33,6 +61,7 @@ class ColumnStep:
     keeps: bool = True
     default: str | None = None
     why: str = ""
+    losses: tuple[tuple[str, str], ...] | None = None
 
     @property
     def name(self) -> str:
@@ -68,7 +97,7 @@ class Verdict:
 
     `said` describes the change; `touches`: the target has to be compared, and possibly altered. `defaults` are the
     values of existing rows in added columns, by name; `named` are the new names of mirrored columns, each with the name
-    before it, "" if the column was added.
+    before it, "" if the column was added. `losses`: the change is followed only with the affected rows confirmed.
     """
 
     stop: str = ""
@@ -77,6 +106,12 @@ class Verdict:
     touches: bool = False
     defaults: tuple[tuple[str, str], ...] = ()
     named: tuple[tuple[str, str], ...] = ()
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def dropped(self) -> frozenset[str]:
+        """The columns that are dropped in the target as well."""
+        return frozenset(one.column for one in self.losses if not one.value)
 
 
 def judge(
@@ -93,6 +128,7 @@ def judge(
     said: list[str] = []
     defaults: list[tuple[str, str]] = []
     named: list[tuple[str, str]] = []
+    losses: list[Loss] = []
     touches = False
     for step in change.steps:
         needed = step.before is not None and step.followed and (not mapped or step.before.name in {*mapped, *others})
@@ -101,10 +137,14 @@ def judge(
             if text and alters is None:
                 return Verdict(text)
         else:
-            stop = _stop(step, policy, bool(mapped), key)
+            stop = _stop(step, policy, bool(mapped), key, others)
             if stop:
                 return Verdict(stop)
             one, text, alters = step.after, _text(step), _alters(step)
+            if step.after is None:
+                losses.append(Loss(step.name, "{0} IS NOT NULL"))
+            elif not step.keeps:
+                losses += [Loss(step.after.name, *one) for one in step.losses or ()]
         if one is not None:
             known.append(one)
         if text:
@@ -115,20 +155,21 @@ def judge(
         if alters and one is not None and one.name != old:
             named.append((old, one.name))
         touches = touches or bool(alters)
-    return Verdict("", tuple(known), tuple(said), touches, tuple(defaults), tuple(named))
+    return Verdict("", tuple(known), tuple(said), touches, tuple(defaults), tuple(named), tuple(losses))
 
 
-def clash(verdict: Verdict, shape: Reshape, in_two_parts: bool) -> str:
+def clash(verdict: Verdict, shape: Reshape, in_two_parts: bool, began: bool = False) -> str:
     """Return why the target's columns do not permit the change; "" if they do.
 
     An existing column can have other values than the source's rows. Only a sink `in_two_parts` can have the column from
-    an attempt that a crash interrupted: then the old name is gone, or the added column was added without a default.
+    an attempt that a crash interrupted: then the old name is gone, or the added column was added without a default, or
+    the store has a record that the attempt `began`.
 
     >>> rename, there = Verdict(named=(("a", "b"),)), frozenset({"id", "b"})
     >>> clash(rename, Reshape(there=there), True), clash(rename, Reshape(there=there), False)
     ('', 'the target already has a column b')
     """
-    dropped = [one.column for one in shape.needs if one.act is Act.DROP]
+    dropped = [one.column for one in shape.needs if one.act is Act.DROP and one.column not in verdict.dropped]
     if dropped:
         return f"the target would lose its column {safe(dropped[0], 80)}"
     if shape.there is None:
@@ -139,7 +180,7 @@ def clash(verdict: Verdict, shape: Reshape, in_two_parts: bool) -> str:
     for old, new in verdict.named:
         if old and not {folds(old), folds(new)} & there:
             return f"the target has no column {safe(old, 80)}"
-        repeated = in_two_parts and (folds(old) not in there if old else new not in dict(verdict.defaults))
+        repeated = in_two_parts and (folds(old) not in there if old else began or new not in dict(verdict.defaults))
         if folds(new) in there and folds(old) != folds(new) and not repeated:
             return f"the target already has a column {safe(new, 80)}"
     return ""
@@ -164,15 +205,17 @@ def _not_needed(step: ColumnStep, policy: str, mapped: bool) -> tuple[Column | N
     return step.after, _text(step), True
 
 
-def _stop(step: ColumnStep, policy: str, mapped: bool, key: Collection[str]) -> str:
+def _stop(step: ColumnStep, policy: str, mapped: bool, key: Collection[str], others: Collection[str]) -> str:
     """Return the reason to stop at a change of a mirrored column; "" if there is none."""
     assert step.before is not None
     name = safe(step.before.name, 80)
+    # the configuration names a column that is mapped or filtered, and the key identifies the rows
+    applies = policy == APPLY and step.before.name not in {*others, *key}
     if step.after is None:
-        return f"the mirrored column {name} was dropped"
+        return "" if applies and not mapped else f"the mirrored column {name} was dropped"
     if step.why:
         return f"column {name} was changed: {step.why}"
-    if not step.keeps:
+    if not step.keeps and not (applies and step.losses):
         return f"column {name} was changed in a way that can change stored values"
     renamed = step.after.name != step.before.name
     if step.before.name in key and (renamed or step.after.type != step.before.type):
@@ -192,10 +235,14 @@ def _alters(step: ColumnStep) -> bool:
 
 def _text(step: ColumnStep) -> str:
     name = safe(step.name, 80)
+    if step.after is None:
+        return f"{name} was dropped"
     if step.before is None and step.after is not None:
         return f"{name} {step.after.type} was added"
     if step.after is not None and step.before is not None and step.after.name != step.before.name:
         return f"{name} was renamed to {safe(step.after.name, 80)}"
     if step.after is not None and step.before is not None and step.after.type != step.before.type:
         return f"{name} is {step.after.type} (was {step.before.type})"
+    if not step.keeps:
+        return f"{name} is {'NOT NULL' if step.after.required and not step.before.required else 'shorter'}"
     return f"{name} was changed, its stored values were not"

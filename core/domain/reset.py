@@ -105,6 +105,8 @@ class Count:
     whole: bool = True
     oldest: str | None = None
     oldest_us: int | None = None
+    reshaped: str = ""
+    """The first statement in the range that can have changed the table's columns, and its position."""
 
     @property
     def total(self) -> int:

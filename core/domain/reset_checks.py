@@ -177,6 +177,16 @@ def table_check(goal: Goal, fingerprint: str, known: Iterable[str], compared: st
     return Check("same table", False, f"{compared}: some have changed; only --to snapshot is possible")
 
 
+def columns_check(moves: Iterable[Move]) -> list[Check]:
+    """Return a failed check if a lane would move before a statement that can have changed the table's columns.
+
+    A lane reads all rows with the columns that its last position has.
+    """
+    said = next((move.read_again.reshaped for move in moves if move.read_again.reshaped), "")
+    why = f"the position is before `{said}`, whose rows can have other columns; only --to snapshot is possible"
+    return [Check("same columns", False, why)] if said else []
+
+
 def changed_check(goal: Goal, target: str, why: str) -> Check:
     """Check that the reset does not discard a recorded TARGET CHANGED; after an undo, that error is reported again."""
     name = "same target"

@@ -26,8 +26,8 @@ entries, which are older than the chunk, take effect with the point -1."""
 class AgainStep:
     """A step with a chunk: the values of `StepSink.commit`, and the number of the chunk's rows.
 
-    `rows` are all staged rows. All count as changes, because each can replace a row of the target: a check of the
-    target explains replaced rows by changes.
+    `rows` are the changes behind the chunk. `written` are the staged rows and deletes of the chunk: they count as
+    repeats, which explain replaced rows to a check of the target, as changes do.
     """
 
     key: LaneKey
@@ -37,6 +37,7 @@ class AgainStep:
     rows: int
     chunk: Chunk
     copied: int
+    written: int
 
 
 @runtime_checkable

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from slotkeeper.core.domain.consent import Ordered
 from slotkeeper.core.domain.copy_limit import NO_LIMIT, CopyLimit
 from slotkeeper.core.domain.locks import LockOwner
+from slotkeeper.core.domain.logged_change import Loss
 from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
 from slotkeeper.core.domain.quarantine import LeftOut
@@ -22,7 +23,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.target_seen import TargetSeen
 from slotkeeper.core.domain.traits import Newest
 from slotkeeper.core.domain.watch import Turn
-from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.ports.sink import TargetReader, TargetRecords, Views
 from slotkeeper.core.ports.source import Chunk, Source, SourceTable
 
@@ -85,7 +86,7 @@ class Followed:
     """A lane that continues behind a statement that changed its table's columns.
 
     `row` is its progress row, `moved` the row behind the statement, under `epoch`; `identity` is the table from there
-    on, and `statements` are those of the target.
+    on, and `statements` are those of the target. Exactly `affected` rows have the values that the `losses` remove.
     """
 
     row: ProgressRow
@@ -93,6 +94,13 @@ class Followed:
     epoch: int
     identity: TableIdentity
     statements: Sequence[str] = ()
+    losses: Sequence[Loss] = ()
+    affected: int = 0
+
+    def refuse_moved(self, affected: int) -> None:
+        """Raise Busy if another number of rows is affected now; the driver then compares it with the confirmed one."""
+        if affected != self.affected:
+            raise Busy(f"{affected} rows are affected now, {self.affected} were a moment ago", where="sink")
 
 
 class LaneRows(Protocol):
@@ -251,7 +259,7 @@ class StartStore(LaneFence, Lease, CopyStore, Protocol):
         """
 
     def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
-        """Store the source's columns, which the target now matches, under a fingerprint."""
+        """Store the source's columns, which the target matches or is about to be altered to, under a fingerprint."""
 
     def follow(self, followed: Followed) -> None:
         """Replace the lane's position and fingerprint, and store the source's columns, in one transaction.
@@ -376,7 +384,14 @@ class Target(Protocol):
         """Alter the target, move the lane's row, and store the source's columns.
 
         One transaction if the sink stores its progress rows; if not, the target is altered first, by statements that
-        can be repeated. Raises Superseded if another start has taken over.
+        can be repeated. Raises Superseded if another start has taken over, and Busy if the number of affected rows is
+        another one.
+        """
+
+    def affected(self, losses: Sequence[Loss]) -> tuple[int, tuple[str, ...]]:
+        """Return how many rows the losses affect, and the statements that give these rows their new values.
+
+        A column that the target does not have affects no row. Raises Refused if this kind of sink is never altered.
         """
 
     def alterable(self, shape: Reshape) -> None:

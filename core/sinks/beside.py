@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.finding import Objection, refuse
+from slotkeeper.core.domain.logged_change import Loss
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape, changes
@@ -150,12 +151,17 @@ class BesideTarget(ABC, Generic[L]):
         store.end_copy(turn, noted)
 
     def follow(self, store: StartStore, followed: Followed, probe: Callable[[str], None]) -> None:
+        if followed.losses:
+            followed.refuse_moved(self.affected(followed.losses)[0])
         self._apply(followed.statements)
         probe("after_follow_alter")
         store.follow(followed)
 
+    def affected(self, losses: Sequence[Loss]) -> tuple[int, tuple[str, ...]]:
+        raise Refused(f"target {self._name} is of a kind that is never altered", where="sink")
+
     def _apply(self, statements: Sequence[str]) -> None:
-        """Alter the target by statements that were possibly run before; wait until they have taken effect."""
+        """Alter the target by statements that were possibly run before; raises Busy until one has taken effect."""
         if statements:
             raise Defect(f"{self._name}: this kind of target is never altered")
 
@@ -169,8 +175,8 @@ class BesideTarget(ABC, Generic[L]):
         """Do nothing: this target is never altered."""
 
     def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
-        """Return no statements: this target is never altered."""
-        return ()
+        self._apply(shape.statements)
+        return shape.statements
 
 
 class BesideConnection(Generic[L]):

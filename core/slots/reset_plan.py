@@ -40,6 +40,7 @@ from slotkeeper.core.domain.reset_checks import (
     LanePast,
     Pasts,
     changed_check,
+    columns_check,
     emptied,
     leaves_older,
     moved_rows,
@@ -502,23 +503,22 @@ def _checks(
     elif not ctx.table.words.retains or not any(lane.kept.marks for lane in seen.lanes):
         expiry = Check("time to TTL", True, ctx.table.words.no_expiry)
     known = {row.fingerprint for row in rows} | ({backup.fingerprint} if backup else set())
-    saved = [lane.row for lane in backup.lanes] if backup else rows
     found = [
         ctx.at_rest(),
         lease_check(ctx),
         open_reset_check(ctx),
         table_check(goal, seen.identity.text, known, ctx.table.words.identity),
-        nodes_check(goal, saved, seen.shards, ctx.table.words.part),
+        nodes_check(goal, [lane.row for lane in backup.lanes] if backup else rows, seen.shards, ctx.table.words.part),
         slot_check(goal, seen.lanes, ctx.table.words.there, ctx.table.words.part),
         retained_check(goal, moves, within, ctx.table.words.part),
         changed_check(goal, ctx.job.channel.target, ctx.resets.target_changed()),
         writable_check(ctx),
         expiry,
+        *columns_check(moves),
     ]
     if goal.kind is TargetKind.SNAPSHOT:
-        how, copies = ctx.job.start, start_at(ctx.job.start).copies
-        said = f'start = "{how}"' if copies else f'start = "{how}" makes no copy: {NO_COPY}'
-        found.append(Check("start makes a copy", copies, said))
+        how, copies = f'start = "{ctx.job.start}"', start_at(ctx.job.start).copies
+        found.append(Check("start makes a copy", copies, how if copies else f"{how} makes no copy: {NO_COPY}"))
         found.append(_copy_check(ctx, goal, seen.identity))
     if backup is not None:
         then = {lane.row.key.shard: lane.row for lane in backup.lanes}

@@ -23,6 +23,8 @@ _REPLACE = re.compile(rf"ALTER TABLE {_AT} REPLACE WITH TABLE `([^`]+)` PROPERTI
 _ADD = re.compile(rf'ALTER TABLE {_AT} ADD COLUMN (`(?:[^`]|``)+` \w+(?:\([\d,]+\))? NULL)(?: DEFAULT "([^"]*)")?$')
 _RENAME = re.compile(rf"ALTER TABLE {_AT} RENAME COLUMN `([^`]+)` `([^`]+)`$")
 _MODIFY = re.compile(rf"ALTER TABLE {_AT} MODIFY COLUMN (`(?:[^`]|``)+` \w+(?:\([\d,]+\))? (?:NOT NULL|NULL))$")
+_DROP_COLUMN = re.compile(rf"ALTER TABLE {_AT} DROP COLUMN `([^`]+)`$")
+_UPDATE = re.compile(rf"UPDATE {_AT} SET (`([^`]+)` = .* WHERE .*)$", re.S)
 _COLUMN = re.compile(r"\s*`((?:[^`]|``)+)` (\w+(?:\([\d,]+\))?) (NOT NULL|NULL)$")
 _FIRST, _REST = frozenset("_@/"), frozenset('_.+,-/?@#$%^&*":')
 """Allowed characters of a column name besides ASCII letters, digits and blanks (`FeNameFormat.COLUMN_NAME_REGEX`)."""
@@ -135,6 +137,22 @@ def _modify(tables: Tables, found: re.Match[str]) -> None:
     tables.widen(found[1], found[2], column.name, column.type, column.nullable)
 
 
+def _drop_column(tables: Tables, found: re.Match[str]) -> None:
+    table = _found(tables, found)
+    if table.column(found[3]) is None:
+        raise NotDone(f"Column does not exists: {found[3]}")
+    if found[3] in table.key:
+        raise NotDone("Can not drop key column in Unique data model table")
+    tables.drop_column(found[1], found[2], found[3])
+
+
+def _update(tables: Tables, found: re.Match[str]) -> None:
+    table = _found(tables, found)
+    if table.model != "UNIQUE" or found[4] in table.key:
+        raise NotDone("Only value columns of unique table could be updated")
+    tables.update(found[1], found[2], found[3].replace("`", '"'))
+
+
 _ACTS: dict[re.Pattern[str], Callable[[Tables, re.Match[str]], None]] = {
     _MAKE: _make,
     _LIKE: _like,
@@ -143,4 +161,6 @@ _ACTS: dict[re.Pattern[str], Callable[[Tables, re.Match[str]], None]] = {
     _ADD: _add,
     _RENAME: _rename,
     _MODIFY: _modify,
+    _DROP_COLUMN: _drop_column,
+    _UPDATE: _update,
 }

@@ -41,6 +41,8 @@ STRING_BYTES = 2_147_483_643
 """The length of the type STRING itself (Doris, "STRING")."""
 NAMED_ROWS = 100
 """Maximum number of rejected rows that an error page lists."""
+NUMBER, BAD, GONE = '"load number"', '"load error"', '"load deletes"'
+"""Columns of a load's tables besides its own: names that no column of a test has."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,12 @@ class Tables:
             self._db.execute(f"DELETE FROM {_at(self._tables[database, name])}")
             self._versions[database, name] += 1
 
+    def update(self, database: str, name: str, sets: str) -> None:
+        """Change rows (UPDATE): the partition gets one more version."""
+        with self._lock:
+            self._db.execute(f"UPDATE {_at(self._tables[database, name])} SET {sets}")
+            self._versions[database, name] += 1
+
     def add_column(self, database: str, name: str, column: Column) -> None:
         """Add a column with a light schema change: the partition remains, and existing rows have the default."""
         with self._lock:
@@ -263,12 +271,16 @@ class Tables:
             source = f"(SELECT {empty} LIMIT 0)"
         reasons = [_misfit(table, name, strict, int(self.be_conf[STRING_LIMIT])) for name in names]
         bad = f"concat_ws('; ', {', '.join(reasons)})"
-        self._db.execute(f"CREATE TABLE {staged} AS SELECT row_number() OVER () AS n, {bad} AS bad, * FROM {source}")
-        counted = self._db.execute(f"SELECT count(*), count(*) FILTER (bad <> '') FROM {staged}").fetchone()
+        self._db.execute(
+            f"CREATE TABLE {staged} AS SELECT row_number() OVER () AS {NUMBER}, {bad} AS {BAD}, * FROM {source}"
+        )
+        counted = self._db.execute(f"SELECT count(*), count(*) FILTER ({BAD} <> '') FROM {staged}").fetchone()
         total, filtered = counted or (0, 0)
-        shown = self._db.execute(f"SELECT * FROM {staged} WHERE bad <> '' ORDER BY n LIMIT {NAMED_ROWS}").fetchall()
+        shown = self._db.execute(
+            f"SELECT * FROM {staged} WHERE {BAD} <> '' ORDER BY {NUMBER} LIMIT {NAMED_ROWS}"
+        ).fetchall()
         errors = [f"Reason: {row[1]}. src line [{json.dumps(list(row[2:]))}]; " for row in shown]
-        self._db.execute(f"DELETE FROM {staged} WHERE bad <> ''")
+        self._db.execute(f"DELETE FROM {staged} WHERE {BAD} <> ''")
         return Loaded(staged, total, filtered, errors)
 
     def forget(self, staged: str) -> None:
@@ -301,25 +313,25 @@ class Tables:
             self._db.execute(f"INSERT INTO {_at(table)} ({into}) SELECT {values} FROM {staged}")
             return
         key = ", ".join(map(quoted, table.key))
-        order = f"CAST({quoted(SEQUENCE)} AS HUGEINT) DESC, n DESC" if SEQUENCE in names else "n DESC"
+        order = f"CAST({quoted(SEQUENCE)} AS HUGEINT) DESC, {NUMBER} DESC" if SEQUENCE in names else f"{NUMBER} DESC"
         gone = f"{quoted(SIGN)} = '1'" if SIGN in names else "false"
         newest = f"row_number() OVER (PARTITION BY {key} ORDER BY {order}) = 1"
-        last = f"SELECT {values}, {gone} AS gone FROM {staged} QUALIFY {newest}"
+        last = f"SELECT {values}, {gone} AS {GONE} FROM {staged} QUALIFY {newest}"
         self._db.execute(f"CREATE OR REPLACE TEMP TABLE net AS {last}")
         if SEQUENCE in names:
             same = " AND ".join(f"t.{quoted(one)} = net.{quoted(one)}" for one in table.key)
             newer = f"t.{quoted(SEQUENCE)} > net.{quoted(SEQUENCE)}"
             self._db.execute(f"DELETE FROM net WHERE EXISTS (SELECT 1 FROM {_at(table)} t WHERE {same} AND {newer})")
-        self._db.execute(f"DELETE FROM {_at(table)} WHERE ({key}) IN (SELECT ({key}) FROM net WHERE gone)")
+        self._db.execute(f"DELETE FROM {_at(table)} WHERE ({key}) IN (SELECT ({key}) FROM net WHERE {GONE})")
         values_of = [name for name in kept if name not in table.key]
         if partial and values_of:  # the other columns of an existing row keep their values
             sets = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in values_of)
             update = f"ON CONFLICT ({key}) DO UPDATE SET {sets}"
-            self._db.execute(f"INSERT INTO {_at(table)} ({into}) SELECT {into} FROM net WHERE NOT gone {update}")
+            self._db.execute(f"INSERT INTO {_at(table)} ({into}) SELECT {into} FROM net WHERE NOT {GONE} {update}")
             return
         if len(kept) < len(table.columns):  # the other columns get their defaults
             self._db.execute(f"DELETE FROM {_at(table)} WHERE ({key}) IN (SELECT ({key}) FROM net)")
-        self._db.execute(f"INSERT OR REPLACE INTO {_at(table)} ({into}) SELECT {into} FROM net WHERE NOT gone")
+        self._db.execute(f"INSERT OR REPLACE INTO {_at(table)} ({into}) SELECT {into} FROM net WHERE NOT {GONE}")
 
     def close(self) -> None:
         with self._lock:

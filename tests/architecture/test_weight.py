@@ -13,18 +13,18 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_970,
     "core/dataframe": 3_100,
-    "core/domain": 10_620,
+    "core/domain": 10_690,
     "core/drivers": 4_230,
-    "core/engine": 8_910,
+    "core/engine": 8_980,
     "core/importing": 2_320,
     "core/judgement": 1_840,
     "core/launch": 4_050,
     "core/library": 560,
     "core/ports": 2_190,
     "core/services": 2_300,
-    "core/sinks": 13_560,
+    "core/sinks": 13_600,
     "core/slots": 2_400,
-    "core/sources": 19_040,
+    "core/sources": 19_100,
     "core/spark": 2_300,
     "core/state": 2_830,
     "core/verify": 420,
@@ -68,6 +68,8 @@ configuration and 70 of the engine. A table that is copied again beside its stre
 engine, 90 of the ports, 100 of the sinks, 50 of the MySQL source and a command of 70. The screen of SQL views, their
 reports and their faults are 280 lines of the console, 40 of the engine, 50 of the domain and 50 of the judgement.
 Compiled routing (ADR 104) is 70 lines of the sinks and a stub; its C code is not counted.
+Values that a followed change removes, once a user has confirmed their number (ADR 105), are 60 lines of the domain, 60
+of the engine and 40 of the MySQL source and the sinks each.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 555, 29, 75, 287
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.

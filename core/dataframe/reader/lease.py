@@ -20,6 +20,7 @@ from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.inventory import Skipped
 from slotkeeper.core.domain.job import JobEvent, TableReport, WantedState
 from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.logged_change import Loss
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.row_counts import RowCount
@@ -330,6 +331,9 @@ class NoTarget:
         return Reshape()
 
     def follow(self, store: StartStore, followed: Followed, probe: Callable[[str], None]) -> None:
+        raise Defect("a query's target is never altered")
+
+    def affected(self, losses: Sequence[Loss]) -> tuple[int, tuple[str, ...]]:
         raise Defect("a query's target is never altered")
 
     def alterable(self, shape: Reshape) -> None: ...

@@ -9,16 +9,19 @@ again, or behind it (ADR 92).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from slotkeeper.core.domain.consent import Consent
 from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.domain.logged_change import LoggedChange, Verdict, clash, judge
 from slotkeeper.core.domain.progress import STREAMING, ProgressRow
 from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import APPLY
+from slotkeeper.core.domain.text import typed
 from slotkeeper.core.engine.driver.context import Interrupted, JobContext, about, run_beside
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble
 from slotkeeper.core.ports.driver import Followed
@@ -60,7 +63,9 @@ def follow_change(ctx: JobContext, error: SlotkeeperError) -> bool:
 
 
 def _follow(part: JobContext, error: SlotkeeperError) -> bool:
-    if not isinstance(error, Trouble) or part.sessions.admin("start").shapes is None:
+    # a target of another server can have the columns behind the statement already, after an interrupted attempt
+    refused = isinstance(error, Refused) and error.where == "sink" and part.job.in_two_parts
+    if not (isinstance(error, Trouble) or refused) or part.sessions.admin("start").shapes is None:
         return False
     rows = part.sessions.store().rows()
     if len(rows) != 1:
@@ -87,15 +92,24 @@ def _follow(part: JobContext, error: SlotkeeperError) -> bool:
     try:
         part.sessions.know_columns(verdict.known)
         after = part.sessions.source("start").identify()
-        shape = Reshape()
-        if verdict.touches:
-            shape = part.sessions.target().reshape(after, _before(identity, after), dict(verdict.defaults))
-            stop = clash(verdict, shape, part.job.in_two_parts) or _refused(part, shape)
+        shape, affected = Reshape(), 0
+        if verdict.touches or verdict.losses:
+            target = part.sessions.target()
+            shape = target.reshape(after, _before(identity, after, verdict.dropped), dict(verdict.defaults))
+            began = part.job.in_two_parts and part.sessions.store().noted_columns(after.text) is not None
+            stop = clash(verdict, shape, part.job.in_two_parts, began) or _refused(part, shape)
+            if verdict.losses and not stop:
+                names = dict(channel.columns)
+                losses = tuple(replace(one, column=names.get(one.column, one.column)) for one in verdict.losses)
+                verdict = replace(verdict, losses=losses)
+                affected, updates = target.affected(losses)
+                shape = replace(shape, statements=(*updates, *shape.statements))
+                stop = _unconfirmed(part, change, verdict, shape, affected)
             if stop:
                 part.sessions.know_columns(())
                 _explain(error, stop)
                 return False
-        _continue(part, row, change, verdict, after, shape)
+        _continue(part, row, change, verdict, after, shape, affected)
     except BaseException:
         part.sessions.know_columns(())
         raise
@@ -106,10 +120,35 @@ def _explain(error: SlotkeeperError, why: str) -> None:
     error.message = f"{error.message}; not followed: {why}"
 
 
-def _before(identity: TableIdentity, after: TableIdentity) -> tuple[Column, ...]:
-    """Return the columns before the change that the target can have."""
+def _before(identity: TableIdentity, after: TableIdentity, dropped: Collection[str]) -> tuple[Column, ...]:
+    """Return the columns before the change that the target can have, and those that it then no longer has."""
     there = {one.number for one in after.columns}
-    return tuple(one for one in identity.columns if one.number in there)
+    return tuple(one for one in identity.columns if one.number in there or one.name in dropped)
+
+
+def _unconfirmed(part: JobContext, change: LoggedChange, verdict: Verdict, shape: Reshape, rows: int) -> str:
+    """Return why values of the target are not removed; "" if a user has confirmed exactly this number of rows.
+
+    Without a confirmation, the number is stored as a request. A sink in two parts can have lost the values in an
+    attempt that a crash interrupted: then no row is affected any more.
+    """
+    job, consents, table = part.job, part.consents, part.job.channel.source_table
+    if job.channel.constant is not None:
+        return "other tables have rows in the target, so none of its values are removed"
+    if consents is None:
+        return "no user can confirm here that values of the target are removed"
+    plan = f"shape-{hashlib.sha256(f'{job.name}|{table}|{change.position.text}'.encode()).hexdigest()[:16]}"
+    known = next((one for one in consents.known() if one.plan == plan), None)
+    given = known is not None and consents.given(plan)
+    if known is not None and given and (known.rows == rows or (job.in_two_parts and rows == 0)):
+        return ""
+    what = f"{'; '.join(verdict.said)}; values of {rows} rows of {job.channel.target} would be removed"
+    consents.keep(Consent(plan, job.name, table, job.slot, what, alone=False, rows=rows))
+    moved = f" ({known.rows} were confirmed)" if known is not None and given else ""
+    name, one = typed(job.name), f" --table {typed(table)}" if not part.alone else ""
+    command = f"`slotkeeper jobs start {name}{one} --confirm {name} --confirm-rows {rows} --reason TEXT`"
+    statements = "".join(f" by `{each}`" for each in shape.statements[:3])
+    return f"{what}{statements}{moved}; confirm: {command}"
 
 
 def _refused(part: JobContext, shape: Reshape) -> str:
@@ -125,26 +164,34 @@ def _refused(part: JobContext, shape: Reshape) -> str:
 
 
 def _continue(
-    part: JobContext, row: ProgressRow, change: LoggedChange, verdict: Verdict, after: TableIdentity, shape: Reshape
+    part: JobContext,
+    row: ProgressRow,
+    change: LoggedChange,
+    verdict: Verdict,
+    after: TableIdentity,
+    shape: Reshape,
+    affected: int,
 ) -> None:
     """Alter the target if necessary, and move the row behind the statement, between two audit lines."""
     store, target, job = part.sessions.store(), part.sessions.target(), part.job
     said = f"{job.channel.source_table}: {'; '.join(verdict.said) or 'no mirrored column changed'}"
     places = {row.key.shard: f"{row.position.text if row.position else 'none'} -> {change.position.text}"}
     done = {f"{job.channel.target} {n}": each for n, each in enumerate(shape.statements, 1)}
+    target.alterable(shape)  # before any write, because retries follow every few seconds
     line = None
     if part.audit is not None:
         what = f"{job.source.name} {job.channel.source_table} slot {job.slot}"
         line = part.audit.intent(ACTION, what, f"{change.text!r} at {change.place}; {said}", done | places)
     part.probe("after_follow_intent")
     try:
-        target.alterable(shape)
         epoch = store.raise_epoch([job.channel.source_table])
         part.probe("after_follow_epoch")
         if not store.leased():
             raise Busy("the lease's session was lost", where="sink")
+        if job.in_two_parts and shape.statements:
+            store.note_columns(after.text, after.known or after.columns)
         moved = replace(row, position=change.position, fingerprint=after.text)
-        followed = Followed(row, moved, epoch, after, shape.statements)
+        followed = Followed(row, moved, epoch, after, shape.statements, verdict.losses, affected)
         run_beside(part, lambda: target.follow(store, followed, part.probe), store)
     except (SlotkeeperError, Interrupted) as error:
         if part.audit is not None and line is not None:
@@ -152,6 +199,8 @@ def _continue(
                 part.audit.outcome(line, f"failed: {error}", {})
         raise
     part.probe("after_follow")
+    if verdict.losses and part.consents is not None:
+        part.consents.drop(job.channel.source_table)
     if part.audit is not None and line is not None:
         part.audit.outcome(line, "done: continues without a copy", done | places)
     altered = f"; target altered: {'; '.join(shape.statements)}" if shape.statements else ""

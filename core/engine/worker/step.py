@@ -160,12 +160,12 @@ class Stepper:
             return total
 
         staged = copy_through(read, sink.stage_with_chunk, self._sink.encoding) or 0
-        copies = staged + sink.stage_gone(chunk)
+        gone = sink.stage_gone(chunk)
         self._probe("after_chunk_staged")
         second = self._checked(read_now(), after)
         new = self._source.reached(after, reached, self._sink.top(reached), second)
-        rows, read_at = copies, self._clock.monotonic()
-        done = sink.commit_chunk(AgainStep(plan.key, plan.epoch, after, new, rows, chunk, copied))
+        rows, read_at = staged - copied, self._clock.monotonic()
+        done = sink.commit_chunk(AgainStep(plan.key, plan.epoch, after, new, rows, chunk, copied, copied + gone))
         self._probe("after_chunk_again")
         if done is False:
             reason = explain_miss(self._sink.read_row(plan.key), plan.epoch, after)

@@ -360,7 +360,7 @@ def reshaped(
     """Return how to alter a target so that it fits `image`, the source's columns as the channel maps them.
 
     Doris, "ALTER TABLE COLUMN", "ALTER TABLE RENAME": each change is a statement of its own. A value column can be
-    added, renamed, made nullable, and get a larger type; key columns are left as they are.
+    added, renamed, dropped, made nullable, and get a larger type; key columns are left as they are.
     """
     columns = {one.name: (one.type, not one.nullable) for one in table.columns}
 
@@ -373,7 +373,10 @@ def reshaped(
     for need in made:
         alter, column = f"ALTER TABLE {quoted(table.name)}", backquoted(need.column)
         was = next((one for one in left if one.name == need.column), None)
-        if need.column in image.key or need.act is Act.DROP:
+        if need.act is Act.DROP and need.column not in table.key:
+            statements.append(f"{alter} DROP COLUMN {column}")
+            left = [one for one in left if one is not was]
+        elif need.column in (*image.key, *table.key):
             stuck.append(
                 Objection(f"column {need.column} of {table.name} is left as it is", "alter it, or recreate it")
             )

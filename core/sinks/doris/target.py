@@ -13,10 +13,10 @@ only.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 
 from slotkeeper.core.domain.finding import Objection, refuse
+from slotkeeper.core.domain.logged_change import Loss, counting
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.shape import Reshape, changes
 from slotkeeper.core.domain.slot import Column, TableIdentity
@@ -31,6 +31,7 @@ from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.beside import ABSENT, BesideSight, BesideTarget, hash_of
 from slotkeeper.core.sinks.doris import shape
+from slotkeeper.core.sinks.doris.encode import backquoted
 from slotkeeper.core.sinks.doris.shape import quoted
 
 LATE_SECONDS = 60.0
@@ -83,8 +84,6 @@ def partitions(queries: MysqlQueries, target: str) -> frozenset[int]:
 
 _IN_PROGRESS = ("PENDING", "WAITING_TXN", "RUNNING")
 """States of a change of columns (Doris, "SHOW ALTER TABLE"); a light one is FINISHED at once."""
-ALTER_SECONDS = 60.0
-"""Seconds for which one statement is awaited; it is awaited again by the next attempt."""
 SHADOW = "shadow"
 """The mode of a copy into a shadow table."""
 
@@ -131,6 +130,16 @@ class DorisTarget(BesideTarget[MysqlQueries]):
         if shape.statements and self._altering():
             raise Busy(f"target {self._name} is being altered", where="sink")
 
+    def affected(self, losses: Sequence[Loss]) -> tuple[int, tuple[str, ...]]:
+        """Return rows and statements; Doris, "UPDATE": of a UNIQUE table, value columns can be updated."""
+        there = shape.read(self._session, self._name)
+        left = [one for one in losses if there.column(one.column) is not None]
+        if not left:
+            return 0, ()
+        name = quoted(self._name)
+        found = int(self._session.rows(counting(left, name, backquoted))[0][0])
+        return found, tuple(one.update(name, backquoted) for one in left if found and one.value)
+
     def _altering(self) -> bool:
         """Whether a change of the columns is in progress."""
         database, _, table = self._name.partition(".")
@@ -142,11 +151,8 @@ class DorisTarget(BesideTarget[MysqlQueries]):
     def _apply(self, statements: Sequence[str]) -> None:
         for statement in statements:
             self._session.rows(statement)
-            end = time.monotonic() + ALTER_SECONDS
-            while self._altering():
-                if time.monotonic() >= end:
-                    raise Busy(f"target {self._name}: waiting for `{statement}`", where="sink")
-                time.sleep(0.2)
+            if self._altering():  # the driver tries again in a few seconds, and computes what is left
+                raise Busy(f"target {self._name}: Doris carries out `{statement}`", where="sink")
 
     def takes_copy(self, identity: TableIdentity) -> bool:
         return not self._is_there(self._name) or self._is_empty()

@@ -212,6 +212,11 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 UPDATE {schema}.slotkeeper_chunks SET rows = %(rows)s
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND number = %(number)s
 
+-- name: written_again
+-- Counts the rows that a chunk of a table that is copied again has written, behind the fence of the same transaction.
+UPDATE {schema}.slotkeeper_progress SET repeats = repeats + %(written)s
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
+
 -- name: holder
 -- Who runs the slot of a source table, for the error that rejects a second start.
 SELECT job, run, host, os_user, pid, extract(epoch FROM now() - updated_at)::float8

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from slotkeeper.core.domain import target_seen
 from slotkeeper.core.domain.finding import refuse
+from slotkeeper.core.domain.logged_change import Loss, counting
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape
@@ -28,7 +29,7 @@ from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sinks.postgres.session import SinkSession, lengthen, set_locally
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 from slotkeeper.core.sinks.seen_beside import refuse_changed
-from slotkeeper.core.sqltext import dotted
+from slotkeeper.core.sqltext import dotted, quoted
 
 _OLD_VALUES = ("22", "42846", "42804")
 """SQLSTATEs for values and types that cannot be cast (class 22: data exception)."""
@@ -211,6 +212,8 @@ class PostgresTarget:
                 _wait_shortly(cursor)
                 cursor.execute(f"LOCK TABLE {dotted(job.channel.target)} IN ACCESS EXCLUSIVE MODE")
                 self._refuse_changed(cursor)
+                if followed.losses:
+                    followed.refuse_moved(self._affected(cursor, followed.losses))
                 for statement in followed.statements:
                     cursor.execute(statement)
                 probe("after_follow_alter")
@@ -219,6 +222,18 @@ class PostgresTarget:
                 columns = targets.target_of(job.channel, followed.identity).columns
                 seen.renew(session, cursor, job, columns)
             probe("before_follow_commit")
+
+    def affected(self, losses: Sequence[Loss]) -> tuple[int, tuple[str, ...]]:
+        with self._session.transaction() as cursor:
+            lengthen(cursor, self._job.binlog.full_sync_binlog_read_timeout)
+            found = self._affected(cursor, losses)
+        name = dotted(self._job.channel.target)
+        return found, tuple(one.update(name, quoted) for one in losses if found and one.value)
+
+    def _affected(self, cursor: pg.Cursor, losses: Sequence[Loss]) -> int:
+        cursor.execute(counting(losses, dotted(self._job.channel.target), quoted))
+        ((found,),) = cursor.fetchall()
+        return int(found)
 
     def _refuse_changed(self, cursor: pg.Cursor) -> None:
         """Raise TARGET CHANGED if another session changed the target, whose record an ALTER is about to replace."""

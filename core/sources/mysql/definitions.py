@@ -362,13 +362,43 @@ def keeps_values(one: SchemaColumn, other: SchemaColumn) -> bool:
     if one.kind == other.kind and one.kind in ("enum", "set"):
         labels, more = labels_of(one.full_type), labels_of(other.full_type)
         return labels is not None and more is not None and more[: len(labels)] == labels and _includes(one, other)
-    characters = ("varchar", "tinytext", "text", "mediumtext", "longtext")
-    if one.kind in characters and other.kind in characters:
+    if one.kind in _CHARACTERS and other.kind in _CHARACTERS:
         return _length(other) >= _length(one) and _includes(one, other)
     if one.kind == other.kind == "char":
         return _length(other) >= _length(one) and _includes(one, other)
     blobs = ("varbinary", "tinyblob", "blob", "mediumblob", "longblob")
     return one.kind in blobs and other.kind in blobs and (other.most_bytes or 0) >= (one.most_bytes or 0)
+
+
+_CHARACTERS = ("varchar", "tinytext", "text", "mediumtext", "longtext")
+
+
+def lost_values(one: SchemaColumn, other: SchemaColumn) -> tuple[tuple[str, str], ...] | None:
+    """Return which stored values a change from the first column to the second replaces, each as (condition, new value).
+
+    None if that is unknown. Only a server without a strict mode replaces values (MySQL, "Server SQL Modes"): a number
+    by the nearest limit ("Out-of-Range and Overflow Handling"), a text by its first characters ("The CHAR and VARCHAR
+    Types"), NULL by the implicit default ("Data Type Default Values"). `{0}` stands for the column.
+
+    >>> small, large = SchemaColumn("a", "tinyint", "tinyint(4)", False), SchemaColumn("a", "int", "int(11)", True)
+    >>> lost_values(large, small)
+    (('{0} IS NULL', '0'), ('{0} < -128', '-128'), ('{0} > 127', '127'))
+    """
+    found: list[tuple[str, str]] = []
+    if one.nullable and not other.nullable:
+        if other.kind not in (*_WHOLE, *_CHARACTERS):
+            return None
+        found.append(("{0} IS NULL", "0" if other.kind in _WHOLE else "''"))
+    if keeps_values(one, replace(other, nullable=True)):
+        return tuple(found)
+    if one.kind in _WHOLE and other.kind in _WHOLE:
+        (low, high), (least, most) = _bounds(one), _bounds(other)
+        found += [(f"{{0}} < {least}", str(least))] * (low < least) + [(f"{{0}} > {most}", str(most))] * (high > most)
+        return tuple(found)
+    if one.kind in _CHARACTERS and other.kind == "varchar" and _includes(one, other):
+        first = f"substr({{0}}, 1, {_length(other)})"
+        return (*found, (f"{{0}} <> {first}", first))
+    return None
 
 
 def _bounds(column: SchemaColumn) -> tuple[int, int]:

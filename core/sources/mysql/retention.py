@@ -19,6 +19,7 @@ from slotkeeper.core.domain.position import NOTHING_KEPT, Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount, count_within
 from slotkeeper.core.domain.slot import FirstRecord, Shard, SlotStatus
+from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import LONGEST, Purge, seconds_of
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Refused, SlotkeeperError
@@ -199,12 +200,22 @@ class MysqlTable(MysqlSource):
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
         counts: dict[str, int] = {}
         first: TableRows | None = None
+        odd: SlotkeeperError | None = None
         for item in self._events_of(self.resolved(ours(low)), self.resolved(ours(high))):
+            if isinstance(item, Statement):
+                text = safe(" ".join(item.text.split()), 80)
+                return Count(tuple(sorted(counts.items())), False, reshaped=f"{text} at {item.position.shown}")
             if isinstance(item, TableRows):
                 first = first or item
-                changes = self._decoder(item.table).changes(item.rows)
+                try:
+                    changes = self._decoder(item.table).changes(item.rows)
+                except SlotkeeperError as error:  # rows before a change can have other columns
+                    odd = error
+                    continue
                 for kind in _KINDS[changes.action]:
                     counts[kind] = counts.get(kind, 0) + max(len(changes.before), len(changes.after))
+        if odd is not None:
+            raise odd
         begin = f"{first.number}:{first.at}" if first else None
         return Count(tuple(sorted(counts.items())), True, begin, first.rows.header.time * 1_000_000 if first else None)
 

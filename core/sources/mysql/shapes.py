@@ -9,7 +9,7 @@ from slotkeeper.core.domain.logged_change import ColumnStep, LoggedChange
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.sources.mysql.alters import OPAQUE, Altered, altered, opaque, swaps, table_of
-from slotkeeper.core.sources.mysql.definitions import NotFollowed, keeps_values
+from slotkeeper.core.sources.mysql.definitions import NotFollowed, keeps_values, lost_values
 from slotkeeper.core.sources.mysql.faults import Unsupported
 from slotkeeper.core.sources.mysql.position import ours
 from slotkeeper.core.sources.mysql.rows import SchemaColumn, misfit
@@ -149,7 +149,8 @@ def _steps(columns: Sequence[Altered], known: Known, stored: Sequence[Column], c
         if one.column.kind == OPAQUE and not why:
             why = "its definition was not parsed"
         keeps = was is None or keeps_values(was, one.column)
-        yield ColumnStep(column, shown, other, followed, keeps, one.default, why if followed else "")
+        losses = None if keeps or was is None else lost_values(was, one.column)
+        yield ColumnStep(column, shown, other, followed, keeps, one.default, why if followed else "", losses)
     for column, was in before.values():
         yield ColumnStep(column, None, followed=was.kind != OPAQUE)
 

@@ -25,6 +25,7 @@ import pytest
 from slotkeeper.core.config import keys, values
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Level
+from slotkeeper.core.domain.logged_change import Loss
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.shape import Reshape, changes
@@ -229,6 +230,9 @@ class SqliteTarget:
         return Reshape(changes(old or (), identity.columns))
 
     def follow(self, store: StartStore, followed: Followed, probe: Callable[[str], None]) -> None:
+        raise Defect("this kind of source logs no change of columns")
+
+    def affected(self, losses: Sequence[Loss]) -> tuple[int, tuple[str, ...]]:
         raise Defect("this kind of source logs no change of columns")
 
     def alterable(self, shape: Reshape) -> None:

@@ -247,6 +247,7 @@ class JobMenu(Menu):
             if verb.does.copies and any(job.state is JobState.AWAITS_COPY for job in self.jobs()):
                 folder = StateFolder.looked_at(self.console.services.folder)
                 known = [one for name in self.names for one in StoredConsents(folder, name).known()]
+                known = [one for one in known if one.rows is None]
             asked = [one for one in known if not one.valid(now)]
             given = [one for one in known if one.valid(now)]
             self.app.switch_screen(JobConfirm(verb, self.names, asked, given))

@@ -56,7 +56,7 @@ FROM wanted w JOIN shape s ON s.place = w.place JOIN ({rows}) r ON r.place = w.p
 -- name: rows
 -- The rows of a target: their number, up to a limit; whether a row exists that the recorded snapshot saw, that the
 -- transaction of the record wrote, or that a transaction which altered a column wrote (a new type rewrites every row);
--- and the changes that its lanes have applied. PostgreSQL, "System Columns" and "Routine Vacuuming": xmin has 32 bits
+-- and the rows that its lanes have written, changes and repeats. PostgreSQL, "System Columns" and "Routine Vacuuming": xmin has 32 bits
 -- and is unchanged when a row is frozen; a value below 3 is a row frozen by an old version. The distance from the next
 -- transaction yields the 64 bits.
 SELECT {place} AS place,
@@ -65,7 +65,7 @@ SELECT {place} AS place,
         WHERE {snapshot} <> '' AND (o.x < 3 OR txid_visible_in_snapshot({next} - ({next} - o.x) % 4294967296, nullif({snapshot}, '')::txid_snapshot)
             OR {next} - ({next} - o.x) % 4294967296 = {own}
             OR o.x = ANY (ARRAY(SELECT a.xmin::text::bigint FROM pg_attribute a WHERE a.attrelid = {oid} AND a.attnum > 0)))) AS older,
-    (SELECT coalesce(sum(p.changes), 0) FROM {schema}.slotkeeper_progress p
+    (SELECT coalesce(sum(p.changes + p.repeats), 0) FROM {schema}.slotkeeper_progress p
      WHERE p.source = {source} AND p.source_table = {source_table} AND p.slot = {slot})::bigint AS changes
 
 -- name: rows_unread
@@ -78,7 +78,7 @@ SELECT {place} AS place, 0::bigint AS rows, true AS older, 0::bigint AS changes
 SELECT {place} AS place,
     (SELECT count(*) FROM (SELECT 1 FROM {target} LIMIT {most}) l)::bigint AS rows,
     EXISTS (SELECT 1 FROM {target}) AS older,
-    (SELECT coalesce(sum(p.changes), 0) FROM {schema}.slotkeeper_progress p
+    (SELECT coalesce(sum(p.changes + p.repeats), 0) FROM {schema}.slotkeeper_progress p
      WHERE p.source = {source} AND p.source_table = {source_table} AND p.slot = {slot})::bigint AS changes
 
 -- name: seen_dws

@@ -42,7 +42,7 @@ COLUMNS: Book = ("slotkeeper.core.sinks.postgres.progress", "columns.sql")
 def note_columns(
     session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str, columns: Sequence[Column]
 ) -> None:
-    """Store the columns of a fingerprint for the slot."""
+    """Store the columns of a fingerprint for the slot as the only ones."""
     values = {**lane, "fingerprint": fingerprint, "columns": columns_text(columns)}
     session.run(cursor, "forget", values, COLUMNS)
     session.run(cursor, "note", values, COLUMNS)
@@ -289,8 +289,8 @@ class PostgresProgress(LaneRows):
         return None if due else record
 
     def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
-        with self.session.transaction() as cursor:
-            note_columns(self.session, cursor, self._all, fingerprint, known)
+        values = {**self._all, "fingerprint": fingerprint, "columns": columns_text(known)}
+        self.session.changed("note", values, COLUMNS)
 
     def noted_columns(self, fingerprint: str) -> tuple[Column, ...] | None:
         with self.session.transaction() as cursor:

@@ -417,8 +417,9 @@ class PostgresSink:
             if self.session.run(cursor, "take_chunk", place).rowcount != 1:
                 self.abandon()
                 return None
-            self._take_effect(cursor, key, step.new, step.rows)
+            self._take_effect(cursor, key, step.new, step.rows + step.written)
             self.session.run(cursor, "chunk_rows", {**place, "rows": step.copied})
+            self.session.run(cursor, "written_again", {**place, "written": step.written})
             self._end(cursor)
         return True
 
