@@ -142,7 +142,7 @@ def refuse_added(reading: Reading, path: Path, job: JobSpec) -> None:
         here: Path = (*path, "channels", number)
         for name in sorted(given):
             said = dotted((*here, name))
-            if not sink_traits(job.sink_kind).adds_columns:
+            if name not in sink_traits(job.sink_kind).adds:
                 what = f"{said} is not supported for a sink of kind {job.sink_kind}"
                 raise reading.error((*here, name), what, "remove the key, or use a sink of kind postgres")
         if "soft_delete" not in given:

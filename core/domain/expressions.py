@@ -34,6 +34,7 @@ from slotkeeper.core.domain.expression_values import (
     fitting,
     from_epoch_ms,
     mask,
+    reader_of,
     scaled,
     sized,
     spelled,
@@ -427,6 +428,10 @@ class _Compiler:
             return _strict(TEXT, mask, self._of(given[0], (TEXT,)), *(self._of(one, INTEGERS) for one in given[1:]))
         if name == "from_epoch_ms" and len(given) == 1:
             return _strict(TIMESTAMP, from_epoch_ms, self._of(given[0], INTEGERS))
+        if name == "from_text" and len(given) == 2:
+            if not given[1].is_string:
+                raise ExpressionError("from_text needs a format in quotes")
+            return _strict(TIMESTAMP, reader_of(given[1].name), self._of(given[0], (TEXT,)))
         if name == "to_epoch_ms" and len(given) == 1:
             return _strict("bigint", to_epoch_ms, self._of(given[0], (TIMESTAMP,)))
         raise ExpressionError(f"function {name} with {len(given)} arguments is not supported")

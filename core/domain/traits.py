@@ -141,8 +141,8 @@ class SinkTraits:
     """Whether it can store which of several hosts runs a job (ADR 99)."""
     many_into_one: bool = False
     """Whether several channels can write to one target, each with its own constant."""
-    adds_columns: bool = False
-    """Whether its channels can have soft deletes and columns that a worker computes (ADR 101)."""
+    adds: frozenset[str] = frozenset()
+    """The options that add columns and that its channels can have: compute, synced_at, soft_delete (ADR 101)."""
     copies_again: bool = False
     """Whether a step can write a chunk of a table together with the changes that follow it (ADR 98)."""
 
