@@ -6,6 +6,7 @@ marks the row that the target has, unless it is marked already. A key that the t
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -22,7 +23,7 @@ from slotkeeper.core.sinks.postgres.write import routing, small_step
 from slotkeeper.core.sinks.postgres.write.optimistic import Lane, Taken
 from slotkeeper.demo.postgres import Server
 from tests.property import test_quarantine_histories
-from tests.property.test_quarantine_histories import DDL, Story
+from tests.property.test_quarantine_histories import DDL, Story, unique
 from tests.property.test_sink_effects import even
 from tests.support.effects import SOFT, Effects, described
 from tests.support.oracle import COLUMNS, Accepts, Event, Key, history
@@ -30,7 +31,7 @@ from tests.support.quarantined import QUARANTINING, Target
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "soft_deletes"
-FEW, MANY = 25, 2_000
+FEW, MANY = 43, 2_000
 
 
 class Model:
@@ -89,28 +90,38 @@ class Kills:
             connection.close()
 
 
-WAYS = ("small", "general", "optimistic")
+SIZES = {"small": 20, "general": 20, "optimistic": 3}
+"""The kinds of steps, and the number of histories in a batch of each."""
 
 
-def one_history(effects: Effects, kills: Kills, draw: random.Random, number: int) -> Taken:
-    """Apply one history by steps of one kind; half of them are killed and taken again, alone or with the next one."""
-    one = history(draw, number, keys=draw.choice((3, 30)), transactions=10, cuts=draw.choice((2, 7)))
-    accepts, way = draw.choice((None, even)), draw.choice(WAYS)
+def one_batch(effects: Effects, kills: Kills, draw: random.Random, way: str, first: int) -> Taken:
+    """Apply histories of `SIZES`, each over keys of its own, by steps of one kind with a part of each.
+
+    Half of the steps are killed and taken again, alone or with the next one.
+    """
+    accepts, keys, cuts = draw.choice((None, even)), draw.choice((3, 30)), draw.choice((3, 15))
+    if way == "optimistic":  # such a step has one change of a key, and no changed key
+        keys, cuts = 30, 40
+    numbers = range(first, first + SIZES[way])
+    histories = [history(draw, number, keys, transactions=20, cuts=cuts) for number in numbers]
+    parts = itertools.zip_longest(*(one.steps for one in histories), fillvalue=())
+    steps = [[unique(event) for part in cut for event in part] for cut in parts]
+    for events in steps:
+        draw.shuffle(events)
     options = SinkOptions() if way == "small" else SinkOptions(optimistic_step=way == "optimistic")
     effects.fill([])
     model, taken = Model(accepts), Taken()
-    steps = [draw.sample(events, len(events)) if draw.random() < 0.5 else events for events in one.steps if events]
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(small_step, "MOST_LINES", 10_000 if way == "small" else 0)
         if way != "small":
             options = replace(options, copy_write_batch_size=5)
-            patch.setattr(small_step, "MOST_LINES", 0)
             patch.setattr(routing, "LEAST", 0)
             patch.setattr(routing, "SHARE", 1_000_000)
             patch.setattr(Lane, "missed", lambda lane: None)
         sink = effects.sink(options)
         while steps:
             events = steps.pop(0)
-            kills.left = draw.randint(1, 16) if draw.random() < 0.5 else 0
+            kills.left = draw.randint(1, 4) if draw.random() < 0.5 else 0
             killed = False
             try:
                 effects.step(sink, events, accepts)
@@ -121,7 +132,7 @@ def one_history(effects: Effects, kills: Kills, draw: random.Random, number: int
             else:
                 model.apply(events, _text(effects.now))
             kills.left = 0
-            assert effects.rows() == model.rows, f"history {number} by {way}\n{described(events)}"
+            assert effects.rows() == model.rows, f"histories from {first} on by {way}\n{described(events)}"
             if killed or draw.random() < 0.2:
                 taken = _sum(taken, sink.taken)
                 sink = effects.sink(options)
@@ -143,12 +154,16 @@ def test_every_kind_of_step_marks_what_the_model_marks_through_kills(
     effects: Effects, seed: int, histories: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw, kills, taken = random.Random(seed), Kills(effects, monkeypatch), Taken()
-    for number in range(histories):
+    number = 0
+    for way in itertools.cycle(SIZES):
+        if number >= histories:
+            break
         try:
-            taken = _sum(taken, one_history(effects, kills, draw, number))
+            taken = _sum(taken, one_batch(effects, kills, draw, way, number))
         except AssertionError as error:
             raise AssertionError(f"seed {seed}, {error}") from error
-    print(f"seed {seed}: {histories} histories, {kills.done} kills, {taken}")
+        number += SIZES[way]
+    print(f"seed {seed}: {number} histories, {kills.done} kills, {taken}")
     assert taken.small and taken.optimistic and taken.general and kills.done
 
 
