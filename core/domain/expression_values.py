@@ -207,6 +207,10 @@ def from_epoch_ms(ms: int) -> datetime:
         raise ExpressionError("a timestamp is not within the years 1 to 9999") from None
 
 
+def from_epoch_us(us: str) -> datetime:
+    return EPOCH + timedelta(microseconds=int(us))
+
+
 def to_epoch_ms(it: datetime) -> int:
     micros = (it - EPOCH) // timedelta(microseconds=1)
     return (abs(micros) + 500) // 1_000 * (1 if micros >= 0 else -1)

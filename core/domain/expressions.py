@@ -33,6 +33,7 @@ from slotkeeper.core.domain.expression_values import (
     decimal_of,
     fitting,
     from_epoch_ms,
+    from_epoch_us,
     mask,
     reader_of,
     scaled,
@@ -51,8 +52,9 @@ if TYPE_CHECKING:
 
 _UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _PARTS = ("year", "quarter", "month", "day", "hour", "minute")
-CHANGE = ("change_op", "change_shard", "change_position")
-"""Functions without arguments: the operation (I, U; a copied row has I), the DN and the position of a change."""
+CHANGE = ("change_op", "change_shard", "change_position", "change_time")
+"""Functions without arguments: the operation (I, U; a copied row has I), the DN, the position and the time of a change;
+the time is in microseconds since 1970 in a `Row`, and a timestamp in UTC in an expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Row:
     """A row of the source as text, and the values of `CHANGE`."""
 
     values: Sequence[str | None]
-    change: tuple[str | None, str | None, str | None] = ("I", None, None)
+    change: tuple[str | None, str | None, str | None, str | None] = ("I", None, None, None)
 
 
 Value = Callable[[Row], Any]
@@ -104,8 +106,8 @@ def read(name: str, sql: str) -> Computed:
         _Compiler(None, "").part(tree)
     except ExpressionError as error:
         raise ValueError(f"must be an expression of the supported subset: {error.message}") from None
-    changes = any(one.name.lower() in CHANGE for one in tree.find_all(exp.Anonymous))
-    return Computed(name, sql, inputs, bool(salts), changes)
+    used = {one.name.lower() for one in tree.find_all(exp.Anonymous)}.intersection(CHANGE)
+    return Computed(name, sql, inputs, bool(salts), bool(used), "change_time" in used)
 
 
 @cache
@@ -421,6 +423,8 @@ class _Compiler:
             return _constant(TEXT, self._salt)
         if name in CHANGE and not given:
             place = CHANGE.index(name)
+            if name == "change_time":
+                return _strict(TIMESTAMP, from_epoch_us, Part("bigint", lambda row: row.change[place]))
             return Part(TEXT, lambda row: row.change[place])
         if name == "btrim" and len(given) == 1:
             return _strict(TEXT, lambda it: it.strip(" "), self._of(given[0], (TEXT,)))

@@ -76,6 +76,8 @@ class SourceTraits:
     """The protocol of the server's port."""
     shares_jobs: bool = False
     """Whether it can store which of several hosts runs a job (ADR 99)."""
+    times_changes: bool = False
+    """Whether it reads a change with its time, for change_time() in a computed column."""
     many_into_one: bool = False
     """Whether several of its tables can be written to one target, each with its own constant."""
     copies_again: bool = False

@@ -169,6 +169,27 @@ def test_computed_columns_have_the_answers_of_a_server_and_raw_values_are_nowher
     mirror.stop()
 
 
+def test_a_change_has_the_time_of_the_source_s_log(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    """A copied row has none, and a table without enable_binlog_timestamp has none either."""
+    warehouse.create_table(TABLE, "id bigint, v text", ("id",), ("id",), timestamp=True)
+    run(warehouse, f"INSERT INTO {TABLE} VALUES (1, 'a'), (2, 'b')")
+    made = make_mirror(warehouse, TABLE, TARGET)
+    compute = (read("changed", "change_time()"), read("day", "change_time()::date"))
+    made.job = replace(made.job, channels=(replace(made.job.channel, compute=compute),))
+    made.start().wait_running()
+    clock = "SELECT clock_timestamp() AT TIME ZONE 'UTC'"
+    ((before,),) = made.query(warehouse.connect, clock)
+    run(warehouse, f"INSERT INTO {TABLE} VALUES (3, 'c')")
+    run(warehouse, f"UPDATE {TABLE} SET v = 'd' WHERE id = 1")
+    run(warehouse, f"DELETE FROM {TABLE} WHERE id = 2")
+    made._until(lambda: verify(made.job, False, lambda done, planned: None).equal, 30, "the changes to be applied")
+    got = made.query(made.sink, f"SELECT id, v, changed, day = changed::date FROM {TARGET} ORDER BY id")
+    assert [(id, v, right) for id, v, _, right in got] == [(1, "d", True), (3, "c", True)]
+    ((after,),) = made.query(warehouse.connect, clock)
+    assert all(before <= changed <= after for *_, changed, _ in got)
+    made.stop()
+
+
 def test_a_row_without_an_answer_stops_the_job_and_its_values_are_not_shown(mirror: Mirror) -> None:
     mirror.start().wait_running()
     channel = mirror.job.channel
