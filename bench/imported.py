@@ -136,11 +136,11 @@ CASES = (
     Case("Flink, `dws`: an INSERT with a column list", _from_dws(
         query="INSERT INTO t (amount, id) SELECT amount, id FROM s",
     ), takes=('columns = { amount = "amount", id = "id" }',)),
-    Case("Flink: an expression in SELECT", _from_dws(query="INSERT INTO t SELECT id, UPPER(region), amount FROM s"),
-         refused=((3, "an expression in SELECT"),)),
-    Case("Flink: expressions into PostgreSQL", (
-        _table("s", f"{_CDC}, 'table-name' = 'orders'") + _table("t", _JDBC)
-        + "INSERT INTO t SELECT id, UPPER(region), CASE WHEN amount > 9 THEN amount ELSE 0 END FROM s;\n"
+    Case("Flink: an expression that no worker computes", _from_dws(
+        query="INSERT INTO t SELECT id, REGEXP_REPLACE(region, 'a', 'b'), amount FROM s",
+    ), refused=((3, "an expression in SELECT"),)),
+    Case("Flink: expressions", _from_dws(
+        query="INSERT INTO t SELECT id, UPPER(region), CASE WHEN amount > 9 THEN amount ELSE 0 END FROM s",
     ), takes=(
         'columns = { id = "id" }',
         'compute = { region = "UPPER(region)", amount = "CASE WHEN amount > 9 THEN amount ELSE 0 END" }',

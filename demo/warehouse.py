@@ -135,6 +135,19 @@ class Warehouse:
             if binlog:
                 _enable(cursor, sql_name, distribute_by, ttl_s, timestamp)
 
+    def run(self, text: str) -> list[str]:
+        """Run CREATE TABLE, ALTER TABLE ... SET and SHOW in the syntax of DWS; return the values of SHOW.
+
+        `etl` can read every table of the schema public afterwards.
+        """
+        shown = []
+        with self.control() as cursor:
+            for statement in filter(str.strip, re.sub(r"--.*", "", text).split(";")):
+                cursor.execute("SELECT dws.ddl(%s)", (statement,))
+                shown += [str(value) for (value,) in cursor.fetchall() if value is not None]
+            cursor.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {USER}")
+        return shown
+
     def enable_binlog(
         self, sql_name: str, distribute_by: Sequence[str] | None = None, ttl_s: int = 86_400, timestamp: bool = False
     ) -> None:

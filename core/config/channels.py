@@ -136,13 +136,17 @@ def refuse_constant(reading: Reading, path: Path, job: JobSpec, channel: Channel
 def refuse_added(reading: Reading, path: Path, job: JobSpec) -> None:
     """Reject soft deletes and other added columns for a sink without them, and with options that contradict them."""
     options = job.sink_options
+    timed = any(one.timed for one in (*job.channels, *(it.channel for it in job.patterns)))
+    if timed and not (source_traits(job.source_kind).times_changes and job.binlog.new_system_value):
+        what = f"{dotted(path)}: change_time() needs a source of kind dws with new_system_value"
+        raise reading.error((*path, "channels"), what, "remove it; synced_at is the time of the last read")
     blocks = table_at(reading, path).get("channels")
     for number, block in enumerate(blocks if isinstance(blocks, list) else ()):
         given = {name for name in ("soft_delete", "synced_at", "compute") if isinstance(block, dict) and name in block}
         here: Path = (*path, "channels", number)
         for name in sorted(given):
             said = dotted((*here, name))
-            if not sink_traits(job.sink_kind).adds_columns:
+            if name not in sink_traits(job.sink_kind).adds:
                 what = f"{said} is not supported for a sink of kind {job.sink_kind}"
                 raise reading.error((*here, name), what, "remove the key, or use a sink of kind postgres")
         if "soft_delete" not in given:

@@ -361,14 +361,13 @@ class _Channel:
     into `postgres`"""
     compute = Key(values.compute)
     """columns that a worker computes, as { name = "expression" }, such as { cents = "price * 100" }; a name of a
-    mirrored column replaces it, so that its own value is never written ([expressions](expressions.md)); only into
-    `postgres`"""
+    mirrored column replaces it, so that its own value is never written ([expressions](expressions.md))"""
     salt_file = Key(_TEXT)
     """file with the text that expressions use as `salt()`; a relative path starts at this file's folder"""
     salt_env = Key(values.env_name)
     """environment variable with the text that expressions use as `salt()`"""
     synced_at = Key(values.column)
-    """column with the time at which the row was last read from the source; only into `postgres`"""
+    """column with the time at which the row was last read from the source; only into `postgres` and `dws`"""
     cascades = Key(values.choice(*CASCADES))
     """only for a `mysql` source, where foreign keys with CASCADE, SET NULL or SET DEFAULT change the table's rows
     without row events: `refuse` stops the job if there is such a key, `allow` accepts that these rows are wrong in the

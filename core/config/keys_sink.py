@@ -63,9 +63,9 @@ class _SinkOptions:
     """COPY format"""
     create_temp_table_mode = no_meaning("the staging table always has numbered columns and no key", "AS")
     """method of creating the temporary table"""
-    number_as_epoch_ms_for_datetime = no_meaning("values are mirrored unchanged, never converted", False)
+    number_as_epoch_ms_for_datetime = no_meaning('write compute = { column = "from_epoch_ms(column)" }', False)
     """read numbers as epoch milliseconds for date columns"""
-    string_to_datetime_format = no_meaning("values are mirrored unchanged, never converted")
+    string_to_datetime_format = no_meaning("write compute = { column = \"from_text(column, 'FORMAT')\" }")
     """format of strings that are converted to dates"""
     sink_parallelism = no_meaning(
         "each DN is a lane; [jobs.X.spark] master sets how many run at once", documented="sink.parallelism"
@@ -79,7 +79,7 @@ class _SinkOptions:
     """table whose rows are logged"""
     case_sensitive = no_meaning("names are used exactly as written, in quotes", False)
     """whether names are case-sensitive"""
-    unique_keys = no_meaning("the key corresponds to the source's primary key")
+    unique_keys = no_meaning("the key is the source's primary key, the only columns of a delete's record")
     """columns of the key"""
     compare_field = no_meaning("the order of the binlog determines which change is newer")
     """column that determines which row is newer"""

@@ -207,6 +207,41 @@ def from_epoch_ms(ms: int) -> datetime:
         raise ExpressionError("a timestamp is not within the years 1 to 9999") from None
 
 
+def from_epoch_us(us: str) -> datetime:
+    return EPOCH + timedelta(microseconds=int(us))
+
+
 def to_epoch_ms(it: datetime) -> int:
     micros = (it - EPOCH) // timedelta(microseconds=1)
     return (abs(micros) + 500) // 1_000 * (1 if micros >= 0 else -1)
+
+
+_FORM = re.compile("(yyyy|MM|dd|HH|mm|ss|SSS)")
+
+
+def reader_of(form: str) -> Callable[[str], datetime]:
+    """Return the reader of texts in a format of Java's SimpleDateFormat, with exactly these digits.
+
+    Raises ExpressionError for letters besides yyyy, MM, dd, HH, mm, ss and SSS (each at most once) and 'T'.
+
+    >>> reader_of("dd.MM.yyyy'T'HH:mm")("31.12.2025T23:59")
+    datetime.datetime(2025, 12, 31, 23, 59)
+    """
+    parts = _FORM.split(form.replace("'T'", "\0"))
+    known = parts[1::2]
+    if re.search("[A-Za-z']", "".join(parts[::2])) or len(set(known)) < len(known) or {"yyyy", "MM", "dd"} - {*known}:
+        raise ExpressionError("from_text needs a format of yyyy, MM, dd, and of HH, mm, ss, SSS, each once")
+    signs = (re.escape(one.replace("\0", "T")) for one in parts[::2])
+    groups = (f"([0-9]{{{len(one)}}})" for one in known)
+    pattern = re.compile("".join(a + b for a, b in zip(signs, [*groups, ""], strict=True)))
+
+    def read(text: str) -> datetime:
+        found = pattern.fullmatch(text)
+        if found is None:
+            raise ExpressionError("a text is not in the format of from_text")
+        at = dict(zip(known, map(int, found.groups()), strict=True))
+        day = at["yyyy"], at["MM"], at["dd"], at.get("HH", 0), at.get("mm", 0), at.get("ss", 0)
+        moment: datetime = _valid(lambda _: datetime(*day, at.get("SSS", 0) * 1_000), text)
+        return moment
+
+    return read

@@ -33,7 +33,9 @@ from slotkeeper.core.domain.expression_values import (
     decimal_of,
     fitting,
     from_epoch_ms,
+    from_epoch_us,
     mask,
+    reader_of,
     scaled,
     sized,
     spelled,
@@ -50,8 +52,9 @@ if TYPE_CHECKING:
 
 _UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _PARTS = ("year", "quarter", "month", "day", "hour", "minute")
-CHANGE = ("change_op", "change_shard", "change_position")
-"""Functions without arguments: the operation (I, U; a copied row has I), the DN and the position of a change."""
+CHANGE = ("change_op", "change_shard", "change_position", "change_time")
+"""Functions without arguments: the operation (I, U; a copied row has I), the DN, the position and the time of a change;
+the time is in microseconds since 1970 in a `Row`, and a timestamp in UTC in an expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class Row:
     """A row of the source as text, and the values of `CHANGE`."""
 
     values: Sequence[str | None]
-    change: tuple[str | None, str | None, str | None] = ("I", None, None)
+    change: tuple[str | None, str | None, str | None, str | None] = ("I", None, None, None)
 
 
 Value = Callable[[Row], Any]
@@ -103,8 +106,8 @@ def read(name: str, sql: str) -> Computed:
         _Compiler(None, "").part(tree)
     except ExpressionError as error:
         raise ValueError(f"must be an expression of the supported subset: {error.message}") from None
-    changes = any(one.name.lower() in CHANGE for one in tree.find_all(exp.Anonymous))
-    return Computed(name, sql, inputs, bool(salts), changes)
+    used = {one.name.lower() for one in tree.find_all(exp.Anonymous)}.intersection(CHANGE)
+    return Computed(name, sql, inputs, bool(salts), bool(used), "change_time" in used)
 
 
 @cache
@@ -420,6 +423,8 @@ class _Compiler:
             return _constant(TEXT, self._salt)
         if name in CHANGE and not given:
             place = CHANGE.index(name)
+            if name == "change_time":
+                return _strict(TIMESTAMP, from_epoch_us, Part("bigint", lambda row: row.change[place]))
             return Part(TEXT, lambda row: row.change[place])
         if name == "btrim" and len(given) == 1:
             return _strict(TEXT, lambda it: it.strip(" "), self._of(given[0], (TEXT,)))
@@ -427,6 +432,10 @@ class _Compiler:
             return _strict(TEXT, mask, self._of(given[0], (TEXT,)), *(self._of(one, INTEGERS) for one in given[1:]))
         if name == "from_epoch_ms" and len(given) == 1:
             return _strict(TIMESTAMP, from_epoch_ms, self._of(given[0], INTEGERS))
+        if name == "from_text" and len(given) == 2:
+            if not given[1].is_string:
+                raise ExpressionError("from_text needs a format in quotes")
+            return _strict(TIMESTAMP, reader_of(given[1].name), self._of(given[0], (TEXT,)))
         if name == "to_epoch_ms" and len(given) == 1:
             return _strict("bigint", to_epoch_ms, self._of(given[0], (TIMESTAMP,)))
         raise ExpressionError(f"function {name} with {len(given)} arguments is not supported")

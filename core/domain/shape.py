@@ -227,15 +227,19 @@ def marked(
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """The names of the columns to read, in order; empty for all. `where` is the row filter, "" if there is none."""
+    """The names of the columns to read, in order; empty for all. `where` is the row filter, "" if there is none.
+
+    `timed`: each change is read with its time, in microseconds since 1970, as a last column.
+    """
 
     names: tuple[str, ...] = ()
     where: str = ""
+    timed: bool = False
 
     @classmethod
     def of(cls, channel: ChannelSpec) -> Self:
         """Return the columns and filter of a channel."""
-        return cls(channel.read, channel.where)
+        return cls(channel.read, channel.where, channel.timed)
 
     def columns(self, identity: TableIdentity) -> tuple[Column, ...]:
         """Return the columns to read; raises Refused if a column does not exist, or if a key column is not included."""

@@ -313,6 +313,8 @@ class Computed:
     salted: bool = False
     of_change: bool = False
     """Whether the expression uses the change that wrote the row, such as its position."""
+    timed: bool = False
+    """Whether it uses the time that the source's log has for the change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +358,11 @@ class ChannelSpec:
         named = [source for source, _ in self.columns]
         more = (name for one in self.compute for name in one.inputs) if named else ()
         return tuple(dict.fromkeys([*named, *more]))
+
+    @property
+    def timed(self) -> bool:
+        """Whether a source must read each change with its time, as a last column."""
+        return any(one.timed for one in self.compute)
 
     @property
     def is_plain(self) -> bool:

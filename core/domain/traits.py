@@ -76,6 +76,8 @@ class SourceTraits:
     """The protocol of the server's port."""
     shares_jobs: bool = False
     """Whether it can store which of several hosts runs a job (ADR 99)."""
+    times_changes: bool = False
+    """Whether it reads a change with its time, for change_time() in a computed column."""
     many_into_one: bool = False
     """Whether several of its tables can be written to one target, each with its own constant."""
     copies_again: bool = False
@@ -141,8 +143,8 @@ class SinkTraits:
     """Whether it can store which of several hosts runs a job (ADR 99)."""
     many_into_one: bool = False
     """Whether several channels can write to one target, each with its own constant."""
-    adds_columns: bool = False
-    """Whether its channels can have soft deletes and columns that a worker computes (ADR 101)."""
+    adds: frozenset[str] = frozenset()
+    """The options that add columns and that its channels can have: compute, synced_at, soft_delete (ADR 101)."""
     copies_again: bool = False
     """Whether a step can write a chunk of a table together with the changes that follow it (ADR 98)."""
 

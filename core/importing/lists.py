@@ -212,7 +212,9 @@ def read(text: str) -> Pasted:
     begin = re.sub(r"\A(?:\s|--[^\n]*\n|/\*.*?\*/|#[^\n]*\n)*", "", text, flags=re.DOTALL)
     if re.match(r"\{|\[\s*\{", begin):
         return connect(text)
-    if re.match(r"(?:create|insert|set|execute|begin|use|alter|call|drop|select|with|add|explain|end)\b", begin, re.I):
+    if re.match(
+        r"(?:create|insert|set|execute|begin|use|alter|call|drop|select|show|with|add|explain|end)\b", begin, re.I
+    ):
         from slotkeeper.core.importing import statements
 
         return statements.read(text)

@@ -371,10 +371,6 @@ def _written(draft: _Draft, job: _Job, more: Sequence[Line]) -> list[str]:
             what = f"the text contains no {role}; give --{role}, or write [{role}s.X] and its name here"
             refused.append(Line(Remark(flow.line, role, Fate.REFUSED, what)))
     refused += [Line(one) for each, _, _ in job.flows for one in each.remarks]
-    for each, _, sink in job.flows:
-        if each.compute and not _computes(sink):
-            what = "only a sink of kind postgres has computed columns"
-            refused.append(Line(Remark(each.line, "an expression in SELECT", Fate.REFUSED, what)))
     draft.remarks += [line.remark for line in refused if line not in more]
     for part in (JOB, BINLOG, SINK_OPTIONS, RETRY):
         lines = [*job.lines[part], *(refused if part == JOB else ())]
@@ -397,16 +393,12 @@ def _channel(job: str, flow: Flow, source: End, sink: End) -> list[str]:
     if columns:
         pairs = ", ".join(f"{_key(one)} = {_toml(two)}" for one, two in columns)
         text.append(f"columns = {{ {pairs} }}  # the declared columns, in order; without this line: all, by name")
-    if flow.compute and _computes(sink):
+    if flow.compute:
         pairs = ", ".join(f"{_key(name)} = {_toml(sql)}" for name, sql in flow.compute)
         text.append(f"compute = {{ {pairs} }}  # with the answers of PostgreSQL: {see('expressions')}")
     if flow.where:
         text.append(f"where = {_toml(flow.where)}")
     return text
-
-
-def _computes(sink: End) -> bool:
-    return bool(sink.kind) and sink_traits(sink.kind).adds_columns
 
 
 def view(job: str, flow: Flow, into: str) -> list[str]:

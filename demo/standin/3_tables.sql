@@ -214,7 +214,7 @@ BEGIN
     VALUES (rel, ttl, "timestamp", coalesce(distribute_by, keys[1:1]));
     INSERT INTO dws.shard (rel, dn) SELECT rel, ord FROM dws.node;
     -- PostgreSQL rejects options that it does not know, but retains existing ones
-    UPDATE pg_class SET reloptions = reloptions || ARRAY['enable_hstore_opt=on', 'binlog_ttl=' || ttl,
+    UPDATE pg_class SET reloptions = coalesce(reloptions, ARRAY['enable_hstore_opt=on']) || ARRAY['binlog_ttl=' || ttl,
         CASE WHEN "timestamp" THEN 'enable_binlog_timestamp=on' ELSE 'enable_binlog=on' END] WHERE oid = rel;
     PERFORM dws.build_store(rel), dws.build_capture(rel), dws.build_triggers(rel), dws.record_below(rel),
         dws.build_reader(rel), dws.build_xc_node_id(rel);

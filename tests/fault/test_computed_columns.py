@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.domain.endpoint import Endpoint, SecretRef
 from slotkeeper.core.domain.expressions import read
-from slotkeeper.core.domain.spec import SoftDelete
+from slotkeeper.core.domain.spec import JobSpec, SoftDelete
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.services.verify import verify
 from slotkeeper.core.wiring import worker
+from slotkeeper.demo.doris.server import DorisStandin
 from slotkeeper.demo.warehouse import Warehouse
+from tests.integration.test_dws_sink import face as face
 from tests.support.mirror import MakeMirror, Mirror
+from tests.support.pairs import HologresPair, doris_endpoint
+from tests.support.pairs import doris as doris
+from tests.support.pairs import hologres_pair as hologres_pair
 from tests.support.standin import run
 
-TABLE, TARGET = "ods.t", "mart.t"
+TABLE, TARGET = "ods.people", "mart.t"
 CANARY = "canary-4711"
 SALT = "s4lt of the test"
 COMPUTE = {
@@ -55,6 +61,55 @@ def mirror(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path) -> Mir
     options = replace(made.job.sink_options, on_bad_row="quarantine")
     made.job = replace(made.job, channels=(channel,), sink_options=options)
     return made
+
+
+def into_dws(mirror: Mirror, request: pytest.FixtureRequest) -> JobSpec:
+    request.getfixturevalue("face")
+    (channel,) = mirror.job.channels
+    return replace(mirror.job, sink_kind="dws", channels=(replace(channel, synced_at="read_at"),))
+
+
+def into_doris(mirror: Mirror, request: pytest.FixtureRequest) -> JobSpec:
+    doris: DorisStandin = request.getfixturevalue("doris")
+    columns = "email STRING, phone STRING, price DECIMAL(10,2), moment DATETIME(6), cents BIGINT, day DATETIME(6)"
+    doris.create("mart.c", f"id BIGINT NOT NULL, {columns}, cheap BOOLEAN, size STRING, what STRING", ("id",))
+    return beside(mirror.job, doris_endpoint(doris), "doris")
+
+
+def into_hologres(mirror: Mirror, request: pytest.FixtureRequest) -> JobSpec:
+    pair: HologresPair = request.getfixturevalue("hologres_pair")
+    columns = (
+        "email text, phone text, price numeric(10,2), moment timestamp, cents bigint, day timestamp, cheap boolean"
+    )
+    columns += ", size text, what text"
+    pair.hologres.create("mart.c", f"id bigint, {columns}", ("id",))
+    return beside(mirror.job, pair.mirror.job.sink, "hologres")
+
+
+def beside(job: JobSpec, sink: Endpoint, kind: str) -> JobSpec:
+    channel = replace(job.channel, target="mart.c", create_target=False)
+    made = replace(job, sink=sink, sink_kind=kind, store=job.sink, store_kind=job.sink_kind)
+    return replace(made, channels=(channel,), sink_options=replace(made.sink_options, on_bad_row="stop"))
+
+
+@pytest.mark.parametrize("into", [into_dws, into_doris, into_hologres])
+def test_every_kind_of_sink_has_the_same_answers(
+    mirror: Mirror, request: pytest.FixtureRequest, into: Callable[[Mirror, pytest.FixtureRequest], JobSpec]
+) -> None:
+    """`compute` and `synced_at` into `dws`, `doris` and `hologres`, in copy, stream and `verify`."""
+    mirror.job = replace(mirror.job, channels=(replace(mirror.job.channel, soft_delete=None),))
+    mirror.job = into(mirror, request)
+    mirror.start().wait_running()
+    write(mirror.warehouse, 41, 60)
+    mirror.source(
+        f"UPDATE {TABLE} SET email = upper(email), price = price + 1 WHERE id BETWEEN 10 AND 20",
+        f"DELETE FROM {TABLE} WHERE id BETWEEN 21 AND 25",
+    )
+    mirror._until(lambda: verify(mirror.job, False, lambda done, planned: None).equal, 30, "the answers to be equal")
+    mirror.stop()
+    other = tuple(read(name, sql.replace("100", "101")) for name, sql in COMPUTE.items())
+    changed = replace(mirror.job, channels=(replace(mirror.job.channel, compute=other),))
+    assert dict(verify(changed, False, lambda done, planned: None).differing_columns).keys() == {"cents"}
 
 
 def write(warehouse: Warehouse, first: int, last: int) -> None:
@@ -114,6 +169,27 @@ def test_computed_columns_have_the_answers_of_a_server_and_raw_values_are_nowher
     mirror.stop()
 
 
+def test_a_change_has_the_time_of_the_source_s_log(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
+    """A copied row has none, and a table without enable_binlog_timestamp has none either."""
+    warehouse.create_table(TABLE, "id bigint, v text", ("id",), ("id",), timestamp=True)
+    run(warehouse, f"INSERT INTO {TABLE} VALUES (1, 'a'), (2, 'b')")
+    made = make_mirror(warehouse, TABLE, TARGET)
+    compute = (read("changed", "change_time()"), read("day", "change_time()::date"))
+    made.job = replace(made.job, channels=(replace(made.job.channel, compute=compute),))
+    made.start().wait_running()
+    clock = "SELECT clock_timestamp() AT TIME ZONE 'UTC'"
+    ((before,),) = made.query(warehouse.connect, clock)
+    run(warehouse, f"INSERT INTO {TABLE} VALUES (3, 'c')")
+    run(warehouse, f"UPDATE {TABLE} SET v = 'd' WHERE id = 1")
+    run(warehouse, f"DELETE FROM {TABLE} WHERE id = 2")
+    made._until(lambda: verify(made.job, False, lambda done, planned: None).equal, 30, "the changes to be applied")
+    got = made.query(made.sink, f"SELECT id, v, changed, day = changed::date FROM {TARGET} ORDER BY id")
+    assert [(id, v, right) for id, v, _, right in got] == [(1, "d", True), (3, "c", True)]
+    ((after,),) = made.query(warehouse.connect, clock)
+    assert all(before <= changed <= after for *_, changed, _ in got)
+    made.stop()
+
+
 def test_a_row_without_an_answer_stops_the_job_and_its_values_are_not_shown(mirror: Mirror) -> None:
     mirror.start().wait_running()
     channel = mirror.job.channel
@@ -124,5 +200,5 @@ def test_a_row_without_an_answer_stops_the_job_and_its_values_are_not_shown(mirr
     mirror.at_sink("CREATE SCHEMA other")
     error = mirror.start().wait_error()
     assert isinstance(error, Refused), error
-    assert "ods.t: computed column email: division by zero" in error.message
+    assert f"{TABLE}: computed column email: division by zero" in error.message
     assert CANARY not in f"{error} {error.hint} {mirror.heard.retries}"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
+
+import pytest
 
 from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.domain.endpoint import Endpoint
@@ -21,7 +24,18 @@ from tests.support.hologres import job_over
 from tests.support.mirror import MakeMirror, Mirror
 from tests.support.pairs import MakeMysqlPair, Pair, doris_endpoint
 from tests.support.pairs import doris as doris
-from tests.support.pasted import CANAL_INSTANCE, CREATE_SYNC, DWS_FLINK, HOLOGRES_FLINK
+from tests.support.pasted import (
+    CANAL_INSTANCE,
+    CREATE_SYNC,
+    DWS_FLINK,
+    DWS_FLINK_SOURCE,
+    DWS_JAVA,
+    HOLO_CLIENT,
+    HOLO_STREAM,
+    HOLOGRES_FLINK,
+    ON_DWS,
+    ON_HOLOGRES,
+)
 
 
 def server(at: Endpoint, kind: str = "") -> Server:
@@ -51,11 +65,17 @@ def imported(mirror: Mirror, *texts: str, sink: Endpoint | None = None, sink_kin
     )
 
 
-def test_the_full_synchronization_of_the_vendors_page_mirrors(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
-    table = "public.test_binlog_source"
-    warehouse.create_table(table, "a int, b int, c int", ("a",))
-    mirror = make_mirror(warehouse, table, "public.test_binlog_sink")
-    mirror.job = imported(mirror, DWS_FLINK)
+@pytest.mark.parametrize("text", [DWS_FLINK, DWS_FLINK_SOURCE, DWS_JAVA], ids=["synchronization", "table", "Java"])
+def test_the_statements_of_the_vendors_dws_page_mirror(
+    warehouse: Warehouse, make_mirror: MakeMirror, text: str
+) -> None:
+    """Over tables that the page's own statements create."""
+    assert warehouse.run("show enable_hstore_binlog_table") == ["on"]
+    for number, statements in enumerate(ON_DWS):
+        warehouse.run(statements.replace("hstore_binlog_source", f"hstore_{number}"))
+    mirror = make_mirror(warehouse, "public.test_binlog_source", "public.test_binlog_sink")
+    mirror.job = imported(mirror, text)
+    table = mirror.job.channel.source_table
     with closing(warehouse.connect()) as connection, connection.cursor() as cursor:
         cursor.execute(f"INSERT INTO {table} SELECT n, n, n FROM generate_series(1, 300) n")
         mirror.start().wait_running()
@@ -63,14 +83,22 @@ def test_the_full_synchronization_of_the_vendors_page_mirrors(warehouse: Warehou
         cursor.execute(f"DELETE FROM {table} WHERE a % 7 = 0")
         Pair(mirror).wait_equal()
     mirror.stop()
-    assert mirror.job.slot == "slot" and {row.key.slot for row in mirror.rows()} == {"slot"}
+    assert {row.key.slot for row in mirror.rows()} == {mirror.job.slot} <= {"slot", "binlog_test_slot"}
 
 
-def test_the_hologres_table_of_the_vendors_page_mirrors(hologres: Hologres, make_mirror: MakeMirror) -> None:
+@pytest.mark.parametrize("text", [HOLOGRES_FLINK, HOLO_STREAM, HOLO_CLIENT], ids=["Flink", "stream", "client"])
+def test_the_statements_of_the_vendors_hologres_page_mirror(
+    hologres: Hologres, make_mirror: MakeMirror, text: str
+) -> None:
+    """Over a table that the page's own statements create."""
     table = "public.test_message_src"
-    hologres.create_table(table, "id int, title text, body text", ("id",))
+    with hologres.control() as cursor:
+        cursor.execute(ON_HOLOGRES.replace("begin;", "").replace("commit;", ""))
+    hologres.let_replicate(table)
     mirror = job_over(hologres, make_mirror, table, table)
-    mirror.job = imported(mirror, HOLOGRES_FLINK.replace("<yourTablename>", "test_message_src"))
+    recent = f"{datetime.now(timezone.utc) - timedelta(hours=1):%Y-%m-%d %H:%M:%S}+00"  # the page's is beyond the TTL
+    text = text.replace("<yourTablename>", "test_message_src").replace("2021-01-01 12:00:00+08", recent)
+    mirror.job = imported(mirror, text)
     with closing(hologres.connect()) as connection, connection.cursor() as cursor:
         cursor.execute(f"INSERT INTO {table} SELECT n, 'title', 'body ' || n FROM generate_series(1, 200) n")
         mirror.start().wait_running()

@@ -7,15 +7,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.expressions import Row, compiled, read
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.errors import ExpressionError
+from slotkeeper.core.services.verify import verify
+from slotkeeper.core.wiring import worker
 from slotkeeper.demo.postgres import Server
+from slotkeeper.demo.warehouse import Warehouse
+from tests.support.mirror import MakeMirror
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "expressions"
@@ -88,10 +96,13 @@ EXPRESSIONS = {
     "t::varchar(12)": "",
     "from_epoch_ms(i8 % 60000000000000)": "timestamp '1970-01-01' + (i8 % 60000000000000 / 86400000)::int"
     " * interval '1 day' + (i8 % 60000000000000 % 86400000) * interval '1 millisecond'",
+    "from_text(left(t::text, 19), 'yyyy-MM-dd HH:mm:ss')": "left(t::text, 19)::timestamp",
     "to_epoch_ms(t)": "(extract(epoch FROM t) * 1000)::bigint",
     "b::integer + 1": "",
 }
 """The expressions, each with the form in which PostgreSQL has it, "" for the same."""
+RARE = ("s::", "::smallint", "i2 * i2", "i8 * i4", "n::bigint")
+"""Parts of expressions that have an answer for few random rows only."""
 _TEXTS = "|a|b|abc| 12 |-7|+0012|3.25|1e3|-.5|x y|ÄÖü|日本語|2147483648| a  |A-Z|1.5e-3|tab\there|back\\x"
 _NUMBERS = "0|0.00|1|-1|1.5|-2.50|7.005|9999999999.99|-0.01|123456.789|0.000001|2.5|3.5"
 _MOMENTS = (
@@ -161,6 +172,86 @@ def test_a_computed_value_is_postgresql_s_own_answer(cursor: Any, seed: int, row
     assert known > errors > 0
 
 
+def answered(draw: random.Random, rows: int, expressions: list[str]) -> list[list[str | None]]:
+    """Random rows, as many as asked for, for each of which every expression has an answer."""
+    columns = tuple(Column(name, type_) for name, type_ in COLUMNS.items())
+    parts, found = [compiled(read("x", sql), columns, SALT) for sql in expressions], list[list[str | None]]()
+    while len(found) < rows:
+        values = one_row(draw)
+        values[:4] = [str(draw.randrange(-150, 150)) if draw.random() < 0.9 else values[n] for n in range(4)]
+        values[4] = values[4] and str(Decimal(values[4]))
+        with suppress(ExpressionError):
+            for part in parts:
+                part.text(Row(values))
+            found.append(values)
+    return found
+
+
+@pytest.mark.parametrize("rows", [FEW, pytest.param(MANY, marks=[pytest.mark.chaos, pytest.mark.timeout(1_800)])])
+def test_a_job_s_computed_values_are_postgresql_s_own_in_copy_stream_replay_and_verify(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path, seed: int, rows: int
+) -> None:
+    draw = random.Random(seed)
+    usual = [sql for sql in EXPRESSIONS if not any(one in sql for one in RARE)]
+    expressions = [usual[0], *draw.sample(usual[1:], 29)]
+    made = answered(draw, rows, expressions)
+    half, updated = rows // 2, rows // 4
+    names = [f"c{number}" for number in range(len(expressions))]
+    table, target, marks = "ods.t", "mart.t", ", ".join(["%s"] * (1 + len(COLUMNS)))
+    warehouse.create_table(table, f"id integer, {', '.join(map(' '.join, COLUMNS.items()))}", ("id",), ("id",))
+
+    def write(first: int, last: int, shift: int = 0) -> None:
+        statement = f"INSERT INTO {table} VALUES ({marks})"
+        if shift:
+            sets = ", ".join(f"{name} = %s" for name in COLUMNS)
+            statement = f"UPDATE {table} SET {sets} WHERE id = %s"
+        with closing(warehouse.connect(False)) as connection, connection.cursor() as cursor:
+            for id in range(first, last):
+                row = made[(id + shift) % rows]
+                cursor.execute(statement, (*row, id) if shift else (id, *row))
+            connection.commit()
+
+    write(0, half)
+    (tmp_path / "salt").write_text(SALT)
+    mirror = make_mirror(warehouse, table, target)
+    channel = replace(
+        mirror.job.channel,
+        columns=(("id", "id"),),
+        compute=tuple(read(name, sql) for name, sql in zip(names, expressions, strict=True)),
+        salt=SecretRef("file", str(tmp_path / "salt"), "salt"),
+    )
+    options = replace(mirror.job.sink_options, on_bad_row="quarantine", quarantine_limit=rows)
+    mirror.job = replace(mirror.job, channels=(channel,), sink_options=options)
+    theirs = ", ".join(f"({EXPRESSIONS[sql] or sql})::text" for sql in expressions)
+    ours = ", ".join(f"{name}::text" for name in names)
+
+    def equal(where: str = "true") -> bool:
+        wanted = mirror.query(warehouse.connect, f"SELECT id, {theirs} FROM {table} WHERE {where} ORDER BY id")
+        got = mirror.query(mirror.sink, f"SELECT id, {ours} FROM {target} WHERE {where} ORDER BY id")
+        assert wanted
+        return wanted == got
+
+    mirror.start().wait_running()
+    assert equal(), f"seed {seed}: the copy"
+    mirror.at_sink(f"ALTER TABLE {target} ADD CONSTRAINT few CHECK (id % 20 <> 3) NOT VALID")
+    write(half, rows)
+    write(0, updated, shift=7)
+    mirror._until(lambda: equal("id % 20 <> 3"), 600, f"seed {seed}: the stream to be equal")
+    mirror.at_sink(f"ALTER TABLE {target} DROP CONSTRAINT few")
+    job = mirror.job
+    with closing(worker.store_session(job, "test")) as session, worker.open_source(job, "test") as source:
+        quarantine = session.quarantine()
+        ids = quarantine.ids(job.lane_key())
+        assert len(ids) >= len(range(half, rows)) // 20
+        for id in ids:
+            quarantine.replay(id, job, job.lane_key(), source.identify(), "a test", "it fits now")
+    assert equal(), f"seed {seed}: the replay"
+    assert verify(job, False, lambda done, planned: None).equal
+    mirror.at_sink(f"UPDATE {target} SET c0 = coalesce(c0, 0) + 1 WHERE id = 5")
+    assert verify(job, False, lambda done, planned: None).different.keys == (("5",),)
+    mirror.stop()
+
+
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
@@ -178,6 +269,8 @@ def test_a_computed_value_is_postgresql_s_own_answer(cursor: Any, seed: int, row
         ("b || s", "cast it to text"),
         ("date_trunc('month', d)", "date is used where"),
         ("s::timestamp", "a cast of text to timestamp"),
+        ("from_text(s, 'hh:mm')", "needs a format of yyyy"),
+        ("from_text(s, v)", "needs a format in quotes"),
         ("nothing + 1", "has no column nothing"),
         ("f * 2", "has type double precision"),
     ],

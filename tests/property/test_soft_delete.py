@@ -6,6 +6,7 @@ marks the row that the target has, unless it is marked already. A key that the t
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -15,11 +16,14 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.domain.spec import SinkOptions
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.errors import Unreachable
+from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write import routing, small_step
 from slotkeeper.core.sinks.postgres.write.optimistic import Lane, Taken
 from slotkeeper.demo.postgres import Server
 from tests.property import test_quarantine_histories
-from tests.property.test_quarantine_histories import DDL, Story
+from tests.property.test_quarantine_histories import DDL, Story, unique
 from tests.property.test_sink_effects import even
 from tests.support.effects import SOFT, Effects, described
 from tests.support.oracle import COLUMNS, Accepts, Event, Key, history
@@ -27,7 +31,7 @@ from tests.support.quarantined import QUARANTINING, Target
 from tests.support.standin import drop_database, new_database
 
 DATABASE = "soft_deletes"
-FEW, MANY = 25, 2_000
+FEW, MANY = 43, 2_000
 
 
 class Model:
@@ -56,51 +60,111 @@ def effects(pg_server: Server) -> Iterator[Effects]:
     drop_database(pg_server, DATABASE)
 
 
-def run(effects: Effects, seed: int, histories: int, accepts: Accepts | None, options: SinkOptions) -> Taken:
-    draw, taken = random.Random(seed), Taken()
-    for number in range(histories):
-        one = history(draw, number, keys=draw.choice((3, 30)), transactions=20, cuts=draw.choice((3, 15)))
-        effects.fill([])
-        model, sink = Model(accepts), effects.sink(options)
-        for events in filter(None, one.steps):
-            effects.step(sink, draw.sample(events, len(events)) if draw.random() < 0.5 else events, accepts)
-            model.apply(events, _text(effects.now))
-            assert effects.rows() == model.rows, f"seed {seed}, history {number}\n{described(events)}"
-        taken.optimistic += sink.taken.optimistic
-        taken.small += sink.taken.small
-        taken.general += sink.taken.general
-    print(f"seed {seed}: {taken}")
-    return taken
+class Kills:
+    """Closes the connection of the sink's session at the nth statement from now, as the exit of a worker does."""
+
+    def __init__(self, effects: Effects, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left, self.done = 0, 0
+        kills, ready = self, SinkSession.ready
+
+        class Cursor(pg.Cursor):
+            def execute(self, query: Any, vars: Any = None) -> None:
+                kills.passed(self.connection)
+                super().execute(query, vars)
+
+            def copy_expert(self, sql: Any, file: Any, size: int = 8192) -> None:
+                kills.passed(self.connection)
+                super().copy_expert(sql, file, size)
+
+        def counted(session: SinkSession) -> pg.Connection:
+            connection = ready(session)
+            connection.cursor_factory = Cursor if session is effects.session else pg.Cursor
+            return connection
+
+        monkeypatch.setattr(SinkSession, "ready", counted)
+
+    def passed(self, connection: pg.Connection) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.done += 1
+            connection.close()
+
+
+SIZES = {"small": 20, "general": 20, "optimistic": 3}
+"""The kinds of steps, and the number of histories in a batch of each."""
+
+
+def one_batch(effects: Effects, kills: Kills, draw: random.Random, way: str, first: int) -> Taken:
+    """Apply histories of `SIZES`, each over keys of its own, by steps of one kind with a part of each.
+
+    Half of the steps are killed and taken again, alone or with the next one.
+    """
+    accepts, keys, cuts = draw.choice((None, even)), draw.choice((3, 30)), draw.choice((3, 15))
+    if way == "optimistic":  # such a step has one change of a key, and no changed key
+        keys, cuts = 30, 40
+    numbers = range(first, first + SIZES[way])
+    histories = [history(draw, number, keys, transactions=20, cuts=cuts) for number in numbers]
+    parts = itertools.zip_longest(*(one.steps for one in histories), fillvalue=())
+    steps = [[unique(event) for part in cut for event in part] for cut in parts]
+    for events in steps:
+        draw.shuffle(events)
+    options = SinkOptions() if way == "small" else SinkOptions(optimistic_step=way == "optimistic")
+    effects.fill([])
+    model, taken = Model(accepts), Taken()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(small_step, "MOST_LINES", 10_000 if way == "small" else 0)
+        if way != "small":
+            options = replace(options, copy_write_batch_size=5)
+            patch.setattr(routing, "LEAST", 0)
+            patch.setattr(routing, "SHARE", 1_000_000)
+            patch.setattr(Lane, "missed", lambda lane: None)
+        sink = effects.sink(options)
+        while steps:
+            events = steps.pop(0)
+            kills.left = draw.randint(1, 4) if draw.random() < 0.5 else 0
+            killed = False
+            try:
+                effects.step(sink, events, accepts)
+            except Unreachable:
+                killed = True
+                joined = bool(steps) and draw.random() < 0.5
+                steps[:joined] = [[*events, *steps[0]] if joined else events]
+            else:
+                model.apply(events, _text(effects.now))
+            kills.left = 0
+            assert effects.rows() == model.rows, f"histories from {first} on by {way}\n{described(events)}"
+            if killed or draw.random() < 0.2:
+                taken = _sum(taken, sink.taken)
+                sink = effects.sink(options)
+                row = sink.read_row(effects.lane)
+                assert row is not None and row.position == effects.position
+    return _sum(taken, sink.taken)
+
+
+def _sum(one: Taken, other: Taken) -> Taken:
+    return Taken(one.optimistic + other.optimistic, one.general + other.general, small=one.small + other.small)
 
 
 def _text(now: datetime) -> str:
     return now.isoformat(" ") + "+00"
 
 
-COUNTS = [FEW, pytest.param(MANY, marks=[pytest.mark.chaos, pytest.mark.timeout(3_600)])]
-
-
-@pytest.mark.parametrize("histories", COUNTS)
-@pytest.mark.parametrize("accepts", [None, even], ids=["all rows", "filter"])
-@pytest.mark.parametrize("way", ["small", "general", "optimistic"])
-def test_every_kind_of_step_marks_what_the_model_marks(
-    effects: Effects,
-    seed: int,
-    way: str,
-    accepts: Accepts | None,
-    histories: int,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("histories", [FEW, pytest.param(MANY, marks=[pytest.mark.chaos, pytest.mark.timeout(3_600)])])
+def test_every_kind_of_step_marks_what_the_model_marks_through_kills(
+    effects: Effects, seed: int, histories: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = SinkOptions()
-    if way != "small":
-        monkeypatch.setattr(small_step, "MOST_LINES", 0)
-        options = SinkOptions(optimistic_step=way == "optimistic", copy_write_batch_size=5)
-        monkeypatch.setattr(routing, "LEAST", 0)
-        monkeypatch.setattr(routing, "SHARE", 1_000_000)
-        monkeypatch.setattr(Lane, "missed", lambda lane: None)
-    taken = run(effects, seed, histories, accepts, options)
-    assert {"small": taken.small, "optimistic": taken.optimistic}.get(way, taken.general)
-    assert way == "small" or not taken.small
+    draw, kills, taken = random.Random(seed), Kills(effects, monkeypatch), Taken()
+    number = 0
+    for way in itertools.cycle(SIZES):
+        if number >= histories:
+            break
+        try:
+            taken = _sum(taken, one_batch(effects, kills, draw, way, number))
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}, {error}") from error
+        number += SIZES[way]
+    print(f"seed {seed}: {number} histories, {kills.done} kills, {taken}")
+    assert taken.small and taken.optimistic and taken.general and kills.done
 
 
 class SoftStory(Story):

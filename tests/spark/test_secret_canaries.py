@@ -1,7 +1,8 @@
-"""Canary passwords of a job on the product path: a file's, a variable's and a command's, and a sink that repeats one.
+"""Canaries of a job on the product path: passwords of a file, a variable and a command, a salt, and values of a masked
+column, which are copied, changed, deleted and quarantined; and a sink that repeats a password.
 
 They are looked for in what the system shows of every process, in every file of state, run, log, temp and cache, and in
-what every command says.
+what every command says; the values also in every table, file and session of the sink.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 VARIABLE = "CANARY_SOURCE_PASSWORD"
 OF_SOURCE, OF_SINK, OF_FILE = "cAnary-5e1a/source", "cAnary-77b0-sink", "cAnary-c3d4-file"
+OF_SALT, OF_ROWS = "cAnary-5a17", "cAnary-d00d-row"
 BEGINNING = "cAnary"
 """Of each canary, however the rest is spelled."""
-FEW = ("jobs show", "jobs logs", "slots list", "import", "doctor")
+FEW = ("jobs show", "jobs logs", "slots list", "slots peek", "errors show", "verify", "import", "doctor")
 """Of `EVERY`, for a run that is to be quick."""
 WHY = ["--reason", "canary"]
 TABLE = "ods.orders"
@@ -68,7 +70,7 @@ EVERY: dict[str, list[list[str]] | str] = {
     "watch": [["canary"]],
     "slots list": [["--json"], []],
     "slots show": [[TABLE, "canary", "--json"]],
-    "slots peek": [[TABLE, "--json"], [TABLE, "--unmask", *WHY, "--json"]],
+    "slots peek": [[TABLE, "--json"]],  # with --unmask, it shows the values of a masked column
     "slots preflight": [[TABLE, "--json"]],
     "slots create": [[TABLE, "another", "--json"], [TABLE, "another", "--execute", *WHY, "--json"]],
     "slots register": [[TABLE, "canary", "--json"]],
@@ -118,6 +120,12 @@ EVERY: dict[str, list[list[str]] | str] = {
 PASTED = """CREATE TABLE s (id INT) WITH ('connector' = 'dws', 'binlog' = 'true', 'password' = '{}', 'tableName' = 'o',
 'url' = 'jdbc:gaussdb://u:{}@h:1/d?password={}', 'username' = 'u'"""
 """A pasted statement with three passwords, without its end."""
+MASKED = """create_target = true
+compute.note = "mask(note, 0, 2)"
+compute.status = "sha256(salt() || status || note)"
+salt_file = "{}/given/salt"
+"""
+"""In place of `create_target = true`: a masked column, whose name a raw one had, and a salted hash of it."""
 ENDLESS = ("watch",)
 """Commands that end at Ctrl-C."""
 EVENTS = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": "file://{}", "spark.eventLog.compress": "false"}
@@ -143,14 +151,15 @@ def job(tmp_path: Path, spark_cache: Path, seed: int, monkeypatch: pytest.Monkey
     (tmp_path / "temp").mkdir()
     product = Product(tmp_path / "product", rows=2_000, seed=seed, dns=2)
     try:
-        made = product.job("canary")
+        made = product.job("canary", sink_options={"on_bad_row": "quarantine"})
         endpoint = product.warehouse.endpoint()
         with closing(product.warehouse.connect()) as connection, connection.cursor() as cursor:
             cursor.execute(_password(endpoint.user, OF_SOURCE))
+            cursor.execute(f"UPDATE {TABLE} SET note = '{OF_ROWS}' || order_no")
         with closing(product.sink.connect("postgres")) as connection, connection.cursor() as cursor:
             cursor.execute(_password(SINK_USER, OF_SINK))
         (tmp_path / "given").mkdir(mode=0o700)
-        for name, canary in (("sink", OF_SINK), ("other", OF_FILE)):
+        for name, canary in (("sink", OF_SINK), ("other", OF_FILE), ("salt", OF_SALT)):
             (tmp_path / "given" / name).write_text(canary, encoding="ascii")
             (tmp_path / "given" / name).chmod(0o600)
         pasted = PASTED.format(OF_FILE, OF_SOURCE, OF_SINK)
@@ -162,8 +171,10 @@ def job(tmp_path: Path, spark_cache: Path, seed: int, monkeypatch: pytest.Monkey
         (tmp_path / "events").mkdir()
         events = ", ".join(f'"{key}" = "{value.format(tmp_path / "events")}"' for key, value in EVENTS.items())
         text = text.replace("[jobs.canary.spark]\n", f"[jobs.canary.spark]\nsettings = {{ {events} }}\n")
+        text = text.replace("create_target = true\n", MASKED.format(tmp_path))
         other = '[sinks.other]\nkind = "postgres"\nhost = "127.0.0.1"\nport = 1\ndatabase = "d"\nuser = "u"\n'
-        made.config.write_text(f'{text}\n{other}password_file = "{tmp_path}/given/other"\n', "utf-8")
+        other += f'password_file = "{tmp_path}/given/other"\n[alerts]\nmetrics_file = "{tmp_path}/temp/metrics"\n'
+        made.config.write_text(f"{text}\n{other}", "utf-8")
         monkeypatch.setenv(VARIABLE, OF_SOURCE)
         load(made.config, os.environ)  # as every command does before it starts something
         yield made
@@ -182,7 +193,7 @@ def started(job: Mirrored) -> set[int]:
 
 
 def said(job: Mirrored, name: str, words: list[str]) -> tuple[str, set[str]]:
-    """What a command of its own process says on both streams, with all three secrets within its reach; and which of its
+    """What a command of its own process says on both streams, with all secrets within its reach; and which of its
     children show a canary."""
     given = [one.format(given=job.config.parents[1] / "given") for one in words]
     config = job.config.with_name("first.toml") if name == "init" else job.config
@@ -224,6 +235,43 @@ def shows(child: psutil.Process, parents: object) -> str:
     return ""
 
 
+def change_masked_rows(job: Mirrored) -> None:
+    """Change and delete rows with a value of the masked column, one of which the target rejects, until the job has."""
+    with closing(job.product.sink.connect(SINK_DATABASE)) as connection, connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE mart.canary ADD CONSTRAINT cheap CHECK (amount < 1e9) NOT VALID")
+    with closing(job.product.warehouse.connect()) as connection, connection.cursor() as cursor:
+        for change in (
+            "UPDATE {} SET note = note || '!', amount = 2e9 WHERE order_no = 7",
+            "UPDATE {} SET note = note || '?' WHERE order_no BETWEEN 100 AND 900",
+            "DELETE FROM {} WHERE order_no BETWEEN 20 AND 40",
+        ):
+            cursor.execute(change.format(TABLE))
+
+    def applied() -> bool:
+        job.refuse_end()
+        ((entries,),) = job.product.at_sink("SELECT count(*) FROM slotkeeper_quarantine")
+        ((changed,),) = job.product.at_sink("SELECT count(*) FROM mart.canary WHERE note LIKE '**%%?'")
+        return bool(entries == 1 and changed == 801)
+
+    until(applied, 60, "the changes to be applied, but for one in quarantine")
+
+
+def refuse_masked_values(job: Mirrored) -> None:
+    """No table, file or session of the sink has a value of the masked column."""
+    everywhere = job.product.at_sink(
+        "SELECT format('%%I.%%I', table_schema, table_name) FROM information_schema.tables"
+        " WHERE table_schema NOT IN ('pg_catalog', 'information_schema')"
+        " UNION SELECT '(SELECT query FROM pg_stat_activity WHERE pid <> pg_backend_pid())'"
+    )
+    assert len(everywhere) > 5
+    for (name,) in everywhere:
+        found = job.product.at_sink(f"SELECT count(*) FROM {name} t WHERE t::text LIKE '%%' || %s || '%%'", (OF_ROWS,))
+        assert found == [(0,)], name
+    with closing(job.product.sink.connect(SINK_DATABASE)) as connection, connection.cursor() as cursor:
+        cursor.execute("CHECKPOINT")
+    assert not files_with([job.product.demo.folder / "sink"], OF_ROWS)
+
+
 def repeat_the_password(job: Mirrored) -> None:
     """From now on the sink's own error repeats both passwords, one of them as a URL has it.
 
@@ -252,7 +300,9 @@ def test_no_canary_is_seen_in_a_process_a_file_or_an_answer(
 ) -> None:
     job.start()
     job.wait_state(JobState.RUNNING)
+    change_masked_rows(job)
     refuse_canaries(started(job))
+    refuse_masked_values(job)
     repeat_the_password(job)
     job.product.insert_one()
     told = until(lambda: repeated(job), 60, "the sink's error is recorded")

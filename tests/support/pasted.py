@@ -165,8 +165,7 @@ canal.instance.master.address = 127.0.0.1:3306
 canal.instance.dbUsername = canal
 canal.instance.dbPassword = canal
 """
-ON_SERVERS = (
-    """begin;
+ON_HOLOGRES = """begin;
 create table test_message_src(
   id int primary key,
   title text not null,
@@ -174,11 +173,8 @@ create table test_message_src(
 call set_table_property('test_message_src', 'orientation', 'row');-- Create a row-oriented table named test_message_src.
 call set_table_property('test_message_src', 'binlog.level', 'replica');-- Configure the binlog.level property to enable Binlog.
 call set_table_property('test_message_src', 'binlog.ttl', '864000');--binlog.ttl, the TTL of Binlog. Unit: seconds. The time is seven days.
-commit;""",
-    """create extension hg_binlog;
-create publication hg_publication_test_1 for table test_message_src;
-call hg_create_logical_replication_slot('replication_slot_name', 'hgoutput', 'publication_name');""",
-    """call set_table_property('test_message_src', 'binlog.ttl', '86400'); -- Configure the binlog.ttl property to specify the TTL of Binlog. Unit: seconds.""",
+commit;"""
+ON_DWS = (
     """CREATE TABLE hstore_binlog_source (
     c1  INT PRIMARY KEY,
     c2  INT,
@@ -200,6 +196,17 @@ call hg_create_logical_replication_slot('replication_slot_name', 'hgoutput', 'pu
 ALTER TABLE hstore_binlog_source SET (enable_binlog=on);""",
     """CREATE TABLE test_binlog_source(a int, b int, c int, primary key(a)) with(orientation=column, enable_hstore_opt=on, enable_binlog=true);
 CREATE TABLE test_binlog_sink(a int, b int, c int, primary key(a)) with(orientation=column, enable_hstore_opt=on);""",
+    """create table binlog_test_source(a int, b int, c int, primary key(a)) with(orientation=column, enable_hstore_opt=on, enable_binlog=true);
+create table binlog_test_sink(a int, b int, c int, primary key(a)) with(orientation=column, enable_hstore_opt=on, enable_binlog=true);""",
+)
+ON_SERVERS = (
+    ON_HOLOGRES,
+    """create extension hg_binlog;
+create publication hg_publication_test_1 for table test_message_src;
+call hg_create_logical_replication_slot('replication_slot_name', 'hgoutput', 'publication_name');""",
+    """call set_table_property('test_message_src', 'binlog.ttl', '86400'); -- Configure the binlog.ttl property to specify the TTL of Binlog. Unit: seconds.""",
+    *ON_DWS,
+    "SHOW enable_hstore_binlog_table",
     """--create Mysql table
 CREATE TABLE `demo.source_test` (
   `id` int(11) NOT NULL COMMENT "",

@@ -45,12 +45,13 @@ def plan_of(
     inputs = {place for place, column in enumerate(read) if any(column.name in one.inputs for one in channel.compute)}
 
     def values(head: Fields, fields: Fields) -> Fields:
+        at = value_of(fields.pop().decode()) if head and channel.timed else None
         made = [fields[place] for place in kept]
         if head and head[2] not in WRITES:
             return [*made, *[NULL] * len(parts)]
         texts = [value_of(one.decode()) if place in inputs else None for place, one in enumerate(fields)]
-        change = (head[2].decode(), shard, f"{head[0].decode()}/{head[1].decode()}") if head else ("I", None, None)
-        row = Row(texts, change)
+        position = f"{head[0].decode()}/{head[1].decode()}" if head else ""
+        row = Row(texts, (head[2].decode(), shard, position, at) if head else ("I", None, None, None))
         for name, part in parts:
             try:
                 text = part.text(row)

@@ -11,5 +11,6 @@ DORIS = SinkTraits(
     tries_rows=True,
     server_keys="doris",
     many_into_one=True,
+    adds=frozenset({"compute"}),
     no_views="create a materialized view in Doris itself, which no job maintains or compares",
 )

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from slotkeeper.core.domain.traits import SinkTraits
 
-DWS = SinkTraits(one_transaction=True, repeats_change_nothing=True, is_store=True)
+DWS = SinkTraits(
+    one_transaction=True, repeats_change_nothing=True, is_store=True, adds=frozenset({"compute", "synced_at"})
+)
 POSTGRES = replace(
     DWS,
     stores_for_others=True,
@@ -14,5 +16,5 @@ POSTGRES = replace(
     many_into_one=True,
     copies_again=True,
     no_views="",
-    adds_columns=True,
+    adds=DWS.adds | {"soft_delete"},
 )

@@ -30,7 +30,10 @@ NEW_NAMES = ("gs_binlog_sync_point", "gs_binlog_event_sequence", "gs_binlog_even
 OLD_NAMES = ("sync_point", "event_sequence", "type")
 """The old names of the three system columns; kernels that still have them need `new_system_value = false`."""
 
-_TAKEN = {True: (*NEW_NAMES, "gs_binlog_timestamp_us"), False: OLD_NAMES}
+TIME = "gs_binlog_timestamp_us"
+"""The time of a record, which only the new names have; NULL unless the table has enable_binlog_timestamp."""
+
+_TAKEN = {True: (*NEW_NAMES, TIME), False: OLD_NAMES}
 
 _KERNEL = re.compile(r"GaussDB[^\d]{0,12}(\d+(?:\.\d+)+)")
 _ON = ("on", "true", "yes", "1")

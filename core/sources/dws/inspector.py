@@ -17,9 +17,10 @@ from slotkeeper.core.domain.ttl import ttl_of
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.sources.dws.eligibility import TIME
 from slotkeeper.core.sources.dws.identity import identity_of
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, ours, place
-from slotkeeper.core.sources.dws.slot import TIME, DwsTable
+from slotkeeper.core.sources.dws.slot import DwsTable
 from slotkeeper.core.sources.dws.source import range_parts
 from slotkeeper.core.sources.dws.viewer import (
     BOOK,

@@ -18,6 +18,7 @@ from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book, Rows
 from slotkeeper.core.errors import Busy, ErrorKind, Refused, SlotkeeperError, TroubleName
+from slotkeeper.core.sources.dws.eligibility import TIME
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, ours, place, points_of
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from slotkeeper.core.sources.dws.source import ALL, DwsSlotAdmin, range_parts, register_one, seen
@@ -28,7 +29,6 @@ from slotkeeper.core.sqltext import statements
 REFUSED_BACK = "this server cannot move the position back; reset with --to snapshot instead"
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-TIME = "gs_binlog_timestamp_us"
 _SQL: Book = ("slotkeeper.core.sources.dws", "retention.sql")
 _TOO_MUCH = ("57014", "53")
 """SQLSTATEs for a timeout or a lack of disk or memory: a shorter range can avoid the error."""

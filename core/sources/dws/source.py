@@ -386,9 +386,12 @@ class DwsSource:
     ) -> pg.sql.Composable:
         parts = range_parts(self.table, shard, after, up_to, self.options.new_system_value)
         kind = parts["type"]
+        columns = _column_images(self.identity, self.selection, kind, as_text)
+        if self.selection.timed:
+            columns = pg.sql.SQL("{}, {}").format(columns, pg.text_form("bigint", pg.sql.Identifier(eligibility.TIME)))
         return pg.sql.SQL(statements("slotkeeper.core.sources.dws")[name]).format(
             **{**parts, "type": self.selection.kind(kind)},
-            columns=_column_images(self.identity, self.selection, kind, as_text),
+            columns=columns,
             only=pg.sql.SQL(" AND {} <> 'B'").format(kind) if self.options.binlog_ignore_update_before else _NOTHING,
         )
 

@@ -14,4 +14,5 @@ TRAITS = SourceTraits(
     # synchronization point". The page does not state whose. Its examples show one value on all DNs, and a later value
     # without a record of the table; "Subscribing to Hybrid Data Warehouse Binlog": points are unique and ordered.
     newest=Newest.OBSERVED,
+    times_changes=True,
 )

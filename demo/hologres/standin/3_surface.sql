@@ -85,6 +85,15 @@ CREATE PROCEDURE pg_catalog.set_table_property(tbl text, key text, value text) L
 DECLARE
     t hg_standin.tab := (SELECT x FROM hg_standin.tab x WHERE x.rel = tbl::regclass);
 BEGIN
+    IF t.rel IS NULL THEN  -- a table of CREATE TABLE, which is not intercepted here
+        INSERT INTO hg_standin.tab (rel, nsp, name, shards, distribute_by, key, log)
+        SELECT c.oid, n.nspname, c.relname, (SELECT count(*) FROM hg_standin.node), k.names, k.names, n.nspname || '.' || c.relname
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace,
+            (SELECT array_agg(a.attname::text ORDER BY p.n) AS names
+             FROM pg_constraint o, unnest(o.conkey) WITH ORDINALITY p(k, n) JOIN pg_attribute a ON a.attnum = p.k
+             WHERE o.conrelid = tbl::regclass AND o.contype = 'p' AND a.attrelid = o.conrelid) k
+        WHERE c.oid = tbl::regclass RETURNING * INTO t;
+    END IF;
     IF key = 'binlog.level' AND to_regclass(format('hg_log.%I', t.log)) IS NOT NULL AND value = 'none' THEN
         EXECUTE format('DROP TRIGGER hg_binlog ON %1$I.%2$I; DROP TRIGGER hg_truncate ON %1$I.%2$I', t.nsp, t.name);
         EXECUTE format('DROP TABLE hg_log.%I', t.log);

@@ -57,7 +57,11 @@ def test_a_contradiction_is_rejected(tmp_path: Path, more: str, options: str, sa
     assert said in str(loaded(tmp_path, text).refused["orders"])
 
 
-@pytest.mark.parametrize("key", ['synced_at = "s"', "soft_delete = {}", 'compute = { a = "b" }'])
-def test_another_kind_of_sink_is_rejected(tmp_path: Path, key: str) -> None:
-    text = TEXT.replace('kind = "postgres"', 'kind = "dws"') + channel("shop.orders", more=key)
-    assert "is not supported for a sink of kind dws" in str(loaded(tmp_path, text).refused["orders"])
+def test_a_source_without_the_time_of_a_change_is_rejected(tmp_path: Path) -> None:
+    text = TEXT + channel("shop.orders", more='compute = { at = "change_time()" }')
+    assert "change_time() needs a source of kind dws" in str(loaded(tmp_path, text).refused["orders"])
+
+
+def test_another_kind_of_sink_is_rejected(tmp_path: Path) -> None:
+    text = TEXT.replace('kind = "postgres"', 'kind = "dws"') + channel("shop.orders", more="soft_delete = {}")
+    assert "soft_delete is not supported for a sink of kind dws" in str(loaded(tmp_path, text).refused["orders"])
