@@ -183,6 +183,10 @@ class PostgresQuerySink:
         more = {"successor_of": self._target.successor_of or None}
         if self._run(cursor, "fence", **values, **who, **more).rowcount == 1:
             return True
+        return self._refused(cursor, batch)
+
+    def _refused(self, cursor: pg.Cursor, batch: QueryBatch) -> bool:
+        """Return False if the batch is already committed; raise Refused if the target's row belongs to another."""
         found = self._run(cursor, "last", target=self._target.name).fetchone()
         if found is None:
             raise Busy(f"{self._target.name}: its row in {_STREAMS} was just removed", where="sink")
