@@ -64,7 +64,7 @@ class RecordSink:
 
     `writer` names the program. The sink records it with each target's last position, in the transaction that writes the
     rows. A target has one writer, in one process: a later process takes it over, and the earlier one is then refused. A
-    job's target has none. For Doris, the store of the sink records the position, after the load that it names (ADR 106).
+    job's target has none. For Doris, the sink's store records the position, after the load that it names (ADR 106).
     Raises ConfigError for an unknown sink, and Refused for a sink of kind Hologres, which takes records at least once
     and from a job only.
     """

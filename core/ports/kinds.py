@@ -428,7 +428,7 @@ class StoreSession(SinkSession, Protocol):
         """Return the sink for a Spark query, which fences its own batches."""
 
     def planned_query_sink(self, target: QueryTarget, place: str, beside: BatchSession) -> QuerySink:
-        """Return the sink for a query that writes over `beside`; this store, where the target is `place`, has its plans.
+        """Return the sink for a query that writes over `beside`; this store has its plans, for the target `place`.
 
         Raises Refused for options that only a sink in the store's own server has.
         """

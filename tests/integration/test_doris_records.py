@@ -1,4 +1,4 @@
-"""Single records and batches of queries reach a Doris once: its loads are planned in the store, and whatever is killed."""
+"""Single records reach a Doris once, whatever is killed: its loads are planned in the store."""
 
 from __future__ import annotations
 

@@ -54,6 +54,8 @@ def streamed(spark: Any, config: str, reads: dict[str, str], checkpoint: Path, e
     writer = changes.load().writeStream.format("slotkeeper_postgres")
     writer = writer.options(config=config, sink="mart", table=TARGET, create_target="true")
     query = start(writer.option("checkpointLocation", str(checkpoint)))
+    while not query.lastProgress and query.isActive:
+        ends.wait(0.2)
     tell("started")
     while not ends.wait(0.2):
         if not query.isActive:

@@ -1,4 +1,4 @@
-"""The changelog of a table as a stream: Spark's calls, passed on to the planner on its driver and to parts on workers."""
+"""The changelog of a table as a stream: Spark's calls, passed to the planner on its driver, or to parts on workers."""
 
 from __future__ import annotations
 

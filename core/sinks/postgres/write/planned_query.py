@@ -32,7 +32,7 @@ from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 IN_MEMORY = 8 << 20
 """Size in bytes above which a batch's rows are in a file."""
 _TRIES = 5
-"""Maximum number of plans that a commit resolves before its own: another process of the query plans at the same time."""
+"""Maximum number of plans that a commit resolves before its own: another process of the query can plan meanwhile."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -58,7 +58,7 @@ class _Plan:
 class PlannedQuerySink(PostgresQuerySink):
     """Implements `slotkeeper.core.ports.sink.QuerySink` for a target of another server, whose loads have labels.
 
-    `place` names the target in the store, with its server; `beside` is a session on that server, which this sink closes.
+    `place` names the target in the store, with its server; `beside` is a session on that server, closed by this sink.
     """
 
     def __init__(self, session: SinkSession, target: QueryTarget, place: str, beside: BatchSession) -> None:
