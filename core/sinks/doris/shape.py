@@ -285,12 +285,12 @@ def typed_as(table: DorisTable, columns: Sequence[Column]) -> tuple[Column, ...]
         if column.type != "text" or there is None or there.base in _TEXTS:
             return column
         sizes = _SIZES.search(there.type)
-        held = _TYPED.get(there.base, "text")
+        plain = _TYPED.get(there.base, "text")
         if there.base in ("decimal", "largeint"):
-            held = f"numeric{sizes[0] if sizes else '(38,0)'}"
+            plain = f"numeric{sizes[0] if sizes else '(38,0)'}"
         if there.base == "datetime":
-            held = f"timestamp({sizes[1] if sizes else 0}) without time zone"
-        return replace(column, type=held)
+            plain = f"timestamp({sizes[1] if sizes else 0}) without time zone"
+        return replace(column, type=plain)
 
     return tuple(map(typed, columns))
 

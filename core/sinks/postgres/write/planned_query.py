@@ -1,8 +1,8 @@
 """The batches of a query or program whose sink is separate from this store: staged here, sent under a label (ADR 106).
 
-The row in `slotkeeper_streams` has the plan of at most one batch, and only the load that it names is committed, by
-whoever finds it: the rules of ADR 41. In contrast to a lane, an unfinished plan is withdrawn, not sent again, because
-its rows come again: Spark runs the batch again, and a program continues after its last position.
+The row in `slotkeeper_streams` has the plan of at most one batch. Only the load that it names is committed, by the
+process that finds the plan (ADR 41). In contrast to a lane, an unfinished plan is withdrawn, not sent again: Spark runs
+the batch again, and a program continues after its last position.
 """
 
 from __future__ import annotations
