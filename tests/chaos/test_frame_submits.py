@@ -39,7 +39,6 @@ def submitted(folder: Path, *words: str, program: tuple[str, ...] = ()) -> subpr
         "JAVA_HOME": str(shim_home(find_java(), (folder,))),
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": str(ROOT),
     }
     quiet = ("--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1", "--driver-memory", "1g")
     command = [str(Path(sys.prefix, "bin", "spark-submit")), *quiet, *words, "program.py", *program]

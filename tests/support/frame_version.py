@@ -35,7 +35,7 @@ def main(config: str, job: str, folder: str) -> None:
             tell(
                 "changes", changes.count(), changes.select("slotkeeper_point", "slotkeeper_sequence").distinct().count()
             )
-        threading.Thread(target=lambda: (sys.stdin.readline(), ends.set()), daemon=True).start()
+        threading.Thread(target=wait_stop, args=(ends,), daemon=True).start()
         for failed in range(MOST):
             try:
                 streamed(spark, config, reads, Path(folder, "ck"), ends)
@@ -62,6 +62,11 @@ def streamed(spark: Any, config: str, reads: dict[str, str], checkpoint: Path, e
             query.awaitTermination()
     query.processAllAvailable()
     query.stop()
+
+
+def wait_stop(ends: threading.Event) -> None:
+    sys.stdin.readline()
+    ends.set()
 
 
 def tell(*facts: object) -> None:
