@@ -53,8 +53,8 @@ def test_slotkeeper_in_an_archive_of_code_is_refused_by_one_line(tmp_path: Path)
                 file = Path(place, name)
                 into.write(file, file.relative_to(ROOT))
     done = submitted(tmp_path, "--master", "local[1]", "--py-files", str(code), program=("no.toml", JOB))
-    (line,) = [one for one in done.stderr.splitlines() if "Refused" in one]
-    assert done.returncode != 0 and "slotkeeper is imported from an archive" in line, done.stderr[-2000:]
+    (line,) = [one for one in done.stdout.splitlines() if "Refused" in one]  # Spark redirects the program
+    assert done.returncode != 0 and "slotkeeper is imported from an archive" in line, done.stdout[-2000:]
 
 
 def test_an_environment_that_is_shipped_runs_the_workers(request: pytest.FixtureRequest, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import IO
 
 from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.spec import SinkOptions
@@ -69,10 +68,9 @@ class PlannedQuerySink(PostgresQuerySink):
         super().__init__(session, replace(target, name=place))
         self._table = TargetTable(place, columns, target.key, types=("text",) * len(columns), dialect=session.dialect)
         self._beside, self._named = beside, target
-        self.close = self._close
 
-    def _close(self) -> None:
-        self.session.close()
+    def close(self) -> None:
+        super().close()
         self._beside.close()
 
     @cached_property
@@ -94,14 +92,23 @@ class PlannedQuerySink(PostgresQuerySink):
     def commit(self, batch: QueryBatch, staged: Sequence[Staged]) -> bool:
         rows = sum(one.rows for one in staged)
         with tempfile.SpooledTemporaryFile(IN_MEMORY) as file:
-            body = Batch(LaneKey("", "", batch.query, ""), f"batch {batch.number}", rows, lambda: _rows(file))
+
+            def read() -> Iterator[Fields]:
+                file.seek(0)
+                return rows_of(file)
+
+            body = Batch(LaneKey("", "", batch.query, ""), f"batch {batch.number}", rows, read)
             plan = _Plan(batch.number, rows + sum(one.left_out for one in staged), self._sink.label(body))
             if not self._planned(batch, plan):
                 return False
             if not rows:
                 self._swap(plan, None, settles=True)
                 return True
-            self._read(batch, staged, rows, file)
+            with self.session.transaction() as cursor:  # checked as for a target in this server
+                lengthen(cursor, COPY_LIMIT_MS)
+                self._show(cursor, batch, [one.token for one in staged if one.rows], rows)
+                self._refuse_twice(cursor, batch)
+                cursor.copy_expert(query_staging.copied(self._known).as_string(cursor), file)
             armed = self._armed(plan, body)
         if not self._carried_out(armed):
             what = f"{self._target.name}, batch {batch.number}: the sink ended load {armed.load}"
@@ -125,14 +132,6 @@ class PlannedQuerySink(PostgresQuerySink):
                     return self._refused(cursor, batch)
             self._resolved()
         raise Busy(f"{self._target.name}: another process writes batches of this query", where="sink")
-
-    def _read(self, batch: QueryBatch, staged: Sequence[Staged], rows: int, file: IO[bytes]) -> None:
-        """Read the staged rows of the batch into a file, checked as for a target in this server."""
-        with self.session.transaction() as cursor:
-            lengthen(cursor, COPY_LIMIT_MS)
-            self._show(cursor, batch, [one.token for one in staged if one.rows], rows)
-            self._refuse_twice(cursor, batch)
-            cursor.copy_expert(query_staging.copied(self._known).as_string(cursor), file)
 
     def _armed(self, plan: _Plan, body: Batch) -> _Plan:
         """Send the rows, and write the load that can be committed into the plan."""
@@ -175,8 +174,3 @@ class PlannedQuerySink(PostgresQuerySink):
         values = {"target": self._target.name, "old": old.text, "new": new.text if new else None}
         with self.session.transaction() as cursor:
             return self._run(cursor, "swap_plan", **values, batch=batch, rows=rows).rowcount == 1
-
-
-def _rows(file: IO[bytes]) -> Iterator[Fields]:
-    file.seek(0)
-    return rows_of(file)

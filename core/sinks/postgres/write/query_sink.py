@@ -81,9 +81,11 @@ class PostgresQuerySink:
 
     def __init__(self, session: SinkSession, target: QueryTarget) -> None:
         self.session = session
-        self.close = session.close
         self._target = target
         self._table: TargetTable | None = None
+
+    def close(self) -> None:
+        self.session.close()
 
     # -- before the first batch -------------------------------------------------------------------------------------
 
