@@ -13,7 +13,6 @@ from itertools import chain
 from slotkeeper.core.domain.elapsed import elapsed, is_older
 from slotkeeper.core.domain.fault import Fault, Party, Severity, coded, ranked
 from slotkeeper.core.domain.job import JobState, slot_lost
-from slotkeeper.core.domain.query_report import WHERE_TO_START
 from slotkeeper.core.domain.remedy import OR, THEN, start
 from slotkeeper.core.domain.text import many, safe, typed
 from slotkeeper.core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words, severity_of
@@ -143,6 +142,8 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
             f"`slotkeeper config check` names the errors{THEN}correct them{THEN}{start(job)}", job=job,
         )  # fmt: skip
     for job, what in facts.dead_queries.items():
+        from slotkeeper.core.domain.query_report import WHERE_TO_START  # `status` has no such facts
+
         yield Fault(
             "query_dead", Party.PROCESS, f"the query of {safe(job, 60)}", Severity.WARNING, safe(what, 400),
             f"no process reads its slot; {EXPIRES}", WHERE_TO_START, job=job,
