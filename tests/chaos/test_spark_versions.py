@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1500)]
 ROOT = Path(__file__).parents[2]
 VERSIONS = {"4.0": "4.0.5", "4.1": "4.1.4", "4.2": "4.2.1", "4.3": "4.3.0"}
 """The newest release of each series."""
-KILLS = 10
+KILLS = 30
 KINDS = ("dws", "mysql", "hologres")
 
 
@@ -150,6 +150,8 @@ def test_a_version_reads_tables_and_streams_exactly_once_or_refuses_streams_by_o
     until(lambda: texts(side.source()) == texts(side.target()), 200, "the copy")
     for _ in range(KILLS):
         side.write(*((chance.randrange(30), chance.choice((None, chance.randrange(99)))) for _ in range(8)))
+        if chance.random() < 0.4:
+            until(lambda: texts(side.source()) == texts(side.target()), 300, "a batch after the last kill")
         if there := program.pythons():
             with suppress(psutil.Error):
                 chance.choice(there).kill()
