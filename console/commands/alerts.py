@@ -184,7 +184,8 @@ def _found(ctx: typer.Context, state_dir: StateDir) -> tuple[list[Shown], dateti
         files = (AlertFile(store.folder), AlertFile(store.folder, BESIDE))
         firing, acks = {k: one for file in files for k, one in file.read().firing.items()}, AckFile(store.folder).read()
     standing = {key: one for key, one in firing.items() if not one.over}
-    said = ((one, ack_in(acks, one.ack_keys)) for one in faults)
+    asked = [one.fault for one in standing.values() if one.fault.rule == "query_dead"]  # only `jobs ensure` finds them
+    said = ((one, ack_in(acks, one.ack_keys)) for one in (*faults, *asked))
     return [Shown(one, standing.get(one.key), ack if is_quiet(ack, now, one.since) else None) for one, ack in said], now
 
 

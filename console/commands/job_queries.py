@@ -73,6 +73,11 @@ def state(read: OfJob) -> JobState:
     return JobState.RUNNING if any(one.lives for one in read.values()) else JobState.STOPPED
 
 
+def any_dead(read: OfJob) -> bool:
+    """Whether a query that has read a slot of the job is not running."""
+    return not all(one.lives for one in read.values())
+
+
 def reason(read: OfJob) -> str:
     """Summarize all queries of a job in one line."""
     return "; ".join(one.brief for one in read.values())

@@ -383,7 +383,12 @@ def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, s
 
         found = ensure(store, start_again)
         if loaded is not None:
-            Alerting(store, lambda event, text: diagnostics.note(text), loaded=loaded).tick(0.0)
+            silent: set[str] = set()
+            unseen = [name for name in loaded.jobs if store.job(name) is None]
+            read = job_queries.of(loaded, unseen, silent) if unseen else {}
+            dead = {name: job_queries.reason(its) for name, its in read.items() if job_queries.any_dead(its)}
+            note = lambda event, text: diagnostics.note(text)  # noqa: E731
+            Alerting(store, note, loaded=loaded, dead_queries=dead, silent=silent).tick(0.0)
     for one in found:
         if one.state is JobState.AWAITS_COPY:
             diagnostics.warn(f"job {one.job} is in state AWAITS COPY: {start_of(one.job)}, which may need consent")

@@ -76,7 +76,7 @@ def _with_queries(jobs: Sequence[JobFacts], loaded: Loaded | None) -> list[JobFa
         its = read.get(one.name)
         if not its:
             return one
-        level = Level.FINE if all(query.lives for query in its.values()) else Level.WARNING
+        level = Level.WARNING if job_queries.any_dead(its) else Level.FINE
         return replace(one, state=job_queries.state(its), level=level, queries=its, wrong=job_queries.reason(its))
 
     return list(map(known, jobs))

@@ -120,8 +120,8 @@ def load_usable(
     return Loaded(file, sources, sinks, jobs, state_dir, settings, warnings, refused, alerts, access, hosts)
 
 
-def store_entry(loaded: Loaded, name: str) -> SinkEntry:
-    """Return a sink that commits rows and a fence in one transaction.
+def fenced_entries(loaded: Loaded, name: str) -> tuple[SinkEntry, SinkEntry]:
+    """Return a sink that takes each batch once, and its store, which has the fence: the sink itself, or another.
 
     Raises ConfigError for an unknown name, and Refused for a sink of another kind.
     """
@@ -129,11 +129,11 @@ def store_entry(loaded: Loaded, name: str) -> SinkEntry:
         known = ", ".join(sorted(loaded.sinks)) or "none"
         raise ConfigError(f"{safe(loaded.path)} has no [sinks.{safe(name, 40)}]", f"known: {known}")
     sink = loaded.sinks[name]
-    if not traits(sink.kind).is_store:
-        what = f"sinks.{sink.name} is of kind {sink.kind}, which cannot commit rows and fence in one transaction"
-        possible = " or ".join(sorted(kind for kind in KINDS if traits(kind).is_store))
+    if not (traits(sink.kind).is_store or traits(sink.kind).keeps_prepared):
+        what = f"sinks.{sink.name} is of kind {sink.kind}, which cannot write a batch exactly once"
+        possible = " or ".join(sorted(kind for kind in KINDS if traits(kind).is_store or traits(kind).keeps_prepared))
         raise Refused(what, f"write to a sink of kind {possible}, or use a job", where="sink")
-    return sink
+    return sink, loaded.sinks[sink.store] if sink.store else sink
 
 
 def load_alerts(file: Path, env: Mapping[str, str], text: str | None = None) -> AlertOptions:

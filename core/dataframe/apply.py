@@ -80,7 +80,7 @@ class _Run:
     written: ClassVar[dict[tuple[str, str, str], tuple[str, int]]] = {}
 
     def __init__(self, df: DataFrame, spec: WriterSpec, query: str) -> None:
-        self._place = (spec.endpoint.place, spec.target.name, query)
+        self._place = (spec.sink.endpoint.place, spec.target.name, query)
         self._run = str(df.sparkSession.sparkContext.getLocalProperty(JOB_GROUP) or "")
 
     def refuse_again(self, batch: int) -> None:

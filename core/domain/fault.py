@@ -76,6 +76,7 @@ RULES = {
     "job_stopped": Rule("SK-2302", Urgency.BLOCKS, 1),
     "awaits_copy": Rule("SK-2309", Urgency.BLOCKS, 1),
     "job_refused": Rule("SK-2303", Urgency.BLOCKS, 1),
+    "query_dead": Rule("SK-2310", Urgency.BLOCKS, 1),
     "job_failed": Rule("SK-2304", Urgency.BLOCKS, 1),
     "job_dead": Rule("SK-2305", Urgency.BLOCKS, 1),
     "job_gone": Rule("SK-2306", Urgency.BLOCKS, 1),

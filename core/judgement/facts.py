@@ -151,3 +151,5 @@ class Facts:
     """Why a configuration cannot be used, by job name."""
     resets: tuple[OpenReset, ...] = ()
     limits: Limits = LIMITS
+    dead_queries: Mapping[str, str] = field(default_factory=dict)
+    """A description of the DataFrame queries that read a job's slots and are not running, by job name."""

@@ -141,6 +141,13 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
             "the job cannot be started",
             f"`slotkeeper config check` names the errors{THEN}correct them{THEN}{start(job)}", job=job,
         )  # fmt: skip
+    for job, what in facts.dead_queries.items():
+        from slotkeeper.core.domain.query_report import WHERE_TO_START  # `status` has no such facts
+
+        yield Fault(
+            "query_dead", Party.PROCESS, f"the query of {safe(job, 60)}", Severity.WARNING, safe(what, 400),
+            f"no process reads its slot; {EXPIRES}", WHERE_TO_START, job=job,
+        )  # fmt: skip
 
 
 def _stuck(facts: Facts) -> Iterator[Fault]:

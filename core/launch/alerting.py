@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -44,7 +44,9 @@ Say = Callable[[str, str], None]
 _AS = {True: "[alerts] still uses its last valid settings", False: "no alerts are sent because [alerts] cannot be read"}
 _LAST_SECONDS = 1.0
 """Seconds that an evaluation waits for the lock if no later evaluation can replace it."""
-_REFUSED, _UNREADABLE = "job_refused", "store_unreadable"
+_UNREADABLE = "store_unreadable"
+_BY_ENSURE = ("job_refused", "query_dead")
+"""Rules that need the configuration, or the stores of queries: only `jobs ensure` evaluates them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,21 @@ class Alerting:
     """Evaluates alerts in one process."""
 
     def __init__(
-        self, store: Store, say: Say, job: str = "", config: str = "", loaded: Loaded | None = None, run: str = ""
+        self,
+        store: Store,
+        say: Say,
+        job: str = "",
+        config: str = "",
+        loaded: Loaded | None = None,
+        run: str = "",
+        dead_queries: Mapping[str, str] | None = None,
+        silent: Collection[str] = (),
     ) -> None:
-        """`job` is the supervised job of `run`, or "" for all jobs; `config` is the file and `loaded` its content."""
+        """`job` is the supervised job of `run`, or "" for all jobs; `config` is the file and `loaded` its content.
+
+        `dead_queries`: as in Facts; `silent`: the jobs whose stores did not answer, so that their queries are unknown.
+        """
+        self._dead_queries, self._silent = dead_queries or {}, silent
         self._run, self._store, self._say, self._job = run, store, say, job
         self._loaded = loaded
         known = loaded.alerts if loaded else AlertOptions()
@@ -138,7 +152,8 @@ class Alerting:
     def _facts(self, options: AlertOptions, now: datetime) -> tuple[Facts, bool]:
         """Return the facts, and whether the state store could be read."""
         try:
-            return gather(self._store, self._loaded, now, limits=options.limits), True
+            found = gather(self._store, self._loaded, now, limits=options.limits)
+            return replace(found, dead_queries=self._dead_queries), True
         except Busy:
             raise
         except (SlotkeeperError, OSError) as error:
@@ -151,11 +166,11 @@ class Alerting:
         It excludes the faults that `StuckAlerts` reports.
         """
         if not self._job:
-            return lambda one: not is_stuck(one)
+            return lambda one: not is_stuck(one) and not (one.rule == "query_dead" and one.job in self._silent)
         views = [one.view for one in facts.jobs]
         others = {one.name for one in views if one.supervisor_alive and not one.supervisor_stopped} - {self._job}
         return lambda one: (
-            one.rule != _REFUSED and not is_stuck(one) and (one.rule.startswith("slot_") or one.job not in others)
+            one.rule not in _BY_ENSURE and not is_stuck(one) and (one.rule.startswith("slot_") or one.job not in others)
         )
 
     def _tell(

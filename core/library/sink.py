@@ -9,9 +9,8 @@ from contextlib import closing
 from types import TracebackType
 
 from slotkeeper.core.clock import Clock, SystemClock
-from slotkeeper.core.config.load import store_entry
+from slotkeeper.core.config.load import fenced_entries
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.columns import added
 from slotkeeper.core.domain.slot import Column, EventType, TableIdentity
 from slotkeeper.core.domain.spec import SLOT_NAME, JobSpec
@@ -20,8 +19,8 @@ from slotkeeper.core.errors import Refused
 from slotkeeper.core.library.reader import Batch
 from slotkeeper.core.library.values import text_of
 from slotkeeper.core.ports.sink import QueryBatch, QuerySink, QueryTarget, Staged
-from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.wiring import worker
+from slotkeeper.core.wiring.query import query_sink
 
 
 class Sink:
@@ -65,15 +64,16 @@ class RecordSink:
 
     `writer` names the program. The sink records it with each target's last position, in the transaction that writes the
     rows. A target has one writer, in one process: a later process takes it over, and the earlier one is then refused. A
-    job's target has none. Raises ConfigError for an unknown sink, and Refused for a sink that cannot commit rows and
-    position in one transaction (Doris, Hologres): use a job there.
+    job's target has none. For Doris, the sink's store records the position, after the load that it names (ADR 106).
+    Raises ConfigError for an unknown sink, and Refused for a sink of kind Hologres, which takes records at least once
+    and from a job only.
     """
 
     def __init__(self, loaded: Loaded, sink: str, writer: str, clock: Clock | None = None) -> None:
         if not SLOT_NAME.fullmatch(writer):
             what = f"writer {safe(writer, 70)!r} is not a name: letters, digits, _ and $ only, at most 63"
             raise Refused(what, "choose another name and keep it: it identifies the program's positions", where="sink")
-        self._entry, self._writer, self._clock = store_entry(loaded, sink), writer, clock or SystemClock()
+        self._entries, self._writer, self._clock = fenced_entries(loaded, sink), writer, clock or SystemClock()
 
     def table(
         self, name: str, key: Sequence[str], columns: Sequence[str], batch_size: int = 5_000, interval: float = 5.0
@@ -91,8 +91,7 @@ class RecordSink:
         return TableWriter(lambda: self._open(target), target, self._writer, (batch_size, interval), self._clock)
 
     def _open(self, target: QueryTarget) -> QuerySink:
-        given = login(self._entry.endpoint, f"slotkeeper-writer/{self._writer}"[:63])
-        return sinks.open(self._entry.kind).connect(given, self._entry.progress_schema).query_sink(target)
+        return query_sink(*self._entries, target, f"slotkeeper-writer/{self._writer}"[:63])
 
 
 class TableWriter:

@@ -387,6 +387,12 @@ class BatchSession(SinkSession, Protocol):
     def target(self, job: JobSpec, store: CopyStore | None = None) -> Target:
         """Return the target of a job's channel, compared with its record in the store if one is given."""
 
+    def labelled(self, target: QueryTarget) -> LabelSink:
+        """Return the sink for a query's batches; raises Refused for a kind without labels, or an unsuitable target.
+
+        The target is created on request.
+        """
+
     def targets(self) -> TargetSight | None:
         """Return a reader of targets; None if the kind identifies a table only by its name."""
 
@@ -420,6 +426,12 @@ class StoreSession(SinkSession, Protocol):
 
     def query_sink(self, target: QueryTarget) -> QuerySink:
         """Return the sink for a Spark query, which fences its own batches."""
+
+    def planned_query_sink(self, target: QueryTarget, place: str, beside: BatchSession) -> QuerySink:
+        """Return the sink for a query that writes over `beside`; this store has its plans, for the target `place`.
+
+        Raises Refused for options that only a sink in the store's own server has.
+        """
 
     def progress(self, job: JobSpec, runner: Runner) -> StartStore:
         """Return the progress rows of a job's channel."""

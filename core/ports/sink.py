@@ -440,7 +440,7 @@ class QuerySink(Protocol):
         """
 
     def commit(self, batch: QueryBatch, staged: Sequence[Staged]) -> bool:
-        """Apply the staged rows to the target in one transaction; return False if the batch is already committed.
+        """Apply the staged rows to the target at once; return False if the batch is already committed.
 
         After an error the outcome is unknown: repeat the call.
         """

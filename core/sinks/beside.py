@@ -24,7 +24,7 @@ from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Defect, Refused, SlotkeeperError, Unreachable
 from slotkeeper.core.ports.driver import NO_DEFAULTS, CopyStore, Followed, StartStore
 from slotkeeper.core.ports.kinds import StoreSession
-from slotkeeper.core.ports.sink import Asked
+from slotkeeper.core.ports.sink import Asked, LabelSink, QueryTarget
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.seen_beside import SeenBeside
 
@@ -188,6 +188,10 @@ class BesideConnection(Generic[L]):
     def locks(self, prefix: str) -> None:
         """Return None, because no query reports the lock waits of these sessions."""
         return
+
+    def labelled(self, target: QueryTarget) -> LabelSink:
+        what = f"{target.name}: this kind of sink cannot write a batch exactly once"
+        raise Refused(what, "write to a sink of kind postgres, dws or doris, or use a job", where="sink")
 
     def sever(self) -> None:
         self._session.sever()

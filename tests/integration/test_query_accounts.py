@@ -408,6 +408,8 @@ def test_a_query_is_a_job_that_runs_elsewhere_and_nothing_is_done_to_it_from_her
     assert listed["state"] == "STOPPED" and not listed["queries"][0]["lives"]
     code, out, _ = shell.typed("status", "--exit-code")
     assert (code, "DataFrame query is not running" in out) == (1, True), (code, out)
+    assert shell.typed("jobs", "ensure")[0] == 0
+    assert [one["fault"]["rule"] for one in shell.json_of("alerts", "list")["alerts"]] == ["query_dead"]
     assert shell.typed("jobs", "start", JOB)[0] == 3, "its checkpoint has what the slot no longer gives"
     _, out, err = shell.typed("jobs", "show", JOB)
     assert "action      start it in its Spark program" in out, "there is nothing to stop"

@@ -29,7 +29,7 @@ _INTS = ("h", "k", "a")
 
 
 @contextmanager
-def spark_session(folder: Path, master: str = "local[2]") -> Iterator[Any]:
+def spark_session(folder: Path, master: str = "local[2]", **settings: str) -> Iterator[Any]:
     """A session whose processes find this checkout; it writes into `folder` and prints nothing."""
     environ = {
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH", "")])]),
@@ -39,7 +39,9 @@ def spark_session(folder: Path, master: str = "local[2]") -> Iterator[Any]:
     (folder / "log4j2.properties").write_text("rootLogger.level = off\n", "utf-8")
     with (
         mock.patch.dict(os.environ, environ),
-        frame_session.spark_session(folder, master, spark_driver_memory="1g", spark_executor_memory="1g") as spark,
+        frame_session.spark_session(
+            folder, master, **{"spark_driver_memory": "1g", "spark_executor_memory": "1g", **settings}
+        ) as spark,
     ):
         yield spark
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import pyarrow
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from slotkeeper.core.dataframe.reader import read, schema
 from slotkeeper.core.dataframe.reader.faults import naming
@@ -25,6 +26,9 @@ from slotkeeper.core.errors import Refused, TroubleName
 from slotkeeper.core.ports.source import Source, SourceTable
 from slotkeeper.core.sources import registry
 from slotkeeper.core.wiring.worker import changelog_of, changelog_session
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 
 class PlainTableReader(DataSourceReader):

@@ -6,6 +6,7 @@ Spark reports an exception of a Python source only as text, after its own traceb
 from __future__ import annotations
 
 import functools
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -83,22 +84,29 @@ def tried(ask: Callable[[], T]) -> T:
         wait = min(2.0, wait * 2)
 
 
-PASSED = ("4.3.0",)
-"""The Spark versions for which the contract test, `tests/spark/test_source_calls.py`, succeeded.
+WHOLE, BATCH = ("4.2", "4.3"), ("4.0", "4.1")
+"""The Spark series that run everything, and those that only run `spark.read` (ADR 106).
 
 Spark does not document the order in which it calls a Python source, but registration relies on it: `latestOffset` must
-get the end of a batch only after that batch is in the commit log.
+get the end of a batch only after that batch is in the commit log. A release of a series contains only fixes (Spark,
+"Versioning Policy"); `tests/chaos/test_spark_versions.py` runs the newest of each.
 """
 
 
-def check(version: str) -> None:
-    """Raise Refused for a Spark version that is not in `PASSED`.
+def check(version: str, streams: bool = False) -> None:
+    """Raise Refused for a Spark version that cannot run streams, or cannot run anything.
 
-    >>> check("4.1.0")
+    >>> check("4.1.4")
+    >>> check("4.1.4", streams=True)
     Traceback (most recent call last):
         ...
-    slotkeeper.core.errors.Refused: pyspark 4.1.0 may call a source in an untested order
+    slotkeeper.core.errors.Refused: pyspark 4.1.4 runs spark.read only, no stream of changes and no writer
     """
-    if version not in PASSED:
-        what = f"pyspark {version} may call a source in an untested order"
-        raise Refused(what, f"install pyspark {' or '.join(PASSED)}", where="spark")
+    release = re.fullmatch(r"(\d+\.\d+)\.\d+", version)
+    series = release[1] if release else ""
+    if series in WHOLE or (series in BATCH and not streams):
+        return
+    what = f"pyspark {version} may call a source in an untested order"
+    if series in BATCH:
+        what = f"pyspark {version} runs spark.read only, no stream of changes and no writer"
+    raise Refused(what, f"install pyspark {' or '.join(WHOLE)}", where="spark")

@@ -23,7 +23,7 @@ from slotkeeper.core.dataframe.changelog import BEGINNING, COPIED, NET, WEIGHTED
 from slotkeeper.core.dataframe.net import Reduce
 from slotkeeper.core.dataframe.reader.faults import named, tried
 from slotkeeper.core.dataframe.reader.parts import ChunkPart, Part, RangePart
-from slotkeeper.core.dataframe.reader.schema import Layout
+from slotkeeper.core.dataframe.reader.schema import Layout, arrow_type
 from slotkeeper.core.domain.slot import SlotStatus
 from slotkeeper.core.domain.spec import Images, JobSpec
 from slotkeeper.core.domain.type_name import Field, FieldKind
@@ -169,24 +169,9 @@ def _columns(piece: bytes, types: Sequence[pyarrow.DataType], names: Sequence[st
     return [column.combine_chunks() for column in table.columns]
 
 
-_OWN = {
-    FieldKind.BOOLEAN: pyarrow.bool_(),
-    FieldKind.SHORT: pyarrow.int16(),
-    FieldKind.INTEGER: pyarrow.int32(),
-    FieldKind.LONG: pyarrow.int64(),
-    FieldKind.FLOAT: pyarrow.float32(),
-    FieldKind.DOUBLE: pyarrow.float64(),
-    FieldKind.DATE: pyarrow.date32(),
-    FieldKind.LOCAL_TIME: pyarrow.timestamp("us"),
-    FieldKind.INSTANT: pyarrow.timestamp("us", "UTC"),
-}
-
-
 def _read_as(field: Field) -> pyarrow.DataType:
     """Return the Arrow type for parsing a column; strings and bytes are parsed as text and converted in `_given`."""
-    if field.type.kind is FieldKind.DECIMAL:
-        return pyarrow.decimal128(field.type.precision, field.type.scale)
-    return _OWN.get(field.type.kind, pyarrow.string())
+    return pyarrow.string() if field.type.kind is FieldKind.BYTES else arrow_type(field.type)
 
 
 def _given(fields: Sequence[Field], values: Sequence[pyarrow.Array]) -> list[pyarrow.Array]:

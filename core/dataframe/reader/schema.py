@@ -8,18 +8,19 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow
 from pyspark.sql import types
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from slotkeeper.core.dataframe.changelog import CHANGE, DN, KEY_PLACE, NET, POINT, SEQUENCE, WEIGHT, WEIGHTED
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.type_name import TEXT, Condition, Field, FieldKind, FieldType, field_type
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 LEAD = (CHANGE, DN, POINT, SEQUENCE, WEIGHT)
 """The names of all columns that can precede a table's own columns in a changelog."""
@@ -35,6 +36,19 @@ _PLAIN = {
     FieldKind.INSTANT: types.TimestampType(),
     FieldKind.BYTES: types.BinaryType(),
     FieldKind.TEXT: types.StringType(),
+}
+_ARROW = {
+    FieldKind.BOOLEAN: pyarrow.bool_(),
+    FieldKind.SHORT: pyarrow.int16(),
+    FieldKind.INTEGER: pyarrow.int32(),
+    FieldKind.LONG: pyarrow.int64(),
+    FieldKind.FLOAT: pyarrow.float32(),
+    FieldKind.DOUBLE: pyarrow.float64(),
+    FieldKind.DATE: pyarrow.date32(),
+    FieldKind.LOCAL_TIME: pyarrow.timestamp("us"),
+    FieldKind.INSTANT: pyarrow.timestamp("us", "UTC"),
+    FieldKind.BYTES: pyarrow.binary(),
+    FieldKind.TEXT: pyarrow.string(),
 }
 _LEAD = tuple(zip(LEAD, (FieldKind.TEXT, FieldKind.TEXT, FieldKind.LONG, FieldKind.LONG), strict=False))
 
@@ -71,7 +85,8 @@ class Layout:
     @property
     def arrow(self) -> pyarrow.Schema:
         """The schema in Arrow types, as required by Spark."""
-        return to_arrow_schema(self.spark, timezone="UTC")
+        own = [(one.name, arrow_type(one.type)) for one in self.fields]
+        return pyarrow.schema([*((name, _ARROW[kind]) for name, kind in self.lead), *own])
 
 
 def spark_type(field: FieldType) -> types.DataType:
@@ -83,6 +98,13 @@ def spark_type(field: FieldType) -> types.DataType:
     if field.kind is FieldKind.DECIMAL:
         return types.DecimalType(field.precision, field.scale)
     return _PLAIN[field.kind]
+
+
+def arrow_type(field: FieldType) -> pyarrow.DataType:
+    """Return the Arrow type of a field that Spark reads as `spark_type`."""
+    if field.kind is FieldKind.DECIMAL:
+        return pyarrow.decimal128(field.precision, field.scale)
+    return _ARROW[field.kind]
 
 
 def layout(log: Source, columns: Sequence[str], as_text: Sequence[str], form: str) -> Layout:
@@ -106,13 +128,15 @@ def layout(log: Source, columns: Sequence[str], as_text: Sequence[str], form: st
     return Layout(chosen, fields, form, identity.text, identity.key)
 
 
-_SIGNS: dict[type[Filter], str] = {
-    EqualTo: "=",
-    GreaterThan: ">",
-    GreaterThanOrEqual: ">=",
-    LessThan: "<",
-    LessThanOrEqual: "<=",
+_SIGNS = {
+    "EqualTo": "=",
+    "In": "=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
 }
+"""SQL by the names of Spark's classes of conditions, which Spark 4.0 does not have."""
 MOST = 1_000
 """Maximum number of values in an IN condition that is sent to the source; only Spark applies longer lists."""
 
@@ -134,11 +158,12 @@ def of_key(filters: Iterable[Filter], layout: Layout) -> tuple[Condition, ...]:
 
 
 def _condition(one: Filter, name: str, field: FieldType) -> Condition | None:
-    sign = "=" if isinstance(one, In) else _SIGNS.get(type(one), "")
+    kind = type(one).__name__
+    sign = _SIGNS.get(kind, "")
     if not sign or not (field.ranged or (sign == "=" and field.kind is FieldKind.TEXT)):
         return None
     given: Any = getattr(one, "value", None)
-    values = [_text(value) for value in (given if isinstance(one, In) else (given,))]
+    values = [_text(value) for value in (given if kind == "In" else (given,))]
     if not values or len(values) > MOST or any(value is None for value in values):
         return None
     return Condition(name, sign, tuple(value for value in values if value is not None))

@@ -18,9 +18,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSource, WriterCommitMessage
 
+from slotkeeper.core.dataframe.reader.faults import check
 from slotkeeper.core.dataframe.writer.spec import Field, WriterSpec, spec_of
 from slotkeeper.core.errors import ConfigError, Defect, Refused, SlotkeeperError, classed
 from slotkeeper.core.ports.sink import QueryBatch, QuerySink, Staged
@@ -44,7 +47,11 @@ class PartStaged(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyp
     staged: Staged
 
 
-class PostgresStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+_ArrowWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", object)
+"""Missing in Spark 4.0, whose streams are refused."""
+
+
+class PostgresStreamWriter(_ArrowWriter):  # type: ignore[misc]
     """The writer of one query, created by Spark; `place` is where tasks stage rows, empty before `admitted`."""
 
     def __init__(self, spec: WriterSpec) -> None:
@@ -90,6 +97,7 @@ class SlotkeeperPostgres(DataSource):  # type: ignore[misc]
             if overwrite:
                 what = 'output mode "complete" would write the whole table in each batch'
                 raise ConfigError(what, 'use outputMode("update"), or "append"')
+            check(pyspark.__version__, streams=True)
             made = PostgresStreamWriter(spec_of(dict(self.options), fields_of(schema)))
             return made if COMMITTING in sys.modules else made.admitted()
 
@@ -134,13 +142,13 @@ def spoken() -> Iterator[None]:
 def opened(spec: WriterSpec, part: str) -> Iterator[QuerySink]:
     """Yield a session whose secret is resolved in this process; raises ConfigError with the host's name on failure."""
     try:
-        made = spec.open(part)
+        sink = spec.open(part)
     except ConfigError as error:
         hint = error.hint or (
             "provide each worker with the same file, variable or command: workers resolve passwords themselves"
         )
         raise ConfigError(f"on {socket.gethostname()}, as {getpass.getuser()}: {error.message}", hint) from None
-    with closing(made) as session, closing(session.query_sink(spec.target)) as sink:
+    with closing(sink):
         yield sink
 
 

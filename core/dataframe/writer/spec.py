@@ -17,18 +17,15 @@ from slotkeeper.core.config import values
 from slotkeeper.core.config.check import Reading, as_fields, read_section
 from slotkeeper.core.config.keys import REQUIRED, Key, section
 from slotkeeper.core.config.keys_sink import SINK_OPTIONS, conflict
-from slotkeeper.core.config.load import load_usable, store_entry
+from slotkeeper.core.config.load import fenced_entries, load_usable
 from slotkeeper.core.config.model import Layer, Origin, SinkEntry
-from slotkeeper.core.config.secrets import login
 from slotkeeper.core.dataframe import changelog
-from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError, Refused
-from slotkeeper.core.ports.kinds import StoreSession
-from slotkeeper.core.ports.sink import QueryTarget
-from slotkeeper.core.sinks import registry as sinks
+from slotkeeper.core.ports.sink import QuerySink, QueryTarget
+from slotkeeper.core.wiring.query import query_sink
 
 _PLACE = "slotkeeper_postgres"
 OF_SPARK = frozenset({"checkpointlocation", "path", "queryname"})
@@ -76,9 +73,8 @@ class Field:
 class WriterSpec:
     """A query's target and columns: picklable, without secrets."""
 
-    endpoint: Endpoint
-    kind: str
-    progress_schema: str
+    sink: SinkEntry
+    store: SinkEntry
     target: QueryTarget
 
     @property
@@ -86,16 +82,16 @@ class WriterSpec:
         """The names of the columns to write, as in the DataFrame."""
         return tuple(column.name for column in self.target.columns)
 
-    def open(self, part: str) -> StoreSession:
-        """Open a session on the sink; its password is resolved in this process, and its name contains `part`."""
+    def open(self, part: str) -> QuerySink:
+        """Open the sink; its passwords are resolved in this process, and the name of its sessions contains `part`."""
         name = f"slotkeeper-query/{self.target.name[:36]}/{part}"[:63]
-        return sinks.open(self.kind).connect(login(self.endpoint, name), self.progress_schema)
+        return query_sink(self.sink, self.store, self.target, name)
 
 
 def spec_of(options: Mapping[str, str], columns: Sequence[Field]) -> WriterSpec:
     """Return the spec; raises ConfigError for an invalid option, and Refused for columns that cannot be written."""
     given = _read({name: value for name, value in options.items() if name.lower() not in OF_SPARK})
-    sink = _sink(given["config"], str(given["sink"]))
+    sink, store = _sinks(given["config"], str(given["sink"]))
     names = [one.name for one in columns]
     _check_names(names)
     key = _key(given["key"], columns)
@@ -109,7 +105,7 @@ def spec_of(options: Mapping[str, str], columns: Sequence[Field]) -> WriterSpec:
         str(given["successor_of"] or ""),
         _sink_options(given, options),
     )
-    return WriterSpec(sink.endpoint, sink.kind, sink.progress_schema, target)
+    return WriterSpec(sink, store, target)
 
 
 def _read(options: Mapping[str, str]) -> dict[str, Any]:
@@ -121,8 +117,8 @@ def _read(options: Mapping[str, str]) -> dict[str, Any]:
     return read_section(reading, (_PLACE,), tree, OPTIONS)
 
 
-def _sink(config: str | None, name: str) -> SinkEntry:
-    return store_entry(load_usable(Path(config) if config else None, os.environ), name)
+def _sinks(config: str | None, name: str) -> tuple[SinkEntry, SinkEntry]:
+    return fenced_entries(load_usable(Path(config) if config else None, os.environ), name)
 
 
 def _check_names(names: Sequence[str]) -> None:

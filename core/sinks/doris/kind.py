@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from slotkeeper.core.domain.endpoint import Endpoint, Login
-from slotkeeper.core.domain.finding import Finding
+from slotkeeper.core.domain.finding import Finding, refuse
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.domain.target_seen import image_of
@@ -14,6 +14,7 @@ from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.driver import CopyStore
 from slotkeeper.core.ports.kinds import SinkAsked, SinkKind
+from slotkeeper.core.ports.sink import QueryTarget
 from slotkeeper.core.sinks.beside import BesideConnection, BesideKind
 from slotkeeper.core.sinks.doris import doctor, shape, traits
 from slotkeeper.core.sinks.doris.http import DorisHttp
@@ -37,6 +38,19 @@ class DorisConnection(BesideConnection[MysqlQueries]):
         if found:
             raise Refused(found[0].what, found[0].cure, where="sink")
         return DorisSink(self._http, job.name, name, shape.layout(table, image))
+
+    def labelled(self, target: QueryTarget) -> DorisSink:
+        if target.create_target:
+            image = TableIdentity(0, target.columns, target.key, "")
+            refuse(list(shape.unmakeable(target.name, image)), "sink")
+            self._session.rows(shape.statement(target.name, image))
+        table = shape.read(self._session, target.name)
+        image = TableIdentity(0, shape.typed_as(table, target.columns), target.key, "")
+        refuse(list(shape.objections(table, image)), "sink")
+        if table.sequence:
+            what = f"{table.name} has a sequence column, but a program's records have no order that lasts"
+            raise Refused(what, "recreate it without a sequence column", where="sink")
+        return DorisSink(self._http, "query", target.name, shape.layout(table, image))
 
     def target(self, job: JobSpec, store: CopyStore | None = None) -> DorisTarget:
         return DorisTarget(job, self.targets(), store)

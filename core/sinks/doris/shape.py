@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from slotkeeper.core.domain.endpoint import Place
 from slotkeeper.core.domain.finding import Objection
 from slotkeeper.core.domain.shape import Act, ColumnChange, Reshape, TargetShape, marked, needs
-from slotkeeper.core.domain.slot import TableIdentity
+from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import Constant
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
@@ -257,6 +257,42 @@ def fits(source: str, there: DorisColumn) -> bool:
         wanted = _SIZES.search(source)
         return base == "datetime" and int(sizes[1] if sizes else 0) >= int(wanted[1] if wanted else 6)
     return base in _SAME.get(plain, frozenset())
+
+
+_TYPED = {
+    "boolean": "boolean",
+    "tinyint": "smallint",
+    "smallint": "smallint",
+    "int": "integer",
+    "bigint": "bigint",
+    "float": "real",
+    "double": "double precision",
+    "date": "date",
+    "datev2": "date",
+}
+
+
+def typed_as(table: DorisTable, columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the columns; one of text gets the type of the target's column, whose values the text must then represent.
+
+    >>> there = DorisTable("m.t", (DorisColumn("a", "decimalv3(9,2)", True),), (), "UNIQUE", True)
+    >>> typed_as(there, (Column("a", "text"),))[0].type
+    'numeric(9,2)'
+    """
+
+    def typed(column: Column) -> Column:
+        there = table.column(column.name)
+        if column.type != "text" or there is None or there.base in _TEXTS:
+            return column
+        sizes = _SIZES.search(there.type)
+        plain = _TYPED.get(there.base, "text")
+        if there.base in ("decimal", "largeint"):
+            plain = f"numeric{sizes[0] if sizes else '(38,0)'}"
+        if there.base == "datetime":
+            plain = f"timestamp({sizes[1] if sizes else 0}) without time zone"
+        return replace(column, type=plain)
+
+    return tuple(map(typed, columns))
 
 
 def of_types(table: DorisTable, names: Sequence[str], types: frozenset[str]) -> list[str]:

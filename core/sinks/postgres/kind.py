@@ -33,6 +33,7 @@ from slotkeeper.core.sinks.postgres.quarantine.entries import QuarantineRows
 from slotkeeper.core.sinks.postgres.quarantine.replay import Replays
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.target import PostgresTarget
+from slotkeeper.core.sinks.postgres.write.planned_query import PlannedQuerySink
 from slotkeeper.core.sinks.postgres.write.query_sink import PostgresQuerySink
 from slotkeeper.core.sinks.postgres.write.sink import PostgresBatches, PostgresSink
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
@@ -86,6 +87,9 @@ class PostgresConnection:
 
     def query_sink(self, target: QueryTarget) -> PostgresQuerySink:
         return PostgresQuerySink(self.session, target)
+
+    def planned_query_sink(self, target: QueryTarget, place: str, beside: BatchSession) -> PlannedQuerySink:
+        return PlannedQuerySink(self.session, target, place, beside)
 
     def progress(self, job: JobSpec, runner: Runner) -> PostgresProgress:
         return PostgresProgress(self.session, self._texts, job.lane_key(), runner, job.sink_options.quarantines)

@@ -36,7 +36,7 @@ from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.errors import Defect, Refused, Unreachable
 from slotkeeper.core.ports.driver import NO_DEFAULTS, CopyStore, Followed, StartStore
 from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession, TableSession
-from slotkeeper.core.ports.sink import Batch, Fields
+from slotkeeper.core.ports.sink import Batch, Fields, LabelSink, QueryTarget
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks import registry
 from tests.support.sqlite_pair import traits
@@ -269,6 +269,9 @@ class SqliteSession:
 
     def target(self, job: JobSpec, store: CopyStore | None = None) -> SqliteTarget:
         return SqliteTarget(self, job.channel.target)
+
+    def labelled(self, target: QueryTarget) -> LabelSink:
+        raise NotImplementedError
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         yield Finding(f"sink {asked.name}", Level.OK, f"{self.file} can be opened")

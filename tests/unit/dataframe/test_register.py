@@ -19,6 +19,6 @@ def test_connect_an_archive_and_another_version_are_refused_by_one_line(monkeypa
         dataframe.register(object())
     assert "--archives" in archive.value.hint
     monkeypatch.undo()
-    with pytest.raises(Refused, match=r"pyspark 4\.1\.0 may call") as other:
-        dataframe.register(SimpleNamespace(version="4.1.0"))
-    assert other.value.hint == "install pyspark 4.3.0"
+    with pytest.raises(Refused, match=r"pyspark 3\.5\.9 may call") as other:
+        dataframe.register(SimpleNamespace(version="3.5.9"))
+    assert other.value.hint == "install pyspark 4.2 or 4.3"

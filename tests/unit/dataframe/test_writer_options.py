@@ -24,8 +24,10 @@ user = "etl"
 password_env = "MART_PASSWORD"
 
 [sinks.lake]
-kind = "doris"
+kind = "hologres"
 host = "127.0.0.1"
+port = 80
+database = "lake"
 user = "etl"
 progress_store = "mart"
 """
@@ -73,7 +75,7 @@ def test_what_travels_to_the_workers_has_no_secret(config: str, monkeypatch: pyt
 REFUSED = [
     ({"table": ""}, "lacks table"),
     ({"sink": "nowhere"}, r"has no \[sinks.nowhere\]"),
-    ({"sink": "lake"}, "sinks.lake is of kind doris"),
+    ({"sink": "lake"}, "sinks.lake is of kind hologres, which cannot write a batch exactly once"),
     ({"tabel": "a.b"}, "did you mean table"),
     ({"key": "id,nothing"}, "unknown column nothing"),
     ({"key": "id,id"}, "names a column twice"),

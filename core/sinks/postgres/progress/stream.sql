@@ -27,16 +27,36 @@ SET query = %(query)s, host = %(host)s, os_user = %(os_user)s, pid = %(pid)s, up
 WHERE target = %(target)s AND left(query, length(%(of)s)) = %(of)s
 RETURNING batch
 
+-- name: planned
+-- The plan of a target in another server, which its last batch left or which is being carried out.
+SELECT plan FROM {schema}.slotkeeper_streams WHERE target = %(target)s
+
+-- name: plan
+-- As `fence`, for a target in another server: matches a row only if it has no plan. Batch -1: nothing is committed yet.
+INSERT INTO {schema}.slotkeeper_streams AS s (target, query, batch, rows, host, os_user, pid, updated_at, plan)
+VALUES (%(target)s, %(query)s, -1, 0, %(host)s, %(os_user)s, %(pid)s, now(), %(plan)s)
+ON CONFLICT (target) DO UPDATE
+SET query = EXCLUDED.query, batch = CASE WHEN s.query = EXCLUDED.query THEN s.batch ELSE -1 END, plan = EXCLUDED.plan,
+    host = EXCLUDED.host, os_user = EXCLUDED.os_user, pid = EXCLUDED.pid, updated_at = EXCLUDED.updated_at
+WHERE s.plan IS NULL AND (s.query = EXCLUDED.query AND s.batch < %(batch)s OR s.query = %(successor_of)s)
+
+-- name: swap_plan
+-- Arms, withdraws or settles a plan; no row if another process has done so.
+UPDATE {schema}.slotkeeper_streams
+SET plan = %(new)s, batch = coalesce(%(batch)s, batch), rows = rows + %(rows)s, updated_at = now()
+WHERE target = %(target)s AND plan = %(old)s
+
 -- name: job
 -- The job that writes to a target, according to its progress rows, in which the target's name includes the database.
 SELECT job, source_table, slot FROM {schema}.slotkeeper_progress
-WHERE target = current_database() || '.' || %(target)s
+WHERE target IN (%(target)s, current_database() || '.' || %(target)s)
+   OR left(target, length(%(target)s) + 2) = %(target)s || ' ['
    OR left(target, length(current_database() || %(target)s) + 3) = current_database() || '.' || %(target)s || ' ['
 LIMIT 1
 
 -- name: query
 -- The query that writes to a target with this name.
-SELECT query, batch FROM {schema}.slotkeeper_streams WHERE current_database() || '.' || target = %(target)s
+SELECT query, batch FROM {schema}.slotkeeper_streams WHERE %(target)s IN (target, current_database() || '.' || target)
 
 -- name: take_target
 -- The lock that a running job holds on its target; held only for this transaction.

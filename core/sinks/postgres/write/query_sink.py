@@ -81,9 +81,11 @@ class PostgresQuerySink:
 
     def __init__(self, session: SinkSession, target: QueryTarget) -> None:
         self.session = session
-        self.close = session.close
         self._target = target
         self._table: TargetTable | None = None
+
+    def close(self) -> None:
+        self.session.close()
 
     # -- before the first batch -------------------------------------------------------------------------------------
 
@@ -183,6 +185,10 @@ class PostgresQuerySink:
         more = {"successor_of": self._target.successor_of or None}
         if self._run(cursor, "fence", **values, **who, **more).rowcount == 1:
             return True
+        return self._refused(cursor, batch)
+
+    def _refused(self, cursor: pg.Cursor, batch: QueryBatch) -> bool:
+        """Return False if the batch is already committed; raise Refused if the target's row belongs to another."""
         found = self._run(cursor, "last", target=self._target.name).fetchone()
         if found is None:
             raise Busy(f"{self._target.name}: its row in {_STREAMS} was just removed", where="sink")

@@ -64,6 +64,13 @@ def show(table: TargetTable, schema: Composable, tokens: Sequence[int]) -> Compo
     )
 
 
+def copied(table: TargetTable) -> Composable:
+    """Return the COPY statement for the rows of `show`: point, sequence, kind, columns."""
+    own = SQL(", ").join(map(Identifier, _OWN[1:]))
+    rows = SQL("SELECT {}, {} FROM {}").format(own, compose.all_staged(table), Identifier(table.staging))
+    return SQL("COPY ({}) TO STDOUT").format(rows)
+
+
 def counted(table: TargetTable) -> Composable:
     """Return a query for (number of staged rows, whether a row has NULL in a key column, number of inserts)."""
     return SQL("SELECT count(*), coalesce(bool_or({}), false), count(CASE WHEN kind = 'I' THEN 1 END) FROM {}").format(
