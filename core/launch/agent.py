@@ -296,7 +296,7 @@ class Agent:
         elif self._orders[order.id].done():
             try:
                 code, said = self._orders[order.id].result()
-            except SlotkeeperError as error:
+            except (SlotkeeperError, OSError) as error:
                 code, said = 1, f"slotkeeper: {safe(error, 300)}"
             table.close_order(order, code, said)
             del self._orders[order.id]

@@ -237,7 +237,7 @@ def kill_at(step: str) -> None:
     """End processes at a step, once: the file names it."""
     file = Path(os.environ.get(KILL, "/nonexistent"))
     with suppress(OSError):
-        named, whom = file.read_text().split()
+        named, whom = file.read_text().splitlines()
         if named == step:
             file.unlink()
             if whom in ("agent", "both"):
