@@ -26,7 +26,7 @@ from slotkeeper.core.launch.hosts import shared
 from slotkeeper.core.launch.launch import PYTHON
 from slotkeeper.core.services.audit import audited
 from slotkeeper.core.slots.change import Done
-from slotkeeper.core.state.audit import Audit, actor, intent
+from slotkeeper.core.state.audit import Audit, actor, intent, outcome
 from slotkeeper.core.state.files import ResetFiles, marks
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
@@ -82,7 +82,10 @@ def _recovered(folder: StateFolder, loaded: Loaded, order: Order, lock: int) -> 
         if mark.job == order.job and not _outcomes(ours):
             resuming = replace(order, verb="resume", options={**order.options, "table": mark.table, "slot": mark.slot})
             return _run(loaded.path, resuming, lock)
-    said = next((one.outcome for one in _outcomes(ours)), "interrupted before its first change")
+    if not (ended := _outcomes(ours)):
+        ended = [outcome(ours[0], "interrupted before its first change", {})]
+        Audit(folder).append(ended[0])
+    said = ended[0].outcome
     fine = not said.startswith(("failed", "interrupted", "refused", ROLLED_BACK))
     return 0 if fine else _FAILED, f"{said}\n"
 

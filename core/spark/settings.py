@@ -66,8 +66,8 @@ def spark_settings(
     pod: Pod | None = None,
 ) -> dict[str, str]:
     """Return all settings except master, name and secret; the user's allow-listed settings take precedence. `run` is
-    the folder of this run, `kinds` are the source and sink kinds that workers import in advance, `pod` is this process's
-    pod.
+    the folder of this run, `kinds` are the source and sink kinds that workers import in advance, `pod` is the driver's
+    pod, if any.
     """
     master = Master.parse(options.master)
     settings = {

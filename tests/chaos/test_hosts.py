@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -89,7 +90,7 @@ def test_a_reset_and_its_undo_ordered_from_the_other_host_are_done_once_or_not_a
     warehouse.create_table(TABLE, "id bigint NOT NULL, note text", ("id",))
     pair = two_hosts(make_mirror(warehouse, TABLE), tmp_path, take_over_after="5m")
     steps = STEPS if whom == "command" else ("taken", *STEPS, "carried out")
-    counts = {"done": 0, "rolled back": 0, "not started": 0}
+    counts: Counter[str] = Counter()
     try:
         pair.write()
         assert pair.a.call("jobs", "start", "orders_rt")[0] == 0
@@ -123,6 +124,7 @@ def test_a_reset_and_its_undo_ordered_from_the_other_host_are_done_once_or_not_a
             last = "" if undoing else found[0]["backup"] if found and found[0]["step"] == "done" else last
             both = [_audits(host, "(requested by" if host is pair.a else "a check") for host in (pair.a, pair.b)]
             assert both[1] == turn + 1 and both[0] >= counts["done"], both
+            assert set(counts) <= {"done", "rolled back", "backed up", "not started"}, "none is left open"
         print(f"{whom}: {counts}")
     finally:
         pair.close()
