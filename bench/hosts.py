@@ -66,7 +66,7 @@ def main() -> int:
         took = time.monotonic() - began
         calls = float(_query(server, _CALLS)[0][0]) / took
         used = [100 * (_seconds(one.pid) - was) / took for one, was in zip(agents, before, strict=True)]
-    say(machine())
+    say(str(machine()))
     say(f"{asked.jobs} jobs, {asked.agents} agents, {took:.0f} s")
     say(f"percent of a core: {', '.join(f'{one:.2f}' for one in used)} (at most {CORE_PERCENT:g})")
     say(f"statements a second, transaction control included: {calls:.1f} (at most {STATEMENTS:g})")

@@ -483,7 +483,7 @@ def _only_on_a_cluster(
             raise reading.error((*path, "master"), what, do)
         if "spark.kubernetes.container.image" not in settings:
             what = f"{dotted(path)}.settings has no spark.kubernetes.container.image"
-            raise reading.error((*path, "settings"), what, "name an image with Spark, Python and psycopg2")
+            raise reading.error((*path, "settings"), what, "name an image of executors (docs/kubernetes)")
         return
     if master.kind is MasterKind.STANDALONE:
         if not secret.how:

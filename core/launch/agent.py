@@ -28,7 +28,7 @@ from slotkeeper.core.launch.hosts import Shared, StoreKey
 from slotkeeper.core.launch.launch import FOREGROUND, Launch
 from slotkeeper.core.launch.orders import carry_out
 from slotkeeper.core.launch.view import view_of
-from slotkeeper.core.ports.sink import Placements
+from slotkeeper.core.ports.driver import Placements
 from slotkeeper.core.services.audit import audited
 from slotkeeper.core.slots.change import Done
 from slotkeeper.core.state import placement

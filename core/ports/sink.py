@@ -22,9 +22,7 @@ from enum import Enum
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from slotkeeper.core.domain.ending import InFront
-from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.locks import LockWait
-from slotkeeper.core.domain.placement import HostSeen, Order, Placement
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
 from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Refusal, Replayed, Wanted
@@ -571,49 +569,3 @@ class Targets:
 
     reader: TargetReader | None = None
     tables: Mapping[str, Watched] = field(default_factory=dict)
-
-
-class Placements(Protocol):
-    """The jobs that several hosts share, in the store of their progress rows; each call is one short transaction.
-
-    A change is a compare-and-swap of the row as `read` returned it: it returns False if the row has changed since.
-    """
-
-    def create(self) -> None: ...
-    def read(self) -> tuple[list[Placement], list[HostSeen]]:
-        """Return the rows of all jobs and hosts; none before a first `create`."""
-
-    def report(
-        self, owner: str, host: str, sources: Mapping[str, bool], jobs: Sequence[Mapping[str, str]]
-    ) -> list[Order]:
-        """Record the heartbeats of a host and of the jobs that it owns: job, state, text and settings of each.
-
-        Return the orders that the host has to carry out: new ones, and those that it took and has not answered.
-        """
-
-    def add(self, row: Placement) -> bool: ...
-
-    def claim(self, read: Placement, row: Placement) -> bool:
-        """Make the owner of `row` the job's owner, with its settings and state; fails after a heartbeat or request."""
-
-    def hand_over(self, read: Placement, why: str) -> bool: ...
-
-    def ask(self, read: Placement, owner: str, desired: WantedState, by: str, why: str) -> bool:
-        """Set the desired state; a request of the owner itself counts as answered. Fails after another request."""
-
-    def answer(self, read: Placement, answer: str) -> bool:
-        """Record the owner's answer to the request that it has read."""
-
-    def order(self, order: Order) -> None: ...
-
-    def ordered(self, order: Order) -> Order | None:
-        """Return the order as it is now, without its plan; None after it was withdrawn."""
-
-    def take(self, order: Order, owner: str) -> bool:
-        """Bind an order to a host; False if another host took it, or if it was withdrawn."""
-
-    def withdraw(self, order: Order) -> bool:
-        """End an order that no host has taken; False if a host has."""
-
-    def close_order(self, order: Order, code: int, said: str) -> None:
-        """Record the exit code and the output of an order's command."""

@@ -121,7 +121,10 @@ def _shipped(master: Master, run: Path, package: str) -> dict[str, str]:
         "spark.executor.memory": "512m",
     }
     if master.kind is MasterKind.KUBERNETES:
-        return settings | {"spark.executor.instances": "2", ENCRYPTED: "true"}
+        # An executor reads the secret's file only if its own settings have a Kubernetes master
+        # (`SecurityManager.secretKeyFromFile`), which Spark 4.3 does not pass to it, nor accept in extraJavaOptions.
+        knows = {"spark.executorEnv.JAVA_TOOL_OPTIONS": "-Dspark.master=k8s://driver"}
+        return settings | knows | {"spark.executor.instances": "2", ENCRYPTED: "true"}
     if master.kind is MasterKind.STANDALONE:
         # If a master or worker lacks this setting, Spark sends it unencrypted data; the driver and executors have it.
         return settings | {"spark.cores.max": _CORES_MAX, ENCRYPTED: "true"}

@@ -73,6 +73,10 @@ def test_lost_pods_and_a_lost_api_are_survived(api: Api, tmp_path: Path, spark_c
 
 
 def _faults(api: Api) -> dict[str, Callable[[], None]]:
+    def all_killed() -> None:
+        for one in api.running():
+            api.kill(one)
+
     def away() -> None:
         api.away()
         time.sleep(AWAY)
@@ -80,7 +84,7 @@ def _faults(api: Api) -> dict[str, Callable[[], None]]:
 
     return {
         "pod killed": lambda: api.kill(api.running()[0]),
-        "all pods killed": lambda: [api.kill(one) for one in api.running()] and None,
+        "all pods killed": all_killed,
         "pod evicted": lambda: api.evict(api.running()[0]),
         "watch 410": api.expire,
         "API away for 60 s": away,

@@ -18,7 +18,7 @@ _SQL: Book = ("slotkeeper.core.sinks.postgres.progress", "placement.sql")
 
 
 class PostgresPlacements:
-    """Implements `slotkeeper.core.ports.sink.Placements`."""
+    """Implements `slotkeeper.core.ports.driver.Placements`."""
 
     def __init__(self, session: SinkSession, limit_ms: int) -> None:
         self._session, self._limit_ms = session, limit_ms
