@@ -65,6 +65,7 @@ NEEDS: Mapping[str, Need] = {
     "status": _LISTS,
     "console": _LISTS,
     "watch": _READS,
+    "probe": _READS,
     "audit list": _LISTS,
     "audit export": _LISTS,
     "audit verify": _LISTS,

@@ -6,6 +6,7 @@ a job running.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from slotkeeper.core.domain.copy_limit import LEAST_BYTES, LEAST_ROWS, CopyLimit
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState, amiss, to_do
 from slotkeeper.core.domain.pending import since_of
+from slotkeeper.core.domain.placement import ORDERS, Order
 from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe, typed
@@ -47,6 +49,8 @@ from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.files import StoredConsents
 from slotkeeper.core.state.sqlite import Store
 
+ORDER_SECONDS = 30.0
+"""The longest wait until the owner's host takes a command over."""
 _Seen = TypeVar("_Seen", JobStatus, TableReport, tuple[TryAnswer, ...])
 
 
@@ -277,6 +281,40 @@ def retried(ctx: typer.Context, store: Store, job: str, table: str, wait: float,
     else:
         said = in_words(found) if found else "requested; not waiting for the result"
         output.line(f"{' '.join(filter(None, (job, table)))}: {said}", select.ascii_only(ctx))
+
+
+def other_owner(loaded: Loaded, store: Store, job: str) -> str:
+    """Return the host that owns a job which other hosts share, "" if it is this host or if no job is shared."""
+    if loaded.hosts is None or store.job(job) is None:
+        return ""
+    view = observe(store, job)
+    return view.runs_on if view.state is JobState.ELSEWHERE else ""
+
+
+def by_owner(
+    ctx: typer.Context,
+    loaded: Loaded,
+    job: str,
+    verb: str,
+    options: Mapping[str, str],
+    host: str,
+    reason: str,
+    as_json: bool,
+    plan: str = "",
+) -> None:
+    """Let the host that owns a job carry a command out, and print its output; exits with its exit code."""
+    from slotkeeper.core.launch.orders import ordered  # `jobs list` must not load what a command to another host needs
+
+    given = {**options, "json": "yes" if as_json else ""}
+    action = " ".join(ORDERS[verb][0])
+    with Store.open(loaded.state_dir) as store:
+        order = Order(secrets.token_hex(8), job, verb, given, plan, asked_why=reason)
+        diagnostics.note(f"job {job} runs on host {host}, which carries the command out")
+        found = ordered(loaded, store, action, order, host, ORDER_SECONDS)
+    for line in found.said.splitlines():
+        output.line(line, select.ascii_only(ctx))
+    if found.code:
+        raise typer.Exit(found.code)
 
 
 def limit_of(rows: int, size: str) -> CopyLimit:

@@ -305,6 +305,10 @@ def retry(
     with Store.open(folder) as store:
         select.refuse_refused(loaded, store, job)
         job_queries.refuse(loaded, store, job)
+        if loaded is not None and (host := job_verbs.other_owner(loaded, store, job)):
+            options = {"job": job, "table": table, "wait": f"{wait:g}s"}
+            job_verbs.by_owner(ctx, loaded, job, "retry", options, host, reason, as_json)
+            return
         observe(store, job)
         job_verbs.retried(ctx, store, job, table, wait, reason, as_json)
 

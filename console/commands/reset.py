@@ -19,10 +19,11 @@ import typer
 from slotkeeper.console.actions import preview
 from slotkeeper.console.cli import completion, context, diagnostics, output, rights, select
 from slotkeeper.console.cli.select import ConfirmSlot, Json, Slot, Table
+from slotkeeper.console.commands import job_verbs
 from slotkeeper.console.views.how_far import HowFar
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain.job import AS_THE_JOB, RESETTABLE, JobEvent, TableReport, WantedState, transition
+from slotkeeper.core.domain.job import AS_THE_JOB, RESETTABLE, JobEvent, JobState, TableReport, WantedState, transition
 from slotkeeper.core.domain.remedy import for_job, start
 from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.reset import (
@@ -37,7 +38,7 @@ from slotkeeper.core.domain.reset import (
     backup_of,
     plan_values,
 )
-from slotkeeper.core.domain.reset_files import BACKUPS
+from slotkeeper.core.domain.reset_files import BACKUPS, PLANS
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import typed
@@ -51,7 +52,7 @@ from slotkeeper.core.slots import reset_plan as plan
 from slotkeeper.core.slots.reset_apply import ResetOrder, Result
 from slotkeeper.core.slots.reset_plan import ResetContext
 from slotkeeper.core.sources import registry
-from slotkeeper.core.state import steering
+from slotkeeper.core.state import placement, steering
 from slotkeeper.core.state.files import ResetFiles, marks
 from slotkeeper.core.state.observed import record
 from slotkeeper.core.state.sqlite import Store
@@ -213,6 +214,11 @@ def _plan_or_execute(
     if goal is None:
         if not order.plan:
             raise Refused("--execute needs --plan", "make a plan first: the same command without --execute")
+        verb = {"backup": undoing} if undoing else {"table": job.channel.source_table, "slot": job.slot}
+        rows = "" if order.rows is None else str(order.rows)
+        given = {**verb, "plan": order.plan, "confirm": order.confirm, "rows": rows, "steal": steal}
+        if _by_owner(ctx, loaded, job, "undo" if undoing else "reset", given, order.reason, as_json):
+            return
         done: Result = _on(loaded, job, lambda reset_context: reset_apply.execute(reset_context, order), steal)
         _tell(done, start_alone(loaded, job), as_json, ascii_only)
         return
@@ -238,7 +244,30 @@ def _resume(ctx: typer.Context, loaded: Loaded, table: str, slot: str, steal: st
         raise Refused("no reset is unfinished here", "for a reset started on another host: --resume TABLE SLOT")
     for its_table, its_slot in found:
         job = reset_service.job_of(loaded, its_table, its_slot)
+        if _by_owner(ctx, loaded, job, "resume", {"table": its_table, "slot": its_slot, "steal": steal}, "", as_json):
+            continue
         _tell(_on(loaded, job, reset_apply.resume, steal), start_alone(loaded, job), as_json, select.ascii_only(ctx))
+
+
+def _by_owner(
+    ctx: typer.Context,
+    loaded: Loaded,
+    job: JobSpec,
+    verb: str,
+    options: dict[str, str],
+    reason: str,
+    as_json: bool,
+) -> bool:
+    """Let the host that owns the job execute a plan of this host; False if this host does it."""
+    with Store.open(loaded.state_dir) as store:
+        host = job_verbs.other_owner(loaded, store, job.name)
+        plan = ResetFiles(store.folder).load(PLANS, options.get("plan", "")) if host else ""
+    if not host:
+        return False
+    if plan is None:
+        raise Refused(f"unknown plan {options['plan']!r}", "make a plan: run the same command without --execute")
+    job_verbs.by_owner(ctx, loaded, job.name, verb, options, host, reason, as_json, plan)
+    return True
 
 
 def _goal(
@@ -337,6 +366,11 @@ def at_rest(store: Store, job: str, table: str) -> Check:
     if store.job(job) is None:
         return Check(name, True, "the job was never started here")
     view = settled(store, job)
+    if view.state is JobState.ELSEWHERE:  # its owner executes the plan, and checks its processes then
+        known = placement.known(store.folder)
+        states = {row.job: row.state for row in known.rows} if known is not None else {}
+        fits = states.get(job) in {one.value for one in RESETTABLE}
+        return Check(name, fits, f"{view.reason}; a reset requires STOPPED, FAILED or AWAITS COPY")
     alone = None if view.elsewhere else of_living(view, table)
     if alone is not None:
         rests = alone.rests and steering.wanted(store, job).get(table, AS_THE_JOB).wanted is not WantedState.PAUSE

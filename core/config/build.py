@@ -474,7 +474,17 @@ def _spark(reading: Reading, path: Path, raw: object) -> SparkOptions:
 def _only_on_a_cluster(
     reading: Reading, path: Path, given: Mapping[str, Any], master: Master, secret: SecretRef
 ) -> None:
-    """Check that secret and Python path are set only for a standalone cluster; local masters use this process's."""
+    """Check that secret and Python path are set only for a cluster; local masters use this process's."""
+    if master.kind is MasterKind.KUBERNETES:
+        settings = dict(_flat(reading, (*path, "settings"), given["settings"] or {}))
+        if secret.how != "file":
+            what = f"{dotted(path)}.master is on Kubernetes, but secret_file is not set"
+            do = "mount a Secret in the driver's pod and at the same path in its executors, and name its file"
+            raise reading.error((*path, "master"), what, do)
+        if "spark.kubernetes.container.image" not in settings:
+            what = f"{dotted(path)}.settings has no spark.kubernetes.container.image"
+            raise reading.error((*path, "settings"), what, "name an image of executors (docs/kubernetes)")
+        return
     if master.kind is MasterKind.STANDALONE:
         if not secret.how:
             what = f"{dotted(path)}.master is a standalone cluster, but its secret is not set"
@@ -484,7 +494,7 @@ def _only_on_a_cluster(
         return
     for name in (*(f"secret_{how}" for how in check.SECRET_KINDS), "python"):
         if given[name]:
-            what = f"{dotted(path)}.{name} applies only to a master spark://host:port"
+            what = f"{dotted(path)}.{name} applies only to a master spark:// or k8s://"
             raise reading.error((*path, name), what, "remove the key")
 
 

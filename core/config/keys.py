@@ -410,11 +410,11 @@ class _Spark:
     master = Key(values.master)
     """where tasks run: `local[N]` (N task slots), `local-cluster[workers,cores,MiB]` or `spark://host:port`"""
     secret_file = Key(_TEXT)
-    """file with a standalone cluster's `spark.authenticate.secret`; a relative path starts at this file's folder"""
+    """file with a cluster's `spark.authenticate.secret`; a relative path starts at this file's folder"""
     secret_env = Key(values.env_name)
-    """environment variable with a standalone cluster's `spark.authenticate.secret`"""
+    """environment variable with a cluster's `spark.authenticate.secret`"""
     secret_command = Key(_TEXT, private=True)
-    """command that prints a standalone cluster's `spark.authenticate.secret`; run like password_command"""
+    """command that prints a cluster's `spark.authenticate.secret`; run like password_command"""
     python = Key(_TEXT)
     """path of Python on a standalone cluster's workers; the default is the path of the Python that runs the job"""
     driver_memory = Key(values.memory(512, 1_048_576), unit="MiB")
@@ -441,7 +441,11 @@ SPARK_SETTINGS = {
     "spark.eventLog.enabled": "needs `spark.eventLog.dir`",
     "spark.executor.cores": "",
     "spark.executor.heartbeatInterval": "",
+    "spark.executor.instances": "on Kubernetes; default 2",
     "spark.executor.memory": "",
+    "spark.executor.memoryOverhead": "",
+    "spark.kubernetes.driver.pod.name": "default: the pod in which the driver runs",
+    "spark.kubernetes.namespace": "",
     "spark.network.timeout": "",
     "spark.rpc.askTimeout": "",
 }
@@ -452,11 +456,16 @@ Each key is mapped to a note for users, or to "". Spark 4.3 rejects a log folder
 """
 SPARK_GROUPS = {
     "spark.eventLog.*": "except a codec's class",
+    "spark.kubernetes.allocation.*": "",
+    "spark.kubernetes.authenticate.*": "except tokens: name a file with the token",
+    "spark.kubernetes.container.*": "",
+    "spark.kubernetes.executor.*": "except templates of pods, and classes",
+    "spark.kubernetes.node.*": "",
     "spark.ssl.*": "except passwords: use a store without one, or `privateKey` and `certChain`",
     "spark.ui.*": "except `spark.ui.enabled` (`spark_ui = true`) and filters",
 }
 """Further allowed names, by their beginning, each with its exceptions, which would contain secrets or name code."""
-_NOT_ALLOWED = re.compile(r"password|codec|filters|\.ui\.enabled$", re.IGNORECASE)
+_NOT_ALLOWED = re.compile(r"password|codec|filters|\.ui\.enabled$|oauthToken$|template|featureSteps", re.IGNORECASE)
 
 
 def is_allowed(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Spark masters for a job's tasks (the three forms of `[jobs.X.spark] master`), and lost sessions. Pure.
+"""Spark masters for a job's tasks (the four forms of `[jobs.X.spark] master`), and lost sessions. Pure.
 
 Spark, "Spark Standalone Mode", High Availability: `spark.deploy.recoveryMode` is NONE unless set, and a master that
 restarts without recovery has no record of earlier applications. Its workers end the applications' executors, no new
@@ -22,8 +22,10 @@ REST_OFF = "set `spark.master.rest.enabled false` in conf/spark-defaults.conf on
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,(\d+))?\])?")
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[(\d+),(\d+),(\d+)\]")
 _PLACE = re.compile(r"([\w.-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
-_UNTRIED = re.compile(r"(yarn|k8s|mesos)\b")
-_FORMS = "local[4], local-cluster[2,1,1024] or spark://host:7077"
+_API = re.compile(r"k8s://(https://[\w.-]+(?::\d{1,5})?|http://(?:localhost|127\.0\.0\.1):\d{1,5})/?")
+"""The address of a Kubernetes API; a token is sent to it, so it is encrypted unless it is on this host."""
+_UNTRIED = re.compile(r"(yarn|mesos)\b")
+_FORMS = "local[4], local-cluster[2,1,1024], spark://host:7077 or k8s://https://host:6443"
 
 
 class MasterKind(Enum):
@@ -32,6 +34,7 @@ class MasterKind(Enum):
     LOCAL = "local"
     LOCAL_CLUSTER = "local-cluster"
     STANDALONE = "standalone"
+    KUBERNETES = "kubernetes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +73,19 @@ class Master:
             return cls(plain, MasterKind.LOCAL_CLUSTER, workers * cores, workers, memory)
         if plain.startswith("spark://"):
             return cls(plain, MasterKind.STANDALONE, places=_places(plain))
+        if plain.startswith("k8s://"):
+            if not _API.fullmatch(plain):
+                raise ValueError("needs the address of the Kubernetes API with TLS: k8s://https://host:6443")
+            return cls(plain, MasterKind.KUBERNETES)
         if found := _UNTRIED.match(plain):
-            raise ValueError(f"is not supported on {found[1]}, where jobs are not tested; use {_FORMS}")
+            beside = "start a standalone master and workers on hosts of that cluster"
+            raise ValueError(f"is not supported on {found[1]}, where jobs are not tested; {beside}, or use {_FORMS}")
         raise ValueError(f"must be a Spark master such as {_FORMS}")
 
     @property
     def here(self) -> bool:
         """Whether all Spark processes run on this host, so that only loopback addresses are needed."""
-        return self.kind is not MasterKind.STANDALONE
+        return self.kind not in (MasterKind.STANDALONE, MasterKind.KUBERNETES)
 
     @property
     def ships(self) -> bool:

@@ -7,7 +7,7 @@ each swap raises `term`. Ownership is not a fence: the epoch of the progress row
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -71,6 +71,60 @@ class Placement:
     def asks(self) -> bool:
         """Whether a request awaits its owner's answer."""
         return self.version > self.answered
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A command on a job that its owner carries out for a user of another host: at most once."""
+
+    id: str
+    """A random id; the reason of the owner's audit lines ends with it."""
+    job: str
+    """The job's name."""
+    verb: str
+    """The command, one of the keys of `ORDERS`."""
+    options: Mapping[str, str]
+    """The values of its arguments and options, as typed."""
+    plan: str = ""
+    """The text of the plan that a reset executes."""
+    asked_by: str = ""
+    """The user and the host of the request."""
+    asked_why: str = ""
+    """The reason given with it."""
+    taken_by: str = ""
+    """The id of the state folder that carries it out; empty: none has taken it."""
+    code: int | None = None
+    """The command's exit code; None until it has ended."""
+    said: str = ""
+    """The command's output."""
+
+    @property
+    def mark(self) -> str:
+        """The end of the reason in the owner's audit."""
+        return f"(requested by {self.asked_by}, order {self.id})"
+
+    def words(self) -> list[str]:
+        """Return the arguments of `slotkeeper`; only the options of `ORDERS` are passed on.
+
+        >>> Order("1", "a", "retry", {"job": "a", "config": "x"}, asked_by="u@etl2").words()
+        ['jobs', 'retry', '--reason=(requested by u@etl2, order 1)', '--', 'a']
+        """
+        command, places, options = ORDERS[self.verb]
+        given = [f"--{name}={self.options[name]}" for name in options if self.options.get(name)]
+        fixed = {"retry": [], "resume": ["--resume"]}.get(self.verb, ["--execute"])
+        # a resumed reset has the reason of its start
+        why = [] if self.verb == "resume" else [f"--reason={f'{self.asked_why} {self.mark}'.strip()}"]
+        shown = ["--json"] if self.options.get("json") else []
+        return [*command, *given, *why, *fixed, *shown, "--", *(self.options.get(name, "") for name in places)]
+
+
+ORDERS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
+    "retry": (("jobs", "retry"), ("job",), ("table", "wait")),
+    "reset": (("slots", "reset"), ("table", "slot"), ("plan", "confirm", "rows", "steal")),
+    "undo": (("slots", "undo"), ("backup",), ("plan", "confirm", "rows", "steal")),
+    "resume": (("slots", "reset"), ("table", "slot"), ("steal",)),
+}
+"""The commands that an owner carries out for other hosts: words, arguments, options."""
 
 
 @dataclass(frozen=True, slots=True)

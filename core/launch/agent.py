@@ -17,7 +17,7 @@ from functools import partial
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.endpoint import Endpoint, place_of
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.placement import Act, Here, HostSeen, Placement, Watch, decide, ends
+from slotkeeper.core.domain.placement import Act, Here, HostSeen, Order, Placement, Watch, decide, ends
 from slotkeeper.core.domain.report import JobStatus, why_of
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError
@@ -26,7 +26,9 @@ from slotkeeper.core.launch import control
 from slotkeeper.core.launch.control import Patience
 from slotkeeper.core.launch.hosts import Shared, StoreKey
 from slotkeeper.core.launch.launch import FOREGROUND, Launch
+from slotkeeper.core.launch.orders import carry_out
 from slotkeeper.core.launch.view import view_of
+from slotkeeper.core.ports.driver import Placements
 from slotkeeper.core.services.audit import audited
 from slotkeeper.core.slots.change import Done
 from slotkeeper.core.state import placement
@@ -63,6 +65,8 @@ class Agent:
         self._created: set[StoreKey] = set()
         self._acts: dict[str, tuple[Act, Placement, Future[str], float]] = {}
         """The act that runs for a job, the row that it was decided on, and when it began (monotonic)."""
+        self._orders: dict[str, Future[tuple[int, str]]] = {}
+        """The commands for other hosts that this host carries out, by order."""
         self._blocked: dict[str, float] = {}
         """Until when (monotonic) this host does not start a job again whose start has failed here."""
         self._missing: set[str] = set()
@@ -105,12 +109,13 @@ class Agent:
             table.create()
             self._created.add(key)
         rows, hosts = self._shared.read(key)
-        rows += self._added(store, key, rows)
+        views = self._views(store)
+        rows += self._added(store, key, rows, views)
         unchanged = self._watches[key].see(rows, time.monotonic())
         stops = placement.stops(self._folder)
         beats: list[dict[str, str]] = []
         for row in rows:
-            settled, view = self._settled(key, row), self._view(store, row.job)
+            settled, view = self._settled(key, row), views.get(row.job) or _unknown(row.job)
             here = self._here(store, view, row, unchanged[row.job], hosts, row.job in stops)
             act = Act.BEAT if settled else self._steadied(row.job, decide(row, here, self._options))
             if row.job not in self._acts:
@@ -120,17 +125,19 @@ class Agent:
             ):
                 beats.append(self._beat(row, view, row.job in self._acts))
         reached = {name: name not in self._cut_off for name in self._loaded.sources}
-        table.report(self._shared.owner, self._options.name, reached, beats)
+        for order in table.report(self._shared.owner, self._options.name, reached, beats):
+            self._serve(table, order)
 
-    def _added(self, store: Store, key: StoreKey, rows: list[Placement]) -> list[Placement]:
+    def _added(
+        self, store: Store, key: StoreKey, rows: list[Placement], views: Mapping[str, JobStatus]
+    ) -> list[Placement]:
         """Share the jobs that this host ran before they were shared; register all others here, for its screens."""
         known = {row.job for row in rows}
-        for name in known:
-            if store.job(name) is None:
-                store.register_job(name, str(self._loaded.path.absolute()))
+        for name in known - views.keys():
+            store.register_job(name, str(self._loaded.path.absolute()))
         found = []
         for name in (job.name for job in self._shared.stores[key] if job.name not in known):
-            view = self._view(store, name)
+            view = views.get(name) or _unknown(name)
             if view.run and FOREGROUND not in self._launch_of(store, view).extra:
                 open_ = view.state.is_open
                 desired = view.wanted if open_ else WantedState.STOP
@@ -143,12 +150,9 @@ class Agent:
         run = store.run(view.run)
         return Launch.parse(run.launch if run else "")
 
-    def _view(self, store: Store, job: str) -> JobStatus:
-        """Return a job as this host's processes and store show it, whichever host owns it."""
-        row = store.job(job)
-        if row is None:
-            return JobStatus(job, JobState.STOPPED, WantedState.STOP)
-        return view_of(row, store.run(row.run) if row.run else None)
+    def _views(self, store: Store) -> dict[str, JobStatus]:
+        """Return all jobs as this host's processes and store show them, whichever host owns them."""
+        return {row.name: view_of(row, store.run(row.run) if row.run else None) for row in store.jobs()}
 
     def _here(
         self, store: Store, view: JobStatus, row: Placement, unchanged: float, hosts: list[HostSeen], stopped: bool
@@ -274,7 +278,7 @@ class Agent:
 
     def _brought(self, row: Placement) -> str:
         with Store.open(self._folder.path) as store:
-            view, patience = self._view(store, row.job), Patience(_STOP_SECONDS)
+            view, patience = self._views(store).get(row.job) or _unknown(row.job), Patience(_STOP_SECONDS)
             if row.desired is WantedState.STOP:
                 return control.stop(store, row.job, patience).state.value
             if not (view.lives or view.starting):
@@ -282,6 +286,20 @@ class Agent:
             if row.desired is WantedState.PAUSE:
                 return control.pause(store, row.job, patience).state.value
             return control.resume(store, row.job, patience).state.value
+
+    def _serve(self, table: Placements, order: Order) -> None:
+        """Carry out another host's order, and answer it."""
+        if order.id not in self._orders:
+            if order.taken_by or table.take(order, self._shared.owner):
+                call = partial(carry_out, self._folder, self._loaded, order, bool(order.taken_by))
+                self._orders[order.id] = self._pool.submit(call)
+        elif self._orders[order.id].done():
+            try:
+                code, said = self._orders[order.id].result()
+            except (SlotkeeperError, OSError) as error:
+                code, said = 1, f"slotkeeper: {safe(error, 300)}"
+            table.close_order(order, code, said)
+            del self._orders[order.id]
 
     # -- sources
 
@@ -301,6 +319,10 @@ class Agent:
 _VERBS: Mapping[WantedState, str] = {
     WantedState.RUN: "start", WantedState.PAUSE: "pause", WantedState.STOP: "stop",
 }  # fmt: skip
+
+
+def _unknown(job: str) -> JobStatus:
+    return JobStatus(job, JobState.STOPPED, WantedState.STOP)
 
 
 def reaches(endpoint: Endpoint, seconds: float) -> bool:

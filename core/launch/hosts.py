@@ -30,8 +30,8 @@ from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Superseded
 from slotkeeper.core.launch.launch import OWNER, Launch
 from slotkeeper.core.launch.verdict import TAKEN_OVER, Ended
 from slotkeeper.core.launch.view import observe
+from slotkeeper.core.ports.driver import Placements
 from slotkeeper.core.ports.kinds import StoreSession
-from slotkeeper.core.ports.sink import Placements
 from slotkeeper.core.state import placement
 from slotkeeper.core.state.audit import actor
 from slotkeeper.core.state.folder import StateFolder

@@ -22,7 +22,7 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.frames import KEPT_FRAMES, KEPT_SECONDS
 
 # -P excludes the current folder from the module search path, so that a folder named `core` there is not imported.
-_PYTHON = (sys.executable, "-P", "-m")
+PYTHON = (sys.executable, "-P", "-m")
 _DRIVER, _DRIVER_BEFORE = "slotkeeper.core.spark.job", "core.spark.job"
 TAKE_OVER, FOREGROUND = "--take-over", "--foreground"
 """Driver options: the first ends an earlier start's sessions, the second marks a supervisor that a user runs."""
@@ -87,7 +87,7 @@ class Launch:
 
     def driver(self, job: str, config: str, folder: Path, run: str) -> list[str]:
         """Return the driver's full command."""
-        return [*(self.command or (*_PYTHON, _DRIVER)), *_arguments(job, config, folder, run), *self.extra]
+        return [*(self.command or (*PYTHON, _DRIVER)), *_arguments(job, config, folder, run), *self.extra]
 
 
 def spawn_supervisor(
@@ -98,7 +98,7 @@ def spawn_supervisor(
     The started command forks, and its parent process exits immediately; thus the caller has no child to wait for and no
     zombie, however long the supervisor runs. The supervisor holds the descriptors `keeps_open` until it exits.
     """
-    command = [*_PYTHON, "slotkeeper.core.launch.supervisor", *_arguments(job, config, folder.path, run)]
+    command = [*PYTHON, "slotkeeper.core.launch.supervisor", *_arguments(job, config, folder.path, run)]
     log = folder.append(folder.log(job))
     try:
         with handover.passed() as given:

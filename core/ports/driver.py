@@ -10,8 +10,10 @@ from typing import Any, Protocol
 
 from slotkeeper.core.domain.consent import Ordered
 from slotkeeper.core.domain.copy_limit import NO_LIMIT, CopyLimit
+from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.locks import LockOwner
 from slotkeeper.core.domain.logged_change import Loss
+from slotkeeper.core.domain.placement import HostSeen, Order, Placement
 from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
 from slotkeeper.core.domain.quarantine import LeftOut
@@ -517,3 +519,43 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
 
     def close(self) -> None:
         """End all sessions."""
+
+
+class Placements(Protocol):
+    """The jobs that several hosts share, in the store of their progress rows; each call is one short transaction.
+
+    A change is a compare-and-swap of the row as `read` returned it: it returns False if the row has changed since.
+    """
+
+    def create(self) -> None: ...
+    def read(self) -> tuple[list[Placement], list[HostSeen]]:
+        """Return the rows of all jobs and hosts; none before a first `create`."""
+
+    def report(
+        self, owner: str, host: str, sources: Mapping[str, bool], jobs: Sequence[Mapping[str, str]]
+    ) -> list[Order]:
+        """Record the heartbeats of a host and of its jobs (job, state, text, settings of each); return its orders."""
+
+    def add(self, row: Placement) -> bool: ...
+
+    def claim(self, read: Placement, row: Placement) -> bool:
+        """Make the owner of `row` the job's owner, with its settings and state; fails after a heartbeat or request."""
+
+    def hand_over(self, read: Placement, why: str) -> bool: ...
+
+    def ask(self, read: Placement, owner: str, desired: WantedState, by: str, why: str) -> bool:
+        """Set the desired state; a request of the owner itself counts as answered. Fails after another request."""
+
+    def answer(self, read: Placement, answer: str) -> bool:
+        """Record the owner's answer to the request that it has read."""
+
+    def order(self, order: Order) -> None: ...
+    def ordered(self, order: Order) -> Order | None:
+        """Return the order as it is now, without its plan; None after it was withdrawn."""
+
+    def take(self, order: Order, owner: str) -> bool: ...
+    def withdraw(self, order: Order) -> bool:
+        """End an order that no host has taken; False if a host has."""
+
+    def close_order(self, order: Order, code: int, said: str) -> None:
+        """Record the exit code and the output of an order's command."""

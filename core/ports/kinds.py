@@ -26,13 +26,21 @@ from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, TableAsked
 from slotkeeper.core.domain.traits import Encoding, SinkTraits, SourceTraits
 from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.ports.driver import CopyStore, Decisions, LaneSeen, ResetStore, Runner, StartStore, Target
+from slotkeeper.core.ports.driver import (
+    CopyStore,
+    Decisions,
+    LaneSeen,
+    Placements,
+    ResetStore,
+    Runner,
+    StartStore,
+    Target,
+)
 from slotkeeper.core.ports.sink import (
     BatchSink,
     BatchWriter,
     LabelSink,
     LockReader,
-    Placements,
     Quarantine,
     QueryAccounts,
     QuerySink,

@@ -22,9 +22,7 @@ from enum import Enum
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from slotkeeper.core.domain.ending import InFront
-from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.locks import LockWait
-from slotkeeper.core.domain.placement import HostSeen, Placement
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
 from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Refusal, Replayed, Wanted
@@ -571,30 +569,3 @@ class Targets:
 
     reader: TargetReader | None = None
     tables: Mapping[str, Watched] = field(default_factory=dict)
-
-
-class Placements(Protocol):
-    """The jobs that several hosts share, in the store of their progress rows; each call is one short transaction.
-
-    A change is a compare-and-swap of the row as `read` returned it: it returns False if the row has changed since.
-    """
-
-    def create(self) -> None: ...
-    def read(self) -> tuple[list[Placement], list[HostSeen]]:
-        """Return the rows of all jobs and hosts; none before a first `create`."""
-
-    def report(self, owner: str, host: str, sources: Mapping[str, bool], jobs: Sequence[Mapping[str, str]]) -> None:
-        """Record the heartbeats of a host and of the jobs that it owns: job, state, text and settings of each."""
-
-    def add(self, row: Placement) -> bool: ...
-
-    def claim(self, read: Placement, row: Placement) -> bool:
-        """Make the owner of `row` the job's owner, with its settings and state; fails after a heartbeat or request."""
-
-    def hand_over(self, read: Placement, why: str) -> bool: ...
-
-    def ask(self, read: Placement, owner: str, desired: WantedState, by: str, why: str) -> bool:
-        """Set the desired state; a request of the owner itself counts as answered. Fails after another request."""
-
-    def answer(self, read: Placement, answer: str) -> bool:
-        """Record the owner's answer to the request that it has read."""

@@ -6,6 +6,7 @@ The ADR about clusters gives the reasons.
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import socket
@@ -24,7 +25,7 @@ from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.errors import ConfigError, SlotkeeperError, Unclassified, Unreachable
 from slotkeeper.core.ownership import private_folder
-from slotkeeper.core.spark.settings import ENCRYPTED
+from slotkeeper.core.spark.settings import ENCRYPTED, Pod
 
 EXECUTOR_LOST = "spark executor lost"
 CLUSTER_GONE = "spark cluster gone"
@@ -40,13 +41,23 @@ _PLACE = re.compile(r"\((\S+) executor (\w+)\)")
 
 
 def cluster_secret(options: SparkOptions) -> str:
-    """Return the secret of the job's cluster; "" in local mode, in which Spark creates its own secret. Raises
+    """Return the secret of the job's cluster; "" if Spark creates its own, or reads it from a file. Raises
     ConfigError.
     """
     kind = Master.parse(options.master).kind
     if kind is MasterKind.LOCAL_CLUSTER:
         return secrets.token_hex(32)
+    if kind is MasterKind.KUBERNETES:  # Spark itself reads the file, in the driver and in each executor
+        return ""
     return resolve(options.secret)
+
+
+def own_pod() -> Pod | None:
+    """Return the pod in which this process runs; None outside of Kubernetes, which sets this variable in each pod."""
+    if "KUBERNETES_SERVICE_HOST" not in os.environ:
+        return None
+    name = socket.gethostname()
+    return Pod(name, socket.gethostbyname(name))
 
 
 def own_home(spark_home: Path, run: Path) -> Path:

@@ -37,7 +37,7 @@ from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.drivers.socket_folder import SocketFolder, socket_folder
 from slotkeeper.core.errors import ConfigError, SlotkeeperError, Unreachable
 from slotkeeper.core.ownership import complaint, follow, private_folder
-from slotkeeper.core.spark.cluster import PACKAGE, ask_masters, cluster_secret, own_home, write_package
+from slotkeeper.core.spark.cluster import PACKAGE, ask_masters, cluster_secret, own_home, own_pod, write_package
 from slotkeeper.core.spark.java import ClassArchive, Java, class_archive, find_java, shim_home
 from slotkeeper.core.spark.settings import LEAST_CAPACITY, LOG_SETTINGS, logged, spark_settings, with_capacity
 
@@ -215,7 +215,7 @@ def open_context(options: SparkOptions, name: str, work_dir: Path, kinds: tuple[
     folder = sockets.path if sockets else None
     (run / LOG_SETTINGS).write_text(_LOG4J, "utf-8")
     java_options = (*logged(run), *archive.options)
-    for key, value in spark_settings(options, run, folder, java_options, PACKAGE, kinds).items():
+    for key, value in spark_settings(options, run, folder, java_options, PACKAGE, kinds, own_pod()).items():
         conf.set(key, value)
     environ = _environ(java, cache, run, spark_home, options)
     try:

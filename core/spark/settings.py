@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 from slotkeeper.core.domain.cluster import Master, MasterKind
 from slotkeeper.core.domain.spec import SparkOptions
@@ -27,6 +28,13 @@ _CORES_MAX = "4"
 cores."""
 LOG_SETTINGS = "log4j2.properties"
 """Name of the file with the log settings of a run's JVMs, in the run's folder."""
+
+
+class Pod(NamedTuple):
+    """The pod in which this process runs."""
+
+    name: str
+    address: str
 
 
 def logged(run: Path) -> tuple[str, ...]:
@@ -55,9 +63,11 @@ def spark_settings(
     java_options: tuple[str, ...],
     package: str,
     kinds: tuple[str, ...] = (),
+    pod: Pod | None = None,
 ) -> dict[str, str]:
     """Return all settings except master, name and secret; the user's allow-listed settings take precedence. `run` is
-    the folder of this run, `kinds` are the source and sink kinds that workers import in advance.
+    the folder of this run, `kinds` are the source and sink kinds that workers import in advance, `pod` is the driver's
+    pod, if any.
     """
     master = Master.parse(options.master)
     settings = {
@@ -90,6 +100,13 @@ def spark_settings(
         settings["spark.python.unix.domain.socket.dir"] = str(sockets)
     if master.ships:
         settings |= _shipped(master, run, package)
+    if master.kind is MasterKind.KUBERNETES:
+        # Without this file, Spark writes the secret into the specification of each executor's pod.
+        settings["spark.authenticate.secret.file"] = options.secret.ref
+        if pod is not None:
+            # Kubernetes deletes the executors' pods with the driver's pod, which owns them: Spark, "Running Spark on
+            # Kubernetes", Client Mode. A pod's name is its host name, and its address belongs to it alone.
+            settings |= {"spark.kubernetes.driver.pod.name": pod.name, "spark.driver.host": pod.address}
     return settings | dict(options.settings)
 
 
@@ -103,6 +120,11 @@ def _shipped(master: Master, run: Path, package: str) -> dict[str, str]:
         "spark.executor.extraJavaOptions": " ".join(LIGHT),
         "spark.executor.memory": "512m",
     }
+    if master.kind is MasterKind.KUBERNETES:
+        # An executor reads the secret's file only if its own settings have a Kubernetes master
+        # (`SecurityManager.secretKeyFromFile`), which Spark 4.3 does not pass to it, nor accept in extraJavaOptions.
+        knows = {"spark.executorEnv.JAVA_TOOL_OPTIONS": "-Dspark.master=k8s://driver"}
+        return settings | knows | {"spark.executor.instances": "2", ENCRYPTED: "true"}
     if master.kind is MasterKind.STANDALONE:
         # If a master or worker lacks this setting, Spark sends it unencrypted data; the driver and executors have it.
         return settings | {"spark.cores.max": _CORES_MAX, ENCRYPTED: "true"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +87,39 @@ def test_a_host_cut_off_from_the_store_loses_the_job_and_neither_starts_anything
     code, said = other.call("jobs", "stop", "orders_rt")
     assert code == 0, said
     assert not (pair.a.runs() or pair.b.runs())
+
+
+def test_the_owner_carries_out_another_hosts_retry_and_its_reset_at_most_once(
+    warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
+) -> None:
+    warehouse.create_table(TABLE, "id bigint NOT NULL, note text", ("id",))
+    pair = two_hosts(make_mirror(warehouse, TABLE), tmp_path, take_over_after="5m")
+    try:
+        pair.write()
+        begun(pair)
+        code, said = pair.b.call("jobs", "retry", "orders_rt", "--reason", "hurry")
+        assert code == 0 and "polled now: 4 lanes" in said, said
+        code, said = pair.b.call("jobs", "stop", "orders_rt")
+        assert code == 0, said
+        until(lambda: "STOPPED" in getattr(pair.b.view(), "reason", ""), SOON, "b shows that it has stopped")
+        pair.write()
+        pair.a.kill_at("carried out", "agent")  # the command's answer is lost with the agent
+        words = pair.plan(pair.b, "reset", TABLE, pair.mirror.job.slot, "--to", "latest")
+        asking = threading.Thread(target=lambda: answers.append(pair.b.call(*words)))
+        answers: list[tuple[int, str]] = []
+        asking.start()
+        until(pair.a.ended, SOON, "the agent to be killed")
+        pair.a.serve()
+        asking.join()
+        assert answers == [(0, answers[0][1])] and "reset to latest" in answers[0][1], answers
+        (reset,) = [one for one in audited(pair.a) if one.action == "slots reset" and one.phase is Phase.OUTCOME]
+        assert "requested by" in reset.reason and "of host b" in reset.reason
+        said_on_b = [one.outcome for one in audited(pair.b) if one.action == "slots reset" and one.outcome]
+        assert len(said_on_b) == 1 and said_on_b[0].startswith("host a answers: exit code 0"), said_on_b
+        code, said = pair.b.call("slots", "history", TABLE, pair.mirror.job.slot, "--json")
+        assert [one["step"] for one in json.loads(said)["resets"]] == ["done"], said
+    finally:
+        pair.close()
 
 
 def audited(host: Host) -> list[AuditLine]:

@@ -68,6 +68,7 @@ EVERY: dict[str, list[list[str]] | str] = {
     "jobs logs": [["canary", "--json"], ["canary"]],
     "jobs drain": [["canary", "--wait", "0s", "--json"]],
     "watch": [["canary"]],
+    "probe": [["live", "canary"], ["ready", "canary"]],
     "slots list": [["--json"], []],
     "slots show": [[TABLE, "canary", "--json"]],
     "slots peek": [[TABLE, "--json"]],  # with --unmask, it shows the values of a masked column

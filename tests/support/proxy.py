@@ -101,7 +101,8 @@ class Proxy:
         with suppress(OSError, ValueError), client, socket.create_connection(("127.0.0.1", self._target)) as server:
             self._sockets += [client, server]
             try:
-                self._carry_both(client, server)
+                if self._line not in (Line.CUT, Line.REFUSED):  # set while this line was being opened
+                    self._carry_both(client, server)
             finally:
                 for one in (client, server):
                     with suppress(ValueError):

@@ -46,6 +46,14 @@ class Host:
     stopped: list[int] = field(default_factory=list)
     """Processes that SIGSTOP has stopped."""
 
+    def kill_at(self, step: str, whom: str) -> None:
+        """Kill the command, the agent or both at a step of the next command that the agent carries out."""
+        (self.folder / "kill").write_text(f"{step}\n{whom}\n")
+
+    def ended(self) -> bool:
+        """Whether the agent has ended."""
+        return self.agent is None or self.agent.poll() is not None
+
     def serve(self) -> Host:
         """Start its agent."""
         with (self.folder / "agent.log").open("ab") as log:
@@ -54,12 +62,13 @@ class Host:
 
     def _command(self, *words: str, output: Any) -> subprocess.Popen[bytes]:
         program = [sys.executable, "-m", "tests.support.two_hosts", *words, "--config", str(self.config)]
-        return subprocess.Popen(program, cwd=ROOT, env=handover.environment(), stdout=output, stderr=output)
+        env = {**handover.environment(), KILL: str(self.folder / "kill")}
+        return subprocess.Popen(program, cwd=ROOT, env=env, stdout=output, stderr=output)
 
     def call(self, *words: str) -> tuple[int, str]:
         """Run a command of this host's user; its exit code and output."""
         ended = self._command(*words, output=subprocess.PIPE)
-        said, _ = ended.communicate(timeout=120)
+        said, _ = ended.communicate(timeout=300)
         return ended.returncode, said.decode()
 
     def status(self) -> dict[str, Any]:
@@ -166,6 +175,16 @@ class TwoHosts:
         self.mirror.source(f"INSERT INTO {self.mirror.table} SELECT g, 'x' FROM generate_series({first}, {last}) g")
         self.written = last
 
+    def plan(self, host: Host, *words: str) -> list[str]:
+        """Make the plan of a reset or an undo on a host; return the command that executes it."""
+        code, said = host.call("slots", *words, "--json")
+        assert code == 0, said
+        plan = json.loads(said)
+        rows = ["--rows", plan["to_type"]["rows"]] if plan["to_type"]["rows"] else []
+        named = words[: 2 if words[0] == "undo" else 3]
+        confirm = ["--confirm", self.mirror.job.slot, *rows, "--reason", "a check"]
+        return ["slots", *named, "--execute", "--plan", plan["id"], *confirm]
+
     def equal(self, base: int) -> None:
         """Wait until the target has all rows; no change may be counted twice since `base` changes."""
         self.mirror.wait_equal()
@@ -210,13 +229,44 @@ class _Local:
         return LOCAL
 
 
+KILL = "TWO_HOSTS_KILL"
+"""The variable with the path of a file: the step at which, and whether the command, the agent or both are killed."""
+
+
+def kill_at(step: str) -> None:
+    """End processes at a step, once: the file names it."""
+    file = Path(os.environ.get(KILL, "/nonexistent"))
+    with suppress(OSError):
+        named, whom = file.read_text().splitlines()
+        if named == step:
+            file.unlink()
+            if whom in ("agent", "both"):
+                os.kill(int(os.environ["TWO_HOSTS_AGENT"]), signal.SIGKILL)
+            if whom in ("command", "both"):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
 def main() -> int:
     from slotkeeper.console.__main__ import main as product
     from slotkeeper.console.commands import agent
-    from slotkeeper.core.launch import control, hosts
+    from slotkeeper.core.launch import agent as agents
+    from slotkeeper.core.launch import control, hosts, orders
+    from slotkeeper.core.services import reset
 
     vars(agent)["LAUNCH"] = LOCAL
     vars(control)["Launch"] = vars(hosts)["Launch"] = _Local
+    vars(orders)["PROGRAM"] = (sys.executable, "-m", "tests.support.two_hosts")
+    if sys.argv[1] == "agent":
+        os.environ["TWO_HOSTS_AGENT"] = str(os.getpid())
+    carry_out = orders.carry_out
+
+    def watched(*args: Any) -> tuple[int, str]:
+        kill_at("taken")
+        answer = carry_out(*args)
+        kill_at("carried out")
+        return answer
+
+    vars(agents)["carry_out"], reset.probe = watched, kill_at
     return int(product() or 0)
 
 

@@ -33,7 +33,7 @@ TABLES = {
     "queries": ("slotkeeper_queries",),
     "streams": ("slotkeeper_streams",),
     "views": ("slotkeeper_views", "slotkeeper_view_marks"),
-    "hosts": ("slotkeeper_jobs", "slotkeeper_hosts"),
+    "hosts": ("slotkeeper_jobs", "slotkeeper_hosts", "slotkeeper_orders"),
 }
 """The tables of each group, created and migrated together. The first table's columns identify an older version."""
 

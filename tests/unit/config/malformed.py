@@ -112,7 +112,22 @@ VALUES = [
         "unknown key spark.authenticate",
     ),
     _case("yarn", added(SPARK, 'master = "yarn"'), "spark.master is not supported on yarn", "local-cluster[2,1,1024]"),
-    _case("kubernetes", added(SPARK, 'master = "k8s://https://h:6443"'), "spark.master is not supported on k8s"),
+    _case(
+        "no TLS to Kubernetes",
+        added(SPARK, 'master = "k8s://http://h:6443"'),
+        "needs the address of the Kubernetes API",
+    ),
+    _case(
+        "no secret in pods", added(SPARK, 'master = "k8s://https://h:6443"'), "secret_file is not set", "mount a Secret"
+    ),
+    _case(
+        "no image",
+        added(SPARK, 'master = "k8s://https://h:6443"\nsecret_file = "/s"'),
+        "no spark.kubernetes.container.image",
+    ),
+    _case(
+        "token", added(SPARK, 'settings = {"spark.kubernetes.authenticate.oauthToken" = "x"}'), "unknown key spark.kub"
+    ),
     _case("no master", added(SPARK, 'master = "h:7077"'), "spark.master must be a Spark master such as local[4]"),
     _case(
         "master without a port", added(SPARK, 'master = "spark://h"'), "needs a host and a port", "spark://host:7077"

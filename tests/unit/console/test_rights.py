@@ -45,6 +45,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "locks end": ["1"],
     "views": [JOB, "v.v"],
     "doctor": [],
+    "probe": ["live", JOB],
 }
 """The arguments of a command, or of the commands of a group."""
 CHECKED = [path for path, need in rights.NEEDS.items() if need.right is not None and path != "console"]

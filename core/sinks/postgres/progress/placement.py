@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slotkeeper.core.domain.job import WantedState
-from slotkeeper.core.domain.placement import HostSeen, Placement
+from slotkeeper.core.domain.placement import HostSeen, Order, Placement
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Superseded
@@ -18,7 +18,7 @@ _SQL: Book = ("slotkeeper.core.sinks.postgres.progress", "placement.sql")
 
 
 class PostgresPlacements:
-    """Implements `slotkeeper.core.ports.sink.Placements`."""
+    """Implements `slotkeeper.core.ports.driver.Placements`."""
 
     def __init__(self, session: SinkSession, limit_ms: int) -> None:
         self._session, self._limit_ms = session, limit_ms
@@ -28,6 +28,7 @@ class PostgresPlacements:
             pg.limit_transaction(cursor, self._limit_ms)
             own_tables.prepare(self._session, cursor, "hosts")
             self._run(cursor, "forget", {})
+            self._run(cursor, "forget_orders", {})
 
     def read(self) -> tuple[list[Placement], list[HostSeen]]:
         with self._session.transaction() as cursor:
@@ -38,13 +39,16 @@ class PostgresPlacements:
             hosts = self._run(cursor, "hosts", {}).fetchall()
         return [_placement(*row) for row in jobs], [_host(*row) for row in hosts]
 
-    def report(self, owner: str, host: str, sources: Mapping[str, bool], jobs: Sequence[Mapping[str, str]]) -> None:
+    def report(
+        self, owner: str, host: str, sources: Mapping[str, bool], jobs: Sequence[Mapping[str, str]]
+    ) -> list[Order]:
         with self._session.transaction() as cursor:
             pg.limit_transaction(cursor, self._limit_ms)
             self._run(cursor, "here", {"owner": owner, "host": host, "sources": json.dumps(dict(sources))})
             if jobs:
                 text = json.dumps(list(jobs)).replace("\\u0000", "\\ufffd")
                 self._run(cursor, "beat", {"owner": owner, "host": host, "jobs": text})
+            return [Order(*row) for row in self._run(cursor, "orders", {"owner": owner}).fetchall()]
 
     def add(self, row: Placement) -> bool:
         return self._changed("add", _values(row))
@@ -61,6 +65,24 @@ class PostgresPlacements:
 
     def answer(self, read: Placement, answer: str) -> bool:
         return self._changed("answer", {**_seen(read), "owner": read.owner, "answer": answer})
+
+    def order(self, order: Order) -> None:
+        self._changed("order", {**_order(order), "options": json.dumps(dict(order.options))})
+
+    def ordered(self, order: Order) -> Order | None:
+        with self._session.transaction() as cursor:
+            pg.limit_transaction(cursor, self._limit_ms)
+            row = self._run(cursor, "ordered", {"id": order.id}).fetchone()
+        return None if row is None else Order(*row)
+
+    def take(self, order: Order, owner: str) -> bool:
+        return self._changed("take", {"id": order.id, "owner": owner})
+
+    def withdraw(self, order: Order) -> bool:
+        return self._changed("withdraw", {"id": order.id})
+
+    def close_order(self, order: Order, code: int, said: str) -> None:
+        self._changed("close", {"id": order.id, "code": code, "said": said.replace("\0", "\ufffd")})
 
     def _changed(self, name: str, values: Mapping[str, Any]) -> bool:
         with self._session.transaction() as cursor:
@@ -88,6 +110,10 @@ def _values(row: Placement) -> dict[str, Any]:
 
 def _seen(row: Placement) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ("job", "term", "beats", "version")}
+
+
+def _order(order: Order) -> dict[str, Any]:
+    return {name: getattr(order, name) for name in ("id", "job", "verb", "plan", "asked_by", "asked_why")}
 
 
 def _placement(job: str, desired: str, *rest: Any) -> Placement:

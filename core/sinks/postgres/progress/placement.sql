@@ -67,3 +67,36 @@ WHERE job = %(job)s AND owner = %(owner)s AND answered < %(version)s
 -- name: owned
 -- The owner of a job, locked until the end of the transaction that raises the epoch: no host can claim it meanwhile.
 SELECT owner, host FROM {schema}.slotkeeper_jobs WHERE job = %(job)s FOR SHARE
+
+-- name: order
+-- A command for the owner of a job.
+INSERT INTO {schema}.slotkeeper_orders (id, job, verb, options, plan, asked_by, asked_why, asked_at)
+VALUES (%(id)s, %(job)s, %(verb)s, %(options)s::json, %(plan)s, %(asked_by)s, %(asked_why)s, clock_timestamp())
+
+-- name: orders
+-- What this host has to carry out: the orders that it took, and new ones for the jobs that it owns.
+SELECT id, job, verb, options, plan, asked_by, asked_why, taken_by, code, said FROM {schema}.slotkeeper_orders AS o
+WHERE code IS NULL AND (taken_by = %(owner)s OR (taken_by = '' AND asked_at > clock_timestamp() - interval '2 minutes'
+    AND EXISTS (SELECT 1 FROM {schema}.slotkeeper_jobs AS j WHERE j.job = o.job AND j.owner = %(owner)s)))
+ORDER BY asked_at
+
+-- name: ordered
+-- One order, for the host that waits for its answer.
+SELECT id, job, verb, options, '', asked_by, asked_why, taken_by, code, said FROM {schema}.slotkeeper_orders
+WHERE id = %(id)s
+
+-- name: take
+-- Only the first of several takes an order, and none after its host has withdrawn it.
+UPDATE {schema}.slotkeeper_orders SET taken_by = %(owner)s WHERE id = %(id)s AND taken_by = ''
+
+-- name: withdraw
+-- Ends an order that no host has taken.
+DELETE FROM {schema}.slotkeeper_orders WHERE id = %(id)s AND taken_by = ''
+
+-- name: close
+-- The answer: the command's exit code and output.
+UPDATE {schema}.slotkeeper_orders SET code = %(code)s, said = %(said)s WHERE id = %(id)s AND code IS NULL
+
+-- name: forget_orders
+-- Orders are answered within minutes; the audits of both hosts keep them.
+DELETE FROM {schema}.slotkeeper_orders WHERE asked_at < now() - interval '30 days'

@@ -1,0 +1,142 @@
+"""Commands that a user of one host gives to the owner of a job: both sides.
+
+At most once: an order is bound to its owner before its command starts, and is withdrawn if no host takes it. If the
+owner's agent ends during the command, its next agent waits for the command's end, finishes or rolls back a reset that
+was interrupted, and answers with what the audit shows.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from slotkeeper.core.config import handover
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain.audit import AuditLine, Phase
+from slotkeeper.core.domain.placement import Order
+from slotkeeper.core.domain.reset import ROLLED_BACK
+from slotkeeper.core.domain.reset_files import PLANS
+from slotkeeper.core.domain.text import safe, typed
+from slotkeeper.core.errors import Busy, Refused
+from slotkeeper.core.launch.access import Access
+from slotkeeper.core.launch.hosts import shared
+from slotkeeper.core.launch.launch import PYTHON
+from slotkeeper.core.services.audit import audited
+from slotkeeper.core.slots.change import Done
+from slotkeeper.core.state.audit import Audit, actor, intent, outcome
+from slotkeeper.core.state.files import ResetFiles, marks
+from slotkeeper.core.state.folder import StateFolder
+from slotkeeper.core.state.sqlite import Store
+
+PROGRAM = (*PYTHON, "slotkeeper.console")
+"""The command line of this program; tests replace it."""
+ANSWER_SECONDS = 600.0
+"""The longest wait for a command that the owner has started: a reset can wait for locks and servers."""
+_LOCK = "order"
+_POLL = 0.5
+_MOST_SAID, _MOST_LINES = 200_000, 2_000
+_FAILED = 1
+
+
+def carry_out(folder: StateFolder, loaded: Loaded, order: Order, again: bool) -> tuple[int, str]:
+    """Run the command of an order; return its exit code and output. `again`: an earlier agent had taken the order."""
+    while (lock := folder.try_lock(order.job, _LOCK)) is None:  # the command of an earlier agent still runs
+        time.sleep(_POLL)
+    try:
+        if again and order.verb != "resume":
+            return _recovered(folder, loaded, order, lock.descriptor)
+        if order.verb != "retry":
+            config = str(loaded.path.absolute())
+            if Access(loaded.access, folder.path, handover.environment(), config).needs_approval(order.job):
+                return _FAILED, "slotkeeper: second_account is set in [access]: run the reset on this host\n"
+        if order.plan:
+            ResetFiles(folder).save(PLANS, order.options.get("plan", ""), order.plan)
+        return _run(loaded.path, order, lock.descriptor)
+    finally:
+        lock.release()
+
+
+def _run(config: Path, order: Order, lock: int) -> tuple[int, str]:
+    """Run the command in a session of its own, so that it survives the agent; it holds the lock until it ends."""
+    words = order.words()
+    at = words.index("--")
+    words[at:at] = ["--config", str(config.absolute())]
+    with handover.passed() as given:
+        ended = subprocess.run(
+            [*PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, env=given.environment, pass_fds=(*given.descriptors, lock), check=False,
+            start_new_session=True,
+        )  # fmt: skip
+    return ended.returncode, ended.stdout.decode(errors="replace")[-_MOST_SAID:]
+
+
+def _recovered(folder: StateFolder, loaded: Loaded, order: Order, lock: int) -> tuple[int, str]:
+    """Return what became of a command whose agent ended; an interrupted reset is finished or rolled back first."""
+    ours = [one for one in Audit(folder).read(_MOST_LINES).lines if order.mark in one.reason]
+    if not ours:
+        return _FAILED, "slotkeeper: nothing was done: the owner's agent ended before it started the command\n"
+    for mark in marks(folder.path):
+        if mark.job == order.job and not _outcomes(ours):
+            resuming = replace(order, verb="resume", options={**order.options, "table": mark.table, "slot": mark.slot})
+            return _run(loaded.path, resuming, lock)
+    if not (ended := _outcomes(ours)):
+        ended = [outcome(ours[0], "interrupted before its first change", {})]
+        Audit(folder).append(ended[0])
+    said = ended[0].outcome
+    fine = not said.startswith(("failed", "interrupted", "refused", ROLLED_BACK))
+    return 0 if fine else _FAILED, f"{said}\n"
+
+
+def _outcomes(lines: list[AuditLine]) -> list[AuditLine]:
+    return [one for one in lines if one.phase is Phase.OUTCOME]
+
+
+def ordered(
+    loaded: Loaded, store: Store, action: str, order: Order, host: str, seconds: float, wait: float = ANSWER_SECONDS
+) -> Order:
+    """Give an order to the owner of its job, audited here too; return it with the answer.
+
+    Raises Busy if no host takes it within `seconds`, after which none can, or if its command does not end in time.
+    """
+    assert loaded.hosts is not None
+    order = replace(order, asked_by=f"{actor().text} of host {loaded.hosts.name}")
+    answers: list[Order] = []
+
+    def act() -> Done:
+        answers.append(_answered(loaded, store, order, host, seconds, wait))
+        code, first = answers[0].code, next(iter(answers[0].said.splitlines()), "")
+        return Done(f"host {host} answers: exit code {code}: {safe(first, 200)}", {"order": order.id})
+
+    line = intent(action, f"job {order.job} on host {host}", order.asked_why, {"order": order.id})
+    audited(Audit(store.folder), line, act, catches=BaseException)
+    return answers[0]
+
+
+def _answered(loaded: Loaded, store: Store, order: Order, host: str, seconds: float, wait: float) -> Order:
+    with closing(shared(loaded, store)) as found:
+        table = found.table(found.key_of(order.job))
+        table.create()
+        row = found.row(order.job)
+        if row is None or not row.owner or row.owner == found.owner:
+            raise Refused(f"job {order.job} has moved to another host meanwhile", "repeat the command")
+        table.order(order)
+        begun, taken = time.monotonic(), False
+        try:
+            while (now := table.ordered(order)) is not None and now.code is None:
+                taken = bool(now.taken_by)
+                if time.monotonic() > begun + (wait if taken else seconds):
+                    break
+                time.sleep(_POLL)
+        finally:
+            taken = taken or not table.withdraw(order)
+    if now is not None and now.code is not None:
+        return now
+    if not taken:
+        raise Busy(
+            f"host {host} has not taken the command within {seconds:g} s; nothing was done", "repeat the command"
+        )
+    do = f"its audit shows the end: reasons with `order {order.id}`; `slotkeeper jobs show {typed(order.job)}` there"
+    raise Busy(f"host {host} has carried out the command for {wait:g} s and has not answered", do)
