@@ -92,7 +92,7 @@ def told(head: str, fault: Fault, now: datetime, room: int, apart: str) -> tuple
     first, *others = cause.split(", ")
     if width_of(first) > left:
         colon = cause.rfind(": ", 0, max(0, left))
-        if colon < 0 or width_of(cause[:colon]) > left:
+        if colon < left // 2 or width_of(cause[:colon]) > left:
             return head + (clause(cause, left) or short(cause, max(2, left))), cause
         first, others = cause[:colon], [cause[colon + 2 :]]
     tail = ""

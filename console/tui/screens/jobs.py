@@ -403,7 +403,7 @@ class JobScreen(_LeadsToLocks):
             return "no report yet"
         run = "" if job.current else " of an earlier run"
         report = f"{'last report' if job.last_known else 'report'}{run} {age(job.reported_at, self.console.now)} old"
-        return report + (f"   {since(job, self.console.now)}" if job.level in FAULTS else "")
+        return report + (f"   {since(job, self.console.now)}" if job.level in FAULTS and self.framed else "")
 
     def strip(self) -> Lines:
         job, now = self.console.shown.job(self.job), self.console.now

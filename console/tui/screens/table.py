@@ -155,6 +155,8 @@ class TableScreen(Filtered):
         text = Text("", no_wrap=True, end="").append(f" {shown} ", self.style(block))
         words = plain(f" {one.words}", self.console.ascii_only)
         room = self.verdict_room + 1
+        while cell_len(words) > room and (comma := words.rfind(", ")) > room // 2:
+            words = words[:comma]  # the panel has the rest
         return text.append(clause(words, room) or self.cut(words, room), self.style(f"{role}-word"))
 
     @property

@@ -265,7 +265,7 @@ class LiveTable(Drawn, can_focus=True):
         text, room, gap = plain(value, self._ascii_only), column.width, " " * column.gap
         taken = len(text) if text.isascii() else cell_len(text)
         if taken > room:
-            shown = both_ends(text, room) if column.name else clause(text, room) if column.grows else ""
+            shown = both_ends(text, room) if column.name else clause(text, room)
             shown = shown or set_cell_size(text, max(0, room - 2)) + ".."[:room]
             return set_cell_size(shown, room) + gap
         blanks = " " * (room - taken)
