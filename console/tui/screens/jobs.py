@@ -421,7 +421,7 @@ class JobScreen(_LeadsToLocks):
             return None
         if job.level not in FAULTS:
             return Verdict(Level.FINE, f"{safe(job.name, 60)} {since(job, now)}")
-        head = f"{both_ends(safe(job.name), 30)} {job.state_text}{self.apart}"
+        head = f"{both_ends(safe(job.name), self.verdict_room // 4)} {job.state_text}{self.apart}"
         if not job.faults:
             return Verdict(job.level, head + what_is_wrong(job))
         one = job.faults[0]
@@ -443,10 +443,12 @@ class JobScreen(_LeadsToLocks):
         lines: list[tuple[Level, str]] = []
         if job is not None:
             level, risk = self._risk(job)
-            wrong = problem_lines(job, self.verdict(), self.console.now) if job.level in FAULTS else []
+            above = self.verdict()
+            wrong = problem_lines(job, above, self.console.now) if job.level in FAULTS else []
             acts = [*action_lines(job), (level, labelled("Impact", risk))]
-            # in a small panel, actions come first, because the verdict above already shows how the problem begins
-            lines += [*acts, *wrong] if self.panel_rows < ROOMY else [*wrong, *acts]
+            begun = above is not None and above.fault is not None and above.rest != safe(above.fault.cause, 400)
+            # in a small panel, actions come first if the verdict above already shows how the problem begins
+            lines += [*acts, *wrong] if begun and self.panel_rows < ROOMY else [*wrong, *acts]
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []
             lines += long_work(job, self.console.ascii_only)
