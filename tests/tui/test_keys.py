@@ -99,7 +99,7 @@ async def test_enter_opens_a_job_with_its_dns_errors_and_log_and_esc_goes_back(m
     await press(pilot, "enter", "r")
     shown = screen(made.app)
     assert "Overview > stock_rt" in shown and "no process" in shown
-    assert "02:28:01 stopped" in shown and "source SLOT LOST" in shown
+    assert "02:28:01 stopped" in shown and shown.count("point of dn_1 is gone") == 1, "the error is the verdict's"
     assert made.feed.job == "stock_rt"
     await press(pilot, "escape", "j", "enter", "r")
     assert table_keys(made.app) == ["dn_3", "dn_2", "dn_1"]  # troubled, unknown, fine
