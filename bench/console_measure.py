@@ -22,9 +22,8 @@ BYTECODE = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / ".c
 """Variables that make all programs use stored bytecode, as on any start after the first, regardless of the caller's
 environment."""
 QUIET = 0.12
-PAUSED = 15.0
-"""Seconds. While paused, the console reads the store once every ten seconds, and the system counts CPU in steps of 10
-ms."""
+PAUSED = 30.0
+"""Seconds: while paused, the console reads the store every 15 s, and the system counts CPU in steps of 10 ms."""
 EMPTY = [sys.executable, str(Path(__file__).with_name("console_empty.py"))]
 EMPTY_TABLE = [*EMPTY, "--table"]
 SCREENS = ("2", "3", "4", "5", "6", "7", "1")

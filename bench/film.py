@@ -39,7 +39,7 @@ class Scene:
 
 WELL = (Scene(waits=("No problems", JOB), seconds=2.0),)
 LOCKED = (
-    Scene(waits=("locked by pid", "Problem"), seconds=4.0),
+    Scene(waits=("locked by pid", "Impact "), seconds=4.0),
     Scene(("L",), waits=("Waiting and blocking ", "nightly_report"), seconds=4.0),
     Scene(("Escape",), waits=("[1 ",), seconds=1.0),
 )

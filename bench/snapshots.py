@@ -50,7 +50,7 @@ class Stop:
 
 
 WHILE_A_DN_FAILS = (
-    Stop("01-overview", ("1",), ("[1 ", JOB, "Problem  dn_3")),
+    Stop("01-overview", ("1",), ("[1 ", JOB, "dn_3: pooler", "Impact ")),
     Stop("02-jobs", ("2",), ("[2 ", JOB)),
     Stop("03-job-detail", ("Enter",), (f"> {JOB}", "dn_1"), ("Escape",)),
     Stop("06-errors", ("4",), ("[4 ", JOB)),

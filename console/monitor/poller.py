@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from slotkeeper.core.slots.status import PollTurn
 
 EVERY = 2.0
-RESTING = 10.0
+RESTING = 15.0
 """Seconds between two reads of the store while the screen is frozen."""
 LINGER = 60.0
 """The time in seconds for which a source's session stays open after slots were last shown."""

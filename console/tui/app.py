@@ -32,6 +32,8 @@ from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.elapsed import is_older
 
 if TYPE_CHECKING:
+    from textual.timer import Timer
+
     from slotkeeper.console.actions.commands import Doing, Part
     from slotkeeper.console.actions.own import Context, Own
     from slotkeeper.console.tui.history_mode import HistoryMode
@@ -217,6 +219,7 @@ class ConsoleApp(Navigation):
         self.history: HistoryMode | None = None
         self.critical: set[str] | None = None
         self._stopped_at: datetime | None = None
+        self._ticker: Timer | None = None
         self.own: Own | None = None
         self.own_bindings: list[Binding] = []
         self.next_context: Context | None = None
@@ -253,7 +256,7 @@ class ConsoleApp(Navigation):
         if self._live:
             terminal.end_on_signals(self.exit)
             self.set_interval(terminal.POLL_SECONDS, terminal.end_without_terminal)
-            self.set_interval(EVERY / 2, self.tick)
+            self._ticker = self.set_interval(EVERY / 2, self.tick)
             self.call_after_refresh(self.turn_mouse, True)
             self.load_later(self.LATER)
             self.call_after_refresh(self.load_own)
@@ -323,6 +326,17 @@ class ConsoleApp(Navigation):
                 below.draw_identity()
             if below is not self.screen:  # Textual does not draw a screen below a prompt
                 self.screen.refresh(Region(0, 0, self.size.width, 1))
+        self._turn_ticker()
+
+    def _turn_ticker(self) -> None:
+        """Stop the ticks of a frozen screen, which has nothing to update but the countdown of an armed console."""
+        if self._ticker is not None:
+            (self._ticker.pause if self.paused and self._arming is None else self._ticker.resume)()
+
+    def arm(self, reason: str) -> None:
+        """Allow changes for ten minutes, and show the countdown."""
+        super().arm(reason)
+        self._turn_ticker()
 
     def arrived(self) -> None:
         """Collect data for the screen that is now shown."""
@@ -365,6 +379,7 @@ class ConsoleApp(Navigation):
         self._stopped_at = self.now_real() if self.paused else None
         self.shown = self._latest
         self.services.feed.rest(self.paused)
+        self._turn_ticker()
         self.redrawn()
 
     def action_renew(self) -> None:

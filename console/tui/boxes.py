@@ -107,6 +107,15 @@ def padded(lines: Sequence[Text], least: int) -> list[Text]:
     return [*lines, *(Text(end="") for _ in range(least - len(lines)))]
 
 
+def rows_of_boxes(rows: Sequence[Sequence[Box]]) -> int:
+    """Return the number of lines that rows of boxes need below another row, with the edges between them.
+
+    >>> rows_of_boxes([[Box("a", [Text("1")]), Box("b")], [Box("c")]])
+    5
+    """
+    return sum(2 + max(len(box.lines) for box in boxes) for boxes in rows)
+
+
 def stacked(rows: Sequence[Sequence[Box]], width: int, room: int, style: StyleOf, ascii_only: bool) -> list[Text]:
     """Return rows of boxes one below the other, at least `room` high, without the first upper and last lower edges.
 

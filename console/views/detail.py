@@ -7,20 +7,34 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.monitor.snapshot import JobFacts, LanePace, Level
 from slotkeeper.console.views.jobs import acts, copied, lags_of, part_in, what_is_wrong
 from slotkeeper.console.views.lanes import copy_of, is_stopped, lane_level, progress, proof, speed
-from slotkeeper.console.views.rows import FAULTS, TYPED, both_ends, fit, plain, width_of
-from slotkeeper.console.views.signs import LATE, MANY, Parts, coloured, dn_sign, heat, lag_role, signed, span
+from slotkeeper.console.views.rows import FAULTS, TYPED, bars, both_ends, fit, plain, width_of
+from slotkeeper.console.views.signs import (
+    LATE,
+    MANY,
+    Parts,
+    coloured,
+    dn_sign,
+    heat,
+    lag_role,
+    signed,
+    span,
+    unrecorded,
+)
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
 if TYPE_CHECKING:
     from slotkeeper.console.views.how_far import HowFar
+    from slotkeeper.console.views.verdict import Verdict
     from slotkeeper.core.domain.fault import Fault
 
 Lines = list[tuple[Level, str]]
+_MOST_BAR, _APART = 30, 3
+"""The maximum width of a DN's bar, and the blank cells between two DNs in a line."""
 _OF_PLANS = ("Slot", "Effect", "Undo", "Safer", "Backup", "Next", "FAIL", "pass", "unknown", "sql")
 LABELS = (
     "Problem", "Status", "Impact", "Action", "Target", "Progress", "Steps", "Detail", "Means", "Copy", "Demo",
@@ -114,15 +128,18 @@ def command_in(every: Iterable[str]) -> str:
     return next((found[0].strip("`") for act in every if (found := _COMMAND.search(act))), "")
 
 
-def lines_of(job: JobFacts, now: datetime, short: bool = False, ascii_only: bool = False) -> Lines:
+def lines_of(
+    job: JobFacts, now: datetime, short: bool = False, ascii_only: bool = False, verdict: Verdict | None = None
+) -> Lines:
     """Return problem, impact and action of a job, or its current activity if it has no problem.
 
-    If `short`, the action comes before the impact, because the last lines may be cut off.
+    If `short`, the action comes before the impact, because the last lines may be cut off. A problem of which the
+    `verdict` above has the beginning is not repeated: only what the verdict lacks is shown.
     """
     found: Lines = []
     actions = action_lines(job)
     if job.level in FAULTS:
-        found += fault_lines(job.level, what_is_wrong(job), impact(job), actions, short)
+        found += fault_lines(problem_lines(job, verdict, now), impact(job), actions, short)
     else:
         found += [(Level.FINE, labelled("Status", status(job))), *actions]
     different = job.verified is not None and job.verified.verdict == "different"
@@ -132,17 +149,34 @@ def lines_of(job: JobFacts, now: datetime, short: bool = False, ascii_only: bool
     return [*found, *long_work(job, ascii_only)]
 
 
-def fault_lines(level: Level, problem: str, effect: str, actions: Lines, short: bool = False) -> Lines:
+def problem_lines(job: JobFacts, verdict: Verdict | None, now: datetime) -> Lines:
+    """Return the problem of a job; if the verdict is about it, only what that lacks: its end, and other faults."""
+    if verdict is None or verdict.fault not in job.faults:
+        return problem(job.level, what_is_wrong(job))
+    from slotkeeper.console.monitor.health import said  # not needed for the first frame
+
+    others = said([one for one in job.faults if one != verdict.fault], now)
+    found = [(job.level, labelled("Detail", verdict.rest))] if verdict.rest else []
+    return [*found, *(problem(job.level, safe(others, 400)) if others else ())]
+
+
+def problem(level: Level, words: str) -> Lines:
+    """Return the line of a problem."""
+    return [(level, labelled("Problem", words))]
+
+
+def fault_lines(problems: Lines, effect: str, actions: Lines, short: bool = False) -> Lines:
     """Return problem, impact and action; the action comes before the impact if `short`."""
     impacts: Lines = [(Level.FINE, labelled("Impact", effect))] if effect else []
-    return [(level, labelled("Problem", problem)), *(actions if short else impacts), *(impacts if short else actions)]
+    return [*problems, *(actions if short else impacts), *(impacts if short else actions)]
 
 
 def apart_lines(fault: Fault, level: Level, short: bool = False) -> Lines:
     """Return problem, impact and action of a fault that belongs to no listed job, with keys for its commands."""
     effect = in_a_sentence(fault.effect) if fault.effect else ""
     acts = listed("Action", [with_keys(safe(f"{fault.do} ({fault.code})", TYPED))]) if fault.do else []
-    return fault_lines(level, f"{safe(fault.name, 60)}: {safe(fault.cause, 400)}", effect, acts, short)
+    said = problem(level, f"{safe(fault.name, 60)}: {safe(fault.cause, 400)}")
+    return fault_lines(said, effect, acts, short)
 
 
 def long_work(job: JobFacts, ascii_only: bool) -> Lines:
@@ -231,34 +265,46 @@ def impact(job: JobFacts) -> str:
 def dn_bars(job: JobFacts, width: int, most: int, ascii_only: bool) -> list[Parts]:
     """Return a job's DNs as a heat strip if there are many, otherwise as bars with lags, in columns of `most` lines.
 
-    A bar shows how much of the changes since the DN was last caught up has been applied. If the DN has no backlog, or
-    that time is unknown, only its lag is shown.
+    A bar shows how much of the changes since the DN was last caught up has been applied. A DN without a backlog, or for
+    which that time is unknown, has its lag, rate and sparkline alone; if no DN has one, no room is left for bars.
     """
     if job.report is None or not job.report.lanes or most < 1 or not job.current or job.last_known:
         return []
     lanes = sorted(job.report.lanes, key=lambda lane: lane.name)
-    lags = lags_of(job)
     if copied(job) is not None:
         return []
     if len(lanes) >= MANY:
-        strip = heat(lags, width - 12, ascii_only)
+        strip = heat(lags_of(job), width - 12, ascii_only)
         return [[(f"{part_in(job) + 's':<8}", "dim"), *coloured(strip)]]
-    found: list[Parts] = []
-    name = min(16, max(width_of(plain(safe(lane.name), ascii_only)) for lane in lanes))
-    cells = max(4, min(30, width // (2 if len(lanes) > 2 and width < 140 else 1) - name - 16))
-    per_row = max(1, width // (name + cells + 15))
+    paces = [job.throughput.get(lane.name, LanePace()) for lane in lanes]
+    signs = [dn_sign(lane_level(lane), ascii_only) for lane in lanes]
+    late = [signed(span(pace.lag, ascii_only), lag_role(pace.lag), ascii_only) for pace in paces]
+    rates = [f"{speed(pace.rate)}/s" if pace.rate is not None else "" for pace in paces]
+    sparks = [unrecorded(bars(pace.spark, ascii_only), ascii_only) for pace in paces]
+    waits = [progress(lane, pace, 1, ascii_only) for lane, pace in zip(lanes, paces, strict=True)]
+    name, lag, rate, spark = (
+        max(map(width_of, texts))
+        for texts in ([plain(safe(one.name), ascii_only) for one in lanes], late, rates, sparks)
+    )
+    name = min(16, name)
+    least = name + lag + rate + spark + 8 + 3 * any(waits)
+    per_row = max(1, (width + _APART) // (least + _MOST_BAR // 3 * any(waits) + _APART))
     rows = -(-len(lanes) // per_row)
+    cells = min(_MOST_BAR, (width + _APART) // per_row - _APART - least) if any(waits) else 0
+    found: list[Parts] = []
     for place in range(min(rows, most)):
         line: Parts = []
-        for lane, lag in list(zip(lanes, lags, strict=True))[place::rows]:
-            level, pace = lane_level(lane), job.throughput.get(lane.name)
-            shown, role = dn_sign(level, ascii_only)
-            role = lag_role(lag) or role
-            drawn = progress(lane, pace, cells, ascii_only) if pace is not None else ""
-            line += [(f"{shown} ", role), (f"{fit(safe(lane.name), name, ascii_only=ascii_only)} ", "dim")]
+        for each in range(place, len(lanes), rows):
+            lane, pace, role = lanes[each], paces[each], lag_role(paces[each].lag)
+            drawn = progress(lane, pace, cells, ascii_only)
+            line += [(" " * _APART, "")] if line else []
             line += [
-                (f"{drawn:<{cells}}", role),
-                (f" {signed(span(lag, ascii_only), lag_role(lag), ascii_only):>10}  ", lag_role(lag)),
+                (f"{signs[each][0]} ", role or signs[each][1]),
+                (fit(safe(lane.name), name, ascii_only=ascii_only) + "  ", "dim"),
+                (f"{drawn:<{cells}}  " if cells else "", role or signs[each][1]),
+                (f"{late[each]:>{lag}}  ", role),
+                (f"{rates[each]:>{rate}}  ", ""),
+                (f"{sparks[each]:<{spark}}", "busy"),
             ]
         found.append(line)
     return found

@@ -13,7 +13,9 @@ from slotkeeper.console.views.rows import Column, Row, plain
 MEASURED = 60
 """The maximum number of rows to measure, as many as the tallest terminal shows, to limit the cost of long tables."""
 MOST = 400
-LEAST_FLEXIBLE = 12
+LEAST_FLEXIBLE = 10
+MOST_GAP = 6
+"""The maximum number of blank cells between two columns: across a wider gap, a row is hard to follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,38 +63,32 @@ def needs(
     return found
 
 
-def fitted(columns: Sequence[Column], needed: Mapping[str, int], flexible: str = "") -> tuple[Column, ...]:
-    """Return the columns in the same total width; unused width goes to columns that are too narrow.
+def fitted(columns: Sequence[Column], needed: Mapping[str, int], room: int) -> tuple[Column, ...]:
+    """Return the columns in `room` cells, each as wide as its label and values, with equal gaps between them.
 
-    The column that lacks the least comes first. Text columns give up width; numeric columns keep theirs, so that they
-    do not move when values change. Width that no column needs stays blank at the right, not between the flexible column
-    and the others.
+    If there is too little room, each column gets its own width at most, and the rest goes to the columns that lack the
+    least, a column that `grows` last. Width that no column needs widens all gaps alike; what remains stays blank at the
+    right. A column without a label belongs to its right neighbor.
 
-    >>> job, state, lag = Column("job", "JOB", 24), Column("state", "STATE", 4), Column("lag", "LAG", 6, True)
-    >>> [one.width for one in fitted([job, state], {"job": 10, "state": 11})]
-    [17, 11]
-    >>> [one.width for one in fitted([job, state, lag], {"job": 22, "state": 11, "lag": 2}, "job")]
-    [22, 6, 6]
-    >>> [one.width for one in fitted([job, lag], {"job": 5, "lag": 2}, "job")]
-    [12, 6]
+    >>> mark, job, state = Column("mark", "", 1), Column("job", "JOB", 0), Column("state", "STATE", 4)
+    >>> [(one.width, one.gap) for one in fitted([mark, job, state], {"mark": 1, "job": 10, "state": 11}, 30)]
+    [(1, 1), (10, 6), (11, 1)]
+    >>> [(one.width, one.gap) for one in fitted([mark, job, state], {"mark": 1, "job": 18, "state": 11}, 28)]
+    [(1, 1), (13, 1), (11, 1)]
     """
-    widths = {one.key: one.width for one in columns}
-    lacks = {one.key: _least(one, needed) - one.width for one in columns}
-    for one in sorted((one for one in columns if lacks[one.key] > 0), key=lambda one: lacks[one.key]):
-        for other in sorted(columns, key=lambda other: (not other.grows, lacks[other.key])):
-            if (other.right and other.key != flexible) or not other.label:
-                continue
-            given = max(0, min(_least(one, needed) - widths[one.key], widths[other.key] - _least(other, needed)))
-            widths[one.key] += given
-            widths[other.key] -= given
-    if flexible in widths and not any(one.grows for one in columns):
-        least = max(LEAST_FLEXIBLE, needed.get(flexible, widths[flexible]))
-        widths[flexible] = min(widths[flexible], least)
-    return tuple(replace(one, width=widths[one.key]) for one in columns)
-
-
-def _least(one: Column, needed: Mapping[str, int]) -> int:
-    return max(needed.get(one.key, one.width), len(one.label))
+    least = {one.key: max(needed.get(one.key, one.width), len(one.label)) for one in columns}
+    widths = {one.key: min(one.width or LEAST_FLEXIBLE, least[one.key]) for one in columns}
+    left = room - sum(widths.values()) - len(columns)
+    for one in sorted(columns, key=lambda one: (one.grows, least[one.key] - widths[one.key])):
+        given = max(0, min(left, least[one.key] - widths[one.key]))
+        widths[one.key] += given
+        left -= given
+    apart = sum(bool(one.label) for one in columns[:-1])
+    wider = max(0, min(MOST_GAP - 1, left // apart)) if apart else 0
+    return tuple(
+        replace(one, width=widths[one.key], gap=1 + wider * bool(one.label and one is not columns[-1]))
+        for one in columns
+    )
 
 
 _BREAK = re.compile(r"(?<=[^ ]) (?=[^ ])")

@@ -16,8 +16,8 @@ from itertools import groupby
 from slotkeeper.console.monitor.series import BEGAN, ENDED, WHOLE, Happened, JobSeries
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.lanes import speed
-from slotkeeper.console.views.rows import UNKNOWN
-from slotkeeper.console.views.signs import LATE, Parts, heat, joined, lag_role
+from slotkeeper.console.views.rows import UNKNOWN, fit, width_of
+from slotkeeper.console.views.signs import LATE, MANY, Parts, coloured, heat, joined, lag_role, signed, span
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobEvent, event_text
 from slotkeeper.core.domain.text import safe
@@ -73,12 +73,15 @@ def even(rows: int) -> int:
 
 
 def first_span(job: JobFacts | None, now: datetime, chosen: int = 0) -> int:
-    """Return the index of the initial span: the chosen one (in seconds), an hour, or the shortest for a new job."""
+    """Return the index of the initial span: the chosen one (in seconds), an hour, or the shortest for a new job.
+
+    A job is new for half an hour, so that most of its graph is recorded time.
+    """
     if chosen in SPANS:
         return SPANS.index(chosen)
     began = job.started_at if job is not None and job.alive else None
     past = None if began is None else elapsed(began, now)
-    return 0 if past is not None and past < SPANS[0] else 1
+    return 0 if past is not None and past < SPANS[1] / 2 else 1
 
 
 def both(series: JobSeries, lane: str, shape: Shape, unit: str = "events/s", newest: str = "now") -> list[Parts]:
@@ -125,6 +128,23 @@ def strip(lags: Sequence[float | None], columns: int, ascii_only: bool) -> str:
     """
     every = lags if len(lags) > columns else spread(lags, columns)
     return heat(every, columns, ascii_only).replace("?", _GAPS[ascii_only])
+
+
+def strips(series: JobSeries, width: int, ascii_only: bool) -> list[Parts]:
+    """Return a heat strip for each lane in `width` cells, with its last lag: the latest lanes first, then by name."""
+    lanes = {name: line.lags for name, line in series.lines.items() if name != WHOLE and line.lags}
+    shown = sorted(lanes, key=lambda name: (-(lanes[name][-1] or 0.0) // LATE, name))[:MANY]
+    name = min(16, max((width_of(safe(one)) for one in shown), default=0))
+    last = {one: signed(span(lanes[one][-1], ascii_only), lag_role(lanes[one][-1]), ascii_only) for one in shown}
+    lag = max((width_of(text) for text in last.values()), default=0)
+    return [
+        [
+            (f"{fit(safe(one), name, ascii_only=ascii_only)}  ", "dim"),
+            *coloured(strip(lanes[one], width - name - lag - 4, ascii_only)),
+            (f"  {last[one]:>{lag}}", lag_role(lanes[one][-1])),
+        ]
+        for one in shown
+    ]
 
 
 def _head(

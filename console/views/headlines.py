@@ -69,9 +69,8 @@ def of_slot(one: SlotFacts, now: datetime, local: Local) -> tuple[Level, str]:
     left = remaining(one.retained.left, one.seen.at, now)
     if left is None:
         return level, f"{name} does not expire" if keeps_nothing(one) else f"{name}: expiry time unknown"
-    reader = "" if one.slot.job else " has no job here, and"
     unread = f", {count(one.slot.unread)} changes unread" if one.slot.unread else ""
-    return level, f"{name}{reader} expires in {span(left)} unless confirmed{unread}"
+    return level, f"{name} expires in {span(left)} unless confirmed{'' if one.slot.job else ', no job here'}{unread}"
 
 
 def of_errors(

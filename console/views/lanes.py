@@ -368,7 +368,8 @@ def lane_trouble(job: JobFacts | None, dn: str | None) -> str:
             do = to_do(job.name, table)
             parts = (f"{table.source_table} {table.state}", said, "" if do == job.safe else f"do {do}")
             return safe(": ".join(part for part in parts if part), TYPED)
-    said = ": ".join(part for part in (lane.side, lane.retry, lane.error) if part)
+    shown_above = any(one.cause and one.cause in (lane.error or "") for one in (job.faults if job else ()))
+    said = ": ".join(part for part in (lane.side, lane.retry, "" if shown_above else lane.error) if part)
     return safe(f"{lane.name}: {said}", 400)
 
 

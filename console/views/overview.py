@@ -34,7 +34,8 @@ def without_jobs(local: Local) -> list[tuple[Level, str]]:
 def at_work(local: Local, now: datetime) -> list[tuple[Level, str]]:
     """Return lines about users at work and bottlenecks; empty if there are neither."""
     said = [*who_is_on_it(local, now), *sides(local.jobs)]
-    return [(Level.WARNING, "   ".join(said))] if said else []
+    level = Level.WARNING if local.armed or local.locked or local.open_resets else Level.REST
+    return [(level, "   ".join(said))] if said else []
 
 
 def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:

@@ -26,8 +26,6 @@ STALE_SECONDS = 6.0
 T = TypeVar("T")
 LEAST_ROOM = 10
 """The minimum width of a flexible column."""
-MOST_ROOM = 24
-"""The maximum width of the flexible column if another column grows."""
 WORST_FIRST = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN, Level.BUSY, Level.FINE, Level.REST)
 FAULTS = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN)
 
@@ -36,9 +34,9 @@ FAULTS = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN)
 class Column:
     """A column; `width` 0 takes the remaining width, `least` is the minimum terminal width at which it is shown.
 
-    `whole` is its full label, used if all columns have room. A column that `grows` takes the width that the flexible
-    column does not need. In a `name` column, long values are truncated in the middle, because related names often
-    differ at their ends.
+    `whole` is its full label, used if all columns have room. A column that `grows` is the first to be truncated. In a
+    `name` column, long values are truncated in the middle, because related names often differ at their ends. `gap` is
+    the number of blank cells after the column.
     """
 
     key: str
@@ -49,6 +47,7 @@ class Column:
     whole: str = ""
     grows: bool = False
     name: bool = False
+    gap: int = 1
 
 
 def named_by(
@@ -157,8 +156,6 @@ def columns_for(
     >>> wider = [Column("a", "", 4), Column("b", "", 6, least=30), Column("c", "", 8)]
     >>> [[c.key for c in columns_for(wider, 20, wide)] for wide in (False, True)]
     [['a', 'c'], ['a', 'b']]
-    >>> [c.width for c in columns_for([Column("a", "", 0), Column("b", "", 20, grows=True)], 200)]
-    [24, 174]
     """
     shown = [one for one in columns if wide or one.least <= width]
     width -= sides
@@ -168,12 +165,7 @@ def columns_for(
         fixed = [one for one in shown if one.width]
         shown.remove(fixed[-1])
     room = max(1, width - sum(one.width + 1 for one in shown))
-    growing = next((one for one in shown if one.grows), None)
-    spare = max(0, room - MOST_ROOM) if growing else 0
-    widths = {id(one): room - spare for one in shown if one.width == 0} | {
-        id(growing): (growing or shown[0]).width + spare
-    }
-    return tuple(replace(one, width=widths.get(id(one), one.width)) for one in shown)
+    return tuple(replace(one, width=one.width or room) for one in shown)
 
 
 def _least(columns: Iterable[Column]) -> int:

@@ -33,6 +33,8 @@ _DN_ROLES = {MOVES: "ok", COPIES: "busy", WARNING: "warn", FAILED: "crit", NONE:
 _DN_ROLES |= {_ASCII[sign]: role for sign, role in _DN_ROLES.items() if sign in _ASCII}
 HEAT, ASCII_HEAT = "\u2581\u2584\u2588", ".o#"
 """Blocks for a DN that is current, one that lags, and one that lags much: higher means more lag, even without color."""
+LEGEND = tuple(f"{one[0]} < {BEHIND_SECONDS:g} s, {one[1]} < 1 m, {one[2]} more" for one in (HEAT, ASCII_HEAT))
+"""The meaning of the blocks, and in ASCII."""
 _HEAT_ROLES = dict(zip(HEAT + ASCII_HEAT, ("ok", "warn", "crit") * 2, strict=True)) | dict.fromkeys("\u00b7-", "dim")
 SIGNS = "signs"
 """The tint of a cell in which each symbol has its own color."""

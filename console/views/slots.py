@@ -438,39 +438,6 @@ def faults(tables: Iterable[TableSeen]) -> list[str]:
     ]
 
 
-def soonest(tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ) -> tuple[Level, str]:
-    """Return the Overview line about slots: lost slots, the next to expire, and the age of the status."""
-    slots, jobs = all_slots(tables), slot_history.jobs_of(local)
-    if not slots:
-        return Level.REST, "slots: not seen yet"
-    lost = [one for one in slots if slot_history.is_lost(one.seen.table, one.slot, jobs)]
-    keyed = [
-        (left, one.key, one)
-        for one in slots
-        if not no_position(one, jobs) and (left := remaining(one.retained.left, one.seen.at, now)) is not None
-    ]
-    empty = sum(bool(no_position(one, jobs)) for one in slots) - len(lost)
-    unknown = len(slots) - len(keyed) - len(lost) - empty
-    more = f"; {unknown} of {len(slots)} unknown" if unknown else ""
-    more = f"; {empty} without a position{more}" if empty else more
-    more = f"; {len(lost)} LOST{more}" if lost else more
-    if lost and not keyed:
-        name = both_ends(safe(f"{lost[0].seen.table}/{lost[0].slot.name}"), 40)
-        return Level.CRITICAL, f"slots {len(slots)}: {name} is LOST{f' and {len(lost) - 1} more' if lost[1:] else ''}"
-    if empty and not keyed:
-        return Level.WARNING, f"slots {len(slots)}: {empty} without a position: a copy is awaited"
-    if not keyed and all(map(keeps_nothing, slots)):
-        return Level.FINE, f"slots {len(slots)}: none expires, their sources retain nothing for them"
-    if not keyed:
-        return Level.UNKNOWN, f"slots {len(slots)}: expiry times unknown"
-    left, _, one = min(keyed, key=lambda item: item[:2])
-    name = both_ends(safe(f"{one.seen.table}/{one.slot.name}"), 40)
-    seen = f"seen {age(one.seen.at, now)} ago{more}"
-    goes = "unread records expire" if by_age(one) else "expires"
-    ends = f"{goes} {deadline(one.retained.left, now)}, {in_words(left)} left"
-    return Level.CRITICAL if lost else slot_level(one, now), f"slots {len(slots)}: {name} {ends}; {seen}"
-
-
 def slot_risk(one: SlotFacts, now: datetime, local: Local = NOT_READ) -> tuple[Level, str]:
     """Return the next risk to a job's slot and when it occurs; for a lost slot, report the loss."""
     if slot_history.is_lost(one.seen.table, one.slot, slot_history.jobs_of(local)):

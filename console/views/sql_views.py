@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from slotkeeper.console.monitor.health import LEVELS
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views import headlines
-from slotkeeper.console.views.detail import Lines, fault_lines, in_a_sentence, labelled, listed, with_keys
+from slotkeeper.console.views.detail import Lines, fault_lines, in_a_sentence, labelled, listed, problem, with_keys
 from slotkeeper.console.views.rows import FAULTS, TYPED, UNKNOWN, Column, Row, age, count, rank
 from slotkeeper.console.views.signs import lag_role, since, span
 from slotkeeper.console.views.verdict import Verdict
@@ -161,7 +161,7 @@ def view_lines(one: SeenView, now: datetime, short: bool = False) -> Lines:
         stated = f"{view.state} for {age(_moment(view.since), now)}: "
         said = f"{stated if _is(one) else ''}{safe(fault.cause, 300)}"
         actions = listed("Action", [_with_keys(safe(f"{fault.do} ({fault.code})", TYPED))])
-        lines = fault_lines(one.level, said, in_a_sentence(fault.effect), actions, short)
+        lines = fault_lines(problem(one.level, said), in_a_sentence(fault.effect), actions, short)
         if view.cause and not _is(one):
             lines.append((Level.WARNING, labelled("Status", f"{stated}{safe(view.cause, 200)}")))
     elif view.state in _BUSY:

@@ -8,19 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local, TableSeen
 from slotkeeper.console.views import slot_history
 from slotkeeper.console.views.lanes import speed, worst_lane
 from slotkeeper.console.views.overview import trust
-from slotkeeper.console.views.rows import FAULTS, bars, both_ends, fit, plain, rank
+from slotkeeper.console.views.rows import FAULTS, bars, both_ends, clause, fit, plain, rank, short, width_of
 from slotkeeper.console.views.signs import NONE, Parts, lag_role, sign, signed, since, span, unrecorded
-from slotkeeper.console.views.slots import all_slots, keeps_nothing, remaining, slot_level
+from slotkeeper.console.views.slots import all_slots, keeps_nothing, no_position, remaining, slot_level
 from slotkeeper.core.domain.elapsed import elapsed, is_older
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
 
+if TYPE_CHECKING:
+    from slotkeeper.core.domain.fault import Fault
+
 _HOUR, _MINUTE = 3_600.0, 60.0
+MOST_VERDICT = 116
+"""The maximum width of a verdict in cells: a longer line is hard to read, and the panel has the rest of the text."""
 _DOES = {JobState.RUNNING: "streaming", JobState.SNAPSHOT: "copying"}
 FIGURES = 120
 """The terminal width from which source, sink and this host also have figures, and figures name their object."""
@@ -30,11 +36,16 @@ FEW = 5
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict; `job` is the job with the fault, "" if the fault concerns no job or there is no fault."""
+    """The verdict; `job` is the job with the fault, "" if the fault concerns no job or there is no fault.
+
+    `rest` is the end of the fault's cause, for which the line has no room; the panel shows it.
+    """
 
     level: Level
     words: str
     job: str = ""
+    fault: Fault | None = None
+    rest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +58,8 @@ class Figure:
     role: str = "strong"
 
 
-def verdict(local: Local, now: datetime, place: int = 0, apart: str = " \u00b7 ") -> Verdict:
-    """Return the fault at index `place`, worst first, with the number of faults if there are several.
+def verdict(local: Local, now: datetime, place: int = 0, apart: str = " \u00b7 ", room: int = MOST_VERDICT) -> Verdict:
+    """Return the fault at index `place`, worst first, in `room` cells, with the number of faults if there are several.
 
     >>> verdict(Local(datetime(2026, 1, 1)), datetime(2026, 1, 1)).words
     'No jobs found: `slotkeeper init` starts one, `slotkeeper demo` runs a trial'
@@ -64,7 +75,32 @@ def verdict(local: Local, now: datetime, place: int = 0, apart: str = " \u00b7 "
     one = local.faults[place % len(local.faults)]
     number = f"{place % len(local.faults) + 1} of {len(local.faults)}{apart}" if local.faults[1:] else ""
     whose = f"{both_ends(safe(one.job), 30)}: " if one.job and one.name != f"job {one.job}" else ""
-    return Verdict(LEVELS[one.severity], f"{number}{whose}{safe(one.said(now), 300)}", one.job)
+    words, rest = told(f"{number}{whose}{safe(one.name, 60)}: ", one, now, room, apart)
+    return Verdict(LEVELS[one.severity], words, one.job, one, rest)
+
+
+def told(head: str, fault: Fault, now: datetime, room: int, apart: str) -> tuple[str, str]:
+    """Return `head` and the beginning of the fault's cause in `room` cells, and the rest of the cause.
+
+    The line ends with the fault's duration and its effect, each if there is room for it. A cause is divided between
+    two clauses, so that no word is cut; if not even the first clause fits, the rest is the whole cause.
+    """
+    from slotkeeper.core.domain.fault import FEW, in_brief  # not needed for the first frame
+
+    cause, left = safe(fault.cause, 400), room - width_of(head)
+    lasts = None if fault.since is None else elapsed(fault.since, now)
+    first, *others = cause.split(", ")
+    if width_of(first) > left:
+        colon = cause.rfind(": ", 0, max(0, left))
+        if colon < left // 2 or width_of(cause[:colon]) > left:
+            return head + (clause(cause, left) or short(cause, max(2, left))), cause
+        first, others = cause[:colon], [cause[colon + 2 :]]
+    tail = ""
+    for end in ("" if lasts is None else in_brief(lasts), fault.effect if len(fault.effect) <= FEW else ""):
+        tail += f"{apart}{safe(end, FEW)}" * (bool(end) and width_of(f"{head}{first}{tail}{apart}{end}") <= room)
+    while others and width_of(f"{head}{first}, {others[0]}{tail}") <= room:
+        first = f"{first}, {others.pop(0)}"
+    return head + first + tail, ", ".join(others)
 
 
 def states(jobs: Sequence[JobFacts]) -> str:
@@ -144,7 +180,9 @@ def expiry(tables: Iterable[TableSeen], now: datetime, local: Local, wide: bool,
     if lost:
         return Figure(label, f"{len(lost)} LOST", both_ends(safe(lost[0].slot.name), 16) if wide else "", "crit-word")
     keyed = [
-        (left, one.key, one) for one in slots if (left := remaining(one.retained.left, one.seen.at, now)) is not None
+        (left, one.key, one)
+        for one in slots
+        if not no_position(one, jobs) and (left := remaining(one.retained.left, one.seen.at, now)) is not None
     ]
     if not slots:
         return Figure(label, sign(NONE, ascii_only), "not seen yet", "dim")

@@ -15,18 +15,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from slotkeeper.core import codec
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.load import load_access, system_access
 from slotkeeper.core.domain.access import EVERY_JOB, AccessRules, Account, Approval, Right
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError
 from slotkeeper.core.redaction import masked
-from slotkeeper.core.state.audit import Audit, actor, intent, outcome
-from slotkeeper.core.state.faults import StateError
-from slotkeeper.core.state.files import ResetFiles, names
-from slotkeeper.core.state.folder import StateFolder
+
+if TYPE_CHECKING:  # without rules, the first frame of a console needs no file of the state folder
+    from slotkeeper.core.state.files import ResetFiles
 
 SYSTEM = Path("/etc/slotkeeper/access.toml")
 """The rules of this host; only root can write them. No option and no variable names another file."""
@@ -38,6 +37,8 @@ Tell = Callable[[str], object]
 
 def account() -> Account:
     """Return the account of this process: of its login uid if the kernel has recorded it, else of its uid."""
+    from slotkeeper.core.state.audit import actor
+
     one = actor()
     if one.login_uid is None or one.login_uid == one.uid:
         numbers = {os.getegid(), *os.getgroups()}
@@ -80,7 +81,15 @@ class Access:
     @property
     def ruled(self) -> bool:
         """Whether any rule applies, so that the job of a verb must be known."""
-        return bool(self.system or self.given or names(self.folder, RULES))
+        return bool(self.system or self.given or self._stored())
+
+    def _stored(self) -> list[str]:
+        """Return the jobs whose rules are stored."""
+        if not (self.folder / RULES).is_dir():
+            return []
+        from slotkeeper.core.state.files import names
+
+        return names(self.folder, RULES)
 
     def missing(self, right: Right, job: str = EVERY_JOB, any_job: bool = False) -> tuple[str, str]:
         """Return why this account cannot use a right on a job, and the file of that rule; ("", "") if it can.
@@ -112,7 +121,9 @@ class Access:
             if lacking:
                 self.refuse(action, job, f"{lacking}; {ANOTHER_FILE}", kept.file, tell)
         if kept != self.given:
-            files = ResetFiles(StateFolder.open(self.folder))
+            from slotkeeper.core import codec
+
+            files = self._files()
             if self.given is None:
                 files.remove(RULES, job)
             else:
@@ -120,6 +131,9 @@ class Access:
 
     def refuse(self, action: str, job: str, why: str, file: str, tell: Tell) -> None:
         """Write the refusal to the audit and raise it."""
+        from slotkeeper.core.state.audit import Audit, intent, outcome
+        from slotkeeper.core.state.folder import StateFolder
+
         what = f"job {job}" if job else "every job"
         try:
             audit = Audit(StateFolder.open(self.folder))
@@ -130,7 +144,7 @@ class Access:
 
     def _rules(self, job: str) -> Iterator[AccessRules]:
         yield from filter(None, (self.system, self.given))
-        stored = names(self.folder, RULES)
+        stored = self._stored()
         # a job without stored rules can be one of these jobs under another name
         for one in (job,) if job in stored else stored:
             kept = self._kept(one)
@@ -145,6 +159,11 @@ class Access:
 
     def _kept(self, job: str) -> AccessRules | None:
         """Return the rules with which a job was last started. Raises Refused if they cannot be read."""
+        from slotkeeper.core import codec
+        from slotkeeper.core.state.faults import StateError
+        from slotkeeper.core.state.files import ResetFiles
+        from slotkeeper.core.state.folder import StateFolder
+
         file, folder = self.folder / RULES / f"{job}.json", StateFolder.looked_at(self.folder)
         try:
             text = ResetFiles(folder).load(RULES, job)
@@ -162,7 +181,9 @@ class Access:
         """Raise Refused unless a second account has approved this plan, if the rules require it; store the request."""
         if not self.needs_approval(job):
             return
-        files = ResetFiles(StateFolder.open(self.folder))
+        from slotkeeper.core.state.audit import actor
+
+        files = self._files()
         found = self._approval(files, id)
         if found is None:
             found = Approval(id, job, what, actor().text)
@@ -175,7 +196,10 @@ class Access:
 
     def approve(self, id: str, reason: str, tell: Tell = str) -> Approval:
         """Store and audit this account's approval of a requested plan. Raises Refused without the right `reset`."""
-        files = ResetFiles(StateFolder.open(self.folder))
+        from slotkeeper.core.state.audit import Audit, intent, outcome
+        from slotkeeper.core.state.folder import StateFolder
+
+        files = self._files()
         found = self._approval(files, id)
         if found is None:
             raise Refused(f"no plan {safe(id, 40)!r} awaits an approval", "its command without approval requests it")
@@ -193,7 +217,15 @@ class Access:
         audit.append(outcome(line, "given: valid for 24 hours", {}))
         return given
 
+    def _files(self) -> ResetFiles:
+        from slotkeeper.core.state.files import ResetFiles
+        from slotkeeper.core.state.folder import StateFolder
+
+        return ResetFiles(StateFolder.open(self.folder))
+
     def _approval(self, files: ResetFiles, id: str) -> Approval | None:
+        from slotkeeper.core.state.faults import StateError
+
         with suppress(StateError):
             found = Approval.parse(files.load(APPROVALS, id) or "")
             return found if found is not None and found.id == id else None

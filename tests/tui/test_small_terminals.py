@@ -42,7 +42,7 @@ def test_what_is_wrong_and_what_to_do_is_on_the_first_screen(
         await press(pilot, "1", "r", "g")
         shown = lines(made.app)
         text = "\n".join(shown)
-        assert " Problem  SLOT LOST: the point of dn_1 is gone" in text and " Action   reset slot [3 a]" in text
+        assert text.count("the point of dn_1 is gone") == 1 and " Action   reset slot [3 a]" in text
         assert "SLOT LOST: the point" in shown[1 + (size[0] >= 80)], "the verdict"
         assert ("[1 Overview] 2 Jobs" in text) is (size[0] >= 80)
         assert all(len(line) == size[0] for line in shown) and len(shown) == size[1]
@@ -52,7 +52,7 @@ def test_what_is_wrong_and_what_to_do_is_on_the_first_screen(
             blank = [not line.strip() for line in shown]
             assert sum(blank) <= size[1] // 3, text
         await press(pilot, "enter")
-        assert "SLOT LOST: the point of dn_1 is gone" in screen(made.app)
+        assert "the point of dn_1 is gone" in screen(made.app)
 
     drive(made, do, size)
 
@@ -79,7 +79,6 @@ async def test_of_what_stands_above_a_table_no_part_is_dropped(made: Filled, pil
         title = next(place for place, line in enumerate(shown) if line.startswith("+- Jobs "))
         above = "\n".join(shown[2:title])
         words = (" x ", " 1 of ", *(("STREAMING", "NEXT EXPIRY") if height >= 24 else ()))
-        words += (" not verified: ", " slots ") if height >= 30 else ()
         assert [word for word in words if word not in above] == []
         assert all(line.startswith(" ") for line in shown[2:title])
 

@@ -8,15 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.cells import cell_len
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, Level
-from slotkeeper.console.tui.boxes import Box, padded
-from slotkeeper.console.tui.screens.base import USUAL_ROWS, Lines, is_small
+from slotkeeper.console.tui.boxes import Box, padded, rows_of_boxes
+from slotkeeper.console.tui.screens.base import Lines, is_small
 from slotkeeper.console.tui.screens.below import GraphBelow, parts_of
-from slotkeeper.console.tui.screens.table import BESIDE, DOT, MOST_GRAPH, THREE, TableScreen
+from slotkeeper.console.tui.screens.table import BESIDE, DOT, THREE, TableScreen
 from slotkeeper.console.views.detail import (
     action_lines,
     apart_lines,
@@ -26,6 +25,7 @@ from slotkeeper.console.views.detail import (
     labelled,
     lines_of,
     long_work,
+    problem_lines,
 )
 from slotkeeper.console.views.jobs import (
     JOB_COLUMNS,
@@ -55,10 +55,10 @@ from slotkeeper.console.views.overview import at_work, trust, without_jobs
 from slotkeeper.console.views.queries import dn_rows
 from slotkeeper.console.views.queries import lines as query_lines
 from slotkeeper.console.views.queries import strip as query_strip
-from slotkeeper.console.views.rows import FAULTS, NARROW, TYPED, Column, Row, age, clock, fit, named_by, rank
-from slotkeeper.console.views.signs import MANY, ROLES, cell
-from slotkeeper.console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
-from slotkeeper.console.views.verdict import Verdict, figure_lines, figures, verdict
+from slotkeeper.console.views.rows import FAULTS, NARROW, TYPED, Column, Row, age, both_ends, clock, named_by, rank
+from slotkeeper.console.views.signs import MANY, ROLES
+from slotkeeper.console.views.slots import all_slots, keeps_nothing, slot_risk
+from slotkeeper.console.views.verdict import Verdict, figure_lines, figures, told, verdict
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.text import safe
 
@@ -69,10 +69,10 @@ COPIES_COMMAND = "y command"
 LEAST_LINES = 8
 ROOMY = 8
 """The number of panel lines in which a problem and its action fit without scrolling."""
-PROBLEM_CELLS = 24
-"""The minimum number of cells in which a problem is recognizable."""
 LANES_BESIDE = 12
-_ASIDE = ("dn", "dot", "doing", "bar", "lag", "rate", "behind", "eta")
+_OF_FAULTS = ("wrong", "trouble")
+"""The columns with a job's problem, shown only if several jobs have one."""
+_ASIDE = ("dn", "dot", "doing", "bar", "lag", "rate", "spark", "behind", "eta")
 _LOG_LINES = 12
 """The maximum number of log lines; the rest of a tall terminal is used for graphs, and `l` shows the whole log."""
 LOCKS = Binding("L", "locks", "locks", id="locks", tooltip="waiting sessions and their blockers")
@@ -133,6 +133,14 @@ class _OfJobs(_LeadsToLocks):
 
     has_actions = True
     tells_events = True
+    shown_verdict: Verdict | None = None
+    """The verdict above the table."""
+
+    def verdict_on(self, place: int = 0) -> Verdict:
+        """Return the verdict on all jobs, as long as there is room for it."""
+        local, now = self.console.shown.local, self.console.now
+        self.shown_verdict = verdict(local, now, place, self.apart, self.verdict_room)
+        return self.shown_verdict
 
     def jobs_meant(self) -> list[str]:
         key = self.table.cursor_key
@@ -146,7 +154,9 @@ class _OfJobs(_LeadsToLocks):
 
     def every_column(self) -> Sequence[Column]:
         jobs = self.console.shown.local.jobs
-        return named_by(self.columns, units(jobs), (), parts(jobs) or ("lane",))
+        alone = sum(job.level in FAULTS for job in jobs) < 2  # the verdict and the panel have its problem
+        shown = (one for one in self.columns if not (alone and one.key in _OF_FAULTS))
+        return named_by(shown, units(jobs), (), parts(jobs) or ("lane",))
 
     def opened(self, key: str) -> None:
         self.app.push_screen(JobScreen(key, self.number))
@@ -173,7 +183,7 @@ class _OfJobs(_LeadsToLocks):
             return [(Level.REST, "no row is selected")]
         if job.queries:
             return query_lines(job, self.console.now)
-        return lines_of(job, self.console.now, not self.framed, self.console.ascii_only)
+        return lines_of(job, self.console.now, not self.framed, self.console.ascii_only, self.shown_verdict)
 
     def edge(self, key: str | None) -> tuple[str, str]:
         job = self.console.shown.job(key) if key else None
@@ -195,26 +205,19 @@ class _OfJobs(_LeadsToLocks):
         job = self.console.shown.job(key) if key else None
         if job is None or job.queries or self._has_lanes(job):
             return []
-        bars = parts_of(self, dn_bars(job, width, rows - 1, self.console.ascii_only))
-        return [self.text(""), *bars] if bars else []
+        bars = parts_of(self, dn_bars(job, width, rows, self.console.ascii_only))
+        return [self.text(""), *bars] if bars and len(bars) < rows else bars
 
     def aside(self, key: str | None, width: int) -> Box | None:
+        """Return the DNs of a job as a table for a column of their own."""
         job = self.console.shown.job(key) if key else None
-        return Box("DNs", self._lane_lines(job)[:LANES_BESIDE]) if job is not None and self._has_lanes(job) else None
+        if job is None or not self._has_lanes(job):
+            return None
+        columns = (one for one in lane_columns(job) if one.key in _ASIDE)
+        return Box("DNs", self.inset(columns, lane_rows(job, self.console.ascii_only)[:LANES_BESIDE], width))
 
     def _has_lanes(self, job: JobFacts) -> bool:
         return self.app.size.width >= THREE and self.framed and job.report is not None and bool(job.report.lanes)
-
-    def _lane_lines(self, job: JobFacts) -> list[Text]:
-        """Return the DNs of a job as a table for a side column."""
-        shown = [one for one in lane_columns(job) if one.key in _ASIDE]
-        ascii_only = self.console.ascii_only
-        found = [self.text(" ".join(fit(one.label, one.width, one.right) for one in shown), Level.REST)]
-        for row in lane_rows(job, ascii_only):
-            known = [(one, *cell(row.cells[one.key], row.tints.get(one.key, ""), ascii_only)) for one in shown]
-            cells = [(f"{fit(text, one.width, one.right, ascii_only)} ", role) for one, text, role in known]
-            found += parts_of(self, [cells])
-        return found
 
 
 class OverviewScreen(_OfJobs):
@@ -279,7 +282,7 @@ class OverviewScreen(_OfJobs):
         if local.fault:
             return []
         self._place = self._place if self._place < len(local.faults) else 0
-        rows = [self.verdict_line(verdict(local, now, self._place, self.apart))]
+        rows = [self.verdict_line(self.verdict_on(self._place))]
         size = self.app.size
         if is_small(size.width, size.height):
             return rows
@@ -299,16 +302,10 @@ class OverviewScreen(_OfJobs):
             return self.fault()
         if local.at is None or not local.jobs:
             return []
-        trusted = trust(local.jobs, now)
-        slots = soonest(self.console.shown.tables.values(), now, local)
-        tall = self.app.size.height >= USUAL_ROWS
-        lacks = trusted[0] is Level.CRITICAL or any(job.quarantined for job in local.jobs)
-        said = [trusted] if lacks or (tall and local.faults) else []  # without a fault, the verdict already contains it
-        said += [slots] if tall else []
-        return [
-            *((level if level is Level.CRITICAL else Level.REST, words) for level, words in said),
-            *at_work(local, now),
-        ]
+        level, words = trust(local.jobs, now)
+        lacks = level is Level.CRITICAL or any(job.quarantined for job in local.jobs)
+        trusted = [(level if level is Level.CRITICAL else Level.REST, words)] if lacks else []
+        return [*trusted, *at_work(local, now)]
 
     def crumb(self) -> str:
         note = self.console.services.note[:1]
@@ -346,7 +343,7 @@ class JobsScreen(_OfJobs):
 
     def verdict(self) -> Verdict | None:
         local = self.console.shown.local
-        return None if local.at is None or local.fault else verdict(local, self.console.now, apart=self.apart)
+        return None if local.at is None or local.fault else self.verdict_on()
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         job = self.console.shown.job(key) if key else None
@@ -405,7 +402,8 @@ class JobScreen(_LeadsToLocks):
         if job is None or job.report is None:
             return "no report yet"
         run = "" if job.current else " of an earlier run"
-        return f"{'last report' if job.last_known else 'report'}{run} {age(job.reported_at, self.console.now)} old"
+        report = f"{'last report' if job.last_known else 'report'}{run} {age(job.reported_at, self.console.now)} old"
+        return report + (f"   {since(job, self.console.now)}" if job.level in FAULTS and self.framed else "")
 
     def strip(self) -> Lines:
         job, now = self.console.shown.job(self.job), self.console.now
@@ -421,9 +419,15 @@ class JobScreen(_LeadsToLocks):
         job, now = self.console.shown.job(self.job), self.console.now
         if job is None or job.queries:
             return None
-        said = f"{self.apart}{what_is_wrong(job)}" if job.level in FAULTS else ""
-        level = job.level if job.level in FAULTS else Level.FINE
-        return Verdict(level, f"{safe(job.name, 60)} {since(job, now)}{said}")
+        if job.level not in FAULTS:
+            return Verdict(Level.FINE, f"{safe(job.name, 60)} {since(job, now)}")
+        head = f"{both_ends(safe(job.name), self.verdict_room // 4)} {job.state_text}{self.apart}"
+        if not job.faults:
+            return Verdict(job.level, head + what_is_wrong(job))
+        one = job.faults[0]
+        name = "" if one.name == f"job {job.name}" else f"{safe(one.name, 60)}: "
+        words, rest = told(head + name, one, now, self.verdict_room, self.apart)
+        return Verdict(job.level, words, job.name, one, rest)
 
     def head(self) -> list[Text]:
         """Return the verdict; with many DNs, also a cell per DN, colored by its lag, because the DN table scrolls."""
@@ -439,13 +443,12 @@ class JobScreen(_LeadsToLocks):
         lines: list[tuple[Level, str]] = []
         if job is not None:
             level, risk = self._risk(job)
-            shown_above = (
-                cell_len(f"{safe(job.name, 60)} {since(job, self.console.now)}") + PROBLEM_CELLS <= self.app.size.width
-            )
-            wrong = [_wrong(job)] if job.level in FAULTS else []
+            above = self.verdict()
+            wrong = problem_lines(job, above, self.console.now) if job.level in FAULTS else []
             acts = [*action_lines(job), (level, labelled("Impact", risk))]
-            # in a small panel, actions come first, because the verdict above already shows how the problem begins
-            lines += [*acts, *wrong] if shown_above and self.panel_rows < ROOMY else [*wrong, *acts]
+            begun = above is not None and above.fault is not None and above.rest != safe(above.fault.cause, 400)
+            # in a small panel, actions come first if the verdict above already shows how the problem begins
+            lines += [*acts, *wrong] if begun and self.panel_rows < ROOMY else [*wrong, *acts]
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []
             lines += long_work(job, self.console.ascii_only)
@@ -455,7 +458,8 @@ class JobScreen(_LeadsToLocks):
             lines += [(Level.FINE, one) for one in (lane_gtids(job, key), sync, counters(job), host_line(job)) if one]
         if detail is None:
             return "Errors and log", [*lines, (Level.UNKNOWN, "not read yet")]
-        for one in detail.errors[:2]:
+        causes = [one.cause for one in job.faults] if job is not None else []
+        for one in [one for one in detail.errors if not any(cause in one.message for cause in causes)][:2]:
             words = safe(f"{one.side} {one.code} {one.message}", 300)
             lines.append((Level.WARNING, f"{clock(one.last_at)}  {one.count}x  {words}"))
         room = max(2, min(_LOG_LINES, self.panel_rows - len(lines)))
@@ -471,11 +475,10 @@ class JobScreen(_LeadsToLocks):
             return [row]
         title, lines = self.panel(key)
         found = self.wrapped(lines, boxed=True)
-        graphs = self.graph_boxes(key, min(MOST_GRAPH, room - max(LEAST_LINES, len(found)) - 2))
-        if not graphs:
+        below = self.lower(key, room - max(LEAST_LINES, len(found)))
+        if not below:
             return [row]
-        above = room - 2 - max(len(one.lines) for one in graphs)
-        return [[replace(row[0], title=title, lines=padded(found, above))], graphs]
+        return [[replace(row[0], title=title, lines=padded(found, room - rows_of_boxes(below)))], *below]
 
     def _risk(self, job: JobFacts) -> tuple[Level, str]:
         """Return the slot's deadline if the slot was polled and can expire, otherwise the risk from the state store."""
@@ -505,10 +508,6 @@ class JobScreen(_LeadsToLocks):
 
     def crumb(self) -> str:
         return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)}"
-
-
-def _wrong(job: JobFacts) -> tuple[Level, str]:
-    return job.level, labelled("Problem", what_is_wrong(job))
 
 
 def _more(job: JobFacts) -> str:

@@ -13,8 +13,7 @@ from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.below import LEAST_ROOM, GraphBelow
 from slotkeeper.console.tui.screens.table import LEAST_EVENTS, TableScreen
 from slotkeeper.console.views import headlines
-from slotkeeper.console.views.fitting import fitted, needs
-from slotkeeper.console.views.rows import Column, Row, age, columns_for, fit
+from slotkeeper.console.views.rows import Column, Row, age, columns_for
 from slotkeeper.console.views.slots import (
     SHARD_COLUMNS,
     SLOT_COLUMNS,
@@ -136,16 +135,8 @@ class SlotsScreen(_OfSlots, GraphBelow):
         every = shard_rows(one, self.console.now, ascii_only, self.console.shown.local)
         if len(every) < 2 or rows < min(len(every), 4) + 2:
             return []
-        columns = columns_for(shard_columns(one), width)
-        columns = fitted(columns, needs(every, columns, {}, ascii_only), "dn")
-        lines = [
-            self.text(""),
-            self.text(" ".join(fit(each.label, each.width, each.right) for each in columns), Level.REST),
-        ]
-        for row in every[: rows - 2]:
-            cells = (fit(row.cells.get(each.key, ""), each.width, each.right, ascii_only) for each in columns)
-            lines.append(self.text(" ".join(cells), row.level))
-        return lines
+        shown = columns_for(shard_columns(one), width)
+        return [self.text(""), *self.inset(shown, every[: rows - 2], width)]
 
     def more(self, key: str | None, room: int) -> list[Text]:
         graphs = super().more(key, room - LEAST_EVENTS - 2) if room >= LEAST_ROOM + LEAST_EVENTS + 2 else []

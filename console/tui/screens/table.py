@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from slotkeeper.console.monitor.snapshot import Level
-from slotkeeper.console.tui.boxes import AROUND, Box, lower, padded, shares, stacked, upper
+from slotkeeper.console.tui.boxes import AROUND, Box, lower, padded, rows_of_boxes, shares, stacked, upper
 from slotkeeper.console.tui.screens.base import Filtered, Line, Lines, rows_of, share
 from slotkeeper.console.tui.widgets.line import Panel
 from slotkeeper.console.tui.widgets.live_table import SIDES, LiveTable
@@ -37,18 +37,16 @@ from slotkeeper.console.views.rows import (
     turned,
 )
 from slotkeeper.console.views.signs import ROLES, verdict_sign
-from slotkeeper.console.views.verdict import Verdict
+from slotkeeper.console.views.verdict import MOST_VERDICT, Verdict
 from slotkeeper.core.domain.text import safe
 
 LEAST_EVENTS = 1
 BESIDE, THREE = 140, 200
 """The widths from which the panel has a second column for events, and a third column, in the middle, for DNs."""
-EVENTS_BESIDE, MOST_GRAPH = 10, 25
-"""The minimum number of event lines, which have priority over graphs, and the maximum number of rows of a graph."""
+EVENTS_BESIDE = 10
+"""The minimum number of event lines, which have priority over graphs."""
 BETWEEN = 2
 """The number of rows between a panel's own lines and the lines below them."""
-MOST_VERDICT = 120
-"""The maximum width of a verdict in cells: a longer line is hard to read, and the panel has the whole text."""
 DOT = (" \u00b7 ", "   ")
 """The separator in a frame's edge, and its form in ASCII."""
 _HEAD = -1
@@ -155,9 +153,17 @@ class TableScreen(Filtered):
         """Return the row of a verdict: its symbol and its text, without the clauses that do not fit."""
         shown, block, role = verdict_sign(one.level, self.console.ascii_only)
         text = Text("", no_wrap=True, end="").append(f" {shown} ", self.style(block))
-        room = min(self.app.size.width, MOST_VERDICT) - cell_len(text.plain)
         words = plain(f" {one.words}", self.console.ascii_only)
+        room = self.verdict_room + 1
+        while cell_len(words) > room and (comma := words.rfind(", ")) > room // 2:
+            words = words[:comma]  # the panel has the rest
         return text.append(clause(words, room) or self.cut(words, room), self.style(f"{role}-word"))
+
+    @property
+    def verdict_room(self) -> int:
+        """The number of cells for a verdict's text."""
+        sign = verdict_sign(Level.FINE, self.console.ascii_only)[0]
+        return min(self.app.size.width - 3 - len(sign), MOST_VERDICT)
 
     @property
     def apart(self) -> str:
@@ -316,14 +322,13 @@ class TableScreen(Filtered):
         columns, width = self.columns_now(), self.app.size.width
         if self._needs_at != width:
             self._needs_at, self._needs = width, {}
-        flexible = next((one.key for one in self.columns if one.width == 0), "")
         self._needs = needs(rows, columns, self._needs, self.console.ascii_only)
-        shown = fitted(columns, self._needs, flexible)
-        if all(one.key != flexible or one.width >= self._needs[flexible] for one in shown):
+        shown = fitted(columns, self._needs, width - self._sides)
+        if all(one.width >= self._needs[one.key] for one in shown):
             return shown
-        columns = self.columns_now(in_full=False)  # a full name is more important than a full label
-        before = {one.key: self._needs[one.key] for one in columns if not one.whole}
-        return fitted(columns, needs(rows, columns, before, self.console.ascii_only), flexible)
+        columns = self.columns_now(in_full=False)  # full values are more important than full labels
+        self._needs = needs(rows, columns, self._needs, self.console.ascii_only)
+        return fitted(columns, self._needs, width - self._sides)
 
     def draw_panel(self) -> None:
         """Draw the panel of the selected row."""
@@ -343,8 +348,8 @@ class TableScreen(Filtered):
         """Return a third column if there is room for one."""
         return None
 
-    def graph_boxes(self, key: str | None, room: int) -> list[Box]:
-        """Return graphs, side by side in `room` rows."""
+    def lower(self, key: str | None, room: int) -> list[list[Box]]:
+        """Return further rows of boxes in `room` rows, including the edges between them."""
         return []
 
     def boxes(self, key: str | None, room: int) -> list[list[Box]]:
@@ -365,13 +370,13 @@ class TableScreen(Filtered):
         texts += self.drawn(key, cells, room - len(texts))
         local = self.console.shown.local
         least = max(len(texts), min(len(local.events), EVENTS_BESIDE), len(aside.lines) if aside is not None else 0)
-        graphs = self.graph_boxes(key, min(MOST_GRAPH, room - least - 2))
-        least = max(least, room - 2 - max(len(one.lines) for one in graphs)) if graphs else room
+        below = self.lower(key, room - least)
+        least = max(least, room - rows_of_boxes(below)) if below else room
         events = [self.text(self.cut(one, cells)) for one in event_lines(local, least)]
         row = [Box(title, texts, hint, role), Box("Events", padded(events, least), "all jobs, UTC")]
         if aside is not None:
             row.insert(1, aside)
-        return [row, graphs] if graphs else [row]
+        return [row, *below]
 
     def put_panel(self, about: object, rows: list[list[Box]]) -> None:
         """Show boxes in the panel, next to and below each other. If the topic changes, scroll to the beginning."""

@@ -261,14 +261,12 @@ class LiveTable(Drawn, can_focus=True):
         return cursor + style + Style.from_color(bgcolor=cursor.bgcolor)
 
     def _text(self, value: str, column: Column) -> str:
-        """Return the value in exactly the column's width, and a space; a truncated value ends with two dots."""
-        text, room = plain(value, self._ascii_only), column.width
+        """Return the value in exactly the column's width, and its gap; a truncated value ends with two dots."""
+        text, room, gap = plain(value, self._ascii_only), column.width, " " * column.gap
         taken = len(text) if text.isascii() else cell_len(text)
-        if taken > room and column.name:
-            return set_cell_size(both_ends(text, room), room) + " "
-        if taken > room and column.grows and (shown := clause(text, room)):
-            return set_cell_size(shown, room) + " "
         if taken > room:
-            return set_cell_size(set_cell_size(text, max(0, room - 2)) + ".."[:room], room) + " "
+            shown = both_ends(text, room) if column.name else clause(text, room)
+            shown = shown or set_cell_size(text, max(0, room - 2)) + ".."[:room]
+            return set_cell_size(shown, room) + gap
         blanks = " " * (room - taken)
-        return (blanks + text if column.right else text + blanks) + " "
+        return (blanks + text if column.right else text + blanks) + gap

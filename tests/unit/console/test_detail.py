@@ -9,8 +9,17 @@ import pytest
 
 from slotkeeper.console.monitor.rates import Sample, Track
 from slotkeeper.console.monitor.snapshot import JobFacts, LanePace, Level
-from slotkeeper.console.views.detail import apart_lines, command_of, dn_bars, lines_of, long_work, with_keys
+from slotkeeper.console.views.detail import (
+    apart_lines,
+    command_of,
+    dn_bars,
+    lines_of,
+    long_work,
+    problem_lines,
+    with_keys,
+)
 from slotkeeper.console.views.jobs import dn_signs, job_rows
+from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.fault import Fault, Party, Severity
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import JobReport, LaneReport
@@ -42,6 +51,19 @@ def test_a_fault_is_shown_as_problem_impact_and_action() -> None:
     assert said[1].startswith("Impact   dn_2 waits; ") and said[1].endswith(" 1 of 2 DNs continue.")
     assert said[2] == "Action   wait (SK-1)"
     assert said[3] == "Target   never verified"
+
+
+def test_what_the_verdict_says_is_not_repeated() -> None:
+    fault = Fault("dn_fails", Party.DN, "dn_2", Severity.WARNING, "refused, by its pooler", job="a", code="SK-1")
+    other = replace(fault, rule="lag", name="dn_1", cause="90 s behind")
+    one = job(LANE, level=Level.WARNING, wrong="dn_2: refused, by its pooler", faults=(fault,))
+    for rest, lines in (("", []), ("by its pooler", ["Detail   by its pooler"])):
+        above = Verdict(Level.WARNING, "a: dn_2: refused", "a", fault, rest)
+        assert [words for _, words in problem_lines(one, above, NOW)] == lines
+        both = replace(one, faults=(fault, other))
+        assert [words for _, words in problem_lines(both, above, NOW)] == [*lines, "Problem  dn_1: 90 s behind"]
+    elsewhere = Verdict(Level.WARNING, "b: stopped", "b", other)
+    assert [words for _, words in problem_lines(one, elsewhere, NOW)] == ["Problem  dn_2: refused, by its pooler"]
 
 
 def test_of_several_acts_each_has_its_number_and_its_keys() -> None:

@@ -10,7 +10,7 @@ import pytest
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local, TableSeen
 from slotkeeper.console.views import headlines
 from slotkeeper.console.views.errors import error_rows, message_first
-from slotkeeper.console.views.slots import all_slots, shard_rows, slot_lines, slot_risk, slot_rows, soonest, ttl_line
+from slotkeeper.console.views.slots import all_slots, shard_rows, slot_lines, slot_risk, slot_rows, ttl_line
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.services.slot_commands import Polled
@@ -63,7 +63,7 @@ def test_a_slot_without_a_position_is_not_at_ease_and_has_neither_time_left_nor_
         said = " ".join(text for _, text in slot_lines(one, NOW, local)) + ttl_line(one, NOW, local=local)
         assert "lost" not in said.replace("slots reset", "") or level is Level.CRITICAL
         assert "% left" not in said and "oldest reader" not in said
-        assert soonest([one.seen], NOW, local)[0] is level and slot_risk(one, NOW, local)[0] is level
+        assert slot_risk(one, NOW, local)[0] is level
 
 
 def test_an_error_comes_with_its_message_and_without_one_the_last_day_is_said_to_be_clear() -> None:

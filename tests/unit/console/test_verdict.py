@@ -37,6 +37,24 @@ def test_the_worst_fault_is_the_verdict_and_the_others_are_one_key_away() -> Non
     assert verdict(replace(local, faults=(HELD,)), NOW).words.startswith("orders_rt: ")
 
 
+@pytest.mark.parametrize("room", [30, 40, 52, 60, 70, 80, 116])
+def test_a_cause_is_divided_between_clauses_and_no_clause_is_lost_or_told_twice(room: int) -> None:
+    cause = "pooler: failed to create 1 connections, Error Message: remote node dn_3, detail: no route"
+    fault = Fault(
+        "dn_fails", Party.DN, "dn_3", Severity.WARNING, cause, "1 of 4 DNs waits", since=NOW - timedelta(seconds=40),
+        job="orders_rt",
+    )  # fmt: skip
+    found = verdict(Local(NOW, (JOB,), faults=(fault,)), NOW, apart="; ", room=room)
+    said = found.words.partition("; ")[0].removeprefix("orders_rt: dn_3: ")
+    assert len(found.words) <= room and found.fault is fault
+    if ".." in found.words:
+        assert found.rest == cause
+    else:
+        assert cause in (f"{said}, {found.rest}", f"{said}: {found.rest}", said)
+    if room >= 60:
+        assert ("40 s" in found.words, "DNs waits" in found.words) == (room >= 70, room >= 80)
+
+
 def test_without_a_fault_it_says_what_the_jobs_do_and_what_is_proven() -> None:
     copying = replace(JOB, name="b", state=JobState.SNAPSHOT)
     gone = replace(JOB, name="c", state=JobState.STOPPED, last_known=True)

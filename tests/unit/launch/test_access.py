@@ -16,6 +16,7 @@ from slotkeeper.core.domain.audit import Actor
 from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.launch import access
 from slotkeeper.core.launch.access import Access
+from slotkeeper.core.state import audit
 from tests.unit.config.samples import VALID
 
 ANN, BOB = Account(4711, "ann"), Account(4712, "bob")
@@ -92,9 +93,9 @@ def test_the_login_uid_is_the_account_and_the_environment_is_not(monkeypatch: py
     monkeypatch.setenv("SUDO_USER", "root")
     monkeypatch.setenv("LOGNAME", "root")
     by_sudo = Actor("etl", "h", 1, "root", uid=1000, login_uid=59_999, claimed="root")
-    monkeypatch.setattr(access, "actor", lambda: by_sudo)
+    monkeypatch.setattr(audit, "actor", lambda: by_sudo)
     assert access.account() == Account(59_999, "59999")
-    monkeypatch.setattr(access, "actor", lambda: replace(by_sudo, login_uid=None))
+    monkeypatch.setattr(audit, "actor", lambda: replace(by_sudo, login_uid=None))
     assert access.account().name == "etl" and access.account().uid == os.getuid()
 
 
