@@ -1,4 +1,4 @@
-"""The rights of accounts: who may look at, pause, start, reset, reveal and discard, by job. Pure.
+"""The rights of accounts, by job: who can view, pause, start, reset, reveal and discard. Pure.
 
 The rules restrict Slotkeeper's own commands and screens. They do not restrict a user who can read the same files with
 another program (docs/access.md).
@@ -20,7 +20,7 @@ EVERY_JOB = ""
 
 
 class Right(Enum):
-    """A right that a verb needs; the values are the words of the configuration."""
+    """A right that a verb needs; the values are the names in the configuration."""
 
     READ = "look"
     PAUSE = "pause"
@@ -34,7 +34,7 @@ class Right(Enum):
 class Account:
     """A user as the kernel reports it: the login uid if it is recorded, because sudo does not change it; else the uid.
 
-    Values of the environment are never used.
+    Environment variables are never used.
     """
 
     uid: int
@@ -43,7 +43,6 @@ class Account:
 
     @property
     def text(self) -> str:
-        """The account as shown to users."""
         return f"account {self.name} (uid {self.uid})"
 
 
@@ -67,7 +66,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """The table `[access]` of one file.
+    """The `[access]` table of one configuration file.
 
     >>> rules = AccessRules("a.toml", (Rule(("ann",), jobs=("pay_*",), allow=("look", "pause")), Rule((), ("dba",),
     ...     allow=("pause",))))
@@ -81,7 +80,7 @@ class AccessRules:
 
     file: str
     rules: tuple[Rule, ...] = ()
-    """The rules; without any, every account has every right that `read_only` leaves."""
+    """The rules; if there are none, every account has every right that `read_only` does not remove."""
     read_only: bool = False
     second_account: bool = False
     """Whether a reset that skips or replaces rows needs the approval of another account."""
@@ -120,7 +119,6 @@ class Approval:
 
     @property
     def approver(self) -> Account:
-        """The account that approved."""
         return Account(self.uid, self.name, frozenset(self.groups))
 
     def refuse(self, account: Account, now: float) -> None:
@@ -141,7 +139,6 @@ class Approval:
 
     @property
     def text(self) -> str:
-        """The text that is stored in a file."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -124,7 +124,6 @@ class AuditLine:
 
     @property
     def failed(self) -> bool:
-        """Whether this is the outcome of a failed action."""
         return self.phase is Phase.OUTCOME and self.outcome.startswith("failed")
 
     def as_json(self) -> dict[str, Any]:

@@ -102,7 +102,6 @@ class Consent:
 
     @property
     def text(self) -> str:
-        """The text that is stored in a file."""
         return json.dumps(asdict(self))
 
     @classmethod

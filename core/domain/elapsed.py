@@ -73,7 +73,6 @@ class Progress:
         self._last: Signs | None = None
 
     def see(self, signs: Signs, now: float) -> None:
-        """Add a sample."""
         self.step = signs.step
         before = self._last.cpu if self._last is not None else None
         # enough CPU time was used since the last progress; a decrease means that the processes have changed
@@ -82,7 +81,6 @@ class Progress:
             self._moved_at, self._last = now, signs
 
     def quiet(self, now: float) -> float:
-        """Return the seconds since the last progress."""
         return now - self._moved_at
 
     def stalled(self, now: float) -> str:

@@ -64,7 +64,6 @@ class Objection:
 
     @property
     def text(self) -> str:
-        """The problem and its resolution on one line."""
         return f"{self.what}; fix: {self.cure}"
 
 

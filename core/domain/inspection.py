@@ -144,8 +144,6 @@ class ProbeFinding:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question with its answer, and a summary of the calls that established it."""
-
     question: Question
     finding: ProbeFinding
     evidence: tuple[str, ...] = ()

@@ -30,7 +30,6 @@ class Spent:
     register: float = 0.0
 
     def more(self, read: float = 0.0, write: float = 0.0, register: float = 0.0) -> Spent:
-        """Return the sums with these values added."""
         return Spent(self.read + read, self.write + write, self.register + register)
 
 
@@ -166,12 +165,10 @@ class Lanes(dict[str, Lane]):
         super().__setitem__(name, lane)
 
     def update(self, lanes: Mapping[str, Lane]) -> None:  # type: ignore[override]
-        """Set these lanes."""
         for name, lane in lanes.items():
             self[name] = lane
 
     def pop(self, name: str) -> Lane:  # type: ignore[override]
-        """Remove a lane and return it."""
         lane = super().pop(name)
         del self._by_activity[lane.activity][name]
         self._catching_up.discard(name)
@@ -193,7 +190,6 @@ class Assignment:
 
     @property
     def group(self) -> str:
-        """The name of the task group, which is used to cancel the task."""
         return f"task-{self.number}"
 
     def session(self, prefix: str) -> str:

@@ -306,7 +306,6 @@ class LockWait:
 
     @property
     def job(self) -> str:
-        """The job to which the waiting session belongs."""
         return job_named(self.session)
 
     @property

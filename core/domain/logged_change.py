@@ -1,8 +1,9 @@
 """Decide whether a lane continues after a statement in the source's log that changed the table's columns. Pure.
 
 The log contains the statement at its position between the rows, so nothing has to be copied: all earlier rows have the
-earlier columns, and all later ones the later columns. What is not mirrored does not matter. Of the mirrored columns, a
-change is followed only if no stored value can differ from the source's: the rows that exist have no event.
+earlier columns, and all later ones the later columns. Changes to columns that are not mirrored are ignored. A change to
+a mirrored column is followed only if no stored value can differ from the source's afterwards, because the change writes
+no events for existing rows.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class LoggedChange:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What follows from a change: the reason to stop at it, or the table's columns from here on.
+    """The decision about a change: the reason to stop at it, or the table's columns after it.
 
     `said` describes the change; `touches`: the target has to be compared, and possibly altered. `defaults` are the
     values of existing rows in added columns, by name; `named` are the new names of mirrored columns, each with the name
@@ -121,8 +122,9 @@ def judge(
 def clash(verdict: Verdict, shape: Reshape, in_two_parts: bool) -> str:
     """Return why the target's columns do not permit the change; "" if they do.
 
-    An existing column can have other values than the source's rows. Only a sink `in_two_parts` can have the column from
-    an attempt that a crash interrupted: then the old name is gone, or the added column was added without a default.
+    An existing column can have other values than the source's rows. Only a sink `in_two_parts` can already have the
+    column, from an attempt that a crash interrupted. In that case, the old name no longer exists, or the column was
+    added without a default.
 
     >>> rename, there = Verdict(named=(("a", "b"),)), frozenset({"id", "b"})
     >>> clash(rename, Reshape(there=there), True), clash(rename, Reshape(there=there), False)
@@ -146,9 +148,10 @@ def clash(verdict: Verdict, shape: Reshape, in_two_parts: bool) -> str:
 
 
 def _not_needed(step: ColumnStep, policy: str, mapped: bool) -> tuple[Column | None, str, bool | None]:
-    """Return an unchanged, unmirrored or added column as it is known from here on, and the change as text.
+    """Return the column after the change (unchanged, unmirrored or added), the change as text, and whether the target
+    changes.
 
-    The third value: whether the target is altered; None if the text is a reason to stop.
+    The third value is None if the text is a reason to stop.
     """
     if not step.is_changed:
         return step.after, "", False

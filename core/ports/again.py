@@ -59,7 +59,7 @@ class CopiedAgain(Protocol):
 
 @runtime_checkable
 class AgainSink(Protocol):
-    """A sink that writes a chunk together with the changes behind it, in one transaction under the fence (ADR 98).
+    """A sink that writes a chunk together with the changes that follow it, in one transaction under the fence (ADR 98).
 
     The rows of a chunk are staged as changes that precede all others: as `OLDEST`, then the row's columns.
     """

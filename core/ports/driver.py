@@ -82,10 +82,10 @@ class LaneSeen:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A lane that continues behind a statement that changed its table's columns.
+    """A lane that continues after a statement that changed its table's columns.
 
-    `row` is its progress row, `moved` the row behind the statement, under `epoch`; `identity` is the table from there
-    on, and `statements` are those of the target.
+    `row` is its progress row, `moved` the row after the statement, under `epoch`; `identity` is the table after the
+    statement, and `statements` alter the target.
     """
 
     row: ProgressRow
@@ -408,7 +408,9 @@ class Sessions(Protocol):
         """Return the sink session `name` for progress rows."""
 
     def know_columns(self, known: Sequence[Column]) -> None:
-        """Open the channel's source from now on with the columns that its table had; none: with its present ones."""
+        """Open the channel's source from now on with these earlier columns of its table; if empty, with its present
+        columns.
+        """
 
     def log_in(self, where: str) -> None:
         """Log in to the servers of one side ("" for both) and log out again; raises the server's rejection."""
@@ -442,7 +444,7 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
         """Connect to this server of the source from now on if it answers; only for a source with several hosts."""
 
     def widen(self, job: JobSpec) -> None:
-        """Serve the channels of this job from now on, which has at least those served so far."""
+        """Serve the channels of this job from now on; they must include all channels served so far."""
 
     @property
     def shares_position(self) -> bool:

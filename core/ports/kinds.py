@@ -142,7 +142,7 @@ def md5_of(text: str) -> str:
 
 
 Rewrite = Callable[[Sequence[str | None]], Sequence[str | None]]
-"""Returns the values of a row that are compared from those of the columns that were named at the opening."""
+"""Computes the compared values of a row from the values of the columns named when the table was opened."""
 
 
 class ComparedTable(TableReader, Protocol):
@@ -279,7 +279,7 @@ class Feed:
     """A reader of a server's only stream for several tables of a job; lanes reach it at `address`, on this host.
 
     It only saves work: a lane that cannot connect to it, or for which it has no rows, reads over its own connection.
-    `close` ends it. `error` returns why it does not read, or did not until shortly before; None if it works.
+    `close` ends it. `error` returns why it does not read, or did not until recently; None if it works.
     """
 
     address: str

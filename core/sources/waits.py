@@ -49,9 +49,6 @@ class Limit:
 
 
 def session(now: float, columns: Sequence[object], node: str = "") -> Blocker:
-    """Return a session from the columns (pid, user, application, state, seconds in its transaction, statement, query
-    id).
-    """
     pid, user, application, state, seconds, statement, query = columns
     return Blocker(
         pid if isinstance(pid, int) else None,
@@ -105,5 +102,4 @@ def _queues(one: Pair, first: Pair) -> bool:
 
 
 def behind(pairs: Iterable[Pair]) -> int:
-    """Return the number of waiting sessions in these pairs."""
     return len({one.waiter.query or (one.waiter.node, one.waiter.pid) for one in pairs})

@@ -57,7 +57,6 @@ class _Copy:
 
     @property
     def store(self) -> StartStore:
-        """The channel's progress rows and chunks."""
         return self.begun.part.sessions.store()
 
 
@@ -121,7 +120,6 @@ class Snapshot:
             self._task_sessions.end(task.session)
 
     def _report_counts(self) -> None:
-        """Report the progress of the copy every second, with one query per channel."""
         self._report_at = self._ctx.clock.monotonic() + REPORT_EVERY
         counts = [one.store.chunk_counts() for one in self._copies]
         done, total, rows = (sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True))
@@ -271,7 +269,6 @@ class Snapshot:
         return statuses
 
     def _end_copies(self) -> tuple[Begun, ...]:
-        """Record, for each copied channel, the positions to catch up to."""
         if self._ctx.job.binlog.binlog:
             # a conservative latest position can precede a commit whose rows were copied, so wait for such commits first
             source = self._copies[0].begun.part.sessions.source("start")
@@ -316,7 +313,6 @@ class Snapshot:
 
 
 def _plan_copy(begun: Begun, limit: CopyLimit) -> _Copy:
-    """Return a channel's remaining chunks; plan and record them first if needed."""
     part = begun.part
     chunk_rows = part.job.binlog.full_sync_binlog_batch_read_size
     if begun.state is LaneState.CREATING:

@@ -126,7 +126,6 @@ class IdleLanes:
         self._loop.post(self._polled_alone, lane, seen, sent)
 
     def _see_several(self, asked: list[tuple[str, list[Lane]]], session: str) -> None:
-        """Poll several tables, whose statuses are one message."""
         sent, handles = self._clock.monotonic(), list[Callable[[], None]]()
         try:
             sources = [self._sessions.of(table).source(session) for table, _ in asked]
@@ -169,7 +168,6 @@ class IdleLanes:
         self._loop.post(self._polled, table, pairs, shards, sent)
 
     def _check(self, places: dict[str, Position]) -> None:
-        """Find the tables that need a poll, in one message for all of them."""
         moves = self._schedule.gate.moves
         try:
             source = self._sessions.of(next(iter(places))).source("check")

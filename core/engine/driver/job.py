@@ -312,7 +312,6 @@ class Streaming:
             self._report_running()
 
     def _report_running(self) -> None:
-        """Report every table and the job as RUNNING, which is also the state of their progress rows."""
         self._ctx.narrator.stored(dict.fromkeys(self._names, LaneState.RUNNING))
         self._ctx.narrator.event(JobEvent.CAUGHT_UP)
 

@@ -93,7 +93,7 @@ class JointNarrator:
             self._quarantined = {one: counted for one, counted in self._quarantined.items() if not one.leads}
 
     def joins(self, channel: ChannelSpec) -> None:
-        """Record a table that the job takes in while it runs."""
+        """Record a table that the running job adds."""
         with self._lock:
             report = TableReport(channel.source_table, channel.target, JobState.PENDING.value)
             self._tables[channel.source_table] = report
@@ -252,7 +252,7 @@ class GroupNarrator:
         """Do nothing: `JointNarrator` reports tables itself."""
 
     def joined(self, channel: ChannelSpec) -> None:
-        """Do nothing: no group takes in tables."""
+        """Do nothing: no group adds tables."""
 
     def skipped(self, one: Skipped) -> None:
         """Do nothing, for the same reason."""

@@ -171,7 +171,7 @@ def find_due_change(part: JobContext) -> Changed | None:
 
 
 def _read_present(part: JobContext) -> None:
-    """Read the table's present columns: a copy reads them, wherever the lane is."""
+    """Read the table's present columns: a copy reads them, regardless of the lane's position."""
     if part.sessions.admin("start").shapes is not None:
         part.sessions.know_columns(())
 
@@ -192,7 +192,6 @@ def _emptied(rows: Sequence[ProgressRow]) -> bool:
 
 
 def _other_columns(rows: Sequence[ProgressRow], identity: TableIdentity) -> bool:
-    """Whether the rows' fingerprints belong to the same table with different columns."""
     known = {row.fingerprint for row in rows}
     return known != {identity.text} and {_table(one) for one in known} == {_table(identity.text)}
 
@@ -270,7 +269,6 @@ def resnapshot(one: Changed, reason: str) -> None:
 
 
 def _reshape_target(one: Changed) -> Sequence[str]:
-    """Perform the steps between the two audit lines; return the executed statements."""
     part, store = one.part, one.part.sessions.store()
     epoch = store.raise_epoch([part.job.channel.source_table])
     part.probe("after_reshape_epoch")

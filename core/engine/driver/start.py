@@ -410,7 +410,6 @@ def _begin_copy_only(begun: Begun, store: StartStore, copying: bool, made: bool)
 
 
 def _compare_nodes(ctx: JobContext, rows: list[ProgressRow], statuses: list[SlotStatus]) -> NodeChange | None:
-    """Return new and renamed DNs to accept, if any; raises TOPOLOGY CHANGED if a user has to decide."""
     nodes = ctx.sessions.source("start").nodes()
     found = node_change(rows, statuses, nodes, ctx.job.binlog.need_redistribution)
     if isinstance(found, StartDecision):
@@ -427,7 +426,6 @@ def _adopt_nodes(
     change: NodeChange,
     epoch: int,
 ) -> None:
-    """Write the new DN set into the progress rows; call `_refuse_unread` first."""
     come = [_row_of(ctx, rows, status, epoch) for status in change.come]
     renamed = {row.key.shard: shard.name for row, shard in change.renamed}
     store.adopt(renamed, come, epoch, len(rows) + len(come))

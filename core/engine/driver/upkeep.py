@@ -1,4 +1,4 @@
-"""What the driver asks its servers on a timer: the lease, DNs, rows and quarantine; who answers; which sessions wait.
+"""The driver's periodic queries: the lease, DNs, rows, quarantine, servers that do not answer, and waiting sessions.
 
 The checks over separate sessions (`Pulse`, `LockWatch`) only report: retries, leases and fences depend on their own
 calls.
@@ -82,7 +82,6 @@ class Upkeep:
     def _ask(
         self, what: str, question: Callable[[], T], failed: Callable[[SlotkeeperError], T], then: Callable[[T], None]
     ) -> None:
-        """Call `question` in a thread; post its answer, or the result of `failed` for its error, as an event."""
         self._under_way.add(what)
 
         def ask() -> None:

@@ -89,7 +89,6 @@ def shard_of(number: int) -> Shard:
 
 
 def number_of(shard: Shard) -> int:
-    """Return the id of a shard."""
     return shard.node_id - 1
 
 

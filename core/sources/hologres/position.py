@@ -264,5 +264,4 @@ SLOT_POSITIONS = SlotPositions()
 
 
 def kept_of(kept: Kept) -> SlotKept:
-    """Return a slot's state as this dialect's type."""
     return cast("SlotKept", kept)

@@ -293,7 +293,6 @@ class SlotTable(HoloInspector):
     # -- moving the slot ----------------------------------------------------------------------------------------------
 
     def confirm(self, first: SlotStatus, asked: Confirmation) -> SlotKept:
-        """Confirm the position of a lane to the server; do nothing if it is already confirmed."""
         before = kept_of(first.kept)
         goal = before.at(asked.position)
         if goal == before:

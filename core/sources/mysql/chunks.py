@@ -78,9 +78,9 @@ def _no_growth(table: TableSeen, bound: Bound) -> Refused:
 
 
 def plan_again(table: TableSeen, rows: int, ask: Ask) -> list[Chunk]:
-    """Return chunks for a copy beside the stream: all possible keys, in an order that the target shares.
+    """Return chunks for a copy of a streaming table: all possible keys, in an order that the target shares.
 
-    Raises Refused if the target can order the key differently: rows that it has too many could not be found by ranges.
+    Raises Refused if the target can order the key differently: its surplus rows could not be found by key ranges.
     """
     if other := [image.name for image in table.key if image.family not in _NUMBERS]:
         raise Refused(

@@ -102,7 +102,6 @@ class MysqlDoctor:
         return ()
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """Yield the findings; findings about the server come first."""
         session, place = self._session, f"source {asked.name}"
         before = utc().timestamp()
         clock = float(session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
@@ -233,7 +232,6 @@ class MysqlWaits:
         self._lacks = ""
 
     def ask(self, now: float, before: Sequence[SourceWait]) -> tuple[list[SourceWait], str]:
-        """Return the waits, and which sessions are hidden."""
         if not 0.0 <= now - self._known_at < EVERY:
             grant = f"`GRANT PROCESS ON *.* TO {self._session.user}`"
             lacks = f"{HIDDEN}: this login cannot see other logins' sessions; {grant} makes them visible"
@@ -289,7 +287,6 @@ class MysqlWaits:
         return _Waiting(session, str(schema or ""), statement, seconds, statement.casefold())
 
     def _started(self) -> float | None:
-        """Return when the server started, by its own clock; None if the server does not report it."""
         found = (self._answer(_STARTED.format(schema=schema)) for schema in _SCHEMAS)
         return next((float(rows[0][0]) for rows in found if rows), None)
 

@@ -348,7 +348,7 @@ class ServerLog:
         return self.walk(Walk(file))
 
     def walk(self, walk: Walk) -> Iterator[FileStart | Group]:
-        """Return what a walk finds from where it is."""
+        """Continue the walk from its current position; return what it finds."""
         session = self._session.connect()
         try:
             my.register(session, self._replica)

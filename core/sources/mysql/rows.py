@@ -484,7 +484,6 @@ class _Writer:
         return name, packed.size
 
     def value(self, place: int, names: Sequence[str]) -> str:
-        """Return the expression for a value of fixed size."""
         form = self.columns[place].form
         text = form.expression.format(*names)
         if form.convert is None:
@@ -495,7 +494,6 @@ class _Writer:
         return f"f{place}({text})"
 
     def sized(self, place: int, begin: str, end: str) -> str:
-        """Return the expression for a value whose length has already been read."""
         convert = self.columns[place].form.convert
         if convert is None:
             return f"b[{begin}:{end}]"

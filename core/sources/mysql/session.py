@@ -254,7 +254,6 @@ class MysqlSession:
         raise Unreachable(what, "use an address that leads to one server, not a load balancer", where="source")
 
     def connect(self) -> my.Session:
-        """Open a separate connection, in UTC. Raises DriverError."""
         seconds = max(2.0, self._login.endpoint.connect_timeout_ms / 1000)
 
         def attempt(endpoint: Endpoint) -> my.Session:
@@ -263,8 +262,6 @@ class MysqlSession:
         return hosts.connect(self._login.endpoint, attempt, _found)
 
     def rows(self, statement: str, values: Sequence[object] = (), seconds: float = STATUS_SECONDS) -> list[Any]:
-        """Return all rows of a query, within the time limit."""
-
         def ask(session: my.Session) -> list[Any]:
             session.seconds = seconds
             return session.rows(_plain(statement, values), values)
@@ -328,7 +325,6 @@ class MysqlSession:
         return replace(place, file=f"{base}{place.file}")
 
     def beside(self, mark: str) -> MysqlSession:
-        """Return another session of the same login, whose name ends in `mark`."""
         return MysqlSession(replace(self._login, name=f"{self._login.name[: 63 - len(mark)]}{mark}"))
 
     def sever(self) -> None:

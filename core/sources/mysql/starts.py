@@ -165,11 +165,6 @@ def refuse_invisible(session: MysqlSession) -> None:
 
 @contextmanager
 def showing(session: MysqlSession, after: MysqlPosition) -> Iterator[None]:
-    """Let the block's query see all transactions up to a position. Raises Busy if they are not visible yet.
-
-    A transaction is in the binlog before a query sees it. MariaDB reports the position of a snapshot (`begin_copy`).
-    MySQL, "GTID Life Cycle": a transaction's GTID is added to gtid_executed after the transaction has committed.
-    """
     hidden = Busy(f"source {session.place}: the newest changes are not visible yet", where="source")
     if session.facts.is_mariadb:
         facts = session.facts

@@ -310,11 +310,6 @@ class Follower:
         """The position up to which the last range was read; None if it was interrupted."""
 
     def read(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Ranged]:
-        """Read (after, up_to], to the first position at or after `up_to` without an open transaction.
-
-        A caller that stops earlier, at the end of a transaction, calls `stop`; otherwise the next range opens a new
-        stream.
-        """
         if there(after, up_to):
             self.here = after
             return
@@ -355,8 +350,8 @@ class Follower:
         return True
 
     def check(self, after: MysqlPosition) -> None:
-        """Open a stream at `after`, unless the stream is already there. The first events show whether the server's file
-        is the same file as in the position. Raises Trouble (SOURCE OLDER) if not.
+        """Open a stream at `after`, unless the stream is already at that position. The first events show whether the
+        server's file is the same file as in the position. Raises Trouble (SOURCE OLDER) if not.
         """
         if not self._stand_at(after):
             return
@@ -365,7 +360,6 @@ class Follower:
         self.here = after
 
     def stop(self) -> MysqlPosition:
-        """End the range at the stream's current position, a transaction's end, and return that position."""
         assert self._stream is not None
         self.here = self._stream.here
         return self.here

@@ -367,7 +367,6 @@ class Transactions:
         return Statement(event.schema, event.text, effect, event.header.time, self._last, ends is not None, said)
 
     def _judged(self, event: Query) -> tuple[Said, Effect]:
-        """Return the tokens of a statement, and its possible effect on the wanted tables."""
         try:
             if not event.decoded:
                 return Said(), Effect.UNREAD

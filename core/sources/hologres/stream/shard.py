@@ -202,7 +202,6 @@ class ShardStream:
         return None
 
     def _renew(self, version: int) -> None:
-        """Read the columns of a new table version, which are needed to decode its rows."""
         for _ in range(_ASKED if version > self.version else 0):
             known, columns = self._columns()
             if known == version:
