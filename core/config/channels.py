@@ -69,7 +69,7 @@ def _refuse_salt(reading: Reading, path: Path, channel: ChannelSpec) -> None:
 
 
 def _is_pattern(reading: Reading, path: Path, channel: ChannelSpec, excluded: tuple[str, ...] | None) -> bool:
-    """Return whether a block stands for several tables; raises ConfigError if its keys do not agree with that."""
+    """Return whether a block maps several tables by a pattern; raises ConfigError if its keys contradict that."""
     placeholder = PLACEHOLDER.search(channel.target)
     several = is_pattern(channel.source_table)
     if not several and not excluded and not placeholder:

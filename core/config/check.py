@@ -55,7 +55,6 @@ class Reading:
     _lines: dict[Path, int] | None = None
 
     def origin(self, path: Path) -> Origin:
-        """Return the origin of a given value."""
         if path in self.overrides:
             return self.overrides[path]
         if self._lines is None:

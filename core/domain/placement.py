@@ -183,7 +183,7 @@ def _may_claim(row: Placement, here: Here, options: HostOptions) -> bool:
 def is_dead(row: Placement, unchanged: float, options: HostOptions) -> bool:
     """Return whether a job's owner counts as dead.
 
-    The age alone is no proof, because the store's clock can be set, and no host could report while the store was
+    The age alone is not sufficient, because the store's clock can be set, and no host could report while the store was
     unavailable. This host must therefore also have seen the same heartbeat for two intervals; after the clock was set
     back, only this condition applies.
     """

@@ -1,4 +1,4 @@
-"""Queries over MySQL's protocol, in a session with limits that is opened for the first query."""
+"""Queries over MySQL's protocol, in a session with limits that opens at its first query."""
 
 from __future__ import annotations
 

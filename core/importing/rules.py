@@ -256,7 +256,6 @@ def url(end: End, option: Option) -> None:
 
 
 def _parameter(end: End, option: Option) -> None:
-    """Take one parameter of a JDBC URL."""
     name = plain(option.name)
     if is_secret(option.name):
         password(end, option)

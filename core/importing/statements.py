@@ -204,7 +204,6 @@ def _unclosed(text: str) -> int:
 
 
 def _split(tokens: Sequence[Token]) -> list[list[Token]]:
-    """Return the tokens of each statement."""
     found: list[list[Token]] = [[]]
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
@@ -470,7 +469,7 @@ def _expression(tree: exp.Expr) -> tuple[str, str]:
 
 
 def _bare(tokens: list[Token]) -> bool:
-    """Return whether a CREATE is a table of a server, or an object that only servers have: it names no connector."""
+    """Return whether a CREATE defines a server's own table or object: it then names no connector."""
     kind = next((t.text.upper() for t in tokens[1:] if t.text.upper() not in ("TEMPORARY", "OR", "REPLACE")), "")
     if kind in ("TABLE",):
         return not any(token.text.lower() in ("connector", "connector.type") for token in tokens) and not any(

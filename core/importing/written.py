@@ -1,8 +1,8 @@
 """Write the configuration of what was pasted: servers, jobs and channels, with a comment for each option.
 
 A refused option is an error in its place: as the key that the configuration rejects, or in the table `undecided`, which
-it always rejects. So the text loads only after each refusal is decided. A password is never written; `password_file`
-takes its place.
+it always rejects. The text therefore loads only after each refusal has been resolved. A password is never written;
+`password_file` takes its place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slotkeeper.core.sinks.registry import traits as sink_traits
 from slotkeeper.core.sources.registry import traits as source_traits
 
 TEXTS = 2_000_000
-"""Lines of the second text are counted from here, those of the third from twice as much; no text has as many."""
+"""Offset of the second text's line numbers, and half of that of the third; no text has that many lines."""
 _PLACE = ("host", "port", "database", "user", "http_port")
 _HEAD = """\
 # Written by `slotkeeper import`: each option of the text, and what became of it. A refused option is an

@@ -86,7 +86,6 @@ class Launch:
         return replace(found, command=()) if usual else found
 
     def driver(self, job: str, config: str, folder: Path, run: str) -> list[str]:
-        """Return the driver's full command."""
         return [*(self.command or (*_PYTHON, _DRIVER)), *_arguments(job, config, folder, run), *self.extra]
 
 

@@ -230,7 +230,6 @@ def _identity(silent: set[str], job: JobSpec) -> tuple[TableIdentity | None, str
 
 
 def promises(loaded: Loaded) -> list[Finding]:
-    """Return what each configured job guarantees about its target."""
     return [Finding(f"job {name}", Level.OK, promise_of(job)) for name, job in loaded.jobs.items()]
 
 
@@ -305,7 +304,6 @@ def probe(
 
 
 def asked(entry: SourceEntry) -> int:
-    """Return the number of questions in a source's probe."""
     return _probe(entry, Login(entry.endpoint, "", "")).asked
 
 

@@ -80,7 +80,6 @@ def answer(lane: str, ask: Callable[[], V], seconds: float | None = None) -> V:
 
 
 def late(lane: str, seconds: float) -> Unreachable:
-    """Return the error for a server that does not answer in time."""
     return Unreachable(f"{lane} does not answer within {seconds:g} s", "check the server and the network to it")
 
 
@@ -148,7 +147,6 @@ class LocksSeen:
 
     @property
     def server(self) -> str:
-        """The server, as text."""
         return f"{'source' if self.is_source else 'sink'} {self.place}"
 
 

@@ -21,7 +21,9 @@ from slotkeeper.core.wiring import worker
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The views of a job: those that its sink has recorded, and the changes that wait by view; or why not."""
+    """The views of a job: those recorded in its sink, and the waiting changes by view; or the reason why they are
+    unknown.
+    """
 
     job: str
     rows: tuple[ViewRow, ...] = ()
@@ -30,7 +32,7 @@ class Seen:
 
 
 def seen(loaded: Loaded, job: str = "") -> list[Seen]:
-    """Return the views of all jobs that have some, or of one job."""
+    """Return the views of all jobs that have views, or of one job."""
     found = []
     for spec in loaded.jobs.values():
         if spec.views and job in ("", spec.name):

@@ -155,7 +155,7 @@ class BesideTarget(ABC, Generic[L]):
         store.follow(followed)
 
     def _apply(self, statements: Sequence[str]) -> None:
-        """Alter the target by statements that were possibly run before; wait until they have taken effect."""
+        """Alter the target by statements that may have run before; wait until they have taken effect."""
         if statements:
             raise Defect(f"{self._name}: this kind of target is never altered")
 

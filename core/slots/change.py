@@ -28,7 +28,7 @@ from slotkeeper.core.sqltext import dotted, literal
 
 PROD = "PROD"
 UNKNOWN_ROWS = "unknown"
-"""The word to type instead of the number of rows if the server cannot count them."""
+"""The text to type instead of the number of rows if the server cannot count them."""
 
 SINK_SILENT = (
     "the sink of job {job} does not answer: its progress rows are unknown, and so is the effect on the next start"
@@ -273,7 +273,6 @@ def create(
 
 
 CREATE = SlotVerb("create", "`jobs start` reads it without a slot", plan_create, create)
-"""`slots create`."""
 
 
 FOREIGN = "its reader continues after the gap without an error"
@@ -326,7 +325,6 @@ def _moved(one: SlotOnShard, newest: Mapping[str, Position | None] | None) -> bo
 
 
 REGISTER = SlotVerb("register", "`slots reset --to latest` moves a job's own position", plan_register, register)
-"""`slots register`."""
 
 
 ROWS_LEFT = "the next start of job {job} fails (SLOT LOST); then take a new snapshot"
@@ -388,4 +386,3 @@ def expiry(left: TimeLeft | None) -> str:
 
 
 DROP = SlotVerb("drop", "the source retains no changes for a stopped job", plan_drop, drop)
-"""`slots drop`."""

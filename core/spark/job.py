@@ -117,7 +117,6 @@ class WantedStates:
         return self._limit
 
     def seconds(self) -> float:
-        """Return the time of the monotonic clock."""
         return self._clock.monotonic()
 
     def pause(self, seconds: float) -> None:
@@ -152,7 +151,6 @@ class Ending(threading.Thread):
                 cut_off()
 
     def stop(self) -> None:
-        """Record that the job has ended."""
         self._done.set()
         self._asked.set()
 
@@ -179,7 +177,6 @@ class Watchman(threading.Thread):
                     _say(f"cannot check the supervisor: {error}")
 
     def stop(self) -> None:
-        """Stop the checks."""
         self._done.set()
 
 

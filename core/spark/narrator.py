@@ -225,7 +225,7 @@ class StoreNarrator:
 
     @property
     def job(self) -> JobSpec:
-        """The job with the tables that it has taken in."""
+        """The job with the tables that it has added."""
         return self._job
 
     def _void(self, *targets: str) -> None:

@@ -95,7 +95,6 @@ class Audit:
 
     @property
     def file(self) -> Path:
-        """The file with the newest lines."""
         return self._folder.path / FILE
 
     @property

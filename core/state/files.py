@@ -65,11 +65,9 @@ class ResetFiles:
             raise StateError(f"{path} cannot be read: it is not UTF-8 text") from error
 
     def remove(self, kind: str, name: str) -> None:
-        """Remove a file, if it exists."""
         self._folder.remove(self._path(kind, name))
 
     def names(self, kind: str) -> list[str]:
-        """Return the names of all files of a kind."""
         return names(self._folder.path, kind)
 
     def _path(self, kind: str, name: str) -> Path:
@@ -173,7 +171,6 @@ def kept_config(folder: StateFolder, run: str) -> str | None:
 
 
 def drop_config(folder: StateFolder, run: str) -> None:
-    """Remove the stored configuration of a run, if it exists."""
     _config_path(folder, run).unlink(missing_ok=True)
 
 

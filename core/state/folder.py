@@ -91,7 +91,6 @@ class StateFolder:
 
     @property
     def file_mode(self) -> int:
-        """The mode of every file in this folder."""
         return 0o660 if self.shared else 0o600
 
     @property
@@ -100,11 +99,9 @@ class StateFolder:
         return 0o007 if self.shared else 0o077
 
     def log(self, job: str) -> Path:
-        """Return the log file of a job's driver and supervisor."""
         return log_of(self.path, job)
 
     def lock_file(self, job: str, what: str) -> Path:
-        """Return the path of the lock file for the lock `what` of a job."""
         return self.path / "locks" / f"{_checked(job)}.{what}"
 
     def subfolder(self, name: str) -> Path:
@@ -252,7 +249,6 @@ class FolderLock:
     descriptor: int
 
     def release(self) -> None:
-        """Release the lock."""
         os.close(self.descriptor)
 
 

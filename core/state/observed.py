@@ -101,7 +101,6 @@ def forget(folder: Path, table: str, slot: str) -> None:
 
 
 def all_seen(store: Store) -> tuple[SlotSeen, ...]:
-    """Return every stored slot."""
     found = store.values("a slot", _seen, "SELECT * FROM slots_seen ORDER BY source, source_table, slot")
     return tuple(found)
 

@@ -87,12 +87,10 @@ def moment(seconds: float | None) -> datetime | None:
 
 
 def identity_text(identity: Identity | None) -> str | None:
-    """Return an identity in the format of its column."""
     return None if identity is None else codec.text_of(identity)
 
 
 def report_text(report: JobReport) -> str:
-    """Return a report in the format of its column."""
     return masked_json(codec.values_of(report))
 
 

@@ -126,17 +126,14 @@ class Store:
         return found[0] if found else None
 
     def jobs(self) -> list[JobStatus]:
-        """Return all jobs by name."""
         return self.values("a job", job_from, f"{_JOBS} ORDER BY j.name")
 
     def set_wanted(self, job: str, wanted: WantedState) -> None:
-        """Set the desired state of the job."""
         with self.write() as sql:
             self._known(sql, job)
             sql.execute("UPDATE jobs SET wanted = ? WHERE name = ?", (wanted.value, job))
 
     def wanted(self, job: str) -> WantedState:
-        """Return the desired state of the job."""
         return self._of_job(job, lambda row: WantedState(row["wanted"]), "SELECT wanted FROM jobs WHERE name = ?")
 
     def state(self, job: str) -> JobState:
@@ -212,7 +209,6 @@ class Store:
         )  # fmt: skip
 
     def set_supervisor(self, run: str, identity: Identity) -> None:
-        """Record the supervisor of this run's driver."""
         self._execute("UPDATE runs SET supervisor = ? WHERE run = ?", identity_text(identity), run)
 
     def set_driver(self, run: str, identity: Identity) -> None:
@@ -307,7 +303,6 @@ class Store:
             sql.execute(statement, values)
 
     def read(self, statement: str, *values: object) -> list[sqlite3.Row]:
-        """Return the rows of a statement."""
         with self._one_at_a_time, translated(self.file):
             return self._current().execute(statement, values).fetchall()
 

@@ -1,8 +1,8 @@
 """Reads a view's SELECT into a plan, and rejects every form that a round cannot maintain, with its line and a fix.
 
-Only forms, functions and types on a list here are accepted: an expression must depend on nothing but its row, because
-a round evaluates it at another time than the answer's readers. PostgreSQL's dialect; unquoted names are lower case, as
-PostgreSQL stores them.
+Only forms, functions and types on a list here are accepted: an expression must depend only on its row, because a round
+evaluates it at a different time than a reader would. PostgreSQL's dialect; unquoted names are lower case, as PostgreSQL
+stores them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _CASTS = (
 _SELECT = ("expressions", "from_", "joins", "where", "group", "having")
 _TABLE = ("this", "db", "alias")
 _JOIN = ("this", "on", "side", "kind", "using", "method")
-"""What is read of a SELECT, a table and a join; everything else is refused."""
+"""The supported parts of a SELECT, a table and a join; all other parts are rejected."""
 _TIME_WORD = re.compile(r"(?<![a-z])(now|today|tomorrow|yesterday|allballs)(?![a-z])", re.IGNORECASE)
 """PostgreSQL, "Special Date/Time Inputs": words in a literal that a date or time type reads as the current time."""
 _NOT_NOW = "a view's value must depend on its rows alone: store the time in a column, or filter when reading"
@@ -234,7 +234,7 @@ class _Reading:
             yield Use(name, alias, *self._join(join), lookup)
 
     def _only(self, node: exp.Expr, read: Sequence[str], what: str) -> None:
-        """Refuse a part of a node that is not read, and so would be lost."""
+        """Reject a part of a node that is not read and would therefore be lost."""
         for name, value in node.args.items():
             if value and name not in read:
                 word = name.rstrip("_").replace("_", " ").upper()

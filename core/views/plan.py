@@ -49,7 +49,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column of the answer; `aggregates`: its expression contains an aggregate function."""
+    """A column of the result; `aggregates`: its expression contains an aggregate function."""
 
     name: str
     value: Expr
@@ -100,7 +100,6 @@ class View:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The answer's columns, in order."""
         return tuple(one.name for one in self.branches[0].outputs)
 
     @property
@@ -110,7 +109,7 @@ class View:
 
     @property
     def lookups(self) -> tuple[str, ...]:
-        """The tables that are read as they are."""
+        """The tables that are read but not captured."""
         return unique(use.table for branch in self.branches for use in branch.uses if use.lookup)
 
     @property
@@ -120,7 +119,7 @@ class View:
 
     @property
     def definition(self) -> str:
-        """A hash of everything that determines the view's answer and its objects."""
+        """A hash of everything that determines the view's result and its objects."""
         spelled = repr((self.target, self.sql, self.key, self.lookups, self.method))
         return hashlib.sha256(spelled.encode()).hexdigest()[:16]
 

@@ -1,7 +1,7 @@
 """The delta method: hidden sums per group, to which the weights of old and new rows are added.
 
 For COUNT, SUM and AVG over one table. The hidden sums are the number of a group's rows, and for each argument the
-number and the sum of its values that are not NULL: a group without rows goes, and a sum without values is NULL.
+number and the sum of its values that are not NULL: a group without rows is deleted, and a sum without values is NULL.
 """
 
 from __future__ import annotations

@@ -94,7 +94,6 @@ class _Opened:
             self._feed = feed, folder
 
     def end_feed(self) -> None:
-        """End the shared reader."""
         if self._feed is not None:
             feed, folder = self._feed
             self._feed = None

@@ -146,7 +146,6 @@ class _Kept:
             self.close()
 
     def close(self) -> None:
-        """Close the session; the next write opens a new one."""
         accounts, self._accounts = self._accounts, None
         if accounts is not None:
             with suppress(Exception):

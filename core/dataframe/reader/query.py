@@ -138,7 +138,6 @@ class Query:
         return {**places, MARK: {**asdict(mark), UNREAD_TO: unread}}
 
     def close(self) -> None:
-        """End all sessions; safe to call twice."""
         self._lease.close()
         if self._session is not None:
             self._session.close()

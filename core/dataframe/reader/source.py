@@ -106,7 +106,6 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @naming
     def initialOffset(self) -> dict[str, Any]:
-        """Return the query's start."""
         return self._asking.initial().json
 
     @naming
@@ -145,7 +144,6 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Do nothing, because Spark calls this one batch late and never for the last batch; see `Query.latest`."""
 
     def stop(self) -> None:
-        """Release the slot."""
         if self._query is not None:
             self._query.close()
             self._query = None

@@ -101,7 +101,6 @@ class SlotkeeperPostgres(DataSource):  # type: ignore[misc]
 
 
 def fields_of(schema: Any) -> list[Field]:
-    """Return the columns of a StructType."""
     return [Field(one.name, one.dataType.simpleString(), dict(one.metadata or {})) for one in schema.fields]
 
 

@@ -269,6 +269,7 @@ class Snapshot:
         return statuses
 
     def _end_copies(self) -> tuple[Begun, ...]:
+        """Record, for each copied channel, the positions to catch up to."""
         if self._ctx.job.binlog.binlog:
             # a conservative latest position can precede a commit whose rows were copied, so wait for such commits first
             source = self._copies[0].begun.part.sessions.source("start")

@@ -410,6 +410,7 @@ def _begin_copy_only(begun: Begun, store: StartStore, copying: bool, made: bool)
 
 
 def _compare_nodes(ctx: JobContext, rows: list[ProgressRow], statuses: list[SlotStatus]) -> NodeChange | None:
+    """Return new and renamed DNs to accept, if any; raises TOPOLOGY CHANGED if a user has to decide."""
     nodes = ctx.sessions.source("start").nodes()
     found = node_change(rows, statuses, nodes, ctx.job.binlog.need_redistribution)
     if isinstance(found, StartDecision):

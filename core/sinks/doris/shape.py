@@ -359,8 +359,8 @@ def reshaped(
 ) -> Reshape:
     """Return how to alter a target so that it fits `image`, the source's columns as the channel maps them.
 
-    Doris, "ALTER TABLE COLUMN", "ALTER TABLE RENAME": each change is a statement of its own. A value column can be
-    added, renamed, made nullable, and get a larger type; key columns are left as they are.
+    Doris, "ALTER TABLE COLUMN", "ALTER TABLE RENAME": each change needs its own statement. A value column can be added,
+    renamed, made nullable, and get a larger type; key columns are left as they are.
     """
     columns = {one.name: (one.type, not one.nullable) for one in table.columns}
 

@@ -132,7 +132,6 @@ class DorisTarget(BesideTarget[MysqlQueries]):
             raise Busy(f"target {self._name} is being altered", where="sink")
 
     def _altering(self) -> bool:
-        """Whether a change of the columns is in progress."""
         database, _, table = self._name.partition(".")
         literal = table.replace("\\", "\\\\").replace('"', '\\"')
         last = "ORDER BY CreateTime DESC LIMIT 1"

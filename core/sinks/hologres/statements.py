@@ -139,7 +139,6 @@ def insert(table: RowTarget, rows: Sequence[Fields]) -> Composable:
 
 
 def delete(table: RowTarget, keys: Sequence[Fields]) -> Composable:
-    """Return the DELETE of the rows with these keys."""
     typed = [
         (Identifier(name), SQL(cast(table.types[place]))) for name, place in zip(table.key, table.places, strict=True)
     ]

@@ -200,7 +200,6 @@ SESSION = Dialect("sink", ("slotkeeper.core.sinks.postgres", "tables.sql"), SETT
 
 
 def dialect_of(kind: str) -> Dialect:
-    """Return the dialect of a sink of this kind."""
     own = DIALECTS[kind]
     return replace(SESSION, path=own.path, settings={**SETTINGS, **dict(own.settings)})
 
@@ -225,7 +224,6 @@ class SinkSession(Session):
         self.parts = {"schema": self.schema}
 
     def at_work(self, name: str) -> bool:
-        """Return whether a session of this login with that name is running a statement."""
         return bool(self.fetched("sessions_at_work", {"name": name}))
 
     def end_sessions(self, name: str, begins: bool = False) -> int:

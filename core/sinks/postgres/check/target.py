@@ -173,7 +173,6 @@ def delete_part(cursor: pg.Cursor, target: TargetTable) -> None:
 
 
 def drop_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
-    """Drop the shadow table of an earlier copy."""
     cursor.execute(SQL("DROP TABLE IF EXISTS {}").format(shadow(target)))
 
 
@@ -221,7 +220,6 @@ def _refuse_altered(cursor: pg.Cursor, target: TargetTable) -> None:
 
 
 def has_shadow(session: SinkSession, target: TargetTable) -> bool:
-    """Return whether the shadow table of a replacing copy exists."""
     return exists(session, ".".join(shadow(target).strings))
 
 

@@ -275,7 +275,7 @@ class PostgresProgress(LaneRows):
             self.follow_in(cursor, followed)
 
     def follow_in(self, cursor: pg.Cursor, followed: Followed) -> None:
-        """Do the same in an open transaction."""
+        """Do the same as `follow` in an open transaction."""
         self._switch(cursor, [(followed.row, followed.moved)], followed.epoch)
         known = followed.identity.known or followed.identity.columns
         note_columns(self.session, cursor, self._all, followed.moved.fingerprint, known)
@@ -415,7 +415,6 @@ class PostgresProgress(LaneRows):
         return Ordered.of(str(text) for (text,) in self.session.fetched("ordered", self._all))
 
     def chunks_left(self) -> list[Chunk]:
-        """Return the planned chunks that are not complete yet."""
         found = self.session.fetched("chunks_left", self._all)
         return [Chunk(number, tuple(lo), tuple(hi)) for number, lo, hi in found]
 
@@ -430,7 +429,6 @@ class PostgresProgress(LaneRows):
         return found[0][0] if found else None
 
     def chunk_counts(self) -> ChunkCounts:
-        """Return the chunk counts of the copy."""
         with self.session.transaction() as cursor:
             return self._counts(cursor)
 

@@ -116,7 +116,6 @@ def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], want
 
 
 def rename(session: SinkSession, cursor: pg.Cursor, names: dict[str, Any]) -> None:
-    """Rename a DN in its entries."""
     if exists(session, cursor):
         run(session, cursor, "renamed", names)
 

@@ -120,12 +120,10 @@ class Lane:
         return True
 
     def missed(self) -> None:
-        """Record that a check failed."""
         self.wait = min(LONGEST, self.wait * 2 or 1)
         self.pause = self.wait
 
     def hit(self) -> None:
-        """Record that all checks passed."""
         self.wait = 0
 
 
