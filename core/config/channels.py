@@ -176,7 +176,7 @@ def with_views(reading: Reading, path: Path, raw: Table, job: JobSpec) -> JobSpe
     if not isinstance(views, list):
         raise reading.error(here, f"{dotted(here)} must be a list of tables", f"write [[{dotted(here)}]]")
     if instead := sink_traits(job.sink_kind).no_views:
-        what = f"[[{dotted(here)}]] needs another sink: a sink of kind {job.sink_kind} cannot keep views"
+        what = f"[[{dotted(here)}]] needs another sink: a sink of kind {job.sink_kind} cannot maintain views"
         raise reading.error(here, what, instead + _in_its_own_sql(job.sink_kind, views))
     if not job.binlog.binlog:
         what = f"[[{dotted(here)}]] has no effect with binlog = false: a view follows changes"

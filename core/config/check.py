@@ -95,7 +95,7 @@ def dotted(path: Path) -> str:
 def as_table(reading: Reading, path: Path, raw: object) -> Table:
     """Return the item at `path`, which must be a table."""
     if not isinstance(raw, dict):
-        raise reading.error(path, f"{dotted(path)} must be a table", f"write [{dotted(path)}] on a line of its own")
+        raise reading.error(path, f"{dotted(path)} must be a table", f"write [{dotted(path)}] on its own line")
     return raw
 
 

@@ -75,7 +75,7 @@ class AccessRules:
     >>> rules.missing(Account(7, "ann"), Right.PAUSE, "ship")
     'account ann (uid 7) lacks the right `pause`, which group dba has'
     >>> AccessRules("a.toml", read_only=True).missing(Account(0, "root"), Right.START, "x")
-    'read_only = true: only looking is allowed'
+    'read_only = true: commands can only read'
     """
 
     file: str
@@ -88,7 +88,7 @@ class AccessRules:
     def missing(self, account: Account, right: Right, job: str, any_job: bool = False) -> str:
         """Return why an account cannot use a right on a job, or on any job: the missing right, and who has it."""
         if self.read_only and right not in (Right.READ, Right.REVEAL):
-            return "read_only = true: only looking is allowed"
+            return "read_only = true: commands can only read"
         given = [one for one in self.rules if one.gives(right, job, any_job)]
         if not self.rules or any(one.has(account) for one in given):
             return ""

@@ -135,7 +135,7 @@ def clash(verdict: Verdict, shape: Reshape, in_two_parts: bool) -> str:
         return f"the target would lose its column {safe(dropped[0], 80)}"
     if shape.there is None:
         fills = [new for old, new in verdict.named if old or new in dict(verdict.defaults)]
-        return f"the column {safe(fills[0], 80)} of the target cannot be made by the job" if fills else ""
+        return f"the job cannot create column {safe(fills[0], 80)} in the target" if fills else ""
     folds = str.casefold if in_two_parts else str  # Doris compares names of columns without their case
     there = {folds(one) for one in shape.there}
     for old, new in verdict.named:

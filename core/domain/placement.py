@@ -111,7 +111,7 @@ class Act(Enum):
     STOP = "stop it here"
     OBEY = "bring it to its desired state"
     TELL = "report that a user stopped it here"
-    HAND_OVER = "stop it here and give it up"
+    HAND_OVER = "stop it here and release it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,7 @@ def _start_of_slot(end: End, option: Option) -> None:
 
 def _database(end: End, option: Option) -> None:
     if "@" in option.value:
-        end.refuse(option, "names a compute group; write the database alone", SERVER)
+        end.refuse(option, "names a compute group; write only the database", SERVER)
     else:
         set_place("database")(end, option)
 
@@ -216,7 +216,7 @@ _HOLOGRES_LOGIN: dict[str, Rule] = {
     "jdbcretrysleepstepms": _RETRIES,
     "appname": note("sessions are named slotkeeper/<job>/<epoch>"),
 }
-_PARTITIONS = refuse("partitions are no channel's option; write one channel for each partition's table")
+_PARTITIONS = refuse("a channel has no option for partitions; write one channel for each partition's table")
 _HOLOGRES_SOURCE: dict[str, Rule] = {
     **_HOLOGRES,
     **_HOLOGRES_LOGIN,
@@ -243,7 +243,9 @@ _HOLOGRES_SOURCE: dict[str, Rule] = {
     "enablefilterpushdown": note("a channel's where is evaluated for each row"),
     "parallelindex": note("each shard is a lane"),
     "consumergroup": note("sessions are named slotkeeper/<job>/<epoch>"),
-    "partitionbinlogmode": only("disable", "partitions are no channel's option; one channel for each of their tables"),
+    "partitionbinlogmode": only(
+        "disable", "a channel has no option for partitions; write one channel for each partition's table"
+    ),
     "binlogpartitionsubscribemode": only("disable", "one channel for each partition's table"),
     "partitionvaluestoread": _PARTITIONS,
     "sourcebinlogpartitionbinlogmode": only("disable", "one channel for each partition's table"),
@@ -535,7 +537,7 @@ def read_end(table: Table, as_source: bool, secrets: Collection[str] = ()) -> En
             rule(end, option)
         else:
             named = replace(option, name=shown(option.name, secrets))  # a misplaced quote can make a value a name
-            end.refuse(named, "is not known; remove it, if it changes nothing that matters here")
+            end.refuse(named, "is unknown; remove it if it does not matter here")
     kinds = sources.KINDS if as_source else sinks.KINDS
     if end.kind not in kinds:
         found = next((one for one in table.options if plain(one.name) in ADDRESSES), Option("url", "", table.line))

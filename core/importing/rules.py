@@ -136,7 +136,10 @@ def _readable(read: Callable[[object], object], value: object) -> bool:
 def _time(end: End, option: Option, part: str, key: str) -> None:
     """Take a time only with its offset: without one, the vendor's server decides the zone, and here it is UTC."""
     if datetime.fromisoformat(option.value.strip()).tzinfo is None:
-        hint = f'{key} without an offset is in UTC here, but in the server\'s zone there; add it, such as "+08:00"'
+        hint = (
+            f"{key} without an offset is read in UTC here, but in the server's time zone there; "
+            'add the offset, such as "+08:00"'
+        )
         end.refuse(option, hint, part)
     else:
         end.take(part, key, option.value.strip(), option)

@@ -27,8 +27,8 @@ TEXTS = 2_000_000
 """Offset of the second text's line numbers, and half of that of the third; no text has that many lines."""
 _PLACE = ("host", "port", "database", "user", "http_port")
 _HEAD = """\
-# Written by `slotkeeper import`: each option of the text, and what became of it. A refused option is an
-# error in its place: decide, and remove the line. Every other key, with its default: config.example.toml
+# Written by `slotkeeper import`: each option of the text, and its result. A refused option is an
+# error in its place: resolve it, and remove the line. Every other key, with its default: config.example.toml
 """
 _SPARK_LOCAL = re.compile(r"[1-9]\d{0,2}")
 _PIPELINE_NOTES = (

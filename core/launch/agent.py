@@ -54,7 +54,9 @@ class Agent:
             raise ConfigError(f"{loaded.path} has no [hosts]", "an agent serves jobs that several hosts share")
         lock = folder.try_lock("hosts", AGENT_LOCK)
         if lock is None:
-            raise Refused("another agent serves this state folder", f"{folder.path}: one agent is enough")
+            raise Refused(
+                "another agent serves this state folder", f"{folder.path}: only one agent can serve a state folder"
+            )
         self._lock, self._loaded, self._folder, self._say = lock, loaded, folder, say
         self._options = loaded.hosts
         self._shared = Shared(loaded, loaded.hosts, folder)

@@ -77,7 +77,7 @@ def drop(loaded: Loaded, job: JobSpec, target: str, reason: str, tell: Tell) -> 
     """Remove a view with its triggers and its table; return the outcome."""
 
     def act(views: Views) -> str:
-        gone = "dropped" if views.drop(target) else "dropped, but its table stays: no view made it"
+        gone = "dropped" if views.drop(target) else "dropped, but its table remains: no view created it"
         return f"{gone}; remove it from the configuration, or the next start of the job creates it again"
 
     return _change(loaded, job, target, ("views drop", reason), act, tell)

@@ -38,7 +38,7 @@ _ALLOWED = (
     *(exp.JSONPathPart, exp.Order, exp.Ordered, exp.Distinct, exp.Filter, exp.Where, exp.Initcap),
 )
 _CLAUSES = {
-    "with_": ("a WITH clause", "make each of its parts a view of its own"),
+    "with_": ("a WITH clause", "make each of its parts a separate view"),
     "distinct": ("SELECT DISTINCT", "use GROUP BY with the same columns"),
     "limit": ("LIMIT", "remove it; readers of the table can use it"),
     "offset": ("OFFSET", "remove it; readers of the table can use it"),
@@ -63,8 +63,8 @@ _TIME_WORD = re.compile(r"(?<![a-z])(now|today|tomorrow|yesterday|allballs)(?![a
 _NOT_NOW = "a view's value must depend on its rows alone: store the time in a column, or filter when reading"
 _FORMS: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Window: ("a window function", "use GROUP BY, or compute it when reading"),
-    exp.Subquery: ("a subquery", "make the subquery a view of its own, and join it"),
-    exp.Select: ("a subquery", "make the subquery a view of its own, and join it"),
+    exp.Subquery: ("a subquery", "make the subquery a separate view, and join it"),
+    exp.Select: ("a subquery", "make the subquery a separate view, and join it"),
     exp.Exists: ("EXISTS", "join the table, and use GROUP BY"),
     exp.Star: ("SELECT *", "name the columns: a new column must not change the view"),
     exp.ArrayAgg: ("array_agg", "use string_agg with ORDER BY"),
@@ -210,9 +210,9 @@ class _Reading:
         joins = select.args.get("joins") or []
         for number, (table, join) in enumerate([(first, None), *((one.this, one) for one in joins)]):
             if not isinstance(table, exp.Table):
-                self._refuse(table, "a subquery in FROM", "make the subquery a view of its own, and join it")
+                self._refuse(table, "a subquery in FROM", "make the subquery a separate view, and join it")
             if table.args.get("version") or table.args.get("when"):
-                cure = "list the table in `lookup`: it is read as it is when the other side changes"
+                cure = "list the table in `lookup`: its current rows are read when the other side changes"
                 self._refuse(table, "FOR SYSTEM_TIME", cure)
             self._only(table, _TABLE, "of a table")
             if isinstance(table.args.get("alias"), exp.TableAlias) and table.args["alias"].columns:
@@ -376,7 +376,7 @@ class _Reading:
             ]
             if not any(len(set(one)) == len(branches) for one in marks):
                 cure = "add a constant column with a different value in each branch, and list it in the key"
-                self._refuse(selects[1], "UNION ALL whose branches the key does not tell apart", cure)
+                self._refuse(selects[1], "UNION ALL whose branches the key does not distinguish", cure)
         return unique(key)
 
 

@@ -7,6 +7,6 @@ from slotkeeper.core.domain.traits import SinkTraits
 HOLOGRES = SinkTraits(
     one_transaction=False,
     repeats_change_nothing=False,
-    no_views="use a sink of kind postgres: this one takes changes at least once",
+    no_views="use a sink of kind postgres: this kind applies changes at least once",
 )
 """Writing a row again changes nothing, but an older row can replace a newer row."""

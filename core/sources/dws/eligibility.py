@@ -338,7 +338,8 @@ def filter_objections(where: str, identity: TableIdentity, casts: Iterable[tuple
         return
     if found.text != where:
         yield Objection(
-            "where differs from its parsed row filter", "pass the text that slotkeeper.core.row_filter.read returns"
+            "where is not the text of its parsed row filter",
+            "pass the text that slotkeeper.core.row_filter.read returns",
         )
         return
     types = {column.name: identity.plain(column.type) for column in identity.columns}

@@ -86,7 +86,7 @@ def plan_again(table: TableSeen, rows: int, ask: Ask) -> list[Chunk]:
         raise Refused(
             f"table {table.schema}.{table.name}: cannot be copied again while it streams: the target can order the key"
             f" column {other[0]} differently",
-            "only tables with a key of numbers can; reset the table to a snapshot instead",
+            "only tables with a numeric key can be; reset the table to a snapshot instead",
             where="source",
         )
     found = plan(table, rows, ask)

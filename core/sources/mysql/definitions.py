@@ -234,7 +234,7 @@ def _column(name: str, given: _Given, attributes: _Attributes, table_charset: st
         return replace(column, precision=numbers[0] if numbers else 1, full_type=f"bit({numbers[0] if numbers else 1})")
     if kind in _MOMENTS:
         if kind == "timestamp" and attributes.default is None:
-            raise NotFollowed("a TIMESTAMP without a default can have one of its own")
+            raise NotFollowed("the server can add a default to a TIMESTAMP without one")
         return replace(column, fraction=numbers[0] if numbers else 0)
     if kind in ("enum", "set"):
         if any(not one for one in arguments) or not arguments:

@@ -259,7 +259,7 @@ class Rounds:
             self._make_target(cursor, view, made=built and self._guarded(cursor, view, names))
             given = {"table": dotted(view.target), "key": list(view.key)}
             for (column,) in self._run(cursor, "own_equality", given).fetchall():
-                what = f"view {view.target}: the type of its key column {column} has an equality of its own"
+                what = f"view {view.target}: the type of its key column {column} has its own equality operator"
                 raise Refused(what, "cast the column in the SELECT, for example to text", where="sink")
             adds = view.may_add and view.method != "recompute" and self._sums_exactly(cursor, view)
             if view.method == "delta" and not adds:
@@ -293,7 +293,7 @@ class Rounds:
             cursor.execute(f"CREATE SCHEMA {quoted(schema)}")
         if self._is_there(cursor, view.target):
             if not made:
-                what = f"view {view.target}: the table exists, and no view of this job made it"
+                what = f"view {view.target}: the table exists, and no view of this job created it"
                 raise Refused(what, f"DROP TABLE {dotted(view.target)}, or choose another `into`", where="sink")
             cursor.execute(f"CREATE TEMP TABLE slotkeeper_types AS {compose.answer(view)} WITH NO DATA")
             now, wanted = (self._columns(cursor, one) for one in (dotted(view.target), "pg_temp.slotkeeper_types"))
