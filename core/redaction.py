@@ -83,7 +83,6 @@ def know(spellings: Iterable[str]) -> None:
 
 
 def masked(text: str) -> str:
-    """Return the text with the secrets known to this process masked."""
     return _known[0].without(text)
 
 

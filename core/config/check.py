@@ -100,7 +100,6 @@ def as_table(reading: Reading, path: Path, raw: object) -> Table:
 
 
 def table_at(reading: Reading, path: Path) -> Table:
-    """Return the existing table at `path` as written in the file."""
     found: object = reading.tree
     for length, part in enumerate(path):
         found = as_table(reading, path[:length], found)[str(part)]

@@ -50,7 +50,6 @@ WEAKER = (
 
 
 def default_path(env: Mapping[str, str]) -> Path:
-    """Return the default path of the configuration file."""
     return _folder(env, "XDG_CONFIG_HOME", "user_config_path") / "config.toml"
 
 

@@ -294,7 +294,6 @@ def table(value: object) -> str:
 
 
 def table_patterns(value: object) -> tuple[str, ...]:
-    """Read a list of patterns `schema.table`."""
     if not isinstance(value, list) or not value:
         raise BadValue('must be a list such as ["shop.tmp_*"]')
     return tuple(table(one) for one in value)

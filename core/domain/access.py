@@ -56,11 +56,9 @@ class Rule:
     allow: tuple[str, ...] = ()
 
     def gives(self, right: Right, job: str, any_job: bool) -> bool:
-        """Return whether the rule gives a right on a job, or on any job."""
         return right.value in self.allow and (any_job or any(fnmatchcase(job, one) for one in self.jobs))
 
     def has(self, account: Account) -> bool:
-        """Return whether the rule names the account or one of its groups."""
         return account.name in self.users or not account.groups.isdisjoint(self.groups)
 
 
@@ -143,7 +141,6 @@ class Approval:
 
     @classmethod
     def parse(cls, text: str) -> Approval | None:
-        """Parse an approval from a file; None if the file is damaged."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):

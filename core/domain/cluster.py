@@ -121,7 +121,6 @@ class SessionLife:
 
     @property
     def lost(self) -> str:
-        """The reason why the session is lost; "" if it is not."""
         if self.silent >= LOST_AFTER:
             return f"Spark's Java process has not answered for {LOST_AFTER:.0f} s"
         return NO_EXECUTOR if self.empty >= LOST_AFTER else ""

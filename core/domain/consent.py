@@ -106,7 +106,6 @@ class Consent:
 
     @classmethod
     def parse(cls, text: str) -> Consent | None:
-        """Parse a consent from a file; None if the file is damaged."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError, RecursionError):

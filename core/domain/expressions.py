@@ -157,7 +157,6 @@ class _Compiler:
         self._compares = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.In, exp.Between)
 
     def part(self, tree: Expr) -> Part:
-        """Return the compiled part."""
         method = getattr(self, f"_{type(tree).__name__.lower()}", None)
         if method is not None:
             found: Part = method(tree)

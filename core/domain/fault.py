@@ -238,12 +238,10 @@ def ranked(faults: Iterable[Fault]) -> tuple[Fault, ...]:
 
 
 def is_worse(one: Severity, other: Severity) -> bool:
-    """Return whether the first severity is worse than the second."""
     return _ORDER.index(one) < _ORDER.index(other)
 
 
 def worst(faults: Iterable[Fault]) -> Severity | None:
-    """Return the worst severity; None without faults."""
     return min((one.severity for one in faults), key=_ORDER.index, default=None)
 
 

@@ -149,7 +149,6 @@ class Answer:
     evidence: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, object]:
-        """Return the answer as plain values."""
         return {
             "name": self.question.name,
             "topic": self.question.topic,

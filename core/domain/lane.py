@@ -133,17 +133,14 @@ class Lanes(dict[str, Lane]):
         self.update(lanes)
 
     def of(self, *activities: Activity) -> list[Lane]:
-        """Return the lanes with one of these activities."""
         return [self[name] for activity in activities for name in self._by_activity[activity]]
 
     @property
     def idle(self) -> Set[str]:
-        """The names of the idle lanes; the set changes with the lanes."""
         return self._by_activity[Activity.IDLE].keys()
 
     @property
     def state(self) -> LaneState:
-        """The state of the least advanced lanes."""
         return LaneState.CATCHING_UP if self._catching_up else LaneState.RUNNING
 
     def take_changed(self) -> list[Lane]:
@@ -202,7 +199,6 @@ class Assignment:
 
 
 def due(lane: Lane, now: float) -> Lane:
-    """Return the lane with activity DUE since `now`."""
     return replace(lane, activity=Activity.DUE, since=now)
 
 
@@ -212,7 +208,6 @@ def read_to(lanes: Iterable[Lane]) -> Position:
 
 
 def names_by_table(lanes: Mapping[str, Lane]) -> dict[str, tuple[str, ...]]:
-    """Return the names of lanes by their source table."""
     found: dict[str, list[str]] = {}
     for name, lane in lanes.items():
         found.setdefault(lane.key.source_table, []).append(name)

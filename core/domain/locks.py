@@ -92,7 +92,6 @@ class LockOwner:
 
     @property
     def job(self) -> str:
-        """The job named in the session's name; "" if there is none."""
         return job_named(self.application or "")
 
     @property

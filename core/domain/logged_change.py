@@ -188,7 +188,6 @@ def _stop(step: ColumnStep, policy: str, mapped: bool, key: Collection[str]) -> 
 
 
 def _alters(step: ColumnStep) -> bool:
-    """Whether the target may have to change."""
     one, other = step.before, step.after
     return one is None or other is None or one != other or (one.required and not other.required)
 

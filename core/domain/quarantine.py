@@ -152,7 +152,6 @@ class LeftOut:
     limit: int = 0
 
     def __bool__(self) -> bool:
-        """Return whether there is any change."""
         return bool(self.rows or self.touched)
 
 
@@ -207,7 +206,6 @@ class Replayed:
 
     @property
     def nothing_done(self) -> bool:
-        """Whether nothing was done because the entry was no longer quarantined."""
         return not self.ids
 
 

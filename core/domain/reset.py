@@ -90,7 +90,6 @@ class Goal:
         return f"{what} (only {', '.join(self.dns)})" if self.dns else what
 
     def covers(self, shard: str) -> bool:
-        """Return whether the reset applies to a DN."""
         return not self.dns or shard in self.dns
 
 
@@ -173,7 +172,6 @@ class Move:
 
     @property
     def before(self) -> Position | None:
-        """The lane's position before the reset."""
         return self.seen.row.position
 
     @property

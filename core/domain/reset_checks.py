@@ -64,7 +64,6 @@ def moved_rows(lanes: Iterable[LaneSeen], positions: Mapping[str, Position]) -> 
 
 
 def _catching_up(row: ProgressRow, was: Position | None) -> ProgressRow:
-    """Return the row as CATCHING UP until it has passed its old position."""
     noted = further(row.noted_end, was.place if was else None)
     return replace(row, state=LaneState.CATCHING_UP, noted_end=noted)
 

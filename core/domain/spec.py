@@ -533,5 +533,4 @@ class TableAsked:
 
     @classmethod
     def of(cls, job: JobSpec, points_proven: bool = False, images: Images | None = None, feed: str = "") -> TableAsked:
-        """Return the table of a job's channel."""
         return cls(job.channel.source_table, job.slot, job.binlog, job.channel, job.sync, points_proven, images, feed)

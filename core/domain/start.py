@@ -74,7 +74,6 @@ class StartDecision:
 
     @property
     def safe(self) -> str:
-        """The safe action; "" if `trouble` is None."""
         return SAFE[self.trouble] if self.trouble else ""
 
 

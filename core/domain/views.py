@@ -58,7 +58,6 @@ class ViewRow:
 
     @property
     def method(self) -> str:
-        """The method of its rounds."""
         return "delta" if self.adds else "recompute"
 
 

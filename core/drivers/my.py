@@ -282,7 +282,6 @@ class Session:
         return isinstance(self._raw._sock, ssl.SSLSocket)
 
     def rows(self, statement: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement's answer."""
         with self._answered(), self._raw.cursor() as cursor:
             cursor.execute(statement, values or None)
             return list(cursor.fetchall())

@@ -150,7 +150,6 @@ def plain(name: str) -> str:
 
 
 def is_secret(name: str) -> bool:
-    """Return whether an option contains a secret, according to its name."""
     return bool(_SECRET_NAME.search(name))
 
 

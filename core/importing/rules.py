@@ -66,7 +66,6 @@ class End:
         return Remark(option.line, shown(option.name), fate, text)
 
     def take(self, part: str, key: str, value: object, option: Option, text: str = "") -> None:
-        """Add a key with its value."""
         self.lines.setdefault(part, []).append(Line(self._remark(option, Fate.TAKEN, text), key, value))
 
     def note(self, option: Option, text: str) -> None:

@@ -89,7 +89,6 @@ class _PipelineParser(Parser):
         return found
 
     def _option(self) -> exp.Property:
-        """Return an option, as 'name' = 'value'."""
         key = self._curr
         words = []
         while self._curr and self._curr.token_type is not TokenType.EQ and self._curr.text not in (",", ")"):

@@ -176,7 +176,6 @@ def _disk(facts: Facts) -> Iterator[Fault]:
 
 
 def judge(facts: Facts) -> tuple[Fault, ...]:
-    """Return all faults, in the order of `ranked`."""
     views = {job.view.name: job.view for job in facts.jobs}
     of_jobs = (by_host(of_job(job, facts), job, facts) for job in facts.jobs)
     of_slots: list[Iterator[Fault]] = []

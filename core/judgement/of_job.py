@@ -51,7 +51,6 @@ _SEVERITY_OF_TABLE = {JobState.FAILED.value: Severity.CRITICAL}
 
 
 def of_job(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
-    """Yield all faults of a job."""
     view = seen.view
     silent = _silent_for(view, facts)
     if view.report is not None and silent is not None and silent > facts.limits.silent_warning:

@@ -236,7 +236,6 @@ def _marks(state: AlertState) -> tuple[object, ...]:
 
 
 def is_stuck(fault: Fault) -> bool:
-    """Return whether only `StuckAlerts` reports this fault."""
     return fault.rule == ALERTS_STUCK
 
 

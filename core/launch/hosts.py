@@ -119,7 +119,6 @@ class Shared:
 
 
 def shared(loaded: Loaded, store: Store) -> Shared:
-    """Open the shared jobs of a configuration with `[hosts]`."""
     assert loaded.hosts is not None
     return Shared(loaded, loaded.hosts, store.folder)
 

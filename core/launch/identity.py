@@ -67,7 +67,6 @@ def elsewhere(identity: Identity | None) -> bool:
 
 
 def session_members(session_id: int) -> list[int]:
-    """Return the pids of the running processes with this session id."""
     import psutil
 
     found = []

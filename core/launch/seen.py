@@ -91,7 +91,6 @@ def job_seen(
     now: datetime,
     limits: Limits = LIMITS,
 ) -> JobSeen:
-    """Return one job with its events and its audit lines."""
     since = now - timedelta(seconds=limits.crashes)
     # the limit is in the configuration; a supervisor has not read it and uses its driver's report
     limit = None if view.report is None else view.report.quarantine_limit

@@ -205,7 +205,6 @@ def waits(view: JobStatus) -> bool:
 
 
 def step_of(view: JobStatus, java: bool) -> str:
-    """Describe the step for which a starting job is waiting."""
     report = view.report if view.reported else None
     if waits(view):
         return f"the condition that its driver reports ({view.reason})"

@@ -129,7 +129,6 @@ class TableWriter:
         self._add(EventType.AFTER, values)
 
     def delete(self, key: Mapping[str, object]) -> None:
-        """Delete the row with this key if it exists."""
         self._refuse_odd(key, self._target.key)
         self._add(EventType.DELETE, key)
 

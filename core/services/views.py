@@ -46,19 +46,16 @@ def seen(loaded: Loaded, job: str = "") -> list[Seen]:
 
 @contextmanager
 def opened(job: JobSpec) -> Iterator[tuple[StoreSession, Views]]:
-    """Open a job's views over a separate session for the block."""
     with closing(worker.store_session(job, "views-command")) as session:
         yield session, session.views(job)
 
 
 def verify(job: JobSpec, target: str) -> list[Difference]:
-    """Compare a view with its SELECT; return the first differences."""
     with opened(job) as (_, views):
         return views.verify(target)
 
 
 def explain(job: JobSpec, target: str) -> Explained:
-    """Return how a view is maintained."""
     with opened(job) as (_, views):
         return views.explain(target)
 

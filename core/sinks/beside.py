@@ -92,8 +92,7 @@ class BesideTarget(ABC, Generic[L]):
         self._columns: tuple[str, ...] = ()
 
     @abstractmethod
-    def _is_empty(self) -> bool:
-        """Whether the target has no row."""
+    def _is_empty(self) -> bool: ...
 
     @abstractmethod
     def _count(self) -> int:

@@ -152,7 +152,6 @@ def refuse_unasked(traits: SourceTraits, source: str, verb: SlotVerb) -> None:
 
 
 def seen(inspector: Inspector, asked: Asked) -> TableSlots:
-    """Return the table's current slots."""
     points, unread = read_table(inspector, asked.table).points, count_unread(inspector)
     return inspect(asked.source, asked.table, asked.owners, points, unread, asked.words)
 
@@ -224,7 +223,6 @@ def refuse_without_consent(plan: ChangePlan, consent: Consent) -> None:
 
 
 def per_shard(view: SlotView, shards: Sequence[str] = ()) -> dict[str, str]:
-    """Describe a slot per DN."""
     found = {one.shard: f"live {_said(one.live)}, durable {_said(one.durable)}" for one in view.shards}
     for one in view.shards:
         if one.unread is not None:

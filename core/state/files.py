@@ -53,7 +53,6 @@ class ResetFiles:
         self._folder.replace(self._path(kind, name), text.encode("utf-8"))
 
     def load(self, kind: str, name: str) -> str | None:
-        """Return the text of a file, or None if it does not exist."""
         if not _NAME.fullmatch(name):
             return None
         path = self._path(kind, name)

@@ -95,7 +95,6 @@ class StateFolder:
 
     @property
     def umask(self) -> int:
-        """The umask for processes that write to this folder."""
         return 0o007 if self.shared else 0o077
 
     def log(self, job: str) -> Path:
@@ -164,7 +163,6 @@ class StateFolder:
             raise cannot_write(path, error) from error
 
     def remove(self, path: Path) -> None:
-        """Remove a file, if it exists."""
         try:
             removed(self.path, path)
         except OSError as error:

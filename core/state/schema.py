@@ -80,7 +80,6 @@ def view_of(connection: sqlite3.Connection, file: Path) -> sqlite3.Connection:
 
 
 def refusal(connection: sqlite3.Connection, file: Path) -> StateError:
-    """Return the error for a write to a file with an older version."""
     return StateError(
         f"state file {file} was written by an older slotkeeper (schema {_version(connection, file)},"
         f" this version has {len(migrations())}) and can only be read here",

@@ -121,7 +121,6 @@ class Store:
             )
 
     def job(self, name: str) -> JobStatus | None:
-        """Return a job, or None if it was never registered."""
         found = self.values(f"a job {visible(name, 80)!r}", job_from, f"{_JOBS} WHERE j.name = ?", name)
         return found[0] if found else None
 
@@ -223,7 +222,6 @@ class Store:
         self._execute("UPDATE runs SET exit_code = ? WHERE run = ?", code, run)
 
     def run(self, run: str) -> RunRow | None:
-        """Return one run, or None."""
         found = self.values("a run", run_from, "SELECT * FROM runs WHERE run = ?", run)
         return found[0] if found else None
 

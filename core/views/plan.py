@@ -30,7 +30,6 @@ class ViewRefused(Refused):
 
 
 def refused(target: str, what: str, cure: str) -> ViewRefused:
-    """Return the error of a view."""
     error = ViewRefused(f"view {target}{what}", cure)
     error.target = target
     return error
@@ -132,7 +131,6 @@ class View:
 
 
 def unique(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names in their order, each once."""
     return tuple(dict.fromkeys(names))
 
 

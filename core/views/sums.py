@@ -143,5 +143,4 @@ def _of_sums(view: View) -> str:
 
 
 def refill(view: View, names: Names) -> list[str]:
-    """Return the statements that replace all sums."""
     return [f"DELETE FROM {names.sums}", f"INSERT INTO {names.sums} {sums_of(view, '1')}"]

@@ -78,7 +78,6 @@ def _pattern(job: JobSpec, part: str) -> str:
 
 
 def source_session(job: JobSpec, part: str) -> SourceSession:
-    """Open a source session of a job."""
     endpoint = replace(job.source, socket_timeout_ms=job.binlog.connection_socket_timeout)
     return sources.open(job.source_kind).connect(login(endpoint, session_name(job.name, part)))
 

@@ -84,7 +84,6 @@ class SlotkeeperSource(DataSource):
 
 @naming
 def register(spark: Any) -> None:
-    """Register the format with a SparkSession."""
     spark.dataSource.register(SlotkeeperSource)
     spark.conf.set(PUSHES, "true")
     accounts.follow(spark)

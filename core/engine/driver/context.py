@@ -142,7 +142,6 @@ class CopyBudget:
     """The groups of tables that copy now."""
 
     def limit(self, job: JobSpec) -> CopyLimit:
-        """Return the limit of the whole job."""
         asked = self.asked()
         return job.copy_limit if asked is None else asked
 

@@ -191,7 +191,6 @@ def of_several(found: Trouble, every: Iterable[Trouble | None]) -> Trouble:
 
 
 def refuse(decision: StartDecision | None) -> None:
-    """Raise the Trouble of a decision, if any."""
     if decision is None or decision.trouble is None:
         return
     kind = TopologyTrouble if decision.trouble is TroubleName.TOPOLOGY_CHANGED else Trouble

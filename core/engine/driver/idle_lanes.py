@@ -78,7 +78,6 @@ class IdleLanes:
         self._committed: dict[str, float] = {}
 
     def poll(self, now: float) -> None:
-        """Start the polls that are due."""
         self._reset_pauses()
         for wanted in self._schedule.due(self._loop.lanes.idle, now, self._loop.paused):
             lanes = [self._loop.lanes[name] for name in wanted.lanes]
@@ -291,7 +290,6 @@ class IdleLanes:
         return lane.has_later and not self._loop.paused
 
     def settle_next(self, name: str) -> None:
-        """Settle a lane at the next turn."""
         self._settling[name] = None
 
     def settle(self, now: float) -> None:

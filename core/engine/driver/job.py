@@ -169,7 +169,6 @@ def _start_and_copy(ctx: JobContext) -> tuple[Begun, ...]:
 
 
 def _reading(begun: Begun) -> JobContext:
-    """Return the context of a channel's tasks."""
     return with_columns(at_server(begun.part, begun.identity), {_table(begun): begun.identity})
 
 

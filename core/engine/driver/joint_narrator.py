@@ -52,7 +52,6 @@ class JointNarrator:
         self._epoch, self._leads = 0, True
 
     def resting(self) -> list[str]:
-        """Return the tables that are not running."""
         with self._lock:
             return [table for table, one in self._tables.items() if one.rests]
 
@@ -267,6 +266,5 @@ class GroupNarrator:
 
 
 def least_state(lanes: Iterable[Lane]) -> LaneState:
-    """Return the state of the least advanced lanes."""
     running = all(lane.state is LaneState.RUNNING for lane in lanes)
     return LaneState.RUNNING if running else LaneState.CATCHING_UP

@@ -203,7 +203,6 @@ def _changed(part: JobContext, rows: Sequence[ProgressRow], identity: TableIdent
 
 
 def _table(fingerprint: str) -> str:
-    """Return a fingerprint without its columns: the server and the table."""
     return fingerprint.rpartition(":")[0]
 
 

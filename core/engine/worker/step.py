@@ -352,7 +352,6 @@ Opened = Callable[[str], tuple[Source, StepSink]]
 
 
 def lane_key(spec: StreamTask, task: LaneTask) -> LaneKey:
-    """Return the key of a lane's progress row."""
     return LaneKey(spec.job.source.name, task.table, spec.job.slot, task.shard.name)
 
 

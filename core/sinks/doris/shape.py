@@ -97,7 +97,6 @@ class DorisTable:
     merged: bool = False
 
     def column(self, name: str) -> DorisColumn | None:
-        """Return a visible column; None if there is no column with that name."""
         return next((one for one in self.columns if one.name == name), None)
 
 
@@ -338,7 +337,6 @@ def unmakeable(name: str, image: TableIdentity) -> Iterator[Objection]:
 
 
 def statement(name: str, image: TableIdentity) -> str:
-    """Return the CREATE TABLE statement for a target."""
     key = [column for column in image.columns if column.name in image.key]
     order = sorted(key, key=lambda column: image.key.index(column.name))
     order += [column for column in image.columns if column not in key]

@@ -70,7 +70,6 @@ class RowTarget:
 
     @property
     def unnests(self) -> bool:
-        """Whether rows are inserted as arrays."""
         return all(plain(one) in _UNNESTED for one in self.types)
 
     @property

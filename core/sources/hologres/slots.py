@@ -133,7 +133,6 @@ def calls(slot: str, table: str) -> tuple[str, ...]:
 
 
 def publication_of(slot: str) -> str:
-    """Return the name of the publication that is created for a slot."""
     return f"{slot[:59]}_pub"
 
 

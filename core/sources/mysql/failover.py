@@ -106,7 +106,6 @@ class Log(Protocol):
 
 
 def contains(state: Gtids, event: MariaGtid | MysqlGtid) -> bool:
-    """Whether a transaction is one of `state`."""
     if isinstance(state, MariaState):
         return isinstance(event, MariaGtid) and state.each.get((event.domain, event.server), -1) >= event.sequence
     return (

@@ -91,12 +91,10 @@ class ServerFacts:
 
     @property
     def names_columns(self) -> bool:
-        """Whether the binlog contains column names."""
         return self.of("binlog_row_metadata") == "FULL"
 
 
 def read_facts(session: my.Session) -> ServerFacts:
-    """Read a server's variables. Raises DriverError."""
     wanted = ", ".join(["%s"] * len(VARIABLES))
     rows = session.rows(f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({wanted})", VARIABLES)
     return ServerFacts({str(name).lower(): str(value) for name, value in rows})

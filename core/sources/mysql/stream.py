@@ -245,7 +245,6 @@ def _is_of_xa(item: Item | None) -> TypeGuard[TableRows | End]:
 
 
 def is_end(item: Item) -> bool:
-    """Whether the item ends a transaction."""
     return isinstance(item, End) or (isinstance(item, Statement) and item.ends)
 
 

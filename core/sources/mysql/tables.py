@@ -136,7 +136,6 @@ def _characters(column: SchemaColumn) -> Image:
 
 
 def real_text(value: float) -> str:
-    """Format a FLOAT as PostgreSQL does."""
     return float_text(shortest_float(value), True)
 
 

@@ -124,7 +124,6 @@ _UNIX_TIMES = _Texts(lambda second: f"{second // 3600:02d}:{second // 60 % 60:02
 
 
 def fraction_bytes(digits: int) -> int:
-    """Return the number of bytes of a fraction of a second."""
     return (digits + 1) // 2
 
 
@@ -216,7 +215,6 @@ def shortest_float(value: float) -> float:
 
 
 def big_endian(raw: bytes) -> int:
-    """Return the value of a BIT as a number."""
     return int.from_bytes(raw, "big")
 
 

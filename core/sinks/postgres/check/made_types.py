@@ -95,7 +95,6 @@ def _needed(one: UserType, identity: TableIdentity, lacks: Callable[[str], bool]
 
 
 def _statement(one: UserType, identity: TableIdentity) -> str:
-    """Return the statement that creates this type; empty if there is none."""
     if one.kind == "e":
         return f"CREATE TYPE {one.name} AS ENUM ({', '.join(map(literal, one.parts))})"
     if one.kind == "c":

@@ -127,7 +127,6 @@ def _own_rows(target: TargetTable) -> pg.sql.Composable:
 
 
 def is_empty(session: SinkSession, target: TargetTable) -> bool:
-    """Return whether the target has no row of its own."""
     with session.transaction() as cursor:
         cursor.execute(SQL("SELECT NOT EXISTS (SELECT 1 FROM {} WHERE {})").format(target.rows, _own_rows(target)))
         found = cursor.fetchone()
@@ -168,7 +167,6 @@ def count_rows(session: SinkSession, target: TargetTable) -> RowCount:
 
 
 def delete_part(cursor: pg.Cursor, target: TargetTable) -> None:
-    """Delete the rows of one channel from a target of several."""
     cursor.execute(SQL("DELETE FROM {} WHERE {}").format(target.rows, _own_rows(target)))
 
 

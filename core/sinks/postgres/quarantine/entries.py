@@ -55,7 +55,6 @@ class QuarantineRows:
 
 
 def exists(session: SinkSession, cursor: pg.Cursor) -> bool:
-    """Return whether the sink has a quarantine."""
     return session.has(cursor, "exists", SQL)
 
 

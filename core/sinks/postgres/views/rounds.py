@@ -144,7 +144,6 @@ class Rounds:
         return all(self._remove(row, with_target=True) for row in found)
 
     def _remove(self, row: ViewRow, with_target: bool) -> bool:
-        """Remove a view; return whether its table is gone."""
         given = json.loads(row.spec)
         lists = {name: tuple(given[name]) for name in ("key", "lookup")}
         view = parse(ViewSpec(given["target"], given["sql"], **lists, method=given["method"]), None)
