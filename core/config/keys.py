@@ -278,8 +278,7 @@ class _Label:
 
 class _Sink:
     kind = Key(values.one_of(sinks.KINDS), REQUIRED)
-    """kind of sink: postgres; dws (its statements are tested only on PostgreSQL); doris or hologres (tested only on a
-    stand-in)"""
+    """kind of sink: postgres; dws (statements tested only on PostgreSQL); doris or hologres (tested on a stand-in)"""
 
 
 class _Progress:

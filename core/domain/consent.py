@@ -67,8 +67,7 @@ class Ordered:
 class Consent:
     """A copy that replaces rows, and the user who consented; `name` is "" before consent, `at` is in Unix time.
 
-    `replaces` describes the rows to be replaced. `alone`: the job has no other table, so it cannot start without
-    consent.
+    `replaces` describes the rows to replace. `alone`: the job has no other table, so it cannot start without consent.
     """
 
     plan: str

@@ -143,11 +143,10 @@ class Shares:
         self.number = number
 
     def take(self, now: float, tasks: int) -> Share:
-        """Return the share of a new task. If fewer tasks can still start than shares are free, they divide the free
+        """Return the share of a new task. If fewer tasks can still start than shares are free, they divide these
         shares.
 
-        `tasks`: the number of tasks that can still start, including this one. Raises ZeroDivisionError if no share is
-        free.
+        `tasks`: how many tasks can still start, including this one. Raises ZeroDivisionError if no share is free.
 
         >>> shares = Shares(2, 100.0)
         >>> first, last = shares.take(100.5, 7), shares.take(100.5, 7)

@@ -97,8 +97,7 @@ class Progress:
 
 
 FRESH_SECONDS = 15.0
-"""Seconds after a status during which a lane at the reported latest position has a lag of 0; idle lanes do not query
-the source more often."""
+"""Seconds after a status for which a lane at its latest position has a lag of 0: the polling interval of idle lanes."""
 _CLOSE, _HOUR = 600.0, 3_600.0
 _GAPS = ((_CLOSE, 0.0), (_HOUR, 30.0), (float("inf"), 300.0))
 _THIN_EVERY = 60
@@ -131,8 +130,8 @@ class Curve:
     def see(self, at: float, latest: int) -> None:
         """Add the latest position at a time (seconds of any clock).
 
-        If the latest position decreases or the clock is set back, a new curve starts, because no lag can be computed
-        across such a change.
+        If the latest position decreases or the clock is set back, a new curve starts: no lag can be computed across
+        this.
         """
         if self._times and elapsed(self._times[-1], at) is None:
             self._times, self._latest = [], []

@@ -61,8 +61,7 @@ class Rule:
     """SK- followed by four digits, never reused for another kind; rejections by a server have more specific codes."""
     urgency: Urgency
     root: int
-    """Rank within one urgency: a fault of a kind with a lower number can cause a fault of a kind with a higher
-    number."""
+    """Rank within one urgency: a fault of a lower-numbered kind can cause a fault of a higher-numbered kind."""
 
 
 RULES = {

@@ -236,8 +236,7 @@ def distribute(items: Sequence[Item], piles: int, table: Callable[[Item], str]) 
 
 
 MOST_DOUBLINGS = 6
-"""Maximum number of doublings of an overrun task's time limit; session timeouts end a hanging task within the resulting
-limit."""
+"""Maximum doublings of an overrun task's time limit; session timeouts end a hanging task within that limit."""
 
 
 def times(cancelled: int) -> int:
@@ -257,8 +256,7 @@ FEWEST = 16
 
 
 LIGHT, FULL = 0.5, 0.8
-"""The maximum load of a lane that can share a pair of sessions, and the maximum total load of the lanes that share a
-pair."""
+"""The maximum load of a lane that can share a pair of sessions, and the maximum total load of the pair."""
 
 
 def pairs_of(lanes: Iterable[Lane]) -> int:
@@ -267,8 +265,7 @@ def pairs_of(lanes: Iterable[Lane]) -> int:
 
 
 GATHER = 0.1
-"""Maximum seconds for which such lanes wait for other lanes that are being registered, so that all get a common
-task."""
+"""Maximum seconds for which such lanes wait for lanes that are being registered, so that all get a common task."""
 
 
 def assign(
@@ -317,8 +314,7 @@ def assign(
 
 
 MARGIN = 60.0
-"""Safety margin before the TTL, in seconds, at most a tenth of the TTL, because a change is read some time after the
-check."""
+"""Safety margin before the TTL in seconds, at most a tenth of the TTL: a change is read some time after the check."""
 
 
 class RecordTtls:

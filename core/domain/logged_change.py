@@ -148,8 +148,7 @@ def clash(verdict: Verdict, shape: Reshape, in_two_parts: bool) -> str:
 
 
 def _not_needed(step: ColumnStep, policy: str, mapped: bool) -> tuple[Column | None, str, bool | None]:
-    """Return the column after the change (unchanged, unmirrored or added), the change as text, and whether the target
-    changes.
+    """Return the column after the change (unchanged, unmirrored or added), its text, and whether the target changes.
 
     The third value is None if the text is a reason to stop.
     """

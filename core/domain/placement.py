@@ -133,8 +133,7 @@ class Here:
     stopped_untold: bool = False
     """Whether a user stopped it here, and the row does not show it yet."""
     unchanged: float = 0.0
-    """Seconds for which this host has seen the same heartbeat, excluding times when this host did not run or the store
-    did not respond."""
+    """Seconds for which this host has seen the same heartbeat, excluding times when it or the store was down."""
     cut_off: float = 0.0
     """Seconds for which this host has not reached the job's source."""
     reached_elsewhere: bool = False

@@ -66,8 +66,7 @@ class TargetKind(Enum):
 class Goal:
     """The requested reset: `points` are positions as typed, by DN (or EVERY); `at` is in RFC 3339; no `dns`: all DNs.
 
-    `on_existing` determines how the copy of a snapshot treats the target's rows; "" means that the job's setting
-    applies.
+    `on_existing` is how the copy of a snapshot treats the target's rows; "" means that the job's setting applies.
     """
 
     kind: TargetKind

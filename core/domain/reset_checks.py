@@ -1,8 +1,8 @@
 """The decisions of a reset: the new position of each lane, the preconditions, and the effect of moving back. Pure.
 
 After a lane moves back, each applied change replaces a newer value with an older value. The target equals the source
-again once the lane has read the same range again without a gap. A reset that skips a part of that range leaves older
-values in the target.
+again once the lane has read the same range again without a gap. A reset that skips a part of it leaves older values in
+the target.
 """
 
 from __future__ import annotations

@@ -403,9 +403,7 @@ class ViewSpec:
 
 @dataclass(frozen=True, slots=True)
 class RoundOptions:
-    """Options for the rounds of a job's views: the pause between two rounds in ms, and the maximum number of rows per
-    round.
-    """
+    """Options for the rounds of a job's views: the pause between two rounds in ms, and the maximum rows per round."""
 
     min_interval: int = 200
     delta_rows_max: int = 5_000_000

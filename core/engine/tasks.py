@@ -203,8 +203,7 @@ class LocalRunner:
 
 
 class _Part:
-    """A part of a runner's capacity: `capacity` computes it from the runner's capacity; the names of its task groups
-    start with `prefix`."""
+    """A part of a runner's capacity, which `capacity` computes; the names of its task groups start with `prefix`."""
 
     def __init__(self, runner: TaskRunner, capacity: Callable[[int], int], prefix: str = "") -> None:
         self._runner, self._capacity, self._prefix = runner, capacity, prefix

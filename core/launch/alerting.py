@@ -191,8 +191,7 @@ class Alerting:
         return True
 
     def _acks(self) -> Acks:
-        """Return the acknowledgements of faults that persist; return none if they are unreadable, so that no alert is
-        suppressed."""
+        """Return the acknowledgements of persisting faults; none if unreadable, so that no alert is suppressed."""
         try:
             found = AckFile(self._store.folder).read()
         except StateError as error:

@@ -243,9 +243,7 @@ def _write_desired(found: Shared, job: str, wanted: WantedState, why: str) -> Pl
 
 
 def _asked(found: Shared, store: Store, row: Placement, wanted: WantedState, why: str, seconds: float) -> JobStatus:
-    """Request a desired state from the owner and wait for its answer; raises Refused if the owner could not carry it
-    out.
-    """
+    """Request a desired state from the owner and wait for its answer; raises Refused if the owner cannot comply."""
     asked = _write_desired(found, row.job, wanted, why)
     end, now = time.monotonic() + seconds, asked
     while True:

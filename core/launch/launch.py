@@ -1,7 +1,6 @@
 """Start a job's driver and its supervisor: their commands, limits and environment.
 
-A launch is stored with its run in the state store, so that a supervisor that adopts a driver restarts it in the same
-way.
+A launch is stored with its run in the state store, so that a supervisor that adopts a driver restarts it likewise.
 """
 
 from __future__ import annotations

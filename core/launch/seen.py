@@ -117,8 +117,7 @@ def job_seen(
 def _new_snapshot(job: JobSpec | None) -> str:
     """Return the commands that copy a job's target again; "" for several tables, as it is unknown which one differs.
 
-    Call it only if the commands are shown, because checking whether a copy is possible imports the sink's module and
-    its database driver.
+    Call it only if the commands are shown: checking whether a copy is possible imports the sink's database driver.
     """
     if job is None or len(job.channels) != 1 or not job.binlog.binlog or sinks.open(job.sink_kind).no_reset:
         return ""

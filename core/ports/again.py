@@ -46,8 +46,7 @@ class CopiedAgain(Protocol):
     def plan_again(self, rows: int) -> list[Chunk]:
         """Return chunks of about `rows` rows that contain all possible keys; the last one has no upper bound.
 
-        Raises Refused for a key that source and target order differently, or a server that does not show when changes
-        are visible.
+        Raises Refused if source and target order the key differently, or the server does not show what is visible.
         """
 
     def copy_chunk_after(self, chunk: Chunk, after: Position, out: BinaryIO) -> int:

@@ -289,8 +289,7 @@ class ResetStore(LaneFence, Lease, Protocol):
     ) -> list[str]:
         """Write the rows under the epoch, and the reset's step, in one transaction; return any discrepancies as text.
 
-        Quarantined rows after the new positions are archived as `by`; rows that the reset `undone` had archived are
-        restored.
+        Quarantined rows after the new positions are archived as `by`; rows archived by the reset `undone` are restored.
         """
 
     def reset(self, reset: str) -> ResetEntry | None: ...
@@ -408,9 +407,7 @@ class Sessions(Protocol):
         """Return the sink session `name` for progress rows."""
 
     def know_columns(self, known: Sequence[Column]) -> None:
-        """Open the channel's source from now on with these earlier columns of its table; if empty, with its present
-        columns.
-        """
+        """Open the channel's source from now on with these earlier columns of its table; empty: its present columns."""
 
     def log_in(self, where: str) -> None:
         """Log in to the servers of one side ("" for both) and log out again; raises the server's rejection."""
@@ -425,8 +422,7 @@ class TaskEnds(Protocol):
     def end_tasks(self, names: Mapping[str, Callable[[bool], None]]) -> None:
         """End the job's own sessions of these names in the store; pass to each callback whether its session was busy.
 
-        Waits for at most one login and 2 s. Raises a SlotkeeperError if the server does not respond or rejects the
-        request.
+        Waits for at most one login and 2 s. Raises a SlotkeeperError if the server is silent or rejects the request.
         """
 
 

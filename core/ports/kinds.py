@@ -235,8 +235,7 @@ class SourceSession(Protocol):
 class ProbeAsked:
     """Inputs of a probe's execution, with the jobs of the source.
 
-    `left` receives the tables that could not be dropped, and `progress` each question; `ending` is called before the
-    drop.
+    `left` receives tables that could not be dropped, and `progress` each question; `ending` is called before the drop.
     """
 
     plan: ProbePlan
@@ -495,9 +494,7 @@ class SinkKind(Protocol):
         """Open a session that reads whole tables for a comparison."""
 
     def condition(self, channel: ChannelSpec) -> str:
-        """Return the SQL condition that a row of the target mirrors a row of the source, for a channel with a constant
-        or soft deletes.
-        """
+        """Return the SQL condition that a target row mirrors a source row, for a constant or soft deletes."""
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
         """Return GRANT statements with the least privileges for these jobs, once per channel."""

@@ -247,8 +247,7 @@ class LabelSink(Protocol):
     def send(self, batch: Batch, label: str) -> str:
         """Send all rows without making them visible; return the number of the load.
 
-        The number is empty if the label's load is already committed. A load of unknown state under the label is aborted
-        first.
+        The number is empty if the label's load is already committed. A load of unknown state is aborted first.
         """
 
     def commit(self, label: str, load: str) -> Outcome:

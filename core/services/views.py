@@ -21,9 +21,7 @@ from slotkeeper.core.wiring import worker
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The views of a job: those recorded in its sink, and the waiting changes by view; or the reason why they are
-    unknown.
-    """
+    """The views of a job that its sink records, and the waiting changes by view; or why they are unknown."""
 
     job: str
     rows: tuple[ViewRow, ...] = ()

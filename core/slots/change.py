@@ -174,8 +174,7 @@ def unread_rows(rows: int | None) -> str:
 def for_owner(owner: Owner | None, foreign: str, rows: str, no_rows: str) -> list[str]:
     """Return the consequence for the slot's reader: one of the given sentences, in which {job} is the owning job.
 
-    The sentence is `foreign` if no configured job owns the slot, `rows` if the job's sink has progress rows, and
-    otherwise `no_rows`.
+    The sentence is `foreign` if no configured job owns the slot, `rows` if its sink has progress rows, else `no_rows`.
     """
     if owner is None:
         return [foreign] if foreign else []

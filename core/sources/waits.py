@@ -1,8 +1,6 @@
-"""Find sessions that wait for a table lock held by a job's session, from the server's pairs of a waiting and a granted
-lock.
+"""Find sessions that wait for a job's table lock, from the server's pairs of a waiting and a granted lock.
 
-A server also pairs a waiting lock with granted locks that do not block it; whether a lock blocks depends on the lock
-modes.
+A server also pairs a waiting lock with granted locks that do not block it, which depends on the lock modes.
 """
 
 from __future__ import annotations
@@ -68,9 +66,7 @@ def said(statement: object, of_mysql: bool = False) -> str | None:
 
 
 def by_locks(pairs: Sequence[Pair], now: float, limit: Callable[[str], Limit | None]) -> Iterator[SourceWait]:
-    """Return the sessions that wait for locks held by jobs' sessions; `limit` returns the limit of a wait for a lock
-    mode.
-    """
+    """Return the sessions that wait for locks of jobs' sessions; `limit` returns the limit of a wait for a lock mode."""
     at: dict[str, list[Pair]] = {}
     for one in sorted(pairs, key=lambda one: -one.lasts):
         at.setdefault(one.table, []).append(one)

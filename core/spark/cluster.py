@@ -40,9 +40,7 @@ _PLACE = re.compile(r"\((\S+) executor (\w+)\)")
 
 
 def cluster_secret(options: SparkOptions) -> str:
-    """Return the secret of the job's cluster; "" in local mode, in which Spark creates its own secret. Raises
-    ConfigError.
-    """
+    """Return the secret of the job's cluster; "" in local mode, where Spark creates its own. Raises ConfigError."""
     kind = Master.parse(options.master).kind
     if kind is MasterKind.LOCAL_CLUSTER:
         return secrets.token_hex(32)

@@ -40,8 +40,7 @@ from slotkeeper.core.state.folder import StateFolder
 
 FILE = "audit.jsonl"
 MOST_BYTES = 1_048_576
-"""Size in bytes at which a file is full (about 2,500 lines); it is small because the console rereads the newest
-file."""
+"""Size in bytes at which a file is full (about 2,500 lines), small because the console rereads the newest file."""
 KEPT = 50
 LOCK_SECONDS = 5.0
 _NUMBERED = re.compile(r"audit-(\d{6})\.jsonl")

@@ -111,8 +111,7 @@ class StoredConsents:
         return [one for one in found if one is not None and one.job == self._job]
 
     def given(self, plan: str) -> bool:
-        """Return whether a valid approval exists; False if unreadable, because rows are never deleted without
-        certainty."""
+        """Return whether a valid approval exists; False if unreadable: rows are never deleted without certainty."""
         try:
             return any(one.plan == plan and one.valid(SystemClock().utc().timestamp()) for one in self.known())
         except StateError:

@@ -117,8 +117,7 @@ event_from = _record(EventRow)
 
 
 _IMPOSSIBLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, OSError, RecursionError)
-"""Errors raised for an invalid value, such as an unknown state, a time outside the calendar's range, or JSON with
-another structure."""
+"""Errors raised for an invalid value: an unknown state, a time outside the calendar, or JSON of another structure."""
 
 
 def values_of(

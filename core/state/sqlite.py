@@ -40,8 +40,7 @@ _Value = TypeVar("_Value")
 FILE_NAME = "state.sqlite3"
 BUSY_SECONDS = 10.0
 READING_SECONDS = 3.0
-"""Seconds that a read-only command waits for a lock, so that it ends within 10 s even if another process holds the
-lock."""
+"""Seconds that a read-only command waits for a lock, so that it ends within 10 s although another process holds it."""
 KEPT_EVENTS = 1_000
 KEPT_ERRORS = 200
 KEPT_RUNS = 100
@@ -307,8 +306,7 @@ class Store:
     def _current(self) -> sqlite3.Connection:
         """Return the database to read: the file, or an in-memory copy as long as the file has an older version.
 
-        The copy is renewed when the file has changed (SQLite, PRAGMA data_version), so that a migration by another
-        process is detected.
+        The copy is renewed when the file has changed (SQLite, PRAGMA data_version), for example by a migration.
         """
         if self._seen is None:
             return self._file_connection

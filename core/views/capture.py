@@ -153,8 +153,7 @@ def create_triggers(view: View, names: Names, table: str, adds: bool) -> list[st
 
 
 ROUND = OWN + "views.round"
-"""The setting of a transaction that writes the tables of views. Every login can set it, so it is not sufficient alone.
-"""
+"""The setting of a transaction that writes the tables of views. Every login can set it, so it is not sufficient."""
 
 
 def guard_body(view: View, names: Names) -> str:

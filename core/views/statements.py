@@ -32,8 +32,7 @@ class Names:
     view: View
     schema: str
     stamp: str = ""
-    """Distinguishes the session's tables of one build from those of another build, whose columns can have other types.
-    """
+    """Distinguishes the session's tables of one build from those of another, whose columns can have other types."""
 
     def delta(self, table: str) -> str:
         """The table with the captured changes of a mirrored table."""

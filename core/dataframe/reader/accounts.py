@@ -155,8 +155,7 @@ class _Kept:
 class AccountKeeper:
     """Reports the queries of one Spark session; used by a single thread.
 
-    `active` returns the running queries as pyspark lists them; `lives` returns whether their Spark context still
-    exists.
+    `active` returns the running queries as pyspark lists them; `lives` is whether their Spark context still exists.
     """
 
     def __init__(

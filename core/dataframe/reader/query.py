@@ -232,12 +232,11 @@ class Query:
 
 
 class SlotOnlooker:
-    """Read-only slot access for a query that registers nothing (`register = "never"`); another program maintains the
-    slot.
+    """Read-only slot access for a query that registers nothing (`register = "never"`): another program owns the slot.
 
     All changes after a slot's registered position are retained, so the query can read from any later position; the
-    program that maintains the slot advances it after the query has read the changes. The query takes no lease and
-    writes nothing.
+    program that maintains the slot advances it after the query has read the changes. The query has no lease and writes
+    nothing.
     """
 
     def __init__(self, job: JobSpec, start: str) -> None:

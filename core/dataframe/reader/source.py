@@ -1,7 +1,6 @@
 """The format "slotkeeper": a table of a configured job as a DataFrame, read as a stream or as one batch.
 
-Spark creates the source in a separate Python process on the driver, requests its schema, and pickles it for other
-processes.
+Spark creates the source in a Python process on the driver, requests its schema, and pickles it for other processes.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 
 NAME = "slotkeeper"
 PUSHES = "spark.sql.python.filterPushdown.enabled"
-"""The Spark setting for pushing conditions to a Python source; if it is false, Spark rejects a source that accepts
-conditions."""
+"""The Spark setting for pushing conditions to a Python source; if false, Spark rejects a source that accepts them."""
 
 
 class SlotkeeperSource(DataSource):
@@ -92,8 +90,7 @@ def register(spark: Any) -> None:
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a changelog as a stream: returns JSON offsets and parts, and ignores Spark's commit calls.
 
-    Spark creates one reader on its driver, which exists as long as the query, and sends copies to workers, which do not
-    contain the `Query`.
+    Spark creates one reader on its driver for the whole query, and sends copies without the `Query` to workers.
     """
 
     def __init__(self, asked: Asked, layout: Layout) -> None:

@@ -128,8 +128,7 @@ class SwitchState:
     suspected: bool = False
     """Whether another server can explain the last problem; if so, the start compares positions."""
     lacking_since: float | None = None
-    """When a server first lacked transactions of the job, in monotonic seconds; None if none did since the last
-    start."""
+    """When a server first lacked the job's transactions, in monotonic seconds; None since a start without that."""
 
 
 @dataclass

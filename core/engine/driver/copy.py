@@ -75,8 +75,7 @@ class _Task:
 class Snapshot:
     """Runs the initial copies: copies the remaining chunks, then records the positions to catch up to.
 
-    The channels share the task capacity. A channel whose copy is complete waits for the others; its slot is kept alive
-    meanwhile.
+    The channels share the task capacity. The slot of a channel whose copy is complete is kept alive until all are.
     """
 
     def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:

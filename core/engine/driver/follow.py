@@ -51,9 +51,7 @@ def with_columns(ctx: JobContext, identities: Mapping[str, TableIdentity]) -> Jo
 
 
 def follow_change(ctx: JobContext, error: SlotkeeperError) -> bool:
-    """Continue the tables that stopped at a statement; return whether any did. If a table cannot continue, add the
-    reason to the error.
-    """
+    """Continue the tables that stopped at a statement; return whether any did. Add to the error why others cannot."""
     found = False
     for part in ctx.parts:
         with about(ctx, part):

@@ -34,9 +34,7 @@ class _Newest:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A table's last poll. `moves`: the count of the gate at that time. `plain`: neither it nor a later task found
-    rows.
-    """
+    """A table's last poll. `moves`: the gate's count at that time. `plain`: neither it nor a later task found rows."""
 
     latest: Mapping[str, Position]
     moves: int

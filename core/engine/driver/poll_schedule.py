@@ -71,8 +71,7 @@ class _Table:
 
 
 def with_quiet(due: Due, quiet: Mapping[int, list[tuple[float, str, tuple[str, ...]]]], most: int) -> Due:
-    """Add other tables of the same connection in `quiet` to the poll of a table without a move, at most `most` tables
-    in total.
+    """Add other tables of the connection in `quiet` to the poll of a table without a move, `most` tables in total.
 
     >>> with_quiet(Due("b", ("b1",), 0), {0: [(2.0, "a", ("a1",)), (1.0, "b", ("b1",))]}, 2).beside
     (('a', ('a1',)),)

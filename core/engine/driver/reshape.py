@@ -179,8 +179,7 @@ def _read_present(part: JobContext) -> None:
 def refuse_outdated(part: JobContext, rows: Sequence[ProgressRow], identity: TableIdentity) -> None:
     """Raise SCHEMA CHANGED if a copy is due and the table has changed since the target last matched it.
 
-    Raised only if the job is allowed to alter the target, because even with a dropped column the copy itself would
-    succeed.
+    Raised only if the job is allowed to alter the target, because the copy would succeed even with a dropped column.
     """
     may = part.job.channel.on_schema_change == RESNAPSHOT and part.audit is not None
     if may and rows and _emptied(rows) and _other_columns(rows, identity):

@@ -1,7 +1,6 @@
 """Starts a job: takes leases, raises the epoch, does the three-way comparison and creates slots (design 4.1, 4.4, 4.5).
 
-All channels of the job complete each phase together, under one epoch. `slotkeeper.core.domain.start` decides what a
-state means.
+All channels of the job complete each phase together, under one epoch; `slotkeeper.core.domain.start` judges states.
 """
 
 from __future__ import annotations

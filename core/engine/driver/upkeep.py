@@ -42,8 +42,7 @@ was set back, even if their lanes have no work."""
 LIFE_EVERY = 2.0
 """Seconds between two short queries to a DN whose lane waits for a long answer; each query is limited to 2 s."""
 COUNT_EVERY = 1.0
-"""Seconds between two counts of quarantined rows: replays change their number, and reports show a new row within
-5 s."""
+"""Seconds between two counts of quarantined rows: replays change the number, and reports show a new row within 5 s."""
 ASKED_ALONE = 8
 """Maximum number of DNs queried one by one; more DNs are queried together, and one by one if the joint query fails."""
 _BUSY = (Activity.APPLYING, Activity.REGISTERING)

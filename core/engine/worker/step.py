@@ -344,8 +344,7 @@ MOST_LANES = 32
 BUFFERED_SECONDS = 0.05
 """Time from the first read after which buffered steps are committed before another table is read."""
 ALONE_SECONDS = 30.0
-"""Time for which DNs are queried one by one after a query of all DNs failed: with a DN that does not answer, it takes
-its whole time limit."""
+"""Time for which DNs are queried one by one after a failed query of all DNs, which can take its whole time limit."""
 
 Opened = Callable[[str], tuple[Source, StepSink]]
 """Returns the source and the sink of a source table's channel, over one pair of sessions."""

@@ -218,8 +218,7 @@ class StagedSink:
 
 
 class TwoPartSink(StagedSink):
-    """Implements `slotkeeper.core.ports.sink.StepSink` with a sink and a separate store; not shared between
-    threads."""
+    """Implements `slotkeeper.core.ports.sink.StepSink` with a sink and a separate store; not thread-safe."""
 
     def __init__(self, sink: BatchSink, store: Decisions) -> None:
         super().__init__(sink, store)
@@ -275,15 +274,13 @@ _LOG = logging.getLogger(__name__)
 _SENT_AGAIN = 3
 """Maximum number of attempts of a task to send a range whose loads are aborted from outside the task."""
 _ASKED_AGAIN = 5
-"""Maximum number of compare-and-swap attempts if a miss leaves the row free because its plan was withdrawn
-meanwhile."""
+"""Maximum number of compare-and-swap attempts if a miss leaves the row free because its plan was withdrawn."""
 _REFUSALS = frozenset({ErrorKind.DATA, ErrorKind.OPERATOR, ErrorKind.OVERSIZE})
 """Errors that recur if the same rows are sent again: the task withdraws the plan and can plan the range differently."""
 
 
 class PlannedSink(StagedSink):
-    """Implements `slotkeeper.core.ports.sink.StepSink` with a label sink and the store; not shared between
-    threads."""
+    """Implements `slotkeeper.core.ports.sink.StepSink` with a label sink and the store; not thread-safe."""
 
     withdraws = True
 

@@ -20,8 +20,7 @@ from slotkeeper.core.ports.sink import Fields
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable
 MOST_ROWS = 512
-"""Maximum number of rows in a statement, and of bytes in its values (holo-client: writeBatchSize,
-writeBatchByteSize)."""
+"""Maximum rows in a statement, and bytes in its values (holo-client: writeBatchSize, writeBatchByteSize)."""
 MOST_BYTES = 2 * 1024 * 1024
 _SIZE = re.compile(r"\([\d,]+\)")
 _UNNESTED = frozenset(

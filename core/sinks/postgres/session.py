@@ -135,8 +135,7 @@ def bad_row(place: str, sentence: str, code: str) -> RowRefused:
 def is_bad_row(error: BaseException) -> bool:
     """Return whether a driver error is caused by a row's values.
 
-    These are errors of the SQLSTATE classes 22 (data) and 23 (constraints), and values that name an object that does
-    not exist in the sink.
+    These are the SQLSTATE classes 22 (data) and 23 (constraints), and values that name an object missing in the sink.
     """
     return pg.failure(error)[0][:2] in BAD_ROW or names_absent(error)
 

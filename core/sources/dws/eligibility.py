@@ -100,8 +100,7 @@ def kernel(version: str) -> tuple[int, ...] | None:
 def server_objections(facts: ServerFacts, source: str = "SOURCE", points_proven: bool = False) -> Iterator[Objection]:
     """Yield the objections that apply to every table of this server.
 
-    `source` is the name of the server in the configuration. `points_proven` means that a probe recorded how the server
-    creates sync points.
+    `source` is the server's name in the configuration. `points_proven`: a probe recorded how it creates sync points.
     """
     found = kernel(facts.version)
     if found and found < LEAST_KERNEL[: len(found)]:

@@ -1,5 +1,4 @@
-"""Read whole tables in key chunks, for a copy or a comparison. Chunks are in the server's order, and bounds have the
-server's text form.
+"""Read whole tables in key chunks, in the server's order and text form, for a copy or a comparison.
 
 Each chunk contains the rows as they are when it is read; concurrent changes are in the stream, after the position at
 which the copy started.
@@ -124,9 +123,7 @@ def _ordered(image: Image) -> str:
 
 
 def _beyond(key: Sequence[Image], bound: Bound, sign: str, values: list[object]) -> str:
-    """Return SQL for key > bound or key <= bound, column by column; the bound on the first column lets an index be
-    used.
-    """
+    """Return SQL for key > bound or key <= bound, by column; the bound on the first column lets an index be used."""
     names = list(map(_ordered, key))
     written = [partial(_value, image, text, values) for image, text in zip(key, bound, strict=True)]
     lead = f"{names[0]} {sign}= {written[0]()} AND " if len(key) > 1 else ""

@@ -142,9 +142,7 @@ def defined(name: str, one: Reading, table_charset: str, maria: bool) -> tuple[S
 
 
 def _value(token: Token) -> str:
-    """Return a literal's text; raises NotFollowed if it is too long or has an escape, whose meaning depends on the
-    mode.
-    """
+    """Return a literal's text; raises NotFollowed if it is too long or has an escape, which depends on the mode."""
     if token.kind == "long" or (token.kind == "string" and any(one in token.text for one in ("\\", "''", '""'))):
         raise NotFollowed("a literal is longer than 64 characters, or has an escaped character")
     return token.text

@@ -36,13 +36,11 @@ WAIT_SECONDS = 2.0
 """Maximum time for which a lane waits for the stream: longer than the interval of the server's heartbeats, which report
 that nothing was written."""
 APART_SECONDS = 5.0
-"""Time for which lanes read for themselves after the stream broke or was silent, or a lane whose position it did not
-reach."""
+"""Time for which lanes read for themselves after the stream broke or was silent, or did not reach a lane's position."""
 STEADY_SECONDS = 60.0
 """Time after which a stream counts as working again."""
 FEW_FAILURES = 3
-"""Number of streams in a row that end early from which the error is reported; a stream that another replica ended is
-reported at once."""
+"""Number of consecutive streams that end early before the error is reported; at once if another replica ended one."""
 MOST_RIVALS, RIVALS_SECONDS = 5, 600.0
 """Number of streams in a row that other replicas ended, each with another server_id, from which lanes read for
 themselves for the second value in seconds: further tries would also end the other replica's streams."""
@@ -52,8 +50,7 @@ second (`slotkeeper.core.sources.mysql.session.HEARTBEAT_SECONDS`)."""
 
 
 NEAR_BYTES = 64 << 20
-"""Number of bytes by which a lane can be behind the furthest one, in its file, for the first stream to start at its
-position."""
+"""Bytes by which a lane can be behind the furthest one, in its file, for the first stream to start at its position."""
 
 
 def first_of(positions: Collection[MysqlPosition]) -> MysqlPosition:
@@ -172,8 +169,7 @@ class Feed:
         """Whether the stream waits for free buffer space, and is therefore not silent."""
         self._began_at = 0.0
         self._failures = self._rivals = self._id = 0
-        """The number of streams in a row that ended early, and that other replicas ended; the number of the
-        server_id."""
+        """Numbers of consecutive streams that ended early, and that other replicas ended; the server_id's number."""
         self._error: SlotkeeperError | None = None
         """The error that ended the last stream."""
         self._reported: SlotkeeperError | None = None

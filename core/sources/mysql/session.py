@@ -231,8 +231,8 @@ class MysqlSession:
             raise Unclassified(what, "", where="source")
 
     def connect_same(self) -> my.Session:
-        """Open a separate connection to the server of this session, for its binlog; raises Unreachable if another
-        server answers.
+        """Open a separate connection to this session's server, for its binlog; raises Unreachable if another server
+        answers.
 
         Behind a virtual address or a proxy, each connection can reach another server. Raises DriverError.
         """

@@ -285,8 +285,7 @@ class MysqlSource:
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
         """Write the rows of (after, up_to] and return their number.
 
-        Raises Trouble if rows changed without row events, or columns changed: `next_range` ends before such a
-        statement.
+        Raises Trouble if rows changed without row events, or columns changed: `next_range` ends before that.
         """
         spool = self._spooled(ours(after), ours(up_to))
         if spool.statement is not None:

@@ -151,9 +151,7 @@ class Stream:
             session.close()
 
     def read(self, up_to: MysqlPosition) -> Iterator[TableRows | Statement | End]:
-        """Read exactly (start, up_to]; both positions are ends of transactions. Raise Refused if no transaction ends at
-        `up_to`.
-        """
+        """Read exactly (start, up_to], both ends of transactions. Raise Refused if no transaction ends at `up_to`."""
         if not self._start < up_to:
             return
         for item in self.items(blocking=False):
@@ -387,9 +385,7 @@ class Follower:
 
 
 class Spool:
-    """The undecoded rows of a range (after, end]; `statement` is a statement in it that prevents following the
-    table.
-    """
+    """The undecoded rows of a range (after, end]; `statement`: one in it that prevents following the table."""
 
     def __init__(self, after: MysqlPosition, width: int = 0) -> None:
         self.after = after

@@ -177,8 +177,7 @@ def drop_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
 def make_shadow(cursor: pg.Cursor, target: TargetTable, checked: bool) -> None:
     """Create the empty shadow table of a replacing copy.
 
-    With `checked`, it has the target's check constraints, so that a violation is found in its chunk and not during the
-    exchange.
+    With `checked`, it has the target's check constraints, so that a violation is found before the exchange.
     """
     checks = SQL(" INCLUDING CONSTRAINTS" if checked else "")
     made = SQL("CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS{})")

@@ -1,7 +1,6 @@
 """The driver's access to the sink: progress rows, epochs, the lease, chunks, and the lock held during a registration.
 
-The store also contains the columns of each source table by fingerprint, so that a changed table can be compared with
-its earlier columns.
+The store also has the columns of each source table by fingerprint, for the comparison with a changed table.
 """
 
 from __future__ import annotations
@@ -309,8 +308,7 @@ class PostgresProgress(LaneRows):
     def raise_epoch(self, tables: Sequence[str] = ()) -> int:
         """Raise the epoch of all rows and chunks and record who runs the job, in one transaction; return the new epoch.
 
-        `tables` are the source tables of the job's channels, all of which get the same epoch; by default only this
-        table.
+        `tables` are the source tables of the job's channels, which all get the same epoch; by default only this table.
         """
         places = [{**self._all, "source_table": table} for table in tables] or [self._all]
         with self.session.transaction() as cursor:
@@ -386,8 +384,7 @@ class PostgresProgress(LaneRows):
     ) -> None:
         """End the copy and record the positions to reach, in one transaction with `finish`, which changes the target.
 
-        All chunks must be complete beforehand. The progress rows are updated last so that they are not locked while
-        `finish` runs.
+        All chunks must be complete. The progress rows are updated last so that they are not locked while `finish` runs.
         """
         with self.session.transaction() as cursor:
             self._refuse_undone(cursor, turn)

@@ -243,8 +243,8 @@ class Rounds:
     def _make(self, view: View, names: Names, epoch: int) -> bool:
         """Create the view's objects, and recreate its triggers; return whether the delta method applies.
 
-        The mirrored tables are locked first, which waits for their open writers, so that no change encounters only a
-        part of the objects.
+        The mirrored tables are locked first, which waits for open writers, so that no change meets only a part of the
+        objects.
         """
         row = next((row for row in self.rows() if row.target == view.target), None)
         with self._session.transaction() as cursor:

@@ -102,8 +102,7 @@ class PostgresSink:
         self._small: SmallStep | None = None
         """The open step, if it is small: nothing of it is at the server before its commit."""
         self._alone, self._put_back_at = False, 0.0
-        """Whether a sweep has put back the target's last step, which has not been committed since; and when it was put
-        back."""
+        """Whether a sweep has put back the target's last step, not committed since then; and when it was put back."""
         self._rests, self._rejections = 0, 0
         """The number of next steps that are not buffered, and of sweeps that the target's own steps made fail."""
         self._passed, self._repeats = False, False

@@ -156,9 +156,7 @@ class Owner(Protocol):
     """The sink of one target."""
 
     def prepare_small(self) -> bool:
-        """Create the objects that the target's small steps need in this session; return False if the server refuses
-        them.
-        """
+        """Create the objects that the target's small steps need in this session; return False if the server refuses."""
 
     def execute_small(self, cursor: pg.Cursor, step: SmallStep) -> pg.sql.Composable:
         """Return the statement that applies a step; prepares it if needed."""

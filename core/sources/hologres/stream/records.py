@@ -30,8 +30,7 @@ Opened = Callable[[int], ShardReader]
 WAIT_SECONDS = 60.0
 """Seconds to wait for a row that the server has reported."""
 BEHIND_SECONDS = 2.0
-"""Seconds for which a stream can report no further row although SQL has shown one, because the server's sender can
-lag."""
+"""Seconds for which a stream can report no further row although SQL has shown one: the server's sender can lag."""
 IDLE_SECONDS = 20.0
 """Seconds without a read after which a stream is closed; the next read reopens it. A stream occupies a walsender that
 other clients may need, and the server disconnects a silent client (PostgreSQL, wal_sender_timeout: 60 s)."""

@@ -108,8 +108,7 @@ _KNOWN = frozenset((INSERT, DELETE, BEFORE, AFTER, HEARTBEAT))
 _BARE = frozenset((HEARTBEAT,))
 """Types whose rows have no columns."""
 _ASKED = 2
-"""Attempts to read the columns of a newer table version, because a coordinator can lag (the same number as in
-holo-client)."""
+"""Attempts to read the columns of a newer table version, because a coordinator can lag (as in holo-client)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,8 +261,8 @@ def piece(raw: bytes, slot: int) -> bytes:
 def array(code: str, text: Text) -> Text:
     """Return a reader of arrays: a count, one NULL bit for each element, then the elements without gaps.
 
-    Flink, BinaryArrayData: `4 + ((count + 31) / 32) * 4` bytes precede the first element. The code "Q" is for a slot
-    that locates bytes.
+    Flink, BinaryArrayData: `4 + ((count + 31) / 32) * 4` bytes precede the first element. "Q": a slot that locates
+    bytes.
     """
     size = struct.calcsize(f"<{code}")
 
