@@ -151,7 +151,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failing alert command: it has failed `tries` times since `since`, the last time at `at` with the error `cause`."""
+    """A failing alert command: it has failed `tries` times since `since`, last at `at` with the error `cause`."""
 
     since: datetime
     at: datetime

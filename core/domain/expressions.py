@@ -170,7 +170,7 @@ class _Compiler:
 
     def _column(self, tree: Expr) -> Part:
         if tree.args.get("table"):
-            raise ExpressionError("columns are written without their table")
+            raise ExpressionError("a column name must not have a table prefix")
         if self._columns is None:
             return Part(ANY, lambda row: None)
         names = [one.name for one in self._columns]

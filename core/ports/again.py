@@ -26,8 +26,8 @@ entries, which are older than the chunk, take effect with the point -1."""
 class AgainStep:
     """A step with a chunk: the values of `StepSink.commit`, and the number of the chunk's rows.
 
-    `rows` are all staged rows. All count as changes, because each can replace a row of the target: a check of the
-    target explains replaced rows by changes.
+    `rows` is the number of staged rows. Each counts as a change, because it can replace a row of the target, and the
+    target check explains each replaced row by a change.
     """
 
     key: LaneKey

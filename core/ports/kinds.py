@@ -300,7 +300,7 @@ class Doctor(Protocol):
         """Return the findings of `doctor` about the server and the tables that jobs read from it."""
 
     def list_tables(self, schemas: Collection[str], binlog: bool) -> Sequence[TableListed]:
-        """Return the tables and views that this login can see; of these schemas, or of all but the system's if empty.
+        """Return the tables and views that this login can see in these schemas; empty: in all but the system schemas.
 
         `binlog`: a table without a binlog is unfit. Reads only catalogs, and locks no table.
         """

@@ -66,7 +66,7 @@ def said(statement: object, of_mysql: bool = False) -> str | None:
 
 
 def by_locks(pairs: Sequence[Pair], now: float, limit: Callable[[str], Limit | None]) -> Iterator[SourceWait]:
-    """Return the sessions that wait for locks of jobs' sessions; `limit` returns the limit of a wait for a lock mode."""
+    """Return the sessions that wait for jobs' sessions; `limit` returns the limit of a wait for a lock mode."""
     at: dict[str, list[Pair]] = {}
     for one in sorted(pairs, key=lambda one: -one.lasts):
         at.setdefault(one.table, []).append(one)

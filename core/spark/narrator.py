@@ -243,7 +243,7 @@ class StoreNarrator:
         self._tell(now=bool(text))
 
     def unanswered(self, text: str, silences: tuple[Condition, ...]) -> None:
-        """Report at once that a server does not answer, and since when; "" once all answer. Any thread can call this."""
+        """Report at once that a server does not answer; "" once all answer. Any thread can call this."""
         if text and not self._unanswered:
             with suppress(Busy, StateError):
                 self._store.record_error(self._report.job, text.split()[0], "", text)

@@ -104,7 +104,7 @@ class StateFolder:
         return self.path / "locks" / f"{_checked(job)}.{what}"
 
     def subfolder(self, name: str) -> Path:
-        """Return a subfolder with this folder's mode, created if missing; raises StateError if unsafe or inaccessible."""
+        """Return a subfolder with this folder's mode, created if missing; raises StateError if unsafe."""
         path = self.path / name
         try:
             try:

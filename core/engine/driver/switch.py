@@ -174,7 +174,7 @@ def prefer_known(ctx: JobContext, rows: Sequence[ProgressRow]) -> None:
 
 
 def at_server(ctx: JobContext, identity: TableIdentity) -> JobContext:
-    """Return the context with the server from which this start's tasks read, if this kind of source supports several."""
+    """Return the context with the server from which this start's tasks read, if the kind of source supports several."""
     if ctx.parts[0].sessions.admin("start").failover is None:
         return ctx
     return replace(ctx, job=replace(ctx.job, source=replace(ctx.job.source, server=identity.server)))

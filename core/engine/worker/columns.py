@@ -71,7 +71,7 @@ def _salt(channel: ChannelSpec, resolve: Resolve | None) -> str:
 
 
 def with_columns(out: BinaryIO, plan: RowPlan, now: datetime, copying: bool) -> BinaryIO:
-    """Return the pipe's end to which the source writes a batch read at `now`: copied rows, or events with their kind."""
+    """Return the pipe's end to which the source writes a batch read at `now`: copied rows, or events with kinds."""
     channel, values = plan.channel, plan.values
     tail, constant = tail_of(channel, now), constant_tail(channel, now)
     if values is None and tail is None:
