@@ -150,7 +150,7 @@ class Watchdog:
         return call
 
     def end(self, call: Call) -> None:
-        """Finish the call: its socket is no longer shut down."""
+        """End the call; its socket is not shut down afterwards."""
         with self._lock:
             self._calls.discard(call)
             call.end()

@@ -159,7 +159,7 @@ class _PipelineParser(Parser):
 
 
 class Pipelines(Dialect):
-    """The dialect of both: strings in ' or ", names in backticks, comments as in SQL; no backslash escapes."""
+    """The dialect of Flink SQL and CREATE SYNC: strings in ' or ", names in backticks, no backslash escapes."""
 
     class Tokenizer(Tokenizer):
         QUOTES: ClassVar = ["'", '"']
@@ -288,7 +288,7 @@ class _Statements:
         return True
 
     def _latest(self, texts: list[str], line: int) -> None:
-        """Take the registration of a table that another tool has copied: its flows read only changes."""
+        """Record that another tool has already copied a table: its flows then read only changes."""
         named = set(texts)
         for place, flow in enumerate(self.found.flows):
             if flow.source is not None and flow.source.option("tablename") in named:
@@ -373,7 +373,7 @@ class _Statements:
         if "." in name and name in fits:
             fits = [name]
         if len(fits) > 1:
-            remarks.append(_refused(line, "INSERT", "names a table that fits several CREATE TABLE; write it as there"))
+            remarks.append(_refused(line, "INSERT", "matches several CREATE TABLE; write the name as in one of them"))
         return tables[fits[0]] if len(fits) == 1 else None
 
     def _select(

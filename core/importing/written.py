@@ -230,7 +230,7 @@ def _flow(draft: _Draft, flow: Flow, name: str) -> None:
 
 
 def _end(table: Table | None, as_source: bool, given: Given) -> End:
-    """Return one end; an end that the text does not contain has only what the caller gives."""
+    """Return one end; an end that the text does not contain has only the caller's values."""
     if table is not None:
         return read_end(table, as_source, given.secrets)
     server = given.source if as_source else given.sink

@@ -362,7 +362,7 @@ class _Reading:
                 if value.find(exp.AggFunc):
                     self._refuse(value, f"the aggregate {name} in the key", "use grouped columns only")
                 if any(column.table in lookups for column in value.find_all(exp.Column)):
-                    cure = "mirror the table: a change of a lookup table moves no row to another key"
+                    cure = "mirror the table: a change of a lookup table cannot move a row to another key"
                     self._refuse(value, f"the key column {name} of a lookup table", cure)
             if branch.groups and {
                 one.name for one in branch.outputs if not one.aggregates and not _constant(one.value)

@@ -125,7 +125,7 @@ def used(view: View, table: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-# -- the answer -------------------------------------------------------------------------------------------------------
+# -- the result -------------------------------------------------------------------------------------------------------
 
 
 def answer(view: View) -> str:
@@ -282,7 +282,7 @@ def _with_deltas(view: View, names: Names, use: Use, changed: Collection[str]) -
 
 
 def _images(view: View, names: Names, table: str) -> str:
-    """Return the different images of a table's changed rows: many changes of few rows must not multiply in a join."""
+    """Return the distinct images of a table's changed rows: many changes of few rows must not multiply in joins."""
     listed = ", ".join(map(quoted, captured(view, table))) or "1"
     return f"SELECT DISTINCT {listed} FROM {names.delta(table)}"
 

@@ -50,7 +50,7 @@ second (`slotkeeper.core.sources.mysql.session.HEARTBEAT_SECONDS`)."""
 
 
 NEAR_BYTES = 64 << 20
-"""Bytes by which a lane can be behind the furthest one, in its file, for the first stream to start at its position."""
+"""Maximum bytes by which the lane whose position the first stream starts at is behind the furthest lane of its file."""
 
 
 def first_of(positions: Collection[MysqlPosition]) -> MysqlPosition:
