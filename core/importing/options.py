@@ -216,7 +216,7 @@ _HOLOGRES_LOGIN: dict[str, Rule] = {
     "jdbcretrysleepstepms": _RETRIES,
     "appname": note("sessions are named slotkeeper/<job>/<epoch>"),
 }
-_PARTITIONS = refuse("a channel has no option for partitions; write one channel for each partition's table")
+_PARTITIONS = refuse("a channel has no partitions; write one channel for each partition's table")
 _HOLOGRES_SOURCE: dict[str, Rule] = {
     **_HOLOGRES,
     **_HOLOGRES_LOGIN,
@@ -243,9 +243,7 @@ _HOLOGRES_SOURCE: dict[str, Rule] = {
     "enablefilterpushdown": note("a channel's where is evaluated for each row"),
     "parallelindex": note("each shard is a lane"),
     "consumergroup": note("sessions are named slotkeeper/<job>/<epoch>"),
-    "partitionbinlogmode": only(
-        "disable", "a channel has no option for partitions; write one channel for each partition's table"
-    ),
+    "partitionbinlogmode": only("disable", "a channel has no partitions; write one channel for each partition's table"),
     "binlogpartitionsubscribemode": only("disable", "one channel for each partition's table"),
     "partitionvaluestoread": _PARTITIONS,
     "sourcebinlogpartitionbinlogmode": only("disable", "one channel for each partition's table"),

@@ -467,9 +467,7 @@ def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Places) -
         found.append("each DN starts just before its own first record at or after that time" if ctx.apart else same)
     skips = any(move.skips for move in moves)
     if skips and goal.kind is TargetKind.BACKUP:
-        found.append(
-            "correct only if the target already has the skipped changes, as after a reset to an earlier position"
-        )
+        found.append("correct only if the target already has the skipped changes, as after a reset to an earlier point")
     elif skips:
         found.append("skipped changes never reach the target: it differs from the source until a new snapshot")
     if any(move.back for move in moves):
