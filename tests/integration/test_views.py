@@ -383,7 +383,7 @@ def test_a_table_that_no_view_made_is_neither_replaced_nor_dropped(layers: Layer
     epoch = views.enter()
     build(views, "dws.by_status", epoch)
     (row,) = views.rows()
-    assert row.state is ViewState.FAILED and "no view of this job made it" in row.cause
+    assert row.state is ViewState.FAILED and "no view of this job created it" in row.cause
     assert views.drop("dws.by_status") is False
     assert layers.rows("SELECT * FROM dws.by_status") == [(7,)]
     layers.run("DROP TABLE dws.by_status")
