@@ -25,7 +25,6 @@ def values_of(record: object) -> dict[str, Any]:
 
 
 def text_of(record: object) -> str:
-    """Return the record as JSON."""
     return msgspec.json.encode(record).decode("utf-8")
 
 

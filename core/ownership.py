@@ -265,8 +265,7 @@ def _part(path: Path, found: os.stat_result) -> Part:
 def private_folder(path: Path) -> bool:
     """Create `path` with mode 0700; return False if it cannot be created or written, or has another owner.
 
-    Files in the folder are executed (the Java shim) or mapped into the JVM, so another owner is an error, not a
-    warning.
+    Files in the folder are executed (Java shim) or mapped into the JVM, so another owner is an error, not a warning.
     """
     try:
         make_folder(path)

@@ -1,7 +1,6 @@
 """Mask known secrets in text: every error, and all text that is printed, logged or stored, passes through here.
 
-The code that resolves a secret registers all spellings of the secret here, in this process's memory only. Otherwise
-pure.
+The code that resolves a secret registers its spellings here, in this process's memory only. Otherwise pure.
 """
 
 from __future__ import annotations
@@ -83,7 +82,6 @@ def know(spellings: Iterable[str]) -> None:
 
 
 def masked(text: str) -> str:
-    """Return the text with the secrets known to this process masked."""
     return _known[0].without(text)
 
 

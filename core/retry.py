@@ -59,7 +59,6 @@ class Failure:
 
     @classmethod
     def of(cls, error: SlotkeeperError, width: int = 0) -> Failure:
-        """Return the failure that an error represents."""
         return cls(error.kind, error.where, width)
 
 
@@ -82,7 +81,6 @@ class RetryRules:
 
     @classmethod
     def of(cls, spec: JobSpec) -> RetryRules:
-        """Return the rules in a job's configuration."""
         return cls(
             source_retries=spec.binlog.binlog_max_retry_times,
             source_interval=spec.binlog.binlog_retry_interval,

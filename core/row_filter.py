@@ -46,8 +46,7 @@ Slotkeeper sets in its sessions."""
 
 _OPERATORS = _words("= <> != < <= > >= + - * / % ^ || ~ ~* !~ !~* -> ->> ( ) , ::")
 _PLAIN = frozenset("+-*/<>=")
-"""PostgreSQL, "Operators": an operator that consists only of these characters never ends in + or -, so a + or - after
-it is unary."""
+"""PostgreSQL, "Operators": an operator of only these characters never ends in + or -, so a + or - after it is unary."""
 
 _AS_TEXT = _words("like ilike ~ ~* !~ !~* -> ->>")
 """Operators whose right operand is text, so that a string there is never read as a time."""

@@ -99,8 +99,7 @@ def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> Labels:
 
 
 def _lines(metric: Metric) -> Iterator[str]:
-    """Yield the lines of a metric; none if it has no sample. If several samples have the same labels, the last one is
-    used."""
+    """Yield the lines of a metric; none without samples. Of samples with the same labels, the last is used."""
     samples = {labels: value for labels, value in metric.samples if value is not None}
     if not samples:
         return

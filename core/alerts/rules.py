@@ -39,8 +39,7 @@ class Firing:
     sent_as: Severity | None = None
     """The severity in the last notification; None if none was sent."""
     over: bool = False
-    """True if the fault has ended. Its record is kept until the gap has passed, so that no alert is sent earlier if the
-    fault returns."""
+    """True if the fault has ended; the record is kept until the gap has passed, in case the fault returns."""
 
 
 Remembered = Mapping[str, Firing]
@@ -152,8 +151,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failing alert command: it has failed since `since` in `tries` attempts, the last one at `at` with the error
-    `cause`."""
+    """A failing alert command: it has failed `tries` times since `since`, last at `at` with the error `cause`."""
 
     since: datetime
     at: datetime
@@ -202,8 +200,7 @@ def failed(before: Failure | None, cause: str, now: datetime) -> Failure:
 
 
 def may_try(failure: Failure | None, now: datetime) -> bool:
-    """Return whether the command can be started; after a failure, this is possible only once the waiting time has
-    passed."""
+    """Return whether the command can be started; after a failure, only once the waiting time has passed."""
     if failure is None:
         return True
     wait = timedelta(seconds=min(FIRST_WAIT * 2.0 ** min(failure.tries - 1, 10), LONGEST_WAIT))

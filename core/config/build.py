@@ -80,7 +80,6 @@ def read_sources(reading: Reading) -> dict[str, SourceEntry]:
 
 
 def read_sinks(reading: Reading) -> dict[str, SinkEntry]:
-    """Read all `[sinks.X]` tables."""
     found = {
         name: SinkEntry(name, given["kind"], endpoint, given["progress_schema"], given["progress_store"] or "")
         for name, given, endpoint in _servers(reading, "sinks", "kind", keys.SINK, SINKS, sink_traits)
@@ -98,7 +97,6 @@ def _servers(
     kinds: Collection[str],
     traits: Callable[[str], SourceTraits | SinkTraits],
 ) -> Iterator[tuple[str, dict[str, Any], Endpoint]]:
-    """Yield each entry of `[sources.X]` or `[sinks.X]` with its values; the key named by `key` contains its kind."""
     entries = as_table(reading, (table,), reading.tree.get(table, {}))
     for name in entries:
         _check_name(reading, (table, name), name)
@@ -422,7 +420,8 @@ def _claimed(
     """
     source, sink = (_server(job.source), job.slot), (_server(job.sink),)
     mine: dict[_Claim, _Place] = {}
-    for number, channel in enumerate(job.channels):  # no pair of jobs is compared: 40 jobs of 200 tables took seconds
+    # jobs are not compared pairwise, which takes seconds for 40 jobs of 200 tables
+    for number, channel in enumerate(job.channels):
         mine[*source, channel.source_table] = mine[*sink, channel.place] = len(others), number
     for view in job.views:
         mine[*sink, view.target] = len(others), 0

@@ -69,7 +69,7 @@ def _refuse_salt(reading: Reading, path: Path, channel: ChannelSpec) -> None:
 
 
 def _is_pattern(reading: Reading, path: Path, channel: ChannelSpec, excluded: tuple[str, ...] | None) -> bool:
-    """Return whether a block stands for several tables; raises ConfigError if its keys do not agree with that."""
+    """Return whether a block maps several tables by a pattern; raises ConfigError if its keys contradict that."""
     placeholder = PLACEHOLDER.search(channel.target)
     several = is_pattern(channel.source_table)
     if not several and not excluded and not placeholder:
@@ -180,7 +180,7 @@ def with_views(reading: Reading, path: Path, raw: Table, job: JobSpec) -> JobSpe
     if not isinstance(views, list):
         raise reading.error(here, f"{dotted(here)} must be a list of tables", f"write [[{dotted(here)}]]")
     if instead := sink_traits(job.sink_kind).no_views:
-        what = f"[[{dotted(here)}]] needs another sink: a sink of kind {job.sink_kind} cannot keep views"
+        what = f"[[{dotted(here)}]] needs another sink: a sink of kind {job.sink_kind} cannot maintain views"
         raise reading.error(here, what, instead + _in_its_own_sql(job.sink_kind, views))
     if not job.binlog.binlog:
         what = f"[[{dotted(here)}]] has no effect with binlog = false: a view follows changes"

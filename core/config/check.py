@@ -55,7 +55,6 @@ class Reading:
     _lines: dict[Path, int] | None = None
 
     def origin(self, path: Path) -> Origin:
-        """Return the origin of a given value."""
         if path in self.overrides:
             return self.overrides[path]
         if self._lines is None:
@@ -96,12 +95,11 @@ def dotted(path: Path) -> str:
 def as_table(reading: Reading, path: Path, raw: object) -> Table:
     """Return the item at `path`, which must be a table."""
     if not isinstance(raw, dict):
-        raise reading.error(path, f"{dotted(path)} must be a table", f"write [{dotted(path)}] on a line of its own")
+        raise reading.error(path, f"{dotted(path)} must be a table", f"write [{dotted(path)}] on its own line")
     return raw
 
 
 def table_at(reading: Reading, path: Path) -> Table:
-    """Return the existing table at `path` as written in the file."""
     found: object = reading.tree
     for length, part in enumerate(path):
         found = as_table(reading, path[:length], found)[str(part)]

@@ -278,8 +278,7 @@ class _Label:
 
 class _Sink:
     kind = Key(values.one_of(sinks.KINDS), REQUIRED)
-    """kind of sink: postgres; dws (its statements are tested only on PostgreSQL); doris or hologres (tested only on a
-    stand-in)"""
+    """kind of sink: postgres; dws (statements tested only on PostgreSQL); doris or hologres (tested on a stand-in)"""
 
 
 class _Progress:
@@ -330,14 +329,14 @@ class _Job:
 class _Channel:
     from_ = Key(values.table, REQUIRED)
     """source table, as schema.table; names are used exactly as written and cannot contain periods or double quotes;
-    with `*`, `?` or `[...]`, a shell pattern: the block stands for every matching table, also for those that are
+    with `*`, `?` or `[...]`, a shell pattern: the block applies to every matching table, including tables that are
     created while the job runs ([several tables by one block](tables.md))"""
     except_ = Key(values.table_patterns)
-    """list of patterns, as schema.table: tables that the pattern in `from` does not stand for"""
+    """list of patterns, as schema.table: tables to exclude from the pattern in `from`"""
     into = Key(values.target, REQUIRED)
     """target table, as schema.table; names are used exactly as written, and the first dot separates them; the names
-    `slotkeeper_...` and `...__slotkeeper_copy` are reserved; for a pattern, `{table}` and `{schema}` stand for the
-    names of the source table"""
+    `slotkeeper_...` and `...__slotkeeper_copy` are reserved; for a pattern, `{table}` and `{schema}` are replaced by
+    the names of the source table"""
     create_target = Key(values.boolean)
     """create the target table if it does not exist when a copy starts, with the mirrored columns and their types (for a
     domain, its base type), the collations that exist in the sink, NOT NULL, and the key, but without identity columns,
@@ -382,7 +381,7 @@ class _View:
     key = Key(values.names)
     """output columns that identify a row; not needed with GROUP BY, whose key is the grouped columns"""
     lookup = Key(values.tables)
-    """tables of the sink that are not mirrored: read as they are when a row of a mirrored table changes"""
+    """tables of the sink that the job does not mirror; they are read when a row of a mirrored table changes"""
     method = Key(values.choice(*METHODS))
     """how changes are applied: `recompute` the affected keys, or `delta`, which adds them to sums; `auto` uses `delta`
     where it is possible"""
@@ -392,7 +391,7 @@ class _Rounds:
     min_interval = Key(values.duration(10, values.DAY // 24), unit="ms")
     """pause between two rounds of the job's views"""
     delta_rows_max = Key(values.whole(1, 1_000_000_000))
-    """changes of one view that a round applies at most; with more, the view is built again"""
+    """maximum number of changes of one view that a round applies; if there are more, the view is built again"""
 
 
 class _Retry:
@@ -518,10 +517,10 @@ class _Alerts:
 
 class _Access:
     read_only = Key(values.boolean, False)
-    """whether every verb that changes something is rejected, for every account"""
+    """reject every verb that changes something, for every account"""
     second_account = Key(values.boolean, False)
-    """whether a reset that skips or replaces rows, and the loss of a slot's unread rows, need the approval of a second
-    account (`slotkeeper slots approve`)"""
+    """require the approval of a second account (`slotkeeper slots approve`) for a reset that skips or replaces rows,
+    and for the loss of a slot's unread rows"""
     rules = Key()
     """blocks `[[access.rules]]` that give rights to accounts ([access](access.md)); without a block, every account has
     every right"""
@@ -540,7 +539,7 @@ class _Rule:
 
 class _Hosts:
     name = Key(values.text(64))
-    """name of this host on all hosts that share its jobs; default: the host's own name; each host needs another one"""
+    """name of this host on all hosts that share its jobs; default: the host's own name; it must differ on each host"""
     interval = Key(values.duration(100, 60_000), unit="ms")
     """time between two heartbeats of `slotkeeper agent`; the same on all hosts"""
     take_over_after = Key(values.duration(500, values.DAY // 24), unit="ms")

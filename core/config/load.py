@@ -50,7 +50,6 @@ WEAKER = (
 
 
 def default_path(env: Mapping[str, str]) -> Path:
-    """Return the default path of the configuration file."""
     return _folder(env, "XDG_CONFIG_HOME", "user_config_path") / "config.toml"
 
 
@@ -147,7 +146,7 @@ def load_alerts(file: Path, env: Mapping[str, str], text: str | None = None) -> 
 def load_access(file: Path, env: Mapping[str, str]) -> tuple[AccessRules | None, Path]:
     """Read only `[access]` and `[state]`: the rules, None if the file has none, and the state folder.
 
-    Raises ConfigError. No variable changes a rule.
+    Raises ConfigError. Environment variables cannot change a rule.
     """
     text = text_of(file)
     rules = None
@@ -157,9 +156,9 @@ def load_access(file: Path, env: Mapping[str, str]) -> tuple[AccessRules | None,
 
 
 def system_access(file: Path) -> AccessRules | None:
-    """Read the rules of this host, which hold for every configuration; None if there is no such file.
+    """Read the rules of this host, which apply to every configuration; None if there is no such file.
 
-    Raises ConfigError for any file that is not root's alone: such a file allows nothing.
+    Raises ConfigError for a file that users other than root can change; such a file grants no rights.
     """
     try:
         parts = ownership.follow(file)
@@ -183,7 +182,7 @@ def _names_access(text: str) -> bool:
 
 
 def load_state_dir(path: Path | None, env: Mapping[str, str]) -> Path:
-    """Read only `[state]`, for commands that need no more, and return the state folder. Raises ConfigError."""
+    """Read only `[state]`, for commands that need nothing else, and return the state folder. Raises ConfigError."""
     return _read_state_dir(_only("state", find(path, env), env), env)
 
 

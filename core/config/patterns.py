@@ -92,11 +92,11 @@ def configured(job: JobSpec) -> JobSpec:
 
 
 def take_in(job: JobSpec, listed: Iterable[TableListed], before: Inventory | None) -> tuple[TablesFound, Inventory]:
-    """Return what an answer of the source means for a job, and what to store of it; `before` is None at a first start.
+    """Return the job with the tables that the source lists, and the data to store; `before` is None at a first start.
 
     At a first start, raises ConfigError for a pattern that matches no table, and for an ambiguous configuration. Later,
-    such a table is skipped: a table that somebody creates does not end a job. A table that is missing from a list keeps
-    its target, because the login may only have lost sight of it.
+    such a table is skipped, because a newly created table must not end a job. A table that is missing from a list keeps
+    its target, because the login may only have lost the privilege to see it.
     """
     every = list(listed)
     mine = set() if before is None else {*before.tables, *before.gone}

@@ -47,7 +47,6 @@ class BadValue(ValueError):
 
 
 def boolean(value: object) -> bool:
-    """Read true or false."""
     if isinstance(value, bool):
         return value
     raise BadValue("must be true or false")
@@ -295,7 +294,6 @@ def table(value: object) -> str:
 
 
 def table_patterns(value: object) -> tuple[str, ...]:
-    """Read a list of patterns `schema.table`."""
     if not isinstance(value, list) or not value:
         raise BadValue('must be a list such as ["shop.tmp_*"]')
     return tuple(table(one) for one in value)
@@ -414,14 +412,12 @@ def names(value: object) -> tuple[str, ...]:
 
 
 def words(value: object) -> tuple[str, ...]:
-    """Read a list of names or patterns."""
     if not isinstance(value, list) or not value:
         raise BadValue('must be a list of names, such as ["ann"]')
     return tuple(str(text()(one)) for one in value)
 
 
 def rights(value: object) -> tuple[str, ...]:
-    """Read a list of rights."""
     return tuple(str(one_of([right.value for right in Right])(one)) for one in words(value))
 
 
@@ -444,7 +440,6 @@ def row_filter(value: object) -> str:
 
 
 def env_name(value: object) -> str:
-    """Read the name of an environment variable."""
     if not isinstance(value, str) or not _ENV_NAME.fullmatch(value):
         raise BadValue("must be the name of an environment variable (letters, digits and _)")
     return value

@@ -1,7 +1,6 @@
 """Binlog tables as Spark DataFrames for user programs: `register(spark)`, then `spark.readStream.format(...)`.
 
-Imports are deferred, because Spark starts a Python process for each of about a dozen small calls, and each process
-imports this package.
+Imports are deferred, because Spark starts a dozen Python processes for small calls, and each imports this package.
 """
 
 from __future__ import annotations

@@ -54,8 +54,7 @@ WRITES = (INSERT, AFTER, COPIED)
 """Kinds of events after which the table contains the event's row. In events of other kinds (B, d), only the key columns
 are guaranteed to have values."""
 ENDS = (BEFORE, DELETE)
-"""Kinds of events after which the table has no row for the event's key, unless a B is followed by a U of the same
-key."""
+"""Kinds of events after which the table has no row for the key, unless a B is followed by a U of the same key."""
 KINDS = (*WRITES, *ENDS)
 
 KEY_PLACE = "slotkeeper.key"

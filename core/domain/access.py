@@ -1,4 +1,4 @@
-"""The rights of accounts: who may look at, pause, start, reset, reveal and discard, by job. Pure.
+"""The rights of accounts, by job: who can view, pause, start, reset, reveal and discard. Pure.
 
 The rules restrict Slotkeeper's own commands and screens. They do not restrict a user who can read the same files with
 another program (docs/access.md).
@@ -20,7 +20,7 @@ EVERY_JOB = ""
 
 
 class Right(Enum):
-    """A right that a verb needs; the values are the words of the configuration."""
+    """A right that a verb needs; the values are the names in the configuration."""
 
     READ = "look"
     PAUSE = "pause"
@@ -34,7 +34,7 @@ class Right(Enum):
 class Account:
     """A user as the kernel reports it: the login uid if it is recorded, because sudo does not change it; else the uid.
 
-    Values of the environment are never used.
+    Environment variables are never used.
     """
 
     uid: int
@@ -43,7 +43,6 @@ class Account:
 
     @property
     def text(self) -> str:
-        """The account as shown to users."""
         return f"account {self.name} (uid {self.uid})"
 
 
@@ -57,17 +56,15 @@ class Rule:
     allow: tuple[str, ...] = ()
 
     def gives(self, right: Right, job: str, any_job: bool) -> bool:
-        """Return whether the rule gives a right on a job, or on any job."""
         return right.value in self.allow and (any_job or any(fnmatchcase(job, one) for one in self.jobs))
 
     def has(self, account: Account) -> bool:
-        """Return whether the rule names the account or one of its groups."""
         return account.name in self.users or not account.groups.isdisjoint(self.groups)
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """The table `[access]` of one file.
+    """The `[access]` table of one configuration file.
 
     >>> rules = AccessRules("a.toml", (Rule(("ann",), jobs=("pay_*",), allow=("look", "pause")), Rule((), ("dba",),
     ...     allow=("pause",))))
@@ -76,12 +73,12 @@ class AccessRules:
     >>> rules.missing(Account(7, "ann"), Right.PAUSE, "ship")
     'account ann (uid 7) lacks the right `pause`, which group dba has'
     >>> AccessRules("a.toml", read_only=True).missing(Account(0, "root"), Right.START, "x")
-    'read_only = true: only looking is allowed'
+    'read_only = true: commands can only read'
     """
 
     file: str
     rules: tuple[Rule, ...] = ()
-    """The rules; without any, every account has every right that `read_only` leaves."""
+    """The rules; if there are none, every account has every right that `read_only` does not remove."""
     read_only: bool = False
     second_account: bool = False
     """Whether a reset that skips or replaces rows needs the approval of another account."""
@@ -89,7 +86,7 @@ class AccessRules:
     def missing(self, account: Account, right: Right, job: str, any_job: bool = False) -> str:
         """Return why an account cannot use a right on a job, or on any job: the missing right, and who has it."""
         if self.read_only and right not in (Right.READ, Right.REVEAL):
-            return "read_only = true: only looking is allowed"
+            return "read_only = true: commands can only read"
         given = [one for one in self.rules if one.gives(right, job, any_job)]
         if not self.rules or any(one.has(account) for one in given):
             return ""
@@ -120,7 +117,6 @@ class Approval:
 
     @property
     def approver(self) -> Account:
-        """The account that approved."""
         return Account(self.uid, self.name, frozenset(self.groups))
 
     def refuse(self, account: Account, now: float) -> None:
@@ -141,12 +137,10 @@ class Approval:
 
     @property
     def text(self) -> str:
-        """The text that is stored in a file."""
         return json.dumps(asdict(self))
 
     @classmethod
     def parse(cls, text: str) -> Approval | None:
-        """Parse an approval from a file; None if the file is damaged."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):

@@ -44,8 +44,7 @@ class Actor:
     uid: int | None = None
     """The uid of the process; null: the line is from an earlier version."""
     login_uid: int | None = None
-    """The login uid that the kernel records (`/proc/PID/loginuid`, which neither sudo nor su changes); null: the kernel
-    has not recorded it."""
+    """The login uid that the kernel records (`/proc/PID/loginuid`), unchanged by sudo and su; null: not recorded."""
     claimed: str = ""
     """A user name that differs from the account, as claimed by the environment; empty if there is none."""
 
@@ -124,7 +123,6 @@ class AuditLine:
 
     @property
     def failed(self) -> bool:
-        """Whether this is the outcome of a failed action."""
         return self.phase is Phase.OUTCOME and self.outcome.startswith("failed")
 
     def as_json(self) -> dict[str, Any]:
@@ -150,8 +148,7 @@ class AuditLine:
 FIRST = "0" * 64
 """The predecessor hash in the very first line, which has no predecessor."""
 ACCEPT = "audit accept"
-"""The action in a line that accepts the preceding lines without a hash; its result contains their hash under the key
-`SEAL`."""
+"""The action in a line that accepts preceding lines without a hash; its result has their hash under the key `SEAL`."""
 SEAL = "lines"
 _BEFORE = "before"
 

@@ -14,8 +14,7 @@ from enum import Enum
 LEAST_MEMORY = 512
 """Minimum memory of a worker, in MiB: Spark rejects an executor with a heap below 450 MiB."""
 WORKERS_NEED = "psycopg2"
-"""The package that must be installed for the Python interpreter of a cluster's workers; Slotkeeper sends its own code
-to them."""
+"""The package that the Python interpreter of a cluster's workers needs; Slotkeeper sends its own code to them."""
 REST_PORT = 6_066
 """The default port for submissions to a standalone master: Spark, "Spark Standalone Mode", `spark.master.rest.port`."""
 REST_OFF = "set `spark.master.rest.enabled false` in conf/spark-defaults.conf on the master, and restart it"
@@ -129,7 +128,6 @@ class SessionLife:
 
     @property
     def lost(self) -> str:
-        """The reason why the session is lost; "" if it is not."""
         if self.silent >= LOST_AFTER:
             return f"Spark's Java process has not answered for {LOST_AFTER:.0f} s"
         return NO_EXECUTOR if self.empty >= LOST_AFTER else ""

@@ -27,9 +27,9 @@ Tail = Callable[[bytes], bytes]
 
 
 def mirrored(channel: ChannelSpec, read: Sequence[Column]) -> tuple[tuple[int, Column], ...]:
-    """Return the columns that the target takes unchanged: their places in the row that is read, and the target's names.
+    """Return the columns that the target stores unchanged: their indexes in the source row, and the target's names.
 
-    A column that a computed one replaces is not among them.
+    A column that a computed column replaces is not included.
     """
     names, computed = dict(channel.columns), {one.name for one in channel.compute}
     found = [
@@ -85,7 +85,7 @@ def added(channel: ChannelSpec) -> tuple[Column, ...]:
 
 
 def added_text(channel: ChannelSpec) -> str:
-    """Return the plan of the added columns, besides a constant, as part of the channel's hash; "" if there are none."""
+    """Return the description of the added columns, except a constant, for the channel's hash; "" if there are none."""
     computed = [(one.name, one.sql) for one in channel.compute]
     parts = {"soft_delete": channel.marks[:2], "synced_at": channel.synced_at, "compute": computed}
     return json.dumps({name: it for name, it in parts.items() if it}) if any(parts.values()) else ""

@@ -67,8 +67,7 @@ class Ordered:
 class Consent:
     """A copy that replaces rows, and the user who consented; `name` is "" before consent, `at` is in Unix time.
 
-    `replaces` describes the rows to be replaced. `alone`: the job has no other table, so it cannot start without
-    consent.
+    `replaces` describes the rows to replace. `alone`: the job has no other table, so it cannot start without consent.
     """
 
     plan: str
@@ -104,12 +103,10 @@ class Consent:
 
     @property
     def text(self) -> str:
-        """The text that is stored in a file."""
         return json.dumps(asdict(self))
 
     @classmethod
     def parse(cls, text: str) -> Consent | None:
-        """Parse a consent from a file; None if the file is damaged."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError, RecursionError):

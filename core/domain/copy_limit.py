@@ -52,7 +52,7 @@ class CopyLimit:
 
     @property
     def limits(self) -> bool:
-        """Whether there is a limit at all."""
+        """Whether there is a limit."""
         return self.rows is not None or self.bytes is not None
 
     @property
@@ -100,7 +100,7 @@ NO_LIMIT = CopyLimit()
 
 
 class Pace:
-    """The pace of one task, which has the limit divided by `parts`, as a function of the time that its caller passes.
+    """The pace of one task, whose limit is the copy's limit divided by `parts`; callers pass the current time.
 
     `credit`: seconds of budget from before the task; negative if the tasks before it used more than their share.
     """
@@ -143,9 +143,10 @@ class Shares:
         self.number = number
 
     def take(self, now: float, tasks: int) -> Share:
-        """Return the share of a new task; the last tasks of a copy, if fewer than the free shares, divide all of these.
+        """Return the share of a new task. If fewer tasks can still start than shares are free, they divide these
+        shares.
 
-        `tasks`: how many tasks can still start, with this one. Raises ZeroDivisionError if no share is free.
+        `tasks`: how many tasks can still start, including this one. Raises ZeroDivisionError if no share is free.
 
         >>> shares = Shares(2, 100.0)
         >>> first, last = shares.take(100.5, 7), shares.take(100.5, 7)

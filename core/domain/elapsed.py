@@ -73,7 +73,6 @@ class Progress:
         self._last: Signs | None = None
 
     def see(self, signs: Signs, now: float) -> None:
-        """Add a sample."""
         self.step = signs.step
         before = self._last.cpu if self._last is not None else None
         # enough CPU time was used since the last progress; a decrease means that the processes have changed
@@ -82,7 +81,6 @@ class Progress:
             self._moved_at, self._last = now, signs
 
     def quiet(self, now: float) -> float:
-        """Return the seconds since the last progress."""
         return now - self._moved_at
 
     def stalled(self, now: float) -> str:
@@ -99,8 +97,7 @@ class Progress:
 
 
 FRESH_SECONDS = 15.0
-"""Seconds after a status during which a lane at the reported latest position has a lag of 0; idle lanes do not query
-the source more often."""
+"""Seconds after a status for which a lane at its latest position has a lag of 0: the polling interval of idle lanes."""
 _CLOSE, _HOUR = 600.0, 3_600.0
 _GAPS = ((_CLOSE, 0.0), (_HOUR, 30.0), (float("inf"), 300.0))
 _THIN_EVERY = 60
@@ -133,8 +130,8 @@ class Curve:
     def see(self, at: float, latest: int) -> None:
         """Add the latest position at a time (seconds of any clock).
 
-        If the latest position decreases or the clock is set back, a new curve starts, because no lag can be computed
-        across such a change.
+        If the latest position decreases or the clock is set back, a new curve starts: no lag can be computed across
+        this.
         """
         if self._times and elapsed(self._times[-1], at) is None:
             self._times, self._latest = [], []

@@ -183,8 +183,7 @@ def substring(text: str, start: int, length: int | None = None) -> str:
 
 
 def mask(text: str, left: int, right: int) -> str:
-    """Return the text with `*` for each character but the first `left` and the last `right`; a shorter text has only
-    `*`."""
+    """Replace each character except the first `left` and the last `right` with `*`; mask a shorter text completely."""
     left, right = max(left, 0), max(right, 0)
     hidden = len(text) - left - right
     return "*" * len(text) if hidden <= 0 else text[:left] + "*" * hidden + (text[-right:] if right else "")

@@ -160,7 +160,6 @@ class _Compiler:
         self._compares = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.In, exp.Between)
 
     def part(self, tree: Expr) -> Part:
-        """Return the compiled part."""
         method = getattr(self, f"_{type(tree).__name__.lower()}", None)
         if method is not None:
             found: Part = method(tree)
@@ -174,7 +173,7 @@ class _Compiler:
 
     def _column(self, tree: Expr) -> Part:
         if tree.args.get("table"):
-            raise ExpressionError("columns are written without their table")
+            raise ExpressionError("a column name must not have a table prefix")
         if self._columns is None:
             return Part(ANY, lambda row: None)
         names = [one.name for one in self._columns]

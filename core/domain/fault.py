@@ -61,8 +61,7 @@ class Rule:
     """SK- followed by four digits, never reused for another kind; rejections by a server have more specific codes."""
     urgency: Urgency
     root: int
-    """Rank within one urgency: a fault of a kind with a lower number can cause a fault of a kind with a higher
-    number."""
+    """Rank within one urgency: a fault of a lower-numbered kind can cause a fault of a higher-numbered kind."""
 
 
 RULES = {
@@ -239,12 +238,10 @@ def ranked(faults: Iterable[Fault]) -> tuple[Fault, ...]:
 
 
 def is_worse(one: Severity, other: Severity) -> bool:
-    """Return whether the first severity is worse than the second."""
     return _ORDER.index(one) < _ORDER.index(other)
 
 
 def worst(faults: Iterable[Fault]) -> Severity | None:
-    """Return the worst severity; None without faults."""
     return min((one.severity for one in faults), key=_ORDER.index, default=None)
 
 

@@ -64,7 +64,6 @@ class Objection:
 
     @property
     def text(self) -> str:
-        """The problem and its resolution on one line."""
         return f"{self.what}; fix: {self.cure}"
 
 
@@ -73,7 +72,6 @@ INHERITED = "has child tables, whose rows are read as its own and can have the s
 
 
 def refuse(found: Sequence[Objection], where: str) -> None:
-    """Raise Refused with the first objection; do nothing if there is none."""
     if found:
         more = f" (and {len(found) - 1} more: `slotkeeper doctor`)" if len(found) > 1 else ""
         raise Refused(f"{found[0].what}{more}", found[0].cure, where=where)

@@ -144,14 +144,11 @@ class ProbeFinding:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question with its answer, and a summary of the calls that established it."""
-
     question: Question
     finding: ProbeFinding
     evidence: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, object]:
-        """Return the answer as plain values."""
         return {
             "name": self.question.name,
             "topic": self.question.topic,

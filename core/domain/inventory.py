@@ -1,4 +1,4 @@
-"""The tables of a source that match a job's patterns: what the source lists, and what the job knows of them."""
+"""The tables of a source that match a job's patterns, and the job's record of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TableListed:
     schema: str
     name: str
     unfit: str = ""
-    """Why no job can follow it, such as "a view"; empty if nothing is known against it."""
+    """Why no job can mirror it, such as "a view"; empty if no reason is known."""
 
     @property
     def table(self) -> str:
@@ -38,7 +38,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The last known answer of the source for a job with patterns; stored on this host by the job's driver."""
+    """The last known list of the source for a job with patterns; stored on this host by the job's driver."""
 
     tables: tuple[str, ...] = ()
     """The tables that the job mirrors, as schema.table."""
@@ -52,7 +52,7 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class TablesFound:
-    """One answer of the source: the channels of the job, those whose table is gone, and what is skipped."""
+    """One list from the source: the job's channels, the channels of dropped tables, and the skipped tables."""
 
     channels: tuple[ChannelSpec, ...]
     gone: tuple[ChannelSpec, ...] = ()
@@ -60,7 +60,7 @@ class TablesFound:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a source table's name is a pattern, as of the shell.
+    """Return whether a source table's name is a shell pattern.
 
     >>> is_pattern("shop.*"), is_pattern("shop.order_[0-9]"), is_pattern("shop.orders")
     (True, True, False)
@@ -69,7 +69,7 @@ def is_pattern(text: str) -> bool:
 
 
 def matches(pattern: str, schema: str, name: str) -> bool:
-    """Whether a table matches a pattern `schema.table`: both parts separately, and case matters.
+    """Return whether a table matches a pattern `schema.table`; each part is matched separately and case-sensitively.
 
     >>> matches("shop.*", "shop", "orders"), matches("s*.o*", "shop.x", "orders"), matches("shop.*", "shop2", "orders")
     (True, True, False)
@@ -79,7 +79,7 @@ def matches(pattern: str, schema: str, name: str) -> bool:
 
 
 def wants(pattern: TablePattern, schema: str, name: str) -> bool:
-    """Whether a block of the configuration stands for a table."""
+    """Return whether a pattern block of the configuration applies to a table."""
     return matches(pattern.source, schema, name) and not any(matches(one, schema, name) for one in pattern.excluded)
 
 

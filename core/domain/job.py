@@ -32,8 +32,7 @@ class JobState(Enum):
     FINISHED = "FINISHED"
     CANCELLED = "CANCELLED"
     AWAITS_COPY = "AWAITS COPY"
-    """A reset has cleared its progress rows: the next start makes a copy, and requires consent if the copy replaces
-    rows."""
+    """A reset has cleared its progress rows: the next start copies, and requires consent if the copy replaces rows."""
     DEAD = "DEAD"
     """Observed, never stored: the job should be running, but neither a driver nor a supervisor is running."""
     ELSEWHERE = "ELSEWHERE"

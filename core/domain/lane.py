@@ -30,7 +30,6 @@ class Spent:
     register: float = 0.0
 
     def more(self, read: float = 0.0, write: float = 0.0, register: float = 0.0) -> Spent:
-        """Return the sums with these values added."""
         return Spent(self.read + read, self.write + write, self.register + register)
 
 
@@ -134,17 +133,14 @@ class Lanes(dict[str, Lane]):
         self.update(lanes)
 
     def of(self, *activities: Activity) -> list[Lane]:
-        """Return the lanes with one of these activities."""
         return [self[name] for activity in activities for name in self._by_activity[activity]]
 
     @property
     def idle(self) -> Set[str]:
-        """The names of the idle lanes; the set changes with the lanes."""
         return self._by_activity[Activity.IDLE].keys()
 
     @property
     def state(self) -> LaneState:
-        """The state of the least advanced lanes."""
         return LaneState.CATCHING_UP if self._catching_up else LaneState.RUNNING
 
     def take_changed(self) -> list[Lane]:
@@ -166,12 +162,10 @@ class Lanes(dict[str, Lane]):
         super().__setitem__(name, lane)
 
     def update(self, lanes: Mapping[str, Lane]) -> None:  # type: ignore[override]
-        """Set these lanes."""
         for name, lane in lanes.items():
             self[name] = lane
 
     def pop(self, name: str) -> Lane:  # type: ignore[override]
-        """Remove a lane and return it."""
         lane = super().pop(name)
         del self._by_activity[lane.activity][name]
         self._catching_up.discard(name)
@@ -193,7 +187,6 @@ class Assignment:
 
     @property
     def group(self) -> str:
-        """The name of the task group, which is used to cancel the task."""
         return f"task-{self.number}"
 
     def session(self, prefix: str) -> str:
@@ -206,7 +199,6 @@ class Assignment:
 
 
 def due(lane: Lane, now: float) -> Lane:
-    """Return the lane with activity DUE since `now`."""
     return replace(lane, activity=Activity.DUE, since=now)
 
 
@@ -216,7 +208,6 @@ def read_to(lanes: Iterable[Lane]) -> Position:
 
 
 def names_by_table(lanes: Mapping[str, Lane]) -> dict[str, tuple[str, ...]]:
-    """Return the names of lanes by their source table."""
     found: dict[str, list[str]] = {}
     for name, lane in lanes.items():
         found.setdefault(lane.key.source_table, []).append(name)
@@ -245,8 +236,7 @@ def distribute(items: Sequence[Item], piles: int, table: Callable[[Item], str]) 
 
 
 MOST_DOUBLINGS = 6
-"""Maximum number of doublings of an overrun task's time limit; session timeouts end a hanging task within the resulting
-limit."""
+"""Maximum doublings of an overrun task's time limit; session timeouts end a hanging task within that limit."""
 
 
 def times(cancelled: int) -> int:
@@ -266,8 +256,7 @@ FEWEST = 16
 
 
 LIGHT, FULL = 0.5, 0.8
-"""The maximum load of a lane that can share a pair of sessions, and the maximum total load of the lanes that share a
-pair."""
+"""The maximum load of a lane that can share a pair of sessions, and the maximum total load of the pair."""
 
 
 def pairs_of(lanes: Iterable[Lane]) -> int:
@@ -276,8 +265,7 @@ def pairs_of(lanes: Iterable[Lane]) -> int:
 
 
 GATHER = 0.1
-"""Maximum seconds for which such lanes wait for other lanes that are being registered, so that all get a common
-task."""
+"""Maximum seconds for which such lanes wait for lanes that are being registered, so that all get a common task."""
 
 
 def assign(
@@ -326,8 +314,7 @@ def assign(
 
 
 MARGIN = 60.0
-"""Safety margin before the TTL, in seconds, at most a tenth of the TTL, because a change is read some time after the
-check."""
+"""Safety margin before the TTL in seconds, at most a tenth of the TTL: a change is read some time after the check."""
 
 
 class RecordTtls:

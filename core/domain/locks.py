@@ -92,7 +92,6 @@ class LockOwner:
 
     @property
     def job(self) -> str:
-        """The job named in the session's name; "" if there is none."""
         return job_named(self.application or "")
 
     @property
@@ -306,7 +305,6 @@ class LockWait:
 
     @property
     def job(self) -> str:
-        """The job to which the waiting session belongs."""
         return job_named(self.session)
 
     @property

@@ -93,7 +93,7 @@ class LoggedChange:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What follows from a change: the reason to stop at it, or the table's columns from here on.
+    """The decision about a change: the reason to stop at it, or the table's columns after it.
 
     `said` describes the change; `touches`: the target has to be compared, and possibly altered. `defaults` are the
     values of existing rows in added columns, by name; `named` are the new names of mirrored columns, each with the name
@@ -174,7 +174,7 @@ def clash(verdict: Verdict, shape: Reshape, in_two_parts: bool, began: bool = Fa
         return f"the target would lose its column {safe(dropped[0], 80)}"
     if shape.there is None:
         fills = [new for old, new in verdict.named if old or new in dict(verdict.defaults)]
-        return f"the column {safe(fills[0], 80)} of the target cannot be made by the job" if fills else ""
+        return f"the job cannot create column {safe(fills[0], 80)} in the target" if fills else ""
     folds = str.casefold if in_two_parts else str  # Doris compares names of columns without their case
     there = {folds(one) for one in shape.there}
     for old, new in verdict.named:
@@ -187,9 +187,9 @@ def clash(verdict: Verdict, shape: Reshape, in_two_parts: bool, began: bool = Fa
 
 
 def _not_needed(step: ColumnStep, policy: str, mapped: bool) -> tuple[Column | None, str, bool | None]:
-    """Return an unchanged, unmirrored or added column as it is known from here on, and the change as text.
+    """Return the column after the change (unchanged, unmirrored or added), its text, and whether the target changes.
 
-    The third value: whether the target is altered; None if the text is a reason to stop.
+    The third value is None if the text is a reason to stop.
     """
     if not step.is_changed:
         return step.after, "", False
@@ -228,7 +228,6 @@ def _stop(step: ColumnStep, policy: str, mapped: bool, key: Collection[str], oth
 
 
 def _alters(step: ColumnStep) -> bool:
-    """Whether the target may have to change."""
     one, other = step.before, step.after
     return one is None or other is None or one != other or (one.required and not other.required)
 

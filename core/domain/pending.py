@@ -26,7 +26,6 @@ def waits_for(view: JobStatus) -> str:
 
 
 def pending_tables(view: JobStatus) -> list[TableReport]:
-    """Return the PENDING tables of a job that is not PENDING itself."""
     if view.state is JobState.PENDING:
         return []
     return [one for one in view.living_tables if one.state == JobState.PENDING.value]

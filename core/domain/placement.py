@@ -1,4 +1,4 @@
-"""Which of several hosts runs a job, and what one host does about it in each round. Pure.
+"""Decides which of several hosts runs a job, and what each host does in a round. Pure.
 
 All hosts share one row per job in the store of its progress rows. A host owns a job by a compare-and-swap of that row;
 each swap raises `term`. Ownership is not a fence: the epoch of the progress rows is, and only the owner can raise it
@@ -165,7 +165,7 @@ class Act(Enum):
     STOP = "stop it here"
     OBEY = "bring it to its desired state"
     TELL = "report that a user stopped it here"
-    HAND_OVER = "stop it here and give it up"
+    HAND_OVER = "stop it here and release it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +187,7 @@ class Here:
     stopped_untold: bool = False
     """Whether a user stopped it here, and the row does not show it yet."""
     unchanged: float = 0.0
-    """Seconds for which this host has seen the same heartbeat again and again, without the time in which it did not
-    run or the store did not answer."""
+    """Seconds for which this host has seen the same heartbeat, excluding times when it or the store was down."""
     cut_off: float = 0.0
     """Seconds for which this host has not reached the job's source."""
     reached_elsewhere: bool = False
@@ -199,7 +198,7 @@ _ENDED = frozenset(one.value for one in (JobState.FAILED, JobState.FINISHED, Job
 
 
 def ends(state: str) -> bool:
-    """Return whether a job in this state stays as it is until a user acts, on whichever host."""
+    """Return whether a job in this state stays as it is until a user acts, on any host."""
     return state in _ENDED
 
 
@@ -237,8 +236,9 @@ def _may_claim(row: Placement, here: Here, options: HostOptions) -> bool:
 def is_dead(row: Placement, unchanged: float, options: HostOptions) -> bool:
     """Return whether a job's owner counts as dead.
 
-    The age alone proves nothing: the store's clock can be set, and no host could report while the store was away. So
-    this host must also have seen the same heartbeat for two intervals. After the clock was set back, only that counts.
+    The age alone is not sufficient, because the store's clock can be set, and no host could report while the store was
+    unavailable. This host must therefore also have seen the same heartbeat for two intervals; after the clock was set
+    back, only this condition applies.
     """
     seen_long = unchanged >= options.take_over_after
     return unchanged >= 2 * options.interval and (row.age >= options.take_over_after or seen_long)
@@ -249,7 +249,7 @@ _NOWHERE = Endpoint("", "", 0, "", "")
 
 @dataclass(slots=True)
 class Watch:
-    """How long one host has seen each job's same heartbeat; the times are those of its monotonic clock."""
+    """The time for which this host has seen the same heartbeat of each job, by this host's monotonic clock."""
 
     interval: float
     _seen: dict[str, tuple[tuple[int, int], float]] = field(default_factory=dict)
@@ -266,7 +266,7 @@ class Watch:
         return {row.job: self._seen[row.job][1] for row in rows}
 
     def forget(self) -> None:
-        """Start again after a round in which the store did not answer: no owner could report to it."""
+        """Restart the measurement after a round without the store's answer, because no owner could report then."""
         self._seen.clear()
         self._last = None
 

@@ -130,7 +130,6 @@ def _compared(one: Position, other: Position) -> Order:
 
 
 def further(one: Position | None, other: Position | None) -> Position | None:
-    """Return the later of two positions; if one of them is None, return the other."""
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)
@@ -163,8 +162,7 @@ class Kept(ABC):
 
     @property
     @abstractmethod
-    def furthest(self) -> Position | None:
-        """The furthest confirmed position; None if there is none."""
+    def furthest(self) -> Position | None: ...
 
     @property
     @abstractmethod

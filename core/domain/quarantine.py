@@ -14,8 +14,7 @@ STOP, QUARANTINE = "stop", "quarantine"
 """The values of `on_bad_row`: fail with the error for the row, or quarantine the row and continue."""
 
 COPIED = "c"
-"""The kind of a row read by a copy. The other kinds come from the binlog: I, U, and B for the old half of a changed
-key."""
+"""The kind of a copied row. The other kinds are from the binlog: I, U, and B for the old half of a changed key."""
 EVERYWHERE = "*"
 """The shard of a row whose DN is unknown because it was read by a copy, which reads the whole table."""
 
@@ -152,7 +151,6 @@ class LeftOut:
     limit: int = 0
 
     def __bool__(self) -> bool:
-        """Return whether there is any change."""
         return bool(self.rows or self.touched)
 
 
@@ -207,7 +205,6 @@ class Replayed:
 
     @property
     def nothing_done(self) -> bool:
-        """Whether nothing was done because the entry was no longer quarantined."""
         return not self.ids
 
 

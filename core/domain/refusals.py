@@ -1,7 +1,6 @@
 """The meaning of a server's rejections: SQLSTATEs, messages for rejected logins, and suitable actions. Pure.
 
-Sources: the codes of the SQL standard and of PostgreSQL; DWS, "Setting Account Security Policies"; libpq, "SSL
-Support".
+Sources: codes of the SQL standard and PostgreSQL; DWS, "Setting Account Security Policies"; libpq, "SSL Support".
 """
 
 from __future__ import annotations
@@ -56,8 +55,7 @@ _TLS = (
         "Upgrade TLS on {server}, or enable a cipher that this host supports: TLS 1.2 or later.",
     ),
 )
-"""Messages of libpq and OpenSSL for rejected connections, with the corresponding actions. Messages for lost connections
-are not included."""
+"""Messages of libpq and OpenSSL for rejected connections, not for lost ones, with the corresponding actions."""
 REFUSED = (
     *PASSWORDS,
     *(word for words, _ in _TLS for word in words),
@@ -129,8 +127,7 @@ def column_of(text: str) -> str:
 _OF_TABLE = re.compile(r"(?P<right>[A-Z, ]+) command denied to user .* for table [`'](?P<name>.+)[`']\s*$")
 _OF_SERVER = re.compile(r"at least one of\) the (?P<rights>.+?) privilege")
 REPLICA = "REPLICATION SLAVE, REPLICATION CLIENT"
-"""The privileges that a login needs to read a binlog; MariaDB accepts these names for REPLICATION SLAVE and BINLOG
-MONITOR."""
+"""The privileges needed to read a binlog; MariaDB accepts these names for REPLICATION SLAVE and BINLOG MONITOR."""
 
 
 def mysql_right(text: str) -> tuple[str, str]:

@@ -45,7 +45,6 @@ def is_nothing(text: str) -> bool:
 
 
 def start(job: str) -> str:
-    """Return the command that starts a job."""
     return f"{_START} {typed(job)}`"
 
 

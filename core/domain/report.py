@@ -119,8 +119,7 @@ def merged(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
 class LaneReport:
     """One lane: a source table on one DN.
 
-    Positions are strings in the source's format. Each position has a corresponding number, which increases with the
-    position.
+    Positions are strings in the source's format. Each has a corresponding number, which increases with the position.
     """
 
     shard: str

@@ -66,8 +66,7 @@ class TargetKind(Enum):
 class Goal:
     """The requested reset: `points` are positions as typed, by DN (or EVERY); `at` is in RFC 3339; no `dns`: all DNs.
 
-    `on_existing` determines how the copy of a snapshot treats the target's rows; "" means that the job's setting
-    applies.
+    `on_existing` is how the copy of a snapshot treats the target's rows; "" means that the job's setting applies.
     """
 
     kind: TargetKind
@@ -90,7 +89,6 @@ class Goal:
         return f"{what} (only {', '.join(self.dns)})" if self.dns else what
 
     def covers(self, shard: str) -> bool:
-        """Return whether the reset applies to a DN."""
         return not self.dns or shard in self.dns
 
 
@@ -110,7 +108,6 @@ class Count:
 
     @property
     def total(self) -> int:
-        """The number of changes of all kinds."""
         return sum(number for _, number in self.kinds)
 
     @property
@@ -139,7 +136,6 @@ class LaneSeen:
 
     @property
     def shard(self) -> Shard:
-        """The DN."""
         return Shard(self.row.key.shard, self.row.node_id)
 
     @property
@@ -169,11 +165,6 @@ class Swap:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The effect of a reset on one lane: the new row (without its epoch) and the points to register.
-
-    `points` is None if the slot's points do not change.
-    """
-
     seen: LaneSeen
     to: ProgressRow
     points: Kept | None = None
@@ -182,7 +173,6 @@ class Move:
 
     @property
     def before(self) -> Position | None:
-        """The lane's position before the reset."""
         return self.seen.row.position
 
     @property
@@ -197,7 +187,6 @@ class Move:
 
     @property
     def effect(self) -> str:
-        """A description of the effect."""
         if self.to.state is LaneState.CREATING:
             return "is copied again by the next start"
         if self.read_again.total or self.back:
@@ -262,7 +251,6 @@ class ResetPlan:
 
     @property
     def failed(self) -> tuple[Check, ...]:
-        """The preconditions that do not hold."""
         return tuple(check for check in self.checks if check.ok is False)
 
 
@@ -277,7 +265,6 @@ class OpenReset:
 
     @property
     def text(self) -> str:
-        """The marker as JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -347,7 +334,6 @@ class Backup:
 
 
 def row_values(row: ProgressRow) -> dict[str, Any]:
-    """Return a progress row as JSON values."""
     found: dict[str, Any] = {each.name: getattr(row, each.name) for each in fields(row)}
     found["key"], found["state"] = asdict(row.key), row.state.value
     for name in ("position", *_PLACES, "registered"):
@@ -380,7 +366,6 @@ def _place(text: str | None, positions: Positions) -> Position | None:
 
 
 def backup_text(backup: Backup) -> str:
-    """Return a backup as JSON."""
     lanes = [{"row": row_values(lane.row), "kept": lane.kept.text} for lane in backup.lanes]
     values = {each.name: getattr(backup, each.name) for each in fields(backup)}
     return json.dumps({**values, "lanes": lanes}, sort_keys=True)
@@ -412,7 +397,6 @@ def backup_of(text: str, positions: Callable[[str], Positions]) -> Backup:
 
 
 def plan_values(plan: ResetPlan) -> dict[str, Any]:
-    """Return a plan as JSON values."""
     found: dict[str, Any] = {each.name: getattr(plan, each.name) for each in fields(plan)}
     found["goal"] = {**asdict(plan.goal), "kind": plan.goal.kind.value}
     found["checks"] = [asdict(check) for check in plan.checks]
@@ -422,7 +406,6 @@ def plan_values(plan: ResetPlan) -> dict[str, Any]:
 
 
 def plan_text(plan: ResetPlan) -> str:
-    """Return a plan as JSON."""
     return json.dumps(plan_values(plan), sort_keys=True)
 
 

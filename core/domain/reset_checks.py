@@ -1,8 +1,8 @@
 """The decisions of a reset: the new position of each lane, the preconditions, and the effect of moving back. Pure.
 
 After a lane moves back, each applied change replaces a newer value with an older value. The target equals the source
-again once the lane has read the same range again without a gap. A reset that skips a part of that range leaves older
-values in the target.
+again once the lane has read the same range again without a gap. A reset that skips a part of it leaves older values in
+the target.
 """
 
 from __future__ import annotations
@@ -64,7 +64,6 @@ def moved_rows(lanes: Iterable[LaneSeen], positions: Mapping[str, Position]) -> 
 
 
 def _catching_up(row: ProgressRow, was: Position | None) -> ProgressRow:
-    """Return the row as CATCHING UP until it has passed its old position."""
     noted = further(row.noted_end, was.place if was else None)
     return replace(row, state=LaneState.CATCHING_UP, noted_end=noted)
 

@@ -1,6 +1,4 @@
-"""The names of the folders for the files of resets; a separate small module, because every command checks for an
-open reset.
-"""
+"""The names of the folders for the files of resets; a separate module, because every command checks for resets."""
 
 from __future__ import annotations
 

@@ -15,8 +15,7 @@ from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.ttl import in_words
 
 COUNT_LIMIT_MS = 4_000
-"""Time limit in milliseconds for counting all rows of the source or the target, so that planning puts little load on
-the server."""
+"""Time limit in milliseconds for counting all rows of source or target: planning must put little load on servers."""
 FEW, FEW_LIMIT_MS = 100_000, 1_000
 """The row and time limits of a second, bounded count if the first count exceeds its time limit; both counts together
 take at most five seconds."""
@@ -25,8 +24,7 @@ UNTOLD_CODES = ("42", "53", "54")
 LIKELY = 10
 """Divisor: a source with at most a tenth of its target's rows was more likely emptied than cleaned up."""
 DRIFT = 100
-"""Divisor: the loss may exceed the typed number by 1/100 of the target's rows, because the source can change while a
-user reads a plan."""
+"""Divisor: the loss may exceed the typed number by 1/100 of the target's rows, as the source can change meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,6 @@ class ColumnChange:
 
     @property
     def renamed(self) -> bool:
-        """Whether the column has a new name."""
         return self.before is not None and self.after is not None and self.before.name != self.after.name
 
     @property
@@ -238,7 +237,6 @@ class Mapped:
 
     @classmethod
     def of(cls, channel: ChannelSpec) -> Self:
-        """Return the columns and filter of a channel."""
         return cls(channel.read, channel.where, channel.timed)
 
     def columns(self, identity: TableIdentity) -> tuple[Column, ...]:

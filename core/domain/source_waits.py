@@ -86,7 +86,6 @@ class SourceWait:
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """The jobs that the session waits for."""
         named = [one.job for one in self.slots] + [one.job or self.job for one in self.sessions]
         return tuple(dict.fromkeys(filter(None, named)))
 

@@ -378,10 +378,10 @@ class ChannelSpec:
 
 @dataclass(frozen=True, slots=True)
 class TablePattern:
-    """A block of the configuration that stands for every matching source table.
+    """A configuration block that applies to every matching source table.
 
-    `source` and `excluded` are patterns of `schema.table`; `into` is the target, in which `{schema}` and `{table}`
-    stand for the names of the source table. `channel` has the options of each table; its two names are not used.
+    `source` and `excluded` are patterns of `schema.table`; `into` is the target, in which `{schema}` and `{table}` are
+    replaced by the names of the source table. `channel` has the options of each table; its two names are not used.
     """
 
     source: str
@@ -396,21 +396,21 @@ METHODS = ("auto", "recompute", "delta")
 
 @dataclass(frozen=True, slots=True)
 class ViewSpec:
-    """A SELECT over the job's targets whose answer the sink maintains as a table (ADR 94)."""
+    """A SELECT over the job's targets whose result the sink maintains as a table (ADR 94)."""
 
     target: str
-    """The table of the answer, as `schema.table`."""
+    """The table that contains the result, as `schema.table`."""
     sql: str
     key: tuple[str, ...] = ()
-    """The output columns that identify a row; empty for GROUP BY, whose key are the group's columns."""
+    """The output columns that identify a row; empty for GROUP BY, where the grouping columns are the key."""
     lookup: tuple[str, ...] = ()
-    """Tables that are not mirrored and are read as they are, as `schema.table`."""
+    """Tables that the SELECT reads although the job does not mirror them, as `schema.table`."""
     method: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
 class RoundOptions:
-    """Options for the rounds of a job's views: the pause between two rounds in ms, and the most rows of one."""
+    """Options for the rounds of a job's views: the pause between two rounds in ms, and the maximum rows per round."""
 
     min_interval: int = 200
     delta_rows_max: int = 5_000_000
@@ -449,7 +449,7 @@ class JobSpec:
     views: tuple[ViewSpec, ...] = ()
     rounds: RoundOptions = field(default_factory=RoundOptions)
     patterns: tuple[TablePattern, ...] = ()
-    """The blocks that stand for several tables; `channels` contains the tables that are known to match."""
+    """The pattern blocks; `channels` contains the tables that are known to match."""
 
     @property
     def several(self) -> bool:
@@ -487,7 +487,7 @@ class JobSpec:
         raise Defect(f"job {self.name} has no channel from {source_table}")
 
     def rewritten(self, source_table: str) -> list[ChannelSpec]:
-        """Return the channel of a source table if its rows are rewritten between source and target, else nothing."""
+        """Return the channel of a source table if its rows are rewritten between source and target, else None."""
         return [one for one in self.channels if one.source_table == source_table and not one.is_plain]
 
     def lane_key(self, shard: str = "") -> LaneKey:
@@ -538,5 +538,4 @@ class TableAsked:
 
     @classmethod
     def of(cls, job: JobSpec, points_proven: bool = False, images: Images | None = None, feed: str = "") -> TableAsked:
-        """Return the table of a job's channel."""
         return cls(job.channel.source_table, job.slot, job.binlog, job.channel, job.sync, points_proven, images, feed)

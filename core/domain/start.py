@@ -74,7 +74,6 @@ class StartDecision:
 
     @property
     def safe(self) -> str:
-        """The safe action; "" if `trouble` is None."""
         return SAFE[self.trouble] if self.trouble else ""
 
 
@@ -189,8 +188,7 @@ LAPSED = "; it expired, or another session cleared it"
 
 
 def cause(then: str, now: str) -> str:
-    """Return the cause of a lost slot: the change if the table's fingerprint has changed, else the other possible
-    causes."""
+    """Return the cause of a lost slot: the change if the table's fingerprint has changed, else the possible causes."""
     return f"; cause: {_what_changed(then, now)}" if then != now else LAPSED
 
 
@@ -227,8 +225,7 @@ def node_change(
 ) -> NodeChange | StartDecision | None:
     """Return None if the DNs match the rows; otherwise the new and renamed DNs, or a refusal (TOPOLOGY CHANGED).
 
-    `nodes` are the cluster's DNs; a DN exists if it is in `nodes` or has a status. `adopts` is the parameter
-    need_redistribution.
+    `nodes` are the cluster's DNs; a DN exists if it is among them or has a status. `adopts`: need_redistribution.
     """
     rows = list(rows)
     ours = {row.node_id: row for row in rows}

@@ -81,7 +81,6 @@ class Requests:
 
     @property
     def possible(self) -> bool:
-        """Whether a retry can be requested."""
         return self._tries is not None
 
     def new(self) -> Sequence[TryAsked]:

@@ -41,7 +41,6 @@ class Behind(Enum):
 
     @property
     def words(self) -> str:
-        """The text for messages."""
         return "both points" if self is Behind.BOTH else f"its {self.value} point"
 
 

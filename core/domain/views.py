@@ -1,4 +1,4 @@
-"""The states and figures of a job's views (ADR 94). Apart from lanes: a view never holds a slot back."""
+"""The states and figures of a job's views (ADR 94). Views are independent of lanes: a view never delays a slot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ViewState(Enum):
     PENDING = "PENDING"
     """Configured, and waiting for the copies of its tables."""
     BUILDING = "BUILDING"
-    """Being computed as a whole, beside the readers of its table."""
+    """Being computed as a whole; its table remains readable."""
     RUNNING = "RUNNING"
     """Equal to its SELECT at each round's commit."""
     STALE = "STALE"
@@ -58,7 +58,6 @@ class ViewRow:
 
     @property
     def method(self) -> str:
-        """The method of its rounds."""
         return "delta" if self.adds else "recompute"
 
 

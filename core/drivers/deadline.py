@@ -39,8 +39,7 @@ LATE_SECONDS = 60.0
 
 _STALE = 64
 _RECEIVED = 128
-"""Offset of `tcpi_bytes_received` in Linux's struct tcp_info (since 4.1), after 8 bytes, 24 four-byte fields and 3
-eight-byte fields."""
+"""Offset of `tcpi_bytes_received` in Linux's struct tcp_info (since 4.1): 8 bytes, 24 u32 and 3 u64 precede it."""
 
 
 class Cut(Enum):
@@ -151,7 +150,7 @@ class Watchdog:
         return call
 
     def end(self, call: Call) -> None:
-        """Finish the call: its socket is no longer shut down."""
+        """End the call; its socket is not shut down afterwards."""
         with self._lock:
             self._calls.discard(call)
             call.end()
@@ -237,8 +236,7 @@ def limited(descriptor: int, seconds: float | None, most_bytes: int | None = Non
 def shut(descriptor: int) -> None:
     """Shut a socket down but leave its descriptor open; a thread that waits for the socket wakes up.
 
-    Does nothing for a negative descriptor; libpq's descriptor is -1 once libpq has detected that the connection is
-    broken.
+    Does nothing for a negative descriptor, which libpq returns once it has detected that the connection is broken.
     """
     if descriptor >= 0:
         with suppress(OSError), lent(descriptor) as line:

@@ -143,8 +143,7 @@ silenced = _silence.kept
 
 TRIES = 2
 AGAIN_SECONDS = 6 * 3600.0
-"""Seconds between attempts after the first two: four per day, which is fewer than ten before the server resets its
-count."""
+"""Seconds between attempts after the first two: four per day, fewer than ten before the server resets its count."""
 
 RECENT_SECONDS = 10.0
 RECENT_AT_ONCE = 6

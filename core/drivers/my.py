@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 else:
     _Connection = pymysql.Connection
 _HASHED = (b"mysql_native_password", b"caching_sha2_password", b"client_ed25519", b"sha256_password")
-"""Login methods that send a hash first; the second and the last can continue with a public key, which is rejected
-below."""
+"""Login methods that send a hash first; the second and the last can continue with a public key, rejected below."""
 _ASKED_OPEN = 'the server requests a clear-text password, which requires TLS: set sslmode = "require" or stronger'
 _refusals = Refusals()
 _FILE = "Received LOAD_LOCAL packet"
@@ -151,8 +150,7 @@ def _open(raw: GuardedConnection, endpoint: Endpoint, seconds: float) -> None:
 
 @contextmanager
 def answered(descriptor: int, seconds: float | None, most_bytes: int | None = None) -> Iterator[Call]:
-    """Limit the time and size of the block's calls on this connection; convert any exception that they raise to a
-    DriverError.
+    """Limit the time and size of the block's calls on this connection; convert all their exceptions to DriverErrors.
 
     Data that violates the protocol can raise any exception in pymysql's parser; the server's message is not repeated.
     """
@@ -237,8 +235,7 @@ LOT_BYTES = 8 << 20
 ANSWER_BYTES = 256 << 20
 """Maximum size in bytes of an answer in memory (ADR 24)."""
 ROW_BYTES = 1 << 30
-"""Maximum bytes received before a row is complete: the maximum of max_allowed_packet (MySQL, "Server System
-Variables")."""
+"""Maximum bytes before a row is complete: the maximum of max_allowed_packet (MySQL, "Server System Variables")."""
 EVENT_BYTES = (1 << 30) + (1 << 20)
 """Maximum size in bytes of an event: the maximum of replica_max_allowed_packet, and a header."""
 PIECE_BYTES = 256 * 1024
@@ -282,7 +279,6 @@ class Session:
         return isinstance(self._raw._sock, ssl.SSLSocket)
 
     def rows(self, statement: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement's answer."""
         with self._answered(), self._raw.cursor() as cursor:
             cursor.execute(statement, values or None)
             return list(cursor.fetchall())
@@ -357,8 +353,7 @@ class Dump:
     def packet(self, seconds: float) -> bytes | None:
         """Return the next complete packet, including its first byte (0); None at the end of a non-blocking dump.
 
-        Raises DriverError for an error from the server or a broken connection, and NoAnswer if no packet arrives in
-        time.
+        Raises DriverError for a server's error or a broken connection, and NoAnswer if no packet arrives in time.
         """
         body = self._part(seconds)
         if len(body) == _MAX_PACKET:
@@ -447,7 +442,7 @@ decimals cannot represent all values."""
 class Replica:
     """The identity of a replica; `heartbeat` is in seconds.
 
-    `server_id` and `uuid` are unique among all replicas of a source: MySQL disconnects an older replica with the same
+    `server_id` and `uuid` are unique among a source's replicas: MySQL disconnects an older replica with the same
     `uuid`.
     """
 

@@ -1,4 +1,4 @@
-"""Queries over MySQL's protocol, in a session with limits that is opened for the first query."""
+"""Queries over MySQL's protocol, in a session with limits that opens at its first query."""
 
 from __future__ import annotations
 
@@ -169,8 +169,7 @@ class HashedHere(ABC):
 
     @property
     @abstractmethod
-    def key(self) -> Sequence[OrderedKey]:
-        """The columns of the key."""
+    def key(self) -> Sequence[OrderedKey]: ...
 
     def hashes_by(self, forms: Sequence[str]) -> None:  # noqa: B027 - not abstract: there is nothing to do
         """Do nothing, because this table has only one form, which `forms` already contains."""

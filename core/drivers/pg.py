@@ -388,7 +388,6 @@ def _login_as(made: Callable[..., Any], endpoint: Endpoint, password: str, appli
 
 
 def _end(connection: Any) -> None:
-    """Close the connection of a late login."""
     shut(connection.fileno())
     connection.close()
 

@@ -281,8 +281,7 @@ def _column(column: KeyColumn) -> Composable:
 
 
 def _equal(column: KeyColumn, value: Composable) -> Composable:
-    """Return the condition that a key equals a value of its type; by text for user-defined types, whose operator can be
-    in any schema."""
+    """Return the condition that a key equals a value, by text for user-defined types, whose operator varies."""
     left = _column(column)
     if not column.typname:
         left, value = _ordered(column, left), _ordered(column, value)

@@ -26,7 +26,7 @@ SWITCH = "SLOTKEEPER_KERNEL"
 
 
 def kernels_are_off() -> bool:
-    """Whether the user has switched the compiled kernels off; Python then does the same."""
+    """Whether the user has switched the compiled kernels off; Python then does their work."""
     return os.environ.get(SWITCH, "").strip().lower() in ("off", "0", "no", "false")
 
 
@@ -261,7 +261,7 @@ def texts(row: Iterable[object]) -> Fields:
 
 
 def with_tail(out: BinaryIO, tail: bytes) -> BinaryIO:
-    """Return the source's end of a batch that adds last columns with these values to each row; b"" adds none.
+    """Return the source's end of a batch that appends columns with these values to each row; b"" appends none.
 
     `tail` is COPY text without escapes, with a tab before each value.
     """

@@ -31,8 +31,8 @@ from slotkeeper.core.errors import Refused, SlotkeeperError, TooLarge, Unreachab
 from slotkeeper.core.sqltext import dotted, quoted, statements
 
 LIMIT_MS = 1_000
-"""Time limit of each answer in milliseconds, excluding a call's grace period; a pooler without a free session must not
-delay a start."""
+"""Time limit of each answer in ms, without a call's grace period: a pooler without a free session must not delay a
+start."""
 ROUNDS = 3
 CLEANING = 16
 TRIES = 2
@@ -182,9 +182,7 @@ class Dialect:
     limit_ms: int | None = None
     """Default time limit of a statement in milliseconds; if None, `settings` determines the limit."""
     quiet: bool = False
-    """Send only the caller's statements: settings are sent with the login, and the connection survives an error that
-    does not break it.
-    """
+    """Send only the caller's statements: settings are sent with the login, and the connection survives most errors."""
     path: str = "pg_catalog, pg_temp"
     """The search_path of its sessions (ADR 0025): excludes other users' objects in the login's schemas."""
 

@@ -1,4 +1,4 @@
-"""What a task is given and returns, and the runners that run tasks.
+"""The inputs and results of tasks, and the runners that run tasks.
 
 Messages are frozen, picklable values without secrets or connections. Unit, property and fault tests run the same engine
 with threads; production uses `slotkeeper.core.spark.runner`.
@@ -76,7 +76,7 @@ class LaneOutcome:
     error: ErrorValues | None = None
     waited: float | None = None
     delayed: str = ""
-    """Why a planned chunk was not copied again by this task; "" if none was tried in vain."""
+    """Why a planned chunk was not copied again by this task; "" if no such attempt failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,6 @@ class LocalRunner:
         """The number of cancelled tasks that have not ended yet and still hold their sessions."""
 
     def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
-        """Start a task in a thread; its future ends with CancelledError if its group is cancelled first."""
         future: Future[Any] = Future()
         with self._lock:
             self.tasks_started += 1
@@ -204,8 +203,7 @@ class LocalRunner:
 
 
 class _Part:
-    """A part of a runner's capacity: `capacity` computes it from the runner's capacity; the names of its task groups
-    start with `prefix`."""
+    """A part of a runner's capacity, which `capacity` computes; the names of its task groups start with `prefix`."""
 
     def __init__(self, runner: TaskRunner, capacity: Callable[[int], int], prefix: str = "") -> None:
         self._runner, self._capacity, self._prefix = runner, capacity, prefix

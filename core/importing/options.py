@@ -90,7 +90,7 @@ _DWS_SINK = {**_SINK, **_newer(), **_DWS}
 
 
 def _startup(end: End, option: Option) -> None:
-    """Take `scan.startup.mode` of mysql-cdc."""
+    """Convert `scan.startup.mode` of mysql-cdc."""
     mode = option.value.lower()
     if mode in ("initial", "latest-offset"):
         end.take(JOB, "start", mode.removesuffix("-offset"), option)
@@ -105,7 +105,7 @@ def _startup(end: End, option: Option) -> None:
 
 
 def _offset(end: End, option: Option) -> None:
-    """Take a start at a position of the binlog; docs/mysql.md describes its form."""
+    """Convert a start at a position of the binlog; docs/mysql.md describes its form."""
     number = re.search(r"\.0*(\d+)$", end.table.option("scan.startup.specific-offset.file"))
     place = end.table.option("scan.startup.specific-offset.pos")
     if number is None or not place.isdecimal():
@@ -136,8 +136,8 @@ _MYSQL_CDC: dict[str, Rule] = {
     "scanstartupspecificoffsetfile": note("part of start"),
     "scanstartupspecificoffsetpos": note("part of start"),
     "scanstartupspecificoffsetgtidset": refuse("a start at GTIDs is not supported; name a position, or a time"),
-    "scanstartupspecificoffsetskipevents": refuse("a start is never inside a transaction; remove it"),
-    "scanstartupspecificoffsetskiprows": refuse("a start is never inside a transaction; remove it"),
+    "scanstartupspecificoffsetskipevents": refuse("a job never starts inside a transaction; remove it"),
+    "scanstartupspecificoffsetskiprows": refuse("a job never starts inside a transaction; remove it"),
     "scanincrementalsnapshotenabled": note("a copy is always made in chunks, without locks"),
     "scanincrementalsnapshotchunksize": at(BINLOG, keys_source.BINLOG, "full_sync_binlog_batch_read_size"),
     "scanincrementalsnapshotchunkkeycolumn": note("chunks follow the primary key"),
@@ -165,7 +165,7 @@ def _sdk_mode(end: End, option: Option) -> None:
 
 
 def _tries(end: End, option: Option) -> None:
-    """Take retries without the first attempt, which `retry_count` includes."""
+    """Convert a number of retries to `retry_count`, which includes the first attempt."""
     if option.value.isdecimal() and int(option.value) < 1_000:
         end.take(BINLOG, "retry_count", int(option.value) + 1, option, "with the first attempt")
     else:
@@ -177,7 +177,7 @@ def _lsn(end: End, option: Option) -> None:
 
 
 def _start_of_slot(end: End, option: Option) -> None:
-    """Take `start_time`; `start_lsn` has priority ("Technical Principle of Hologres Binlog")."""
+    """Convert `start_time`; `start_lsn` has priority ("Technical Principle of Hologres Binlog")."""
     if end.table.option("start_lsn"):
         end.note(option, "start_lsn has priority, as in Hologres")
     else:
@@ -188,7 +188,7 @@ def _start_of_slot(end: End, option: Option) -> None:
 
 def _database(end: End, option: Option) -> None:
     if "@" in option.value:
-        end.refuse(option, "names a compute group; write the database alone", SERVER)
+        end.refuse(option, "names a compute group; write only the database", SERVER)
     else:
         set_place("database")(end, option)
 
@@ -216,7 +216,7 @@ _HOLOGRES_LOGIN: dict[str, Rule] = {
     "jdbcretrysleepstepms": _RETRIES,
     "appname": note("sessions are named slotkeeper/<job>/<epoch>"),
 }
-_PARTITIONS = refuse("partitions are no channel's option; write one channel for each partition's table")
+_PARTITIONS = refuse("a channel has no partitions; write one channel for each partition's table")
 _HOLOGRES_SOURCE: dict[str, Rule] = {
     **_HOLOGRES,
     **_HOLOGRES_LOGIN,
@@ -243,7 +243,7 @@ _HOLOGRES_SOURCE: dict[str, Rule] = {
     "enablefilterpushdown": note("a channel's where is evaluated for each row"),
     "parallelindex": note("each shard is a lane"),
     "consumergroup": note("sessions are named slotkeeper/<job>/<epoch>"),
-    "partitionbinlogmode": only("disable", "partitions are no channel's option; one channel for each of their tables"),
+    "partitionbinlogmode": only("disable", "a channel has no partitions; write one channel for each partition's table"),
     "binlogpartitionsubscribemode": only("disable", "one channel for each partition's table"),
     "partitionvaluestoread": _PARTITIONS,
     "sourcebinlogpartitionbinlogmode": only("disable", "one channel for each partition's table"),
@@ -283,7 +283,7 @@ _HOLOGRES_SINK: dict[str, Rule] = {
     "jdbcwritebatchbytesize": note("a step ends by rows and time"),
     "sdkmode": only("jdbc", "rows are written through SQL; write jdbc"),
     "createparttable": only("false", "partitions are not created; remove it"),
-    "partitionrouter": only("false", "partitions are not chosen; remove it"),
+    "partitionrouter": only("false", "partitions cannot be chosen; remove it"),
     "partialinsertenabled": only("false", "write the columns in the SELECT instead"),
 }
 _JDBC: dict[str, Rule] = {
@@ -303,7 +303,7 @@ _JDBC_SINK: dict[str, Rule] = {
 
 
 def _query_port(end: End, option: Option) -> None:
-    """Take the FE's port for queries from its URL of MySQL's protocol."""
+    """Convert the FE's URL of MySQL's protocol to its port for queries."""
     found = URL.fullmatch(option.value.strip())
     port = found[2].rpartition(":")[2] if found else ""
     set_port()(end, Option(option.name, port, option.line))
@@ -535,7 +535,7 @@ def read_end(table: Table, as_source: bool, secrets: Collection[str] = ()) -> En
             rule(end, option)
         else:
             named = replace(option, name=shown(option.name, secrets))  # a misplaced quote can make a value a name
-            end.refuse(named, "is not known; remove it, if it changes nothing that matters here")
+            end.refuse(named, "is unknown; remove it if it does not matter here")
     kinds = sources.KINDS if as_source else sinks.KINDS
     if end.kind not in kinds:
         found = next((one for one in table.options if plain(one.name) in ADDRESSES), Option("url", "", table.line))

@@ -14,7 +14,7 @@ from enum import Enum
 from slotkeeper.core.errors import ConfigError
 
 SIZE_MAX = 1_048_576
-"""Maximum size of one pasted text, in bytes: the limit of a configuration, which it becomes."""
+"""Maximum size of one pasted text in bytes: the limit of the configuration that is made from it."""
 CANAL = "canal"
 """The connector of the tables that Binlog Load reads through canal; its options are in another text."""
 _SECRET_NAME = re.compile(r"pass(?:word|wd|phrase)?$|pwd$|secret|token|credential|access.?key", re.IGNORECASE)
@@ -98,7 +98,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """All that one or several texts contain."""
+    """The content of one or several texts."""
 
     flows: tuple[Flow, ...] = ()
     tables: tuple[Table, ...] = ()
@@ -150,7 +150,6 @@ def plain(name: str) -> str:
 
 
 def is_secret(name: str) -> bool:
-    """Return whether an option contains a secret, according to its name."""
     return bool(_SECRET_NAME.search(name))
 
 

@@ -1,4 +1,4 @@
-"""The rules of vendors' options: what becomes of one option in the terms of the configuration.
+"""The rules of vendors' options: how each is expressed in the configuration.
 
 An option with a key is read with that key's own reader, and an invalid value is refused with the reader's rule. No
 message contains a value.
@@ -66,7 +66,6 @@ class End:
         return Remark(option.line, shown(option.name), fate, text)
 
     def take(self, part: str, key: str, value: object, option: Option, text: str = "") -> None:
-        """Add a key with its value."""
         self.lines.setdefault(part, []).append(Line(self._remark(option, Fate.TAKEN, text), key, value))
 
     def note(self, option: Option, text: str) -> None:
@@ -134,9 +133,12 @@ def _readable(read: Callable[[object], object], value: object) -> bool:
 
 
 def _time(end: End, option: Option, part: str, key: str) -> None:
-    """Take a time only with its offset: without one, the vendor's server decides the zone, and here it is UTC."""
+    """Convert a time only if it has an offset: without one, the vendor's server decides the zone, here UTC applies."""
     if datetime.fromisoformat(option.value.strip()).tzinfo is None:
-        hint = f'{key} without an offset is in UTC here, but in the server\'s zone there; add it, such as "+08:00"'
+        hint = (
+            f"{key} without an offset is read in UTC here, but in the server's time zone there; "
+            'add the offset, such as "+08:00"'
+        )
         end.refuse(option, hint, part)
     else:
         end.take(part, key, option.value.strip(), option)
@@ -225,7 +227,7 @@ _OF_URL = {"gaussdb": "dws", "opengauss": "dws", "dws": "dws", "postgresql": "po
 
 
 def url(end: End, option: Option) -> None:
-    """Take the address of a JDBC URL; its driver's parameters need no key, except those of the login and of TLS."""
+    """Convert the address of a JDBC URL; of its parameters, only those of the login and of TLS have keys."""
     found = URL.fullmatch(option.value.strip())
     if found is None:
         end.refuse(option, "write it as jdbc:KIND://host:port/database", SERVER)
@@ -256,7 +258,6 @@ def url(end: End, option: Option) -> None:
 
 
 def _parameter(end: End, option: Option) -> None:
-    """Take one parameter of a JDBC URL."""
     name = plain(option.name)
     if is_secret(option.name):
         password(end, option)
@@ -299,7 +300,7 @@ def with_minutes(value: str) -> str:
 
 
 def authority(end: End, option: Option) -> None:
-    """Take the file with the authority's certificate."""
+    """Convert the path of the file with the authority's certificate."""
     if not _readable(authority_file, option.value):
         end.refuse(option, "names no file; set sslrootcert", SERVER)
         return
@@ -307,7 +308,7 @@ def authority(end: End, option: Option) -> None:
 
 
 def ssl(end: End, option: Option) -> None:
-    """Take a TLS mode under one of its vendors' spellings."""
+    """Convert a TLS mode from a vendor's spelling."""
     mode = option.value.lower().replace("_", "-")
     if mode in MODES:
         end.take(SERVER, "sslmode", mode, option)

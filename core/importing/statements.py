@@ -89,7 +89,6 @@ class _PipelineParser(Parser):
         return found
 
     def _option(self) -> exp.Property:
-        """Return an option, as 'name' = 'value'."""
         key = self._curr
         words = []
         while self._curr and self._curr.token_type is not TokenType.EQ and self._curr.text not in (",", ")"):
@@ -160,7 +159,7 @@ class _PipelineParser(Parser):
 
 
 class Pipelines(Dialect):
-    """The dialect of both: strings in ' or ", names in backticks, comments as in SQL; no backslash escapes."""
+    """The dialect of Flink SQL and CREATE SYNC: strings in ' or ", names in backticks, no backslash escapes."""
 
     class Tokenizer(Tokenizer):
         QUOTES: ClassVar = ["'", '"']
@@ -204,7 +203,6 @@ def _unclosed(text: str) -> int:
 
 
 def _split(tokens: Sequence[Token]) -> list[list[Token]]:
-    """Return the tokens of each statement."""
     found: list[list[Token]] = [[]]
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
@@ -290,7 +288,7 @@ class _Statements:
         return True
 
     def _latest(self, texts: list[str], line: int) -> None:
-        """Take the registration of a table that another tool has copied: its flows read only changes."""
+        """Record that another tool has already copied a table: its flows then read only changes."""
         named = set(texts)
         for place, flow in enumerate(self.found.flows):
             if flow.source is not None and flow.source.option("tablename") in named:
@@ -375,7 +373,7 @@ class _Statements:
         if "." in name and name in fits:
             fits = [name]
         if len(fits) > 1:
-            remarks.append(_refused(line, "INSERT", "names a table that fits several CREATE TABLE; write it as there"))
+            remarks.append(_refused(line, "INSERT", "matches several CREATE TABLE; write the name as in one of them"))
         return tables[fits[0]] if len(fits) == 1 else None
 
     def _select(
@@ -470,7 +468,7 @@ def _expression(tree: exp.Expr) -> tuple[str, str]:
 
 
 def _bare(tokens: list[Token]) -> bool:
-    """Return whether a CREATE is a table of a server, or an object that only servers have: it names no connector."""
+    """Return whether a CREATE defines a server's own table or object: it then names no connector."""
     kind = next((t.text.upper() for t in tokens[1:] if t.text.upper() not in ("TEMPORARY", "OR", "REPLACE")), "")
     if kind in ("TABLE",):
         return not any(token.text.lower() in ("connector", "connector.type") for token in tokens) and not any(

@@ -1,8 +1,8 @@
 """Write the configuration of what was pasted: servers, jobs and channels, with a comment for each option.
 
 A refused option is an error in its place: as the key that the configuration rejects, or in the table `undecided`, which
-it always rejects. So the text loads only after each refusal is decided. A password is never written; `password_file`
-takes its place.
+it always rejects. The text therefore loads only after each refusal has been resolved. A password is never written;
+`password_file` takes its place.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from slotkeeper.core.sinks.registry import traits as sink_traits
 from slotkeeper.core.sources.registry import traits as source_traits
 
 TEXTS = 2_000_000
-"""Lines of the second text are counted from here, those of the third from twice as much; no text has as many."""
+"""Offset of the second text's line numbers, and half of that of the third; no text has that many lines."""
 _PLACE = ("host", "port", "database", "user", "http_port")
 _HEAD = """\
-# Written by `slotkeeper import`: each option of the text, and what became of it. A refused option is an
-# error in its place: decide, and remove the line. Every other key, with its default: config.example.toml
+# Written by `slotkeeper import`: each option of the text, and its result. A refused option is an
+# error in its place: resolve it, and remove the line. Every other key, with its default: config.example.toml
 """
 _SPARK_LOCAL = re.compile(r"[1-9]\d{0,2}")
 _PIPELINE_NOTES = (
@@ -230,7 +230,7 @@ def _flow(draft: _Draft, flow: Flow, name: str) -> None:
 
 
 def _end(table: Table | None, as_source: bool, given: Given) -> End:
-    """Return one end; an end that the text does not contain has only what the caller gives."""
+    """Return one end; an end that the text does not contain has only the caller's values."""
     if table is not None:
         return read_end(table, as_source, given.secrets)
     server = given.source if as_source else given.sink

@@ -110,8 +110,7 @@ def _may_be_by_host(fault: Fault) -> bool:
 
 
 def window(fault: Fault, seen: JobSeen, facts: Facts) -> HostShare | None:
-    """Return the host's shares for a late step, since its lane's last commit if that is known, else over the longer
-    window.
+    """Return the host's shares for a late step, since its lane's last commit if known, else over the longer window.
 
     A step that a time limit ended started before its fault did, so the longer window is used for it.
     """

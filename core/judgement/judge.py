@@ -27,8 +27,7 @@ _SEVERITIES = {Part.WARN: Severity.WARNING, Part.CRITICAL: Severity.CRITICAL}
 
 
 def of_slot(seen: SlotSeen, now: datetime, state: JobState | None, lost: bool) -> Iterator[Fault]:
-    """Yield a slot's faults; none for a slot without a TTL, or if no job reads the slot and its last observation is
-    old.
+    """Yield a slot's faults; none for a slot without a TTL, or if no job reads it and its last observation is old.
 
     `state` is the state of its job; None if the slot has no job, or if the job never ran here. A slot that its job
     reports as `lost` has no TTL left: `job_failed` or `table_failed` reports it.
@@ -183,7 +182,6 @@ def _disk(facts: Facts) -> Iterator[Fault]:
 
 
 def judge(facts: Facts) -> tuple[Fault, ...]:
-    """Return all faults, in the order of `ranked`."""
     views = {job.view.name: job.view for job in facts.jobs}
     of_jobs = (by_host(of_job(job, facts), job, facts) for job in facts.jobs)
     of_slots: list[Iterator[Fault]] = []

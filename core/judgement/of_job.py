@@ -44,14 +44,12 @@ _SIDES = {"source": Party.SOURCE, "sink": Party.SINK}
 """The party responsible for the end of a job that a server's rejection ended, by side."""
 _SERVERS = (Party.SOURCE.value, Party.SINK.value)
 LOOP = 2
-"""Number of crashes within the window `crashes` that count as a crash loop, because a restarted driver can crash
-again."""
+"""Number of crashes within the window `crashes` that count as a crash loop: a restarted driver can crash again."""
 OLD_ROWS = "nothing is applied; the target shows the old rows until the copy is complete"
 _SEVERITY_OF_TABLE = {JobState.FAILED.value: Severity.CRITICAL}
 
 
 def of_job(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
-    """Yield all faults of a job."""
     view = seen.view
     silent = _silent_for(view, facts)
     if view.report is not None and silent is not None and silent > facts.limits.silent_warning:
@@ -108,8 +106,8 @@ def _of_process(rule: str, seen: JobSeen, severity: Severity, cause: str, effect
 
 
 def began(view: JobStatus) -> datetime | None:
-    """Return when the job entered its state; for a killed process, which records no time, at the earliest its last
-    report.
+    """Return when the job entered its state; for a killed process, which records no time, its last report at the
+    earliest.
     """
     seen = [at for at in (view.changed_at, view.reported_at if view.state is JobState.DEAD else None) if at]
     return max(seen, default=None)

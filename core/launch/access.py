@@ -1,8 +1,8 @@
-"""The one check of a verb against the rules of access, its line in the audit, and second accounts' approvals.
+"""The check of a verb against the access rules, its audit line, and second accounts' approvals.
 
-Three places can have rules, and each of them must allow a verb: this host's file (SYSTEM), the configuration in use,
-and the configuration with which a job was last started. The last is stored in the state folder, so that another
-`--config` does not remove a job's rules. docs/access.md lists what this does not prove.
+Three places can have rules, and all of them must allow a verb: this host's file (SYSTEM), the configuration in use, and
+the configuration with which a job was last started. The last is stored in the state folder, so that another `--config`
+does not remove a job's rules. docs/access.md lists the limits of this check.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # without rules, the first frame of a console needs no file o
     from slotkeeper.core.state.files import ResetFiles
 
 SYSTEM = Path("/etc/slotkeeper/access.toml")
-"""The rules of this host; only root can write them. No option and no variable names another file."""
+"""The rules of this host; only root can write them. No option and no environment variable can select another file."""
 RULES, APPROVALS = "access", "approvals"
 """The folders of the rules of started jobs, one file per job, and of approvals, one file per plan."""
 ANOTHER_FILE = "a start with another configuration file needs every right and the same second_account"
@@ -70,12 +70,10 @@ class Access:
 
     @cached_property
     def system(self) -> AccessRules | None:
-        """The rules of this host."""
         return system_access(SYSTEM)
 
     @cached_property
     def account(self) -> Account:
-        """The account of this process."""
         return account()
 
     @property
@@ -108,7 +106,7 @@ class Access:
             self.refuse(action, job, why, file, tell)
 
     def start(self, action: str, job: str, tell: Tell = str) -> None:
-        """Do the same for a verb that starts a job, and store the job's rules for later commands.
+        """Check a verb that starts a job as `require` does, and store the job's rules for later commands.
 
         A job with stored rules can be started with another file only by an account that has every right.
         """

@@ -1,7 +1,7 @@
-"""The agent of one host: in every round it reports the jobs that it owns, and takes over those of hosts that died.
+"""The agent of one host: in every round it reports the jobs that it owns, and takes over the jobs of dead hosts.
 
 `slotkeeper.core.domain.placement.decide` decides; this module reads, reports, and starts and stops jobs in threads, so
-that a slow start delays no heartbeat. Killed at any point, it does the same again after its restart.
+that a slow start delays no heartbeat. An agent that is killed at any point repeats the same steps after its restart.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class Agent:
             raise ConfigError(f"{loaded.path} has no [hosts]", "an agent serves jobs that several hosts share")
         lock = folder.try_lock("hosts", AGENT_LOCK)
         if lock is None:
-            raise Refused("another agent serves this state folder", f"{folder.path}: one agent is enough")
+            raise Refused(
+                "another agent serves this state folder", f"{folder.path}: only one agent can serve a state folder"
+            )
         self._lock, self._loaded, self._folder, self._say = lock, loaded, folder, say
         self._options = loaded.hosts
         self._shared = Shared(loaded, loaded.hosts, folder)
@@ -79,7 +81,7 @@ class Agent:
         self._reaching: Future[None] | None = None
 
     def round(self) -> None:
-        """Do one round; errors of a store are reported once, and end nothing."""
+        """Do one round; an error of a store is reported once, and does not end the agent."""
         if self._reaching is None or self._reaching.done():
             self._reaching = self._prober.submit(self._reach)
         with Store.open(self._folder.path, migrates=True) as store:
@@ -131,7 +133,7 @@ class Agent:
     def _added(
         self, store: Store, key: StoreKey, rows: list[Placement], views: Mapping[str, JobStatus]
     ) -> list[Placement]:
-        """Share the jobs that this host ran before they were shared; register all others here, for its screens."""
+        """Share the jobs that this host ran before they were shared; add the others to its store, for its screens."""
         known = {row.job for row in rows}
         for name in known - views.keys():
             store.register_job(name, str(self._loaded.path.absolute()))
@@ -208,7 +210,7 @@ class Agent:
     # -- acts
 
     def _begin(self, key: StoreKey, row: Placement, act: Act) -> None:
-        """Start an act in a thread; a claim is first made here."""
+        """Start an act in a thread; a claim is first written to the store, in this thread."""
         table = self._shared.table(key)
         if act is Act.CLAIM:
             if not table.claim(row, self._shared.new_row(row.job)):

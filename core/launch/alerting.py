@@ -206,8 +206,7 @@ class Alerting:
         return True
 
     def _acks(self) -> Acks:
-        """Return the acknowledgements of faults that persist; return none if they are unreadable, so that no alert is
-        suppressed."""
+        """Return the acknowledgements of persisting faults; none if unreadable, so that no alert is suppressed."""
         try:
             found = AckFile(self._store.folder).read()
         except StateError as error:
@@ -251,7 +250,6 @@ def _marks(state: AlertState) -> tuple[object, ...]:
 
 
 def is_stuck(fault: Fault) -> bool:
-    """Return whether only `StuckAlerts` reports this fault."""
     return fault.rule == ALERTS_STUCK
 
 

@@ -190,8 +190,8 @@ def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over
 def refuse_open_reset(store: Store, job: str) -> None:
     """Raise Refused if a reset of the job's slot is unfinished on this host.
 
-    A slot must not be read if only some of its points were moved. The driver checks the sink; this function checks the
-    local markers.
+    A slot must not be read if only some of its points were moved. The driver checks the sink, this function the
+    markers.
     """
     for mark in marks(store.folder.path):
         if mark.job == job:

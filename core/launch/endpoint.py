@@ -118,7 +118,7 @@ class Endpoint(ThreadingHTTPServer):
 
 
 class SocketEndpoint(Endpoint):
-    """The same on a Unix socket."""
+    """An `Endpoint` on a Unix socket."""
 
     address_family = socket.AF_UNIX
 

@@ -127,8 +127,7 @@ class HostReader:
     def out_of_memory(self) -> str:
         """Return the evidence that the kernel killed a process of the driver for lack of memory, or "".
 
-        The control group's count covers all processes in the group, and is reported as such. The kernel log names the
-        pids.
+        The control group's count covers all its processes, and is reported as such. The kernel log names the pids.
         """
         now = self._oom_kills()
         if now is not None and self._kills is not None and now > self._kills:
@@ -193,7 +192,7 @@ class HostReader:
     def _folders(self, controller: str) -> Iterator[Path]:
         """Yield the group's folder for a controller and the folders above it, from v1 if mounted, else from v2.
 
-        Inside a container, the kernel lists paths of the host, but the container's own group is at the root of the
+        Inside a container, the kernel lists the host's paths, but the container's own group is at the root of the
         mount.
         """
         lines = [line.split(":", 2) for line in self._group.splitlines() if line.count(":") >= 2]

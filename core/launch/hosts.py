@@ -63,14 +63,12 @@ class Shared:
         self._rows = {row.job: row for row in (found.rows if found is not None else ())}
 
     def table(self, key: StoreKey) -> Placements:
-        """Return the rows of one store."""
         if key not in self._sessions:
             name = f"slotkeeper-hosts/{self.options.name}"[:63]
             self._sessions[key] = store_session(self.stores[key][0], "", LIMIT_MS, name)
         return self._sessions[key].placements(LIMIT_MS)
 
     def key_of(self, job: str) -> StoreKey:
-        """Return the store of a job."""
         return next(key for key, jobs in self.stores.items() if any(one.name == job for one in jobs))
 
     def read(self, key: StoreKey) -> tuple[list[Placement], list[HostSeen]]:
@@ -115,14 +113,12 @@ class Shared:
         return replace(launch, extra=(*launch.extra, OWNER, self.owner))
 
     def close(self) -> None:
-        """End the sessions."""
         for session in self._sessions.values():
             session.close()
         self._sessions.clear()
 
 
 def shared(loaded: Loaded, store: Store) -> Shared:
-    """Open the shared jobs of a configuration with `[hosts]`."""
     assert loaded.hosts is not None
     return Shared(loaded, loaded.hosts, store.folder)
 
@@ -156,10 +152,10 @@ def moved_away(folder: StateFolder, loaded: Loaded, job: str) -> Ended:
 def begun(
     loaded: Loaded, store: Store, job: str, why: str, seconds: float, act: Callable[..., JobStatus], again: bool = False
 ) -> JobStatus:
-    """Start a job with `act`, here if this host owns it or no living host does, otherwise by its owner.
+    """Start a job with `act` on this host if this host owns it or no running host does, otherwise through its owner.
 
-    `again` means a restart, which only the owner's host can do. Raises the errors of `act`, and the store's error, for
-    nothing is started while the other hosts cannot be told.
+    `again` requests a restart, which only the owner's host can do. Raises the errors of `act`, and the store's error,
+    because nothing is started while the other hosts cannot be informed.
     """
     if loaded.hosts is None:
         placement.forget(store.folder)
@@ -247,7 +243,7 @@ def _write_desired(found: Shared, job: str, wanted: WantedState, why: str) -> Pl
 
 
 def _asked(found: Shared, store: Store, row: Placement, wanted: WantedState, why: str, seconds: float) -> JobStatus:
-    """Request a desired state from the owner and wait for its answer; raises Refused for an owner that could not."""
+    """Request a desired state from the owner and wait for its answer; raises Refused if the owner cannot comply."""
     asked = _write_desired(found, row.job, wanted, why)
     end, now = time.monotonic() + seconds, asked
     while True:

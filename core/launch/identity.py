@@ -1,6 +1,6 @@
 """Identify processes, wait for them and end them by facts that were recorded at their start, never by name.
 
-Ending processes by their command line once killed another user's processes. Therefore, a process counts as Slotkeeper's
+Ending processes by their command line can kill another user's processes. Therefore, a process counts as Slotkeeper's
 own only if its pid, its start time (in ticks since boot, which clock changes do not affect) and its session match the
 record. The members of its session count only while it is certain that the session is still the recorded session. psutil
 is imported only where processes have to be searched for: /proc is sufficient to check a recorded process, and importing
@@ -67,7 +67,6 @@ def elsewhere(identity: Identity | None) -> bool:
 
 
 def session_members(session_id: int) -> list[int]:
-    """Return the pids of the running processes with this session id."""
     import psutil
 
     found = []

@@ -1,7 +1,6 @@
 """Start a job's driver and its supervisor: their commands, limits and environment.
 
-A launch is stored with its run in the state store, so that a supervisor that adopts a driver restarts it in the same
-way.
+A launch is stored with its run in the state store, so that a supervisor that adopts a driver restarts it likewise.
 """
 
 from __future__ import annotations
@@ -86,8 +85,7 @@ class Launch:
         return replace(found, command=()) if usual else found
 
     def driver(self, job: str, config: str, folder: Path, run: str) -> list[str]:
-        """Return the driver's full command."""
-        return [*(self.command or (*PYTHON, _DRIVER)), *_arguments(job, config, folder, run), *self.extra]
+        return [*(self.command or (*_PYTHON, _DRIVER)), *_arguments(job, config, folder, run), *self.extra]
 
 
 def spawn_supervisor(

@@ -91,7 +91,6 @@ def job_seen(
     now: datetime,
     limits: Limits = LIMITS,
 ) -> JobSeen:
-    """Return one job with its events and its audit lines."""
     since = now - timedelta(seconds=limits.crashes)
     # the limit is in the configuration; a supervisor has not read it and uses its driver's report
     limit = None if view.report is None else view.report.quarantine_limit
@@ -118,8 +117,7 @@ def job_seen(
 def _new_snapshot(job: JobSpec | None) -> str:
     """Return the commands that copy a job's target again; "" for several tables, as it is unknown which one differs.
 
-    Call it only if the commands are shown, because checking whether a copy is possible imports the sink's module and
-    its database driver.
+    Call it only if the commands are shown: checking whether a copy is possible imports the sink's database driver.
     """
     if job is None or len(job.channels) != 1 or not job.binlog.binlog or sinks.open(job.sink_kind).no_reset:
         return ""

@@ -75,7 +75,6 @@ class Signals:
         os.close(self._writing)
 
     def wait(self, seconds: float) -> None:
-        """Wait until a signal arrives or `seconds` have passed."""
         readable, _, _ = select.select([self._reading], [], [], max(0.0, seconds))
         if readable:
             os.read(self._reading, 4096)

@@ -166,8 +166,8 @@ def _seen(store: Store, job: str, before: TableReport, what: Ask, patience: Tabl
 def try_now(store: Store, job: str, table: str = "", seconds: float = 30.0) -> tuple[TryAnswer, ...]:
     """Request a retry and return the result per table; if `seconds` is 0, return nothing and do not wait.
 
-    Raises Refused if no table is waiting for a retry or an early retry is not allowed, and Busy if no process answers
-    in time.
+    Raises Refused if no table waits for a retry or an early retry is not allowed, and Busy if no process answers in
+    time.
     """
     expected = _expected(observe(store, job), table)
     number = steering.ask(store, job, table)

@@ -64,7 +64,6 @@ def settled(store: Store, job: str) -> JobStatus:
 
 
 def observe_all(store: Store) -> list[JobStatus]:
-    """Observe every job."""
     known = placement.known(store.folder)
     return [placed(view_of(row, store.run(row.run) if row.run else None), known) for row in store.jobs()]
 
@@ -74,7 +73,7 @@ UNREPORTED_SECONDS = 60.0
 
 
 def placed(view: JobStatus, known: Known | None) -> JobStatus:
-    """Return a job as its shared row shows it; the processes on this host count for more than the row.
+    """Return a job as its shared row shows it; the processes on this host take precedence over the row.
 
     The row is that of the last round of this host's agent.
     """
@@ -206,7 +205,6 @@ def waits(view: JobStatus) -> bool:
 
 
 def step_of(view: JobStatus, java: bool) -> str:
-    """Describe the step for which a starting job is waiting."""
     report = view.report if view.reported else None
     if waits(view):
         return f"the condition that its driver reports ({view.reason})"

@@ -197,7 +197,7 @@ class Reader:
             yield self._batch(second, after, up_to, rows, out.getvalue())
 
     def _note_older(self, status: SlotStatus, after: Position) -> None:
-        """A status can be older than what was read, but not for long: the source was then restored to an older copy."""
+        """Raise SOURCE OLDER if statuses stay behind what was read: the source was then restored to an older copy."""
         now = self._clock.monotonic()
         if now - self._older.setdefault(status.shard, now) < OLDER_SECONDS:
             return

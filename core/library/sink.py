@@ -1,4 +1,4 @@
-"""Writes to a sink without a job: the batches of a reader, or single records with a position of the program's own."""
+"""Writes to a sink without a job: the batches of a reader, or single records with the program's own position."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ class RecordSink:
 class TableWriter:
     """Upserts and deletes of one target, in order per key, each taking effect once.
 
-    Positions are whole numbers of the program's own, such as an offset, that only increase. After a crash, `position`
-    is the last one whose records are in the target: continue after it. After an error, the pending records are kept:
-    `flush` writes them, and finds out whether an unanswered attempt already has.
+    Positions are whole numbers that the program defines, such as an offset, and that only increase. After a crash,
+    `position` is the last one whose records are in the target: continue after it. After an error, the pending records
+    are kept: `flush` writes them, and finds out whether an unanswered attempt already has.
     """
 
     def __init__(
@@ -128,7 +128,6 @@ class TableWriter:
         self._add(EventType.AFTER, values)
 
     def delete(self, key: Mapping[str, object]) -> None:
-        """Delete the row with this key if it exists."""
         self._refuse_odd(key, self._target.key)
         self._add(EventType.DELETE, key)
 

@@ -26,7 +26,7 @@ entries, which are older than the chunk, take effect with the point -1."""
 class AgainStep:
     """A step with a chunk: the values of `StepSink.commit`, and the number of the chunk's rows.
 
-    `rows` are the changes behind the chunk. `written` are the staged rows and deletes of the chunk: they count as
+    `rows` is the number of changes after the chunk. `written` are the staged rows and deletes of the chunk: they count as
     repeats, which explain replaced rows to a check of the target, as changes do.
     """
 
@@ -47,8 +47,7 @@ class CopiedAgain(Protocol):
     def plan_again(self, rows: int) -> list[Chunk]:
         """Return chunks of about `rows` rows that contain all possible keys; the last one has no upper bound.
 
-        Raises Refused for a key that source and target order differently, or a server that does not show when changes
-        are visible.
+        Raises Refused if source and target order the key differently, or the server does not show what is visible.
         """
 
     def copy_chunk_after(self, chunk: Chunk, after: Position, out: BinaryIO) -> int:
@@ -60,7 +59,7 @@ class CopiedAgain(Protocol):
 
 @runtime_checkable
 class AgainSink(Protocol):
-    """A sink that writes a chunk together with the changes behind it, in one transaction under the fence (ADR 98).
+    """A sink that writes a chunk together with the changes that follow it, in one transaction under the fence (ADR 98).
 
     The rows of a chunk are staged as changes that precede all others: as `OLDEST`, then the row's columns.
     """

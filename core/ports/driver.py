@@ -85,10 +85,10 @@ class LaneSeen:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A lane that continues behind a statement that changed its table's columns.
+    """A lane that continues after a statement that changed its table's columns.
 
-    `row` is its progress row, `moved` the row behind the statement, under `epoch`; `identity` is the table from there
-    on, and `statements` are those of the target. Exactly `affected` rows have the values that the `losses` remove.
+    `row` is its progress row, `moved` the row after the statement, under `epoch`; `identity` is the table after it,
+    and `statements` are those of the target. Exactly `affected` rows have the values that the `losses` remove.
     """
 
     row: ProgressRow
@@ -299,8 +299,7 @@ class ResetStore(LaneFence, Lease, Protocol):
     ) -> list[str]:
         """Write the rows under the epoch, and the reset's step, in one transaction; return any discrepancies as text.
 
-        Quarantined rows after the new positions are archived as `by`; rows that the reset `undone` had archived are
-        restored.
+        Quarantined rows after the new positions are archived as `by`; rows archived by the reset `undone` are restored.
         """
 
     def reset(self, reset: str) -> ResetEntry | None: ...
@@ -425,7 +424,7 @@ class Sessions(Protocol):
         """Return the sink session `name` for progress rows."""
 
     def know_columns(self, known: Sequence[Column]) -> None:
-        """Open the channel's source from now on with the columns that its table had; none: with its present ones."""
+        """Open the channel's source from now on with these earlier columns of its table; empty: its present columns."""
 
     def log_in(self, where: str) -> None:
         """Log in to the servers of one side ("" for both) and log out again; raises the server's rejection."""
@@ -440,8 +439,7 @@ class TaskEnds(Protocol):
     def end_tasks(self, names: Mapping[str, Callable[[bool], None]]) -> None:
         """End the job's own sessions of these names in the store; pass to each callback whether its session was busy.
 
-        Waits for at most one login and 2 s. Raises a SlotkeeperError if the server does not respond or rejects the
-        request.
+        Waits for at most one login and 2 s. Raises a SlotkeeperError if the server is silent or rejects the request.
         """
 
 
@@ -459,7 +457,7 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
         """Connect to this server of the source from now on if it answers; only for a source with several hosts."""
 
     def widen(self, job: JobSpec) -> None:
-        """Serve the channels of this job from now on, which has at least those served so far."""
+        """Serve the channels of this job from now on; they must include all channels served so far."""
 
     @property
     def shares_position(self) -> bool:

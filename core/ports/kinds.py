@@ -150,7 +150,7 @@ def md5_of(text: str) -> str:
 
 
 Rewrite = Callable[[Sequence[str | None]], Sequence[str | None]]
-"""Returns the values of a row that are compared from those of the columns that were named at the opening."""
+"""Computes the compared values of a row from the values of the columns named when the table was opened."""
 
 
 class ComparedTable(TableReader, Protocol):
@@ -243,8 +243,7 @@ class SourceSession(Protocol):
 class ProbeAsked:
     """Inputs of a probe's execution, with the jobs of the source.
 
-    `left` receives the tables that could not be dropped, and `progress` each question; `ending` is called before the
-    drop.
+    `left` receives tables that could not be dropped, and `progress` each question; `ending` is called before the drop.
     """
 
     plan: ProbePlan
@@ -287,7 +286,7 @@ class Feed:
     """A reader of a server's only stream for several tables of a job; lanes reach it at `address`, on this host.
 
     It only saves work: a lane that cannot connect to it, or for which it has no rows, reads over its own connection.
-    `close` ends it. `error` returns why it does not read, or did not until shortly before; None if it works.
+    `close` ends it. `error` returns why it does not read, or did not until recently; None if it works.
     """
 
     address: str
@@ -309,7 +308,7 @@ class Doctor(Protocol):
         """Return the findings of `doctor` about the server and the tables that jobs read from it."""
 
     def list_tables(self, schemas: Collection[str], binlog: bool) -> Sequence[TableListed]:
-        """Return the tables and views that this login can see; of these schemas, or of all but the system's if empty.
+        """Return the tables and views that this login can see in these schemas; empty: in all but the system schemas.
 
         `binlog`: a table without a binlog is unfit. Reads only catalogs, and locks no table.
         """
@@ -515,9 +514,7 @@ class SinkKind(Protocol):
         """Open a session that reads whole tables for a comparison."""
 
     def condition(self, channel: ChannelSpec) -> str:
-        """Return the SQL condition that a row of the target mirrors a row of the source, for a channel with a constant
-        or soft deletes.
-        """
+        """Return the SQL condition that a target row mirrors a source row, for a constant or soft deletes."""
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
         """Return GRANT statements with the least privileges for these jobs, once per channel."""

@@ -122,7 +122,7 @@ class BufferedStep:
 
 
 class Sweeps(Protocol):
-    """Commits small steps of several lanes in one transaction, a fence each (ADR 85).
+    """Commits small steps of several lanes in one transaction, each under its own fence (ADR 85).
 
     The sinks of the lanes share one session, and any of them can commit for all.
     """
@@ -173,7 +173,7 @@ class Views(Protocol):
         """Apply the captured changes to all RUNNING views in one transaction; does nothing if there are none."""
 
     def build(self, target: str, epoch: int) -> None:
-        """Make a view equal to its SELECT, beside its readers; then it is RUNNING."""
+        """Make a view equal to its SELECT while its table remains readable; the view is then RUNNING."""
 
     def set_state(self, target: str, state: ViewState, cause: str, epoch: int = 0) -> None:
         """Record a view's state; with an epoch, only if it is the newest."""
@@ -188,7 +188,7 @@ class Views(Protocol):
         """Return how a view is maintained, and the indexes that it lacks. Raises Refused for an unknown view."""
 
     def drop(self, target: str) -> bool:
-        """Remove a view with its triggers and its table; return False if the table stays: no view made it."""
+        """Remove a view with its triggers and its table; return False if the table stays because no view created it."""
 
 
 class BatchWriter(Protocol):
@@ -245,8 +245,7 @@ class LabelSink(Protocol):
     def send(self, batch: Batch, label: str) -> str:
         """Send all rows without making them visible; return the number of the load.
 
-        The number is empty if the label's load is already committed. A load of unknown state under the label is aborted
-        first.
+        The number is empty if the label's load is already committed. A load of unknown state is aborted first.
         """
 
     def commit(self, label: str, load: str) -> Outcome:

@@ -29,8 +29,7 @@ from slotkeeper.core.state.folder import StateFolder
 Tell = Callable[[str], None]
 
 
-def silent(sentence: str) -> None:
-    """Report nothing."""
+def silent(sentence: str) -> None: ...
 
 
 class CopiedAudit(Audit):
@@ -81,13 +80,11 @@ class DriverAudit:
         self._folder, self._connect, self._tell = folder, connect, tell
 
     def intent(self, action: str, what: str, reason: str, result: Mapping[str, str]) -> AuditLine:
-        """Write the line before an action; raises StateError if it cannot be written."""
         line = intent(action, what, reason, result)
         self._append(line)
         return line
 
     def outcome(self, line: AuditLine, said: str, result: Mapping[str, str]) -> None:
-        """Write the line after an action; raises StateError if it cannot be written."""
         self._append(outcome(line, said, result))
 
     def _append(self, line: AuditLine) -> None:

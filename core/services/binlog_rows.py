@@ -145,8 +145,8 @@ def place(loaded: Loaded, source: str, text: str) -> Position:
 
 
 def masks(loaded: Loaded, source: str, table: str) -> bool:
-    """Whether a table's values are masked unless requested: of a PROD source, or if a job does not mirror them as they
-    are, because it computes a column from them.
+    """Return whether a table's values are masked unless requested: those of a PROD source, and those from which a job
+    computes a column instead of mirroring them.
     """
     channels = (one for job in loaded.jobs.values() if job.source.name == source for one in job.channels)
     computed = any(one.source_table == table and any(it.inputs for it in one.compute) for one in channels)

@@ -206,8 +206,7 @@ def _writers(loaded: Loaded, entry: SinkEntry) -> list[JobSpec]:
 def _identity(silent: set[str], job: JobSpec) -> tuple[TableIdentity | None, str]:
     """Return the source's table, None if unknown or missing, and the channel's requirements that it does not meet.
 
-    The source's own findings report why it cannot be read. `silent`: sources that did not answer, so that each is
-    waited for only once.
+    The source's own findings report why it cannot be read. `silent`: sources that did not answer, queried only once.
     """
     if job.source.name in silent:
         return None, ""
@@ -230,7 +229,6 @@ def _identity(silent: set[str], job: JobSpec) -> tuple[TableIdentity | None, str
 
 
 def promises(loaded: Loaded) -> list[Finding]:
-    """Return what each configured job guarantees about its target."""
     return [Finding(f"job {name}", Level.OK, promise_of(job)) for name, job in loaded.jobs.items()]
 
 
@@ -305,7 +303,6 @@ def probe(
 
 
 def asked(entry: SourceEntry) -> int:
-    """Return the number of questions in a source's probe."""
     return _probe(entry, Login(entry.endpoint, "", "")).asked
 
 
@@ -333,8 +330,7 @@ def _login(entry: SourceEntry) -> Login:
 class Patience:
     """Holds back termination signals from `begin` until the end of the block; before `begin`, they take effect at once.
 
-    It uses handlers, not a mask, because any thread of a process can receive a signal. Outside the main thread, no
-    signal can be handled.
+    It uses handlers, not a mask, because any thread can receive a signal; only the main thread can handle one.
     """
 
     def __init__(self) -> None:

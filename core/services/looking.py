@@ -80,7 +80,6 @@ def answer(lane: str, ask: Callable[[], V], seconds: float | None = None) -> V:
 
 
 def late(lane: str, seconds: float) -> Unreachable:
-    """Return the error for a server that does not answer in time."""
     return Unreachable(f"{lane} does not answer within {seconds:g} s", "check the server and the network to it")
 
 
@@ -92,8 +91,7 @@ def passwords(endpoints: Iterable[Endpoint]) -> None:
 
 
 STORE_LIMIT_MS = 30_000
-"""Time limit in milliseconds of one statement of a command in a store: less than a step's ten minutes, because a user
-waits."""
+"""Time limit in milliseconds of a command's statement in a store: less than a step's ten minutes, as a user waits."""
 
 
 def poll_name(what: str) -> str:
@@ -148,7 +146,6 @@ class LocksSeen:
 
     @property
     def server(self) -> str:
-        """The server, as text."""
         return f"{'source' if self.is_source else 'sink'} {self.place}"
 
 
@@ -216,8 +213,7 @@ class ServerLocks:
     def ask(self, now: float, seconds: float | None = None) -> list[LocksSeen]:
         """Query all servers at once; `now` is this host's clock in seconds since 1970.
 
-        A server that has not answered after `seconds` gets an error instead of an answer, and is queried again once it
-        has answered.
+        The answer of a server that is silent for `seconds` is an error; it is queried again once it has answered.
         """
         answers: SimpleQueue[tuple[int, LocksSeen | Exception]] = SimpleQueue()
 
@@ -265,7 +261,7 @@ Asker = Callable[[], tuple[StoreSession | SourceSession, LockReader | SessionEnd
 
 
 def askers(loaded: Loaded) -> dict[str, Asker]:
-    """Return the functions that open the sessions and readers of a configuration's servers, by "sink NAME" or "source
+    """Return the functions that open sessions and readers of a configuration's servers, by "sink NAME" or "source
     NAME".
     """
 

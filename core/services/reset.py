@@ -32,15 +32,13 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
 
 STORE_LIMIT_MS = 40_000
-"""Time limit in milliseconds of one statement of a reset in its store, which has few rows; it exceeds the lock wait (30
-s)."""
+"""Time limit in milliseconds of a reset's statement in its store, which has few rows; exceeds the lock wait (30 s)."""
 probe: Probe = silent
 """Called at named points of a reset; tests replace it."""
 
 
 def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
-    """Return the job that reads a table through a slot, restricted to that channel; raises ConfigError if there is
-    none.
+    """Return the job that reads a table through a slot, restricted to that channel; raises ConfigError without one.
 
     If a job with an invalid configuration could be that job, the error of its configuration is raised.
     """

@@ -29,8 +29,7 @@ SETTLE_SECONDS = 60.0
 
 
 def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Comparison:
-    """Compare the tables of a job's channel; if the job is running, a difference counts only after its lanes have
-    caught up."""
+    """Compare the tables of a job's channel; while it runs, a difference counts only after its lanes have caught up."""
     if start_at(job.start).partial:
         what = f"{job.channel.target} contains only the changes since the start of job {job.name} ({job.start})"
         raise Refused(f"{what}: a full comparison is not possible", 'only start = "initial" makes a full copy')

@@ -21,7 +21,7 @@ from slotkeeper.core.wiring import worker
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The views of a job: those that its sink has recorded, and the changes that wait by view; or why not."""
+    """The views of a job that its sink records, and the waiting changes by view; or why they are unknown."""
 
     job: str
     rows: tuple[ViewRow, ...] = ()
@@ -30,7 +30,7 @@ class Seen:
 
 
 def seen(loaded: Loaded, job: str = "") -> list[Seen]:
-    """Return the views of all jobs that have some, or of one job."""
+    """Return the views of all jobs that have views, or of one job."""
     found = []
     for spec in loaded.jobs.values():
         if spec.views and job in ("", spec.name):
@@ -44,19 +44,16 @@ def seen(loaded: Loaded, job: str = "") -> list[Seen]:
 
 @contextmanager
 def opened(job: JobSpec) -> Iterator[tuple[StoreSession, Views]]:
-    """Open a job's views over a separate session for the block."""
     with closing(worker.store_session(job, "views-command")) as session:
         yield session, session.views(job)
 
 
 def verify(job: JobSpec, target: str) -> list[Difference]:
-    """Compare a view with its SELECT; return the first differences."""
     with opened(job) as (_, views):
         return views.verify(target)
 
 
 def explain(job: JobSpec, target: str) -> Explained:
-    """Return how a view is maintained."""
     with opened(job) as (_, views):
         return views.explain(target)
 
@@ -75,7 +72,7 @@ def drop(loaded: Loaded, job: JobSpec, target: str, reason: str, tell: Tell) -> 
     """Remove a view with its triggers and its table; return the outcome."""
 
     def act(views: Views) -> str:
-        gone = "dropped" if views.drop(target) else "dropped, but its table stays: no view made it"
+        gone = "dropped" if views.drop(target) else "dropped, but its table remains: no view created it"
         return f"{gone}; remove it from the configuration, or the next start of the job creates it again"
 
     return _change(loaded, job, target, ("views drop", reason), act, tell)

@@ -93,8 +93,7 @@ class BesideTarget(ABC, Generic[L]):
         self._columns: tuple[str, ...] = ()
 
     @abstractmethod
-    def _is_empty(self) -> bool:
-        """Whether the target has no row."""
+    def _is_empty(self) -> bool: ...
 
     @abstractmethod
     def _count(self) -> int:
@@ -161,7 +160,7 @@ class BesideTarget(ABC, Generic[L]):
         raise Refused(f"target {self._name} is of a kind that is never altered", where="sink")
 
     def _apply(self, statements: Sequence[str]) -> None:
-        """Alter the target by statements that were possibly run before; raises Busy until one has taken effect."""
+        """Alter the target by statements that may have run before; raises Busy until one has taken effect."""
         if statements:
             raise Defect(f"{self._name}: this kind of target is never altered")
 

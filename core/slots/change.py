@@ -28,7 +28,7 @@ from slotkeeper.core.sqltext import dotted, literal
 
 PROD = "PROD"
 UNKNOWN_ROWS = "unknown"
-"""The word to type instead of the number of rows if the server cannot count them."""
+"""The text to type instead of the number of rows if the server cannot count them."""
 
 SINK_SILENT = (
     "the sink of job {job} does not answer: its progress rows are unknown, and so is the effect on the next start"
@@ -152,7 +152,6 @@ def refuse_unasked(traits: SourceTraits, source: str, verb: SlotVerb) -> None:
 
 
 def seen(inspector: Inspector, asked: Asked) -> TableSlots:
-    """Return the table's current slots."""
     points, unread = read_table(inspector, asked.table).points, count_unread(inspector)
     return inspect(asked.source, asked.table, asked.owners, points, unread, asked.words)
 
@@ -175,8 +174,7 @@ def unread_rows(rows: int | None) -> str:
 def for_owner(owner: Owner | None, foreign: str, rows: str, no_rows: str) -> list[str]:
     """Return the consequence for the slot's reader: one of the given sentences, in which {job} is the owning job.
 
-    The sentence is `foreign` if no configured job owns the slot, `rows` if the job's sink has progress rows, and
-    otherwise `no_rows`.
+    The sentence is `foreign` if no configured job owns the slot, `rows` if its sink has progress rows, else `no_rows`.
     """
     if owner is None:
         return [foreign] if foreign else []
@@ -224,7 +222,6 @@ def refuse_without_consent(plan: ChangePlan, consent: Consent) -> None:
 
 
 def per_shard(view: SlotView, shards: Sequence[str] = ()) -> dict[str, str]:
-    """Describe a slot per DN."""
     found = {one.shard: f"live {_said(one.live)}, durable {_said(one.durable)}" for one in view.shards}
     for one in view.shards:
         if one.unread is not None:
@@ -273,7 +270,6 @@ def create(
 
 
 CREATE = SlotVerb("create", "`jobs start` reads it without a slot", plan_create, create)
-"""`slots create`."""
 
 
 FOREIGN = "its reader continues after the gap without an error"
@@ -326,7 +322,6 @@ def _moved(one: SlotOnShard, newest: Mapping[str, Position | None] | None) -> bo
 
 
 REGISTER = SlotVerb("register", "`slots reset --to latest` moves a job's own position", plan_register, register)
-"""`slots register`."""
 
 
 ROWS_LEFT = "the next start of job {job} fails (SLOT LOST); then take a new snapshot"
@@ -388,4 +383,3 @@ def expiry(left: TimeLeft | None) -> str:
 
 
 DROP = SlotVerb("drop", "the source retains no changes for a stopped job", plan_drop, drop)
-"""`slots drop`."""

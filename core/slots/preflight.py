@@ -103,7 +103,6 @@ class Preflight:
         return all(one.answer is MayBegin.YES for one in self.verdicts)
 
     def answer(self, action: Action) -> MayBegin:
-        """Return the answer for one action."""
         return next(one.answer for one in self.verdicts if one.action is action)
 
 

@@ -87,7 +87,6 @@ def register(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> None:
 
 
 def _points(move: Move, way: Way) -> Kept | None:
-    """Return the points to register for a lane, or None if its points do not change."""
     if move.points is None or way is Way.THERE:
         return move.points
     return None if move.seen.lost else move.seen.kept
@@ -213,7 +212,7 @@ class ResetOrder:
 
 
 def no_undo(plan: ResetPlan) -> str:
-    """Return why an undo of a plan cannot pass its checks, whenever it is tried; "" if nothing known prevents it."""
+    """Return why an undo of a plan cannot pass its checks, at any time; "" if nothing known prevents it."""
     undo = Goal(TargetKind.BACKUP)
     if table_check(undo, plan.fingerprint, {move.seen.row.fingerprint for move in plan.moves}, "").ok is False:
         return "the table has changed"

@@ -70,7 +70,7 @@ from slotkeeper.core.ports.driver import ResetStore
 from slotkeeper.core.ports.source import SourceTable
 
 Probe = Callable[[str], None]
-"""A function called at named points of a reset; only tests give one that stops or kills the reset."""
+"""A function called at named points of a reset; only tests set one, which stops or kills the reset."""
 
 
 class Files(Protocol):
@@ -102,7 +102,8 @@ class ResetContext:
     `size_target` returns the target's size in bytes, `read_target` names the sessions that read the target, and
     `copied_per_second` returns the rate of the job's last copy, given the number of rows in the target; each returns
     None if unknown. `apart` is true if positions of different shards cannot be compared, `alone` if the job has no
-    other table. `progress` receives the next step, the lanes moved and all lanes. `approved` raises Refused if it must.
+    other table. `progress` receives the next step, the lanes moved and all lanes. `approved` raises Refused if a
+    required approval is missing.
     """
 
     job: JobSpec
@@ -135,7 +136,6 @@ class ResetContext:
 
     @property
     def what(self) -> str:
-        """The slot's full name for messages."""
         return f"{self.job.source.name} {self.job.channel.source_table} slot {self.job.slot}"
 
 
@@ -468,7 +468,7 @@ def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Places) -
         found.append("each DN starts just before its own first record at or after that time" if ctx.apart else same)
     skips = any(move.skips for move in moves)
     if skips and goal.kind is TargetKind.BACKUP:
-        found.append("correct only if the target already has the skipped changes, for example after a reset back")
+        found.append("correct only if the target already has the skipped changes, as after a reset to an earlier point")
     elif skips:
         found.append("skipped changes never reach the target: it differs from the source until a new snapshot")
     if any(move.back for move in moves):
@@ -556,7 +556,6 @@ def _taken(ctx: ResetContext) -> bool:
 
 
 def open_reset_check(ctx: ResetContext) -> Check:
-    """Check that no earlier reset is unfinished."""
     open_ = ctx.resets.open_entry()
     if open_ is None:
         return Check("no open reset", True, "none is unfinished")

@@ -24,8 +24,7 @@ SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 LIMIT = "57014"
 """SQLSTATE query_canceled: the session's statement_timeout was exceeded."""
 COUNT_LIMIT_MS = 5_000
-"""Time limit in milliseconds for counting the rows of one part of a table; the count reads a whole range, which is too
-much load for a plan."""
+"""Time limit in milliseconds for counting the rows of one part of a table, because the count reads a whole range."""
 
 
 def table_name(table: str) -> pg.sql.Composable:
@@ -40,8 +39,8 @@ def plan_statement(
     rows: int,
     only: pg.sql.Composable | None = None,
 ) -> pg.sql.Composable:
-    """Return SQL that reads the key's index in one pass and returns every `rows`-th key and the last key, in key order,
-    converted by `text`.
+    """Return SQL for every `rows`-th key and the last key in key order, by one pass over the index, converted by
+    `text`.
     """
     places = [Identifier(f"k{n}") for n in range(1, len(key) + 1)]
     named = [SQL("{} AS {}").format(Identifier(name), k) for name, k in zip(key, places, strict=True)]
@@ -61,9 +60,7 @@ def plan_statement(
 def beyond(
     key: Sequence[str], types: Mapping[str, str], bound: Sequence[str], sign: str, operators: Operators
 ) -> pg.sql.Composable:
-    """Return SQL for key > bound or key <= bound, compared column by column; the bound on the first column lets the
-    server use the index.
-    """
+    """Return SQL for key > bound or key <= bound, by column; the bound on the first column lets an index be used."""
     values = [SQL("{}::{}").format(Literal(text), SQL(types[name])) for name, text in zip(key, bound, strict=True)]
     last_sign = spelled(operators, key[-1], ">" if sign == ">" else "<=")
     nested: pg.sql.Composable = SQL("{} {} {}").format(Identifier(key[-1]), last_sign, values[-1])
@@ -88,9 +85,7 @@ def count_statement(table: str, condition: pg.sql.Composable | None, most: int |
 
 
 def counted(ask: Callable[[int | None, int], Rows]) -> RowCount:
-    """Return the row count of a table, queried by `ask(most, limit_ms)`; unknown if this login cannot read the
-    table.
-    """
+    """Return the row count of a table, queried by `ask(most, limit_ms)`; unknown if it is unreadable."""
 
     def within(most: int | None, limit_ms: int) -> int | None:
         try:

@@ -30,7 +30,6 @@ The sibling module `traits` defines `TRAITS` with the same prefix.
 
 @cache
 def open(kind: str) -> SourceKind:
-    """Return the kind of that name; raises Defect for an unknown name, which the configuration should have rejected."""
     if kind not in KINDS:
         raise Defect(f"unknown source kind {kind!r}")
     module, mode = KINDS[kind]
@@ -38,13 +37,11 @@ def open(kind: str) -> SourceKind:
 
 
 def positions(kind: str) -> Positions:
-    """Return the position format of the kind of that name; raises Defect as `open` does."""
     return open(kind).positions
 
 
 @cache
 def traits(kind: str) -> SourceTraits:
-    """Return the traits of the kind of that name; raises Defect for an unknown name, as `open` does."""
     if kind not in KINDS:
         raise Defect(f"unknown source kind {kind!r}")
     module, mode = KINDS[kind]

@@ -1,8 +1,6 @@
-"""Find sessions that wait for a table lock held by a job's session, from the server's pairs of a waiting and a granted
-lock.
+"""Find sessions that wait for a job's table lock, from the server's pairs of a waiting and a granted lock.
 
-A server also pairs a waiting lock with granted locks that do not block it; whether a lock blocks depends on the lock
-modes.
+A server also pairs a waiting lock with granted locks that do not block it, which depends on the lock modes.
 """
 
 from __future__ import annotations
@@ -49,9 +47,6 @@ class Limit:
 
 
 def session(now: float, columns: Sequence[object], node: str = "") -> Blocker:
-    """Return a session from the columns (pid, user, application, state, seconds in its transaction, statement, query
-    id).
-    """
     pid, user, application, state, seconds, statement, query = columns
     return Blocker(
         pid if isinstance(pid, int) else None,
@@ -71,9 +66,7 @@ def said(statement: object, of_mysql: bool = False) -> str | None:
 
 
 def by_locks(pairs: Sequence[Pair], now: float, limit: Callable[[str], Limit | None]) -> Iterator[SourceWait]:
-    """Return the sessions that wait for locks held by jobs' sessions; `limit` returns the limit of a wait for a lock
-    mode.
-    """
+    """Return the sessions that wait for jobs' sessions; `limit` returns the limit of a wait for a lock mode."""
     at: dict[str, list[Pair]] = {}
     for one in sorted(pairs, key=lambda one: -one.lasts):
         at.setdefault(one.table, []).append(one)
@@ -105,5 +98,4 @@ def _queues(one: Pair, first: Pair) -> bool:
 
 
 def behind(pairs: Iterable[Pair]) -> int:
-    """Return the number of waiting sessions in these pairs."""
     return len({one.waiter.query or (one.waiter.node, one.waiter.pid) for one in pairs})

@@ -31,8 +31,7 @@ def without_archives(path: Sequence[str]) -> list[str]:
     archive, so each process that imports the archive compiles all of it again, which takes half a second of CPU time.
     If that folder is the installed package, the archive and the package contain the same files.
 
-    An archive is kept if Python would otherwise import another package of that name, because PYTHONPATH comes before
-    installed packages.
+    An archive is kept if Python would otherwise import another package of that name (PYTHONPATH comes first).
     """
     return [entry for entry in path if not _is_installed(Path(entry), path)]
 
@@ -72,8 +71,7 @@ def silent(work: Work) -> Work:
 def preload(kinds: str) -> None:
     """Import the modules that tasks need, and those of a job's source and sink kinds ("dws postgres"); opens nothing.
 
-    If a module cannot be imported, the error is ignored here; the task that needs the module reports what is missing,
-    and where.
+    If a module cannot be imported, the error is ignored here; the task that needs the module reports it.
     """
     for module in ("pyspark.worker", "slotkeeper.core.wiring.worker"):
         with suppress(Exception):

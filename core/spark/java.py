@@ -31,8 +31,7 @@ OLDEST = 17
 """Oldest usable Java version: Spark 4 is compiled for Java 17."""
 _ASKING_SECONDS = 20.0
 _MOST_BYTES = 1024 * 1024
-"""Maximum number of bytes read from the `release` file and the properties of a Java installation; both usually have a
-few thousand bytes."""
+"""Maximum bytes read from a Java installation's `release` file and properties, which usually have a few thousand."""
 _SETTING = re.compile(r"^\s*java\.(home|version) = (.+?)\s*$", re.MULTILINE)
 _SHIM = """#!/usr/bin/env bash
 kept=()
@@ -145,8 +144,7 @@ def _write(path: Path, text: str) -> bool:
 
 
 _KEPT = 4
-"""Maximum number of archives in the cache (70 MB each): one for each combination of Java and Spark that this user's
-environments use."""
+"""Maximum number of archives in the cache (70 MB each), one for each combination of Java and Spark."""
 _LEAST_BYTES = 1_000_000
 """Minimum size of an archive in bytes; a smaller archive is damaged, and every later JVM would silently ignore it."""
 _STALE_SECONDS = 3600.0

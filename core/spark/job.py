@@ -1,5 +1,4 @@
-"""The driver: one job's engine on Spark, started as `python -m slotkeeper.core.spark.job` by its supervisor or
-`slotkeeper run`.
+"""The driver: one job's engine on Spark, `python -m slotkeeper.core.spark.job`; its supervisor or `run` starts it.
 
 The exit codes are a contract with `slotkeeper.core.launch.verdict`: 0 ended as requested, 2 configuration, 10 FAILED,
 11 SUPERSEDED, 12 ended by SIGTERM; any other code is a crash, and the job is restarted.
@@ -62,8 +61,7 @@ CUT_OFF_AFTER = 4.0
 """Seconds that a job has for a clean end; slightly less than the loop's own limit for its tasks."""
 CUT_OFF_EVERY = 0.25
 SPARK_WITHIN = 6.5
-"""Seconds after which the job no longer waits for Spark to end; the supervisor kills the remaining processes 1.5 s
-later."""
+"""Seconds after which the job no longer waits for Spark to end; the supervisor kills its processes 1.5 s later."""
 
 
 class WantedStates:
@@ -86,9 +84,7 @@ class WantedStates:
         self.terminated.set()
 
     def now(self) -> WantedState:
-        """Return the desired state, read at most four times per second; raises an error if this run's Spark has
-        died.
-        """
+        """Return the desired state, read at most four times per second; raises an error if Spark has died."""
         if self.terminated.is_set():
             return WantedState.STOP
         if self._clock.monotonic() - self._read_at > 0.25:
@@ -117,7 +113,6 @@ class WantedStates:
         return self._limit
 
     def seconds(self) -> float:
-        """Return the time of the monotonic clock."""
         return self._clock.monotonic()
 
     def pause(self, seconds: float) -> None:
@@ -152,7 +147,6 @@ class Ending(threading.Thread):
                 cut_off()
 
     def stop(self) -> None:
-        """Record that the job has ended."""
         self._done.set()
         self._asked.set()
 
@@ -179,7 +173,6 @@ class Watchman(threading.Thread):
                     _say(f"cannot check the supervisor: {error}")
 
     def stop(self) -> None:
-        """Stop the checks."""
         self._done.set()
 
 
@@ -356,9 +349,7 @@ def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreN
 
 
 def _job(options: argparse.Namespace, store: Store) -> tuple[Loaded, JobSpec]:
-    """Return the configuration and job with which this run was started; a changed file takes effect at the next
-    start.
-    """
+    """Return the configuration and job with which this run started; a changed file takes effect at the next start."""
     kept = files.kept_config(store.folder, options.run)
     file = Path(options.config)
     text = text_of(file) if kept is None else kept

@@ -161,9 +161,7 @@ class StoreNarrator:
             self._report = replace(self._report, quarantined=rows, quarantined_newest=newest)
 
     def table(self, report: TableReport) -> None:
-        """Set the state of a table in a job with several tables; if the table starts running or stops, also record an
-        event of the job.
-        """
+        """Set the state of a table in a job with several tables; record an event if it starts running or stops."""
         name = report.source_table
         with self._lock:
             new = TableReport(name, report.target, "")
@@ -225,7 +223,7 @@ class StoreNarrator:
 
     @property
     def job(self) -> JobSpec:
-        """The job with the tables that it has taken in."""
+        """The job with the tables that it has added."""
         return self._job
 
     def _void(self, *targets: str) -> None:
@@ -245,9 +243,7 @@ class StoreNarrator:
         self._tell(now=bool(text))
 
     def unanswered(self, text: str, silences: tuple[Condition, ...]) -> None:
-        """Report at once that a server does not answer, and for how long; `text` is "" once all answer. Called from
-        another thread.
-        """
+        """Report at once that a server does not answer; "" once all answer. Any thread can call this."""
         if text and not self._unanswered:
             with suppress(Busy, StateError):
                 self._store.record_error(self._report.job, text.split()[0], "", text)
@@ -279,9 +275,7 @@ class StoreNarrator:
         self._tell(now=True)
 
     def source_waits(self, waits: tuple[SourceWait, ...], untold: str) -> None:
-        """Report at once the source's sessions that wait for the job, or why they are unknown. Any thread can call
-        this.
-        """
+        """Report at once the source's sessions that wait for the job, or why unknown. Any thread can call this."""
         with self._lock:
             self._report = replace(self._report, source_waits=waits, source_untold=untold)
         self._tell(now=True)
@@ -358,9 +352,7 @@ def _older(lane: LaneReport, seconds: float) -> LaneReport:
 
 
 def _lane_report(lane: Lane, target: str, now: float, there: float) -> LaneReport:
-    """Return the report of a lane; `there` is `now` by the source's clock, or by this host's if that was not
-    measured.
-    """
+    """Return the report of a lane; `there` is `now` by the source's clock, or by this host's if not measured."""
     retry, at, delay, empty_to = lane.retry, lane.position.committed_at, None, None
     if at is not None:  # age of the last applied commit, by the source's clock
         delay = round(max(0.0, there - at), 1) if lane.has_later and not lane.nothing_waits else 0.0
@@ -408,8 +400,7 @@ points are shown within 5 s, even if the read in between counts rows."""
 
 
 class SlotWatch:
-    """Checks the slots for a job's tables every few seconds, and writes the time until which each slot is retained to
-    the state store.
+    """Checks a job's slots every few seconds, and writes the time until which each is retained to the state store.
 
     Every process on this host therefore reports the same state of a slot, even if no console is open and after the job
     has ended. This class only reads; errors that occur here are also reported by the job itself. From the same answers,

@@ -1,7 +1,7 @@
 """Run functions on Spark: one call is one Spark job with one partition, started from a thread of the driver.
 
-The engine uses only `submit`, `cancel`, `keep_warm`, `close`, `capacity` and `tasks_started`; its local runner has the
-same members.
+The engine uses only `submit`, `cancel`, `keep_warm`, `close`, `capacity` and `tasks_started`; its local runner has
+them.
 
 A future returns the function's result, or raises the error that the worker classified. It can also raise:
 `Unreachable(where="spark", code=SESSION_LOST)` if the session is lost (no call works: the supervisor restarts the
@@ -181,8 +181,7 @@ class SparkRunner:
 def open_runner(
     options: SparkOptions, name: str, work_dir: Path, say: Say | None = None, kinds: tuple[str, ...] = ()
 ) -> SparkRunner:
-    """Start Spark for the job `name` and return a runner; on a cluster, `say` is called with the names of the
-    executors.
+    """Start Spark for the job `name` and return a runner; on a cluster, `say` receives the names of the executors.
 
     The modules of the job's source and sink `kinds` are imported before workers are forked, and the first worker starts
     while the caller queries its servers. Raises the errors of `open_context`, and Unreachable if a cluster provides no

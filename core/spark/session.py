@@ -2,8 +2,7 @@
 
 This module handles the JVM's environment, its folders and its exit.
 
-pyspark stores gateway and context in class attributes; they are cleared at the end, so that a driver whose JVM died can
-open another context.
+pyspark stores gateway and context in class attributes; they are cleared at the end for another context.
 """
 
 from __future__ import annotations
@@ -85,8 +84,8 @@ class Context:
         return self._remains.jvm.poll() is not None
 
     def executors(self) -> int:
-        """Return the number of registered executors; in local mode, this is 1 (the JVM). Waits without a time limit if
-        the JVM is silent.
+        """Return the number of registered executors; 1 (the JVM) in local mode. Waits without a limit if the JVM is
+        silent.
 
         `SparkContext.getExecutorMemoryStatus` is public, needs no UI, and has one entry per executor in addition to the
         driver's. Spark removes an executor's entry when it loses the executor.
@@ -106,9 +105,7 @@ class Context:
         self._remains.end_by = at
 
     def stop(self) -> None:
-        """Stop Spark and its processes, or kill them after a limit; can be called twice, and after the JVM has
-        exited.
-        """
+        """Stop Spark and its processes, or kill them after a limit; safe to call twice, and after the JVM's exit."""
         with self._lock:
             if self.spark is not None:
                 spark, self.spark = self.spark, None
@@ -235,9 +232,7 @@ def open_context(options: SparkOptions, name: str, work_dir: Path, kinds: tuple[
 
 
 def _check_user() -> None:
-    """Raise ConfigError if the user has no name (in a container): Hadoop, which Spark uses, needs a user name and fails
-    with an obscure error.
-    """
+    """Raise ConfigError if the user has no name (in a container): Spark's Hadoop would fail with an obscure error."""
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:
@@ -338,9 +333,7 @@ def _descendants(pid: int) -> list[psutil.Process]:
 
 
 def cache_folder(fallback: Path) -> Path:
-    """Return the user's cache folder, or `fallback` (deleted with the run) if other users could change files in the
-    home directory.
-    """
+    """Return the user's cache folder, or `fallback` (deleted with the run) if other users can write to the home."""
     cache = Path(platformdirs.user_cache_dir("slotkeeper", appauthor=False)) / "spark"
     if private_folder(cache) and not complaint(f"cache {cache}", follow(cache), os.geteuid()):
         return cache

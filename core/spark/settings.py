@@ -17,15 +17,13 @@ from slotkeeper.core.spark.task import KINDS
 LEAST_CAPACITY = 2
 """Minimum capacity: a lane that hangs must not block the other lanes."""
 SPARE = 1
-"""Number of spare task slots: a cancelled task holds its slot for up to 3 s, and the next task must not wait for that
-slot."""
+"""Number of spare task slots: a cancelled task holds its slot for up to 3 s, and the next task must not wait."""
 LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
 """JVM options for short tasks and a small heap: the C1 compiler and the serial collector. The measured start time is
 0.53 times the default start time."""
 ENCRYPTED = "spark.network.crypto.enabled"
 _CORES_MAX = "4"
-"""Maximum number of cores, the same as for `local[4]`; without a limit, a standalone cluster gives one job all of its
-cores."""
+"""Maximum number of cores, as for `local[4]`; without a limit, a standalone cluster gives one job all its cores."""
 LOG_SETTINGS = "log4j2.properties"
 """Name of the file with the log settings of a run's JVMs, in the run's folder."""
 

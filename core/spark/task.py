@@ -1,7 +1,6 @@
 """Code that runs on a worker: calls a function that the driver has packed, and always returns plain values.
 
-A task never raises: Spark would turn the exception into kilobytes of text and, in a cluster, retry it. This module does
-not import pyspark.
+A task never raises: Spark would return kilobytes of text and, in a cluster, retry. This module imports no pyspark.
 """
 
 from __future__ import annotations

@@ -96,13 +96,11 @@ class AlertFile:
 
 
 def text_of(state: AlertState) -> str:
-    """Return the state as text."""
     outbox = [{"begun": one.begun} | notification_values(one.notification) for one in state.outbox]
     return codec.text_of({"firing": list(state.firing.values()), "outbox": outbox, "failure": state.failure})
 
 
 def state_of(text: str) -> AlertState:
-    """Parse the state; an empty state if the text is invalid."""
     try:
         found = json.loads(text)
         firing = [codec.record_of(Firing, one) for one in found.get("firing", ())]
@@ -117,7 +115,6 @@ def state_of(text: str) -> AlertState:
 
 
 def notification_values(one: Notification) -> dict[str, Any]:
-    """Return a notification as JSON values for `notification_of`."""
     return codec.values_of(one)
 
 

@@ -40,8 +40,7 @@ from slotkeeper.core.state.folder import StateFolder
 
 FILE = "audit.jsonl"
 MOST_BYTES = 1_048_576
-"""Size in bytes at which a file is full (about 2,500 lines); it is small because the console rereads the newest
-file."""
+"""Size in bytes at which a file is full (about 2,500 lines), small because the console rereads the newest file."""
 KEPT = 50
 LOCK_SECONDS = 5.0
 _NUMBERED = re.compile(r"audit-(\d{6})\.jsonl")
@@ -95,7 +94,6 @@ class Audit:
 
     @property
     def file(self) -> Path:
-        """The file with the newest lines."""
         return self._folder.path / FILE
 
     @property

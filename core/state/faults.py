@@ -120,7 +120,6 @@ def cannot_write(path: Path, error: OSError, what: str = "") -> StateError:
 
 
 def cannot_read(path: Path, error: OSError) -> StateError:
-    """Return the error for a file that cannot be read."""
     return StateError(f"{path} cannot be read: {_why(error)}", "set its permissions", cause=str(error))
 
 

@@ -53,7 +53,6 @@ class ResetFiles:
         self._folder.replace(self._path(kind, name), text.encode("utf-8"))
 
     def load(self, kind: str, name: str) -> str | None:
-        """Return the text of a file, or None if it does not exist."""
         if not _NAME.fullmatch(name):
             return None
         path = self._path(kind, name)
@@ -65,11 +64,9 @@ class ResetFiles:
             raise StateError(f"{path} cannot be read: it is not UTF-8 text") from error
 
     def remove(self, kind: str, name: str) -> None:
-        """Remove a file, if it exists."""
         self._folder.remove(self._path(kind, name))
 
     def names(self, kind: str) -> list[str]:
-        """Return the names of all files of a kind."""
         return names(self._folder.path, kind)
 
     def _path(self, kind: str, name: str) -> Path:
@@ -114,8 +111,7 @@ class StoredConsents:
         return [one for one in found if one is not None and one.job == self._job]
 
     def given(self, plan: str) -> bool:
-        """Return whether a valid approval exists; False if unreadable, because rows are never deleted without
-        certainty."""
+        """Return whether a valid approval exists; False if unreadable: rows are never deleted without certainty."""
         try:
             return any(one.plan == plan and one.valid(SystemClock().utc().timestamp()) for one in self.known())
         except StateError:
@@ -173,7 +169,6 @@ def kept_config(folder: StateFolder, run: str) -> str | None:
 
 
 def drop_config(folder: StateFolder, run: str) -> None:
-    """Remove the stored configuration of a run, if it exists."""
     _config_path(folder, run).unlink(missing_ok=True)
 
 

@@ -91,26 +91,20 @@ class StateFolder:
 
     @property
     def file_mode(self) -> int:
-        """The mode of every file in this folder."""
         return 0o660 if self.shared else 0o600
 
     @property
     def umask(self) -> int:
-        """The umask for processes that write to this folder."""
         return 0o007 if self.shared else 0o077
 
     def log(self, job: str) -> Path:
-        """Return the log file of a job's driver and supervisor."""
         return log_of(self.path, job)
 
     def lock_file(self, job: str, what: str) -> Path:
-        """Return the path of the lock file for the lock `what` of a job."""
         return self.path / "locks" / f"{_checked(job)}.{what}"
 
     def subfolder(self, name: str) -> Path:
-        """Return a subfolder with this folder's mode, created if missing; raises StateError if it is a link or
-        inaccessible.
-        """
+        """Return a subfolder with this folder's mode, created if missing; raises StateError if unsafe."""
         path = self.path / name
         try:
             try:
@@ -167,7 +161,6 @@ class StateFolder:
             raise cannot_write(path, error) from error
 
     def remove(self, path: Path) -> None:
-        """Remove a file, if it exists."""
         try:
             removed(self.path, path)
         except OSError as error:
@@ -252,7 +245,6 @@ class FolderLock:
     descriptor: int
 
     def release(self) -> None:
-        """Release the lock."""
         os.close(self.descriptor)
 
 

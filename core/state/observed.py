@@ -93,15 +93,12 @@ def _put_past(sql: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
 
 
 def forget(folder: Path, table: str, slot: str) -> None:
-    """Delete the observation of a slot that has just changed; the next status query records its new state. Never
-    raises.
-    """
+    """Delete the observation of a slot that has just changed; the next query records the new one. Never raises."""
     with suppress(SlotkeeperError), Store.open(folder) as store, store.write() as sql:
         sql.execute("DELETE FROM slots_seen WHERE source_table = ? AND slot = ?", (table, slot))
 
 
 def all_seen(store: Store) -> tuple[SlotSeen, ...]:
-    """Return every stored slot."""
     found = store.values("a slot", _seen, "SELECT * FROM slots_seen ORDER BY source, source_table, slot")
     return tuple(found)
 

@@ -1,4 +1,4 @@
-"""What a state folder knows of jobs that several hosts share: its own id, the rows as last read, and untold stops."""
+"""A state folder's data about jobs that several hosts share: its id, the last rows, and unreported stops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slotkeeper.core.state.folder import StateFolder
 
 _FOLDER, _ROWS, _ID = "hosts", "rows", "id"
 _STOPS = "stops"
-"""The folder of the jobs that a user stopped here before the other hosts could be told, one file per job."""
+"""The folder of the jobs that a user stopped here before the other hosts could be informed, one file per job."""
 
 
 def known(folder: StateFolder) -> Known | None:
@@ -30,12 +30,12 @@ def keep(folder: StateFolder, rows: Known) -> None:
 
 
 def forget(folder: StateFolder) -> None:
-    """Remove the rows: the configuration no longer shares jobs."""
+    """Remove the rows, because the configuration no longer shares jobs."""
     ResetFiles(folder).remove(_FOLDER, _ROWS)
 
 
 def own_id(folder: StateFolder) -> str:
-    """Return the id of this folder, which names the owner of a job; made once. Raises StateError, Busy."""
+    """Return the id of this folder, which names the owner of a job; created once. Raises StateError, Busy."""
     files = ResetFiles(folder)
     found = files.load(_FOLDER, _ID)
     if found is None:
@@ -53,10 +53,9 @@ def note_stop(folder: StateFolder, job: str) -> None:
 
 
 def forget_stop(folder: StateFolder, job: str) -> None:
-    """Remove that record."""
     ResetFiles(folder).remove(_STOPS, job)
 
 
 def stops(folder: StateFolder) -> frozenset[str]:
-    """Return the jobs that have such a record."""
+    """Return the jobs with a recorded stop."""
     return frozenset(ResetFiles(folder).names(_STOPS))

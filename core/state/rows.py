@@ -87,12 +87,10 @@ def moment(seconds: float | None) -> datetime | None:
 
 
 def identity_text(identity: Identity | None) -> str | None:
-    """Return an identity in the format of its column."""
     return None if identity is None else codec.text_of(identity)
 
 
 def report_text(report: JobReport) -> str:
-    """Return a report in the format of its column."""
     return masked_json(codec.values_of(report))
 
 
@@ -119,8 +117,7 @@ event_from = _record(EventRow)
 
 
 _IMPOSSIBLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, OSError, RecursionError)
-"""Errors raised for an invalid value, such as an unknown state, a time outside the calendar's range, or JSON with
-another structure."""
+"""Errors raised for an invalid value: an unknown state, a time outside the calendar, or JSON of another structure."""
 
 
 def values_of(

@@ -80,7 +80,6 @@ def view_of(connection: sqlite3.Connection, file: Path) -> sqlite3.Connection:
 
 
 def refusal(connection: sqlite3.Connection, file: Path) -> StateError:
-    """Return the error for a write to a file with an older version."""
     return StateError(
         f"state file {file} was written by an older slotkeeper (schema {_version(connection, file)},"
         f" this version has {len(migrations())}) and can only be read here",
@@ -95,8 +94,7 @@ def _folder() -> Path:
 def _refuse_planted(file: Path) -> None:
     """Raise StateError if the file, its log or its index is a link or a FIFO.
 
-    SQLite creates the log and its index with the mode of the file, regardless of the umask (`findCreateFileMode` in its
-    os_unix.c).
+    SQLite creates the log and its index with the file's mode, whatever the umask (`findCreateFileMode`, os_unix.c).
     """
     for suffix in ("", "-wal", "-shm"):
         path = file.with_name(file.name + suffix)
@@ -151,8 +149,7 @@ def _version(connection: sqlite3.Connection, file: Path) -> int:
 def _pending(connection: sqlite3.Connection, found: int) -> list[tuple[int, str]]:
     """Return the schema versions that the file lacks, with their statements, in order.
 
-    Before version 5, the same version number had different tables in different releases; such a file is first migrated
-    to version 1.
+    Before version 5, one version number had different tables in different releases; such a file first gets version 1.
     """
     steps = list(enumerate(migrations(), 1))
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

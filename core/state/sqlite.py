@@ -40,8 +40,7 @@ _Value = TypeVar("_Value")
 FILE_NAME = "state.sqlite3"
 BUSY_SECONDS = 10.0
 READING_SECONDS = 3.0
-"""Seconds that a read-only command waits for a lock, so that it ends within 10 s even if another process holds the
-lock."""
+"""Seconds that a read-only command waits for a lock, so that it ends within 10 s although another process holds it."""
 KEPT_EVENTS = 1_000
 KEPT_ERRORS = 200
 KEPT_RUNS = 100
@@ -121,22 +120,18 @@ class Store:
             )
 
     def job(self, name: str) -> JobStatus | None:
-        """Return a job, or None if it was never registered."""
         found = self.values(f"a job {visible(name, 80)!r}", job_from, f"{_JOBS} WHERE j.name = ?", name)
         return found[0] if found else None
 
     def jobs(self) -> list[JobStatus]:
-        """Return all jobs by name."""
         return self.values("a job", job_from, f"{_JOBS} ORDER BY j.name")
 
     def set_wanted(self, job: str, wanted: WantedState) -> None:
-        """Set the desired state of the job."""
         with self.write() as sql:
             self._known(sql, job)
             sql.execute("UPDATE jobs SET wanted = ? WHERE name = ?", (wanted.value, job))
 
     def wanted(self, job: str) -> WantedState:
-        """Return the desired state of the job."""
         return self._of_job(job, lambda row: WantedState(row["wanted"]), "SELECT wanted FROM jobs WHERE name = ?")
 
     def state(self, job: str) -> JobState:
@@ -212,7 +207,6 @@ class Store:
         )  # fmt: skip
 
     def set_supervisor(self, run: str, identity: Identity) -> None:
-        """Record the supervisor of this run's driver."""
         self._execute("UPDATE runs SET supervisor = ? WHERE run = ?", identity_text(identity), run)
 
     def set_driver(self, run: str, identity: Identity) -> None:
@@ -227,7 +221,6 @@ class Store:
         self._execute("UPDATE runs SET exit_code = ? WHERE run = ?", code, run)
 
     def run(self, run: str) -> RunRow | None:
-        """Return one run, or None."""
         found = self.values("a run", run_from, "SELECT * FROM runs WHERE run = ?", run)
         return found[0] if found else None
 
@@ -307,15 +300,13 @@ class Store:
             sql.execute(statement, values)
 
     def read(self, statement: str, *values: object) -> list[sqlite3.Row]:
-        """Return the rows of a statement."""
         with self._one_at_a_time, translated(self.file):
             return self._current().execute(statement, values).fetchall()
 
     def _current(self) -> sqlite3.Connection:
         """Return the database to read: the file, or an in-memory copy as long as the file has an older version.
 
-        The copy is renewed when the file has changed (SQLite, PRAGMA data_version), so that a migration by another
-        process is detected.
+        The copy is renewed when the file has changed (SQLite, PRAGMA data_version), for example by a migration.
         """
         if self._seen is None:
             return self._file_connection

@@ -173,7 +173,6 @@ class StoredTries:
         self._read_at = float("-inf")
 
     def last(self) -> int:
-        """Return the number of the last request."""
         with self._lock:
             self._read()
             return self._known[-1].number if self._known else 0
@@ -186,7 +185,6 @@ class StoredTries:
             return [one for one in self._known if one.number > number]
 
     def answer(self, number: int, answers: Iterable[TryAnswer]) -> None:
-        """Store the answers to a request."""
         with suppress(Busy, StateError), self._store.write() as sql:
             for one in answers:
                 sql.execute(

@@ -1,3 +1,1 @@
-"""Comparison of a source table with its mirror by bisecting checksums. This package can import only ports, domain and
-errors.
-"""
+"""Comparison of a source table with its mirror by bisecting checksums. Imports only ports, domain and errors."""

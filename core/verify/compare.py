@@ -35,8 +35,7 @@ class Options:
     quarantined: Callable[[Collection[Key]], Collection[Key]] = lambda _keys: ()
     """Return those of the given keys that are quarantined."""
     on_rows: Callable[[int, int], None] = lambda _done, _planned: None
-    """Called with the number of rows compared so far and the source's number of rows at the start; an exception ends
-    the comparison."""
+    """Called with the rows compared so far and the source's rows at the start; an exception ends the comparison."""
     range_rows: int = 100_000
     """Number of rows in an initial range."""
     fan_out: int = 16
@@ -209,8 +208,7 @@ MOST_RANGES = 4_096
 """Maximum number of initial ranges, so that the list of bounds stays small for any table size."""
 
 DEEPEST = 40
-"""Maximum depth of splits. Each split leaves less than half of the rows, so a greater depth means that keys do not sort
-like their text."""
+"""Maximum depth of splits: each leaves less than half of the rows, so a greater depth means inconsistent orders."""
 
 
 def compare(
@@ -236,9 +234,7 @@ def compare(
 
 @dataclass(slots=True)
 class _Walk:
-    """The ranges still to be compared, in key order; a second thread reads the sink while this thread reads the
-    source.
-    """
+    """The ranges still to compare, in key order; a second thread reads the sink while this one reads the source."""
 
     source: TableReader
     sink: TableReader

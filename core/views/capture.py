@@ -22,7 +22,7 @@ GUARD = OWN + "guard_"
 def create_deltas(view: View, names: Names, adds: bool) -> list[str]:
     """Return the statements that create the tables of captured changes.
 
-    They are filled and emptied all the time; a small threshold lets autovacuum reuse their space.
+    They are filled and emptied continuously; a small threshold lets autovacuum reuse their space.
     """
     storage = "WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0)"
     made = []
@@ -153,11 +153,11 @@ def create_triggers(view: View, names: Names, table: str, adds: bool) -> list[st
 
 
 ROUND = OWN + "views.round"
-"""The setting of a transaction that writes the tables of views. Every login can set it, so it is not enough alone."""
+"""The setting of a transaction that writes the tables of views. Every login can set it, so it is not sufficient."""
 
 
 def guard_body(view: View, names: Names) -> str:
-    """Return the body of the function that notes changes of the view's own table by another session.
+    """Return the body of the function that records changes of the view's own table by other sessions.
 
     A round's own changes need the setting and a login with the rights of the function's owner, who is current_user in
     the function (PostgreSQL, "System Information Functions"); such a login could drop the trigger, too.
@@ -177,7 +177,7 @@ END
 
 
 def create_guard(view: View, names: Names) -> list[str]:
-    """Return the statements that make a change of the view's own table by another session known."""
+    """Return the statements that create the guard, which records changes of the view's own table by other sessions."""
     body = guard_body(view, names)
     function = f"{quoted(names.schema)}.{quoted(function_of(body, GUARD))}"
     trigger = quoted(names.trigger(view.target, "g"))

@@ -1,4 +1,4 @@
-"""A view's SELECT as a materialized view of Doris, which Doris maintains; Slotkeeper promises nothing about it."""
+"""A view's SELECT as a materialized view of Doris, which Doris maintains; Slotkeeper gives no guarantee for it."""
 
 from __future__ import annotations
 

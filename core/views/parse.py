@@ -1,8 +1,8 @@
 """Reads a view's SELECT into a plan, and rejects every form that a round cannot maintain, with its line and a fix.
 
-Only forms, functions and types on a list here are accepted: an expression must depend on nothing but its row, because
-a round evaluates it at another time than the answer's readers. PostgreSQL's dialect; unquoted names are lower case, as
-PostgreSQL stores them.
+Only forms, functions and types on a list here are accepted: an expression must depend only on its row, because a round
+evaluates it at a different time than a reader would. PostgreSQL's dialect; unquoted names are lower case, as PostgreSQL
+stores them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ALLOWED = (
     *(exp.JSONPathPart, exp.Order, exp.Ordered, exp.Distinct, exp.Filter, exp.Where, exp.Initcap),
 )
 _CLAUSES = {
-    "with_": ("a WITH clause", "make each of its parts a view of its own"),
+    "with_": ("a WITH clause", "make each of its parts a separate view"),
     "distinct": ("SELECT DISTINCT", "use GROUP BY with the same columns"),
     "limit": ("LIMIT", "remove it; readers of the table can use it"),
     "offset": ("OFFSET", "remove it; readers of the table can use it"),
@@ -57,14 +57,14 @@ _CASTS = (
 _SELECT = ("expressions", "from_", "joins", "where", "group", "having")
 _TABLE = ("this", "db", "alias")
 _JOIN = ("this", "on", "side", "kind", "using", "method")
-"""What is read of a SELECT, a table and a join; everything else is refused."""
+"""The supported parts of a SELECT, a table and a join; all other parts are rejected."""
 _TIME_WORD = re.compile(r"(?<![a-z])(now|today|tomorrow|yesterday|allballs)(?![a-z])", re.IGNORECASE)
 """PostgreSQL, "Special Date/Time Inputs": words in a literal that a date or time type reads as the current time."""
 _NOT_NOW = "a view's value must depend on its rows alone: store the time in a column, or filter when reading"
 _FORMS: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Window: ("a window function", "use GROUP BY, or compute it when reading"),
-    exp.Subquery: ("a subquery", "make the subquery a view of its own, and join it"),
-    exp.Select: ("a subquery", "make the subquery a view of its own, and join it"),
+    exp.Subquery: ("a subquery", "make the subquery a separate view, and join it"),
+    exp.Select: ("a subquery", "make the subquery a separate view, and join it"),
     exp.Exists: ("EXISTS", "join the table, and use GROUP BY"),
     exp.Star: ("SELECT *", "name the columns: a new column must not change the view"),
     exp.ArrayAgg: ("array_agg", "use string_agg with ORDER BY"),
@@ -210,9 +210,9 @@ class _Reading:
         joins = select.args.get("joins") or []
         for number, (table, join) in enumerate([(first, None), *((one.this, one) for one in joins)]):
             if not isinstance(table, exp.Table):
-                self._refuse(table, "a subquery in FROM", "make the subquery a view of its own, and join it")
+                self._refuse(table, "a subquery in FROM", "make the subquery a separate view, and join it")
             if table.args.get("version") or table.args.get("when"):
-                cure = "list the table in `lookup`: it is read as it is when the other side changes"
+                cure = "list the table in `lookup`: its current rows are read when the other side changes"
                 self._refuse(table, "FOR SYSTEM_TIME", cure)
             self._only(table, _TABLE, "of a table")
             if isinstance(table.args.get("alias"), exp.TableAlias) and table.args["alias"].columns:
@@ -234,7 +234,7 @@ class _Reading:
             yield Use(name, alias, *self._join(join), lookup)
 
     def _only(self, node: exp.Expr, read: Sequence[str], what: str) -> None:
-        """Refuse a part of a node that is not read, and so would be lost."""
+        """Reject a part of a node that is not read and would therefore be lost."""
         for name, value in node.args.items():
             if value and name not in read:
                 word = name.rstrip("_").replace("_", " ").upper()
@@ -362,7 +362,7 @@ class _Reading:
                 if value.find(exp.AggFunc):
                     self._refuse(value, f"the aggregate {name} in the key", "use grouped columns only")
                 if any(column.table in lookups for column in value.find_all(exp.Column)):
-                    cure = "mirror the table: a change of a lookup table moves no row to another key"
+                    cure = "mirror the table: a change of a lookup table cannot move a row to another key"
                     self._refuse(value, f"the key column {name} of a lookup table", cure)
             if branch.groups and {
                 one.name for one in branch.outputs if not one.aggregates and not _constant(one.value)
@@ -376,7 +376,7 @@ class _Reading:
             ]
             if not any(len(set(one)) == len(branches) for one in marks):
                 cure = "add a constant column with a different value in each branch, and list it in the key"
-                self._refuse(selects[1], "UNION ALL whose branches the key does not tell apart", cure)
+                self._refuse(selects[1], "UNION ALL whose branches the key does not distinguish", cure)
         return unique(key)
 
 

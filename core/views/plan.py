@@ -30,7 +30,6 @@ class ViewRefused(Refused):
 
 
 def refused(target: str, what: str, cure: str) -> ViewRefused:
-    """Return the error of a view."""
     error = ViewRefused(f"view {target}{what}", cure)
     error.target = target
     return error
@@ -49,7 +48,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column of the answer; `aggregates`: its expression contains an aggregate function."""
+    """A column of the result; `aggregates`: its expression contains an aggregate function."""
 
     name: str
     value: Expr
@@ -100,7 +99,6 @@ class View:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The answer's columns, in order."""
         return tuple(one.name for one in self.branches[0].outputs)
 
     @property
@@ -110,7 +108,7 @@ class View:
 
     @property
     def lookups(self) -> tuple[str, ...]:
-        """The tables that are read as they are."""
+        """The tables that are read but not captured."""
         return unique(use.table for branch in self.branches for use in branch.uses if use.lookup)
 
     @property
@@ -120,7 +118,7 @@ class View:
 
     @property
     def definition(self) -> str:
-        """A hash of everything that determines the view's answer and its objects."""
+        """A hash of everything that determines the view's result and its objects."""
         spelled = repr((self.target, self.sql, self.key, self.lookups, self.method))
         return hashlib.sha256(spelled.encode()).hexdigest()[:16]
 
@@ -133,7 +131,6 @@ class View:
 
 
 def unique(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names in their order, each once."""
     return tuple(dict.fromkeys(names))
 
 

@@ -1,6 +1,6 @@
 """The SQL of a view: its table, what triggers capture, the affected keys, and how a round applies them.
 
-Affected keys (ADR 94). A row of the answer can only have changed if a changed row is among its inputs. So for each
+Affected keys (ADR 94). A row of the result can only have changed if a changed row is among its inputs. So for each
 captured table Ti, the SELECT runs with Ti replaced by its deltas and every other Tj by Tj plus its deltas, without
 aggregates and HAVING, and yields keys; too many keys do no harm. A LEFT JOIN contributes two cases: matched, as an
 inner join, and NULL-extended, with the columns of its nullable side replaced by NULL in keys and conditions.
@@ -32,7 +32,7 @@ class Names:
     view: View
     schema: str
     stamp: str = ""
-    """Tells the session's tables of one build from those of another, whose columns can have other types."""
+    """Distinguishes the session's tables of one build from those of another, whose columns can have other types."""
 
     def delta(self, table: str) -> str:
         """The table with the captured changes of a mirrored table."""
@@ -114,7 +114,7 @@ def captured(view: View, table: str) -> tuple[str, ...]:
 
 
 def used(view: View, table: str) -> tuple[str, ...]:
-    """Return all columns of a table that the answer depends on."""
+    """Return all columns of a table on which the result depends."""
     found: set[str] = set()
     for branch in view.branches:
         values = [one.value for one in branch.outputs]
@@ -125,7 +125,7 @@ def used(view: View, table: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-# -- the answer -------------------------------------------------------------------------------------------------------
+# -- the result -------------------------------------------------------------------------------------------------------
 
 
 def answer(view: View) -> str:
@@ -204,7 +204,7 @@ def empty_temporary(names: Names) -> list[str]:
 def affected(view: View, names: Names, changed: Collection[str], extends: bool = True) -> str:
     """Return `insert_keys` for the affected keys; `changed`: the tables that have deltas.
 
-    `extends` = False leaves the NULL-extended keys out, which is wrong: a mutant of the tests.
+    `extends` = False omits the NULL-extended keys, a mistake that only a test makes.
     """
     if view.capture(False) is Capture.KEYS:
         queries = [_own_keys(view, names, branch) for branch in view.branches]
@@ -282,7 +282,7 @@ def _with_deltas(view: View, names: Names, use: Use, changed: Collection[str]) -
 
 
 def _images(view: View, names: Names, table: str) -> str:
-    """Return the different images of a table's changed rows: many changes of few rows must not multiply in a join."""
+    """Return the distinct images of a table's changed rows: many changes of few rows must not multiply in joins."""
     listed = ", ".join(map(quoted, captured(view, table))) or "1"
     return f"SELECT DISTINCT {listed} FROM {names.delta(table)}"
 
@@ -309,7 +309,7 @@ def recompute(view: View, names: Names, nulls: bool) -> str:
 
 
 def delete_gone(view: View, names: Names, nulls: bool) -> str:
-    """Return DELETE for the rows of affected keys that the answer no longer has."""
+    """Return DELETE for the rows of affected keys that are no longer in the result."""
     condition = no_null(view, K)
     pairs = [(f"t.{quoted(name)}", f"{K}.{quoted(name)}") for name in view.key]
     there = [(f"r.{quoted(name)}", f"{K}.{quoted(name)}") for name in view.key]
@@ -343,7 +343,7 @@ def _upsert(view: View, query: str) -> str:
 
 
 def compute(view: View, names: Names) -> str:
-    """Return INSERT of the view's whole answer into `names.rows`."""
+    """Return INSERT of the view's complete result into `names.rows`."""
     return f"INSERT INTO {names.rows} ({', '.join(map(quoted, view.columns))}) {answer(view)}"
 
 
@@ -359,9 +359,9 @@ def several_rows(view: View, names: Names) -> str:
 
 
 def fill(view: View, names: Names) -> list[str]:
-    """Return the statements that replace the view's rows by its answer; unchanged rows are not written.
+    """Return the statements that replace the view's rows by its result; unchanged rows are not written.
 
-    `names.rows` already contains the answer (`compute`), beside the readers.
+    `compute` has already written the result to `names.rows`.
     """
     made = []
     pairs = [(f"t.{quoted(name)}", f"r.{quoted(name)}") for name in view.key]
@@ -379,7 +379,7 @@ _NOT_FINITE = "'NaN', 'Infinity', '-Infinity'"
 
 
 def differences(view: View, floats: Collection[str], tolerance: float, query: str = "") -> str:
-    """Return a query for keys at which the view's table differs from the answer: the key as text, and what is wrong.
+    """Return a query for keys at which the view's table differs from the result: the key as text, and what is wrong.
 
     `floats`: output columns that are compared with the relative `tolerance`, because sums of floating-point numbers
     depend on the order of their rows.
@@ -436,7 +436,7 @@ def _halves(view: View) -> Iterator[tuple[str, str]]:
 
 
 def explain(view: View, names: Names, adds: bool) -> Explained:
-    """Return what is known of a view without its sink."""
+    """Return the part of a view's description that is known without its sink."""
     kind = view.capture(adds).value
     captures = tuple((table, kind) for table in view.tables)
     keys = affected(view, names, view.tables)

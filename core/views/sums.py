@@ -1,7 +1,7 @@
 """The delta method: hidden sums per group, to which the weights of old and new rows are added.
 
 For COUNT, SUM and AVG over one table. The hidden sums are the number of a group's rows, and for each argument the
-number and the sum of its values that are not NULL: a group without rows goes, and a sum without values is NULL.
+number and the sum of its values that are not NULL: a group without rows is deleted, and a sum without values is NULL.
 """
 
 from __future__ import annotations
@@ -143,5 +143,4 @@ def _of_sums(view: View) -> str:
 
 
 def refill(view: View, names: Names) -> list[str]:
-    """Return the statements that replace all sums."""
     return [f"DELETE FROM {names.sums}", f"INSERT INTO {names.sums} {sums_of(view, '1')}"]

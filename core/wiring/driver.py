@@ -94,7 +94,6 @@ class _Opened:
             self._feed = feed, folder
 
     def end_feed(self) -> None:
-        """End the shared reader."""
         if self._feed is not None:
             feed, folder = self._feed
             self._feed = None
@@ -161,8 +160,7 @@ def _end(*sessions: SourceSession | SinkSession) -> None:
 def pinged(job: JobSpec) -> tuple[Pinged, Pinged]:
     """Return a job's source and store, each with a session that only checks whether the server answers.
 
-    These sessions are named differently from the job's other sessions, because a start waits until those have ended.
-    Raises ConfigError.
+    Their names differ from those of the job's other sessions, whose end a start awaits. Raises ConfigError.
     """
     name = f"slotkeeper-pulse/{job.name}"[:63]
     source = sources.open(job.source_kind).connect(login(job.source, name))

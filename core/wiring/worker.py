@@ -51,9 +51,7 @@ def channel_part(job: JobSpec, part: str) -> str:
 
 
 def end_job_sessions(job: JobSpec, table: SourceTable) -> bool:
-    """End the job's other sessions on the source, regardless of epoch; return False if it is not certain that all
-    ended.
-    """
+    """End the job's other sessions on the source, of any epoch; return False if it is not certain that all ended."""
     return _end(table, _pattern(job, ""))
 
 
@@ -78,7 +76,6 @@ def _pattern(job: JobSpec, part: str) -> str:
 
 
 def source_session(job: JobSpec, part: str) -> SourceSession:
-    """Open a source session of a job."""
     endpoint = replace(job.source, socket_timeout_ms=job.binlog.connection_socket_timeout)
     return sources.open(job.source_kind).connect(login(endpoint, session_name(job.name, part)))
 
@@ -86,8 +83,7 @@ def source_session(job: JobSpec, part: str) -> SourceSession:
 def store_session(job: JobSpec, part: str, limit_ms: int = 0, name: str = "") -> StoreSession:
     """Open a session of a job on the server of its progress rows: its sink, or the store that the sink names.
 
-    `limit_ms` is the time limit of a statement; 0 selects the limit of a step. `name` replaces the name made from
-    `part`.
+    `limit_ms` is the time limit of a statement; 0: that of a step. `name` replaces the name made from `part`.
     """
     endpoint, kind = job.store_at
     endpoint = replace(endpoint, socket_timeout_ms=limit_ms) if limit_ms else endpoint
@@ -102,9 +98,7 @@ def session_beside(job: JobSpec, part: str) -> BatchSession:
 
 
 def encoding_of(job: JobSpec) -> Encoding:
-    """Return the batch encoding that a job's source and sink share; raises Refused, which names both, if there is
-    none.
-    """
+    """Return the batch encoding that a job's source and sink share; raises Refused with both names if none."""
     pair = f"{job.source_kind} to {job.sink_kind}"
     return chosen(sources.open(job.source_kind).gives, sinks.open(job.sink_kind).takes, pair)
 

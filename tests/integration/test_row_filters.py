@@ -121,7 +121,7 @@ def test_a_filter_that_a_table_cannot_serve_is_refused_by_name(
 
 def test_a_filter_that_was_not_read_is_not_sent(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     error = _mirror(warehouse, make_mirror, "n > 1").start().wait_error()
-    assert isinstance(error, Refused) and "where differs from its parsed row filter" in error.message
+    assert isinstance(error, Refused) and "where is not the text of its parsed row filter" in error.message
 
 
 def test_a_made_type_is_compared_behind_a_cast(warehouse: Warehouse, make_mirror: MakeMirror) -> None:

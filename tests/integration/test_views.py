@@ -383,7 +383,7 @@ def test_a_table_that_no_view_made_is_neither_replaced_nor_dropped(layers: Layer
     epoch = views.enter()
     build(views, "dws.by_status", epoch)
     (row,) = views.rows()
-    assert row.state is ViewState.FAILED and "no view of this job made it" in row.cause
+    assert row.state is ViewState.FAILED and "no view of this job created it" in row.cause
     assert views.drop("dws.by_status") is False
     assert layers.rows("SELECT * FROM dws.by_status") == [(7,)]
     layers.run("DROP TABLE dws.by_status")
@@ -488,7 +488,7 @@ def test_a_key_whose_type_has_an_equality_of_its_own_is_refused(layers: Layers) 
     views = layers.maintained()
     build(views, "dws.kinds", views.enter())
     (row,) = views.rows()
-    assert row.state is ViewState.FAILED and "its key column kind has an equality of its own" in row.cause
+    assert row.state is ViewState.FAILED and "its key column kind has its own equality operator" in row.cause
 
 
 def test_a_build_waits_only_briefly_for_open_writers_of_its_tables(layers: Layers) -> None:

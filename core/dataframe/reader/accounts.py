@@ -146,7 +146,6 @@ class _Kept:
             self.close()
 
     def close(self) -> None:
-        """Close the session; the next write opens a new one."""
         accounts, self._accounts = self._accounts, None
         if accounts is not None:
             with suppress(Exception):
@@ -156,8 +155,7 @@ class _Kept:
 class AccountKeeper:
     """Reports the queries of one Spark session; used by a single thread.
 
-    `active` returns the running queries as pyspark lists them; `lives` returns whether their Spark context still
-    exists.
+    `active` returns the running queries as pyspark lists them; `lives` is whether their Spark context still exists.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """The offset of a query, and the part that a task reads: a range of a DN's changes, or a chunk of the table.
 
-Parts are sent to workers with references to secrets, not with the secrets themselves. Spark stores an offset in its
-checkpoint.
+Parts are sent to workers with references to secrets, not with secrets. Spark stores an offset in its checkpoint.
 """
 
 from __future__ import annotations

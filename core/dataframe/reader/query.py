@@ -138,7 +138,6 @@ class Query:
         return {**places, MARK: {**asdict(mark), UNREAD_TO: unread}}
 
     def close(self) -> None:
-        """End all sessions; safe to call twice."""
         self._lease.close()
         if self._session is not None:
             self._session.close()
@@ -233,12 +232,11 @@ class Query:
 
 
 class SlotOnlooker:
-    """Read-only slot access for a query that registers nothing (`register = "never"`); another program maintains the
-    slot.
+    """Read-only slot access for a query that registers nothing (`register = "never"`): another program owns the slot.
 
     All changes after a slot's registered position are retained, so the query can read from any later position; the
-    program that maintains the slot advances it after the query has read the changes. The query takes no lease and
-    writes nothing.
+    program that maintains the slot advances it after the query has read the changes. The query has no lease and writes
+    nothing.
     """
 
     def __init__(self, job: JobSpec, start: str) -> None:

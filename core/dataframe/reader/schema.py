@@ -76,7 +76,6 @@ class Layout:
 
     @property
     def spark(self) -> types.StructType:
-        """The schema in Spark types."""
         lead = [types.StructField(name, _PLAIN[kind]) for name, kind in self.lead]
         places = {name: {KEY_PLACE: place} for place, name in enumerate(self.key, 1)}
         own = [types.StructField(one.name, spark_type(one.type), True, places.get(one.name)) for one in self.fields]

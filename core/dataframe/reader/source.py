@@ -1,7 +1,6 @@
 """The format "slotkeeper": a table of a configured job as a DataFrame, read as a stream or as one batch.
 
-Spark creates the source in a separate Python process on the driver, requests its schema, and pickles it for other
-processes.
+Spark creates the source in a Python process on the driver, requests its schema, and pickles it for other processes.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 
 NAME = "slotkeeper"
 PUSHES = "spark.sql.python.filterPushdown.enabled"
-"""The Spark setting for pushing conditions to a Python source; if it is false, Spark rejects a source that accepts
-conditions."""
+"""The Spark setting for pushing conditions to a Python source; if false, Spark rejects a source that accepts them."""
 
 
 class SlotkeeperSource(DataSource):
@@ -82,7 +80,6 @@ class SlotkeeperSource(DataSource):
 
 @naming
 def register(spark: Any) -> None:
-    """Register the format with a SparkSession."""
     spark.dataSource.register(SlotkeeperSource)
     spark.conf.set(PUSHES, "true")
     accounts.follow(spark)

@@ -35,8 +35,7 @@ FORMAT = "slotkeeper_postgres"
 QUERY_ID = "sql.streaming.queryId"
 """The local property that contains a query's id; the checkpoint preserves the id across restarts."""
 COMMITTING = "pyspark.sql.worker.python_streaming_sink_runner"
-"""Main module of the process that commits a batch. The process creates the writer again, without checking the sink's
-tables a second time."""
+"""Main module of the process that commits a batch, which recreates the writer without checking the sink's tables."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,6 @@ class SlotkeeperPostgres(DataSource):  # type: ignore[misc]
 
 
 def fields_of(schema: Any) -> list[Field]:
-    """Return the columns of a StructType."""
     return [Field(one.name, one.dataType.simpleString(), dict(one.metadata or {})) for one in schema.fields]
 
 

@@ -38,8 +38,7 @@ _TAKEN = (
     "ignore_delete",
     "ignore_null_when_update",
 )
-"""A job's sink options that determine how a row is written; its other options concern steps, sessions and
-quarantine."""
+"""A job's sink options that determine how a row is written; the others concern steps, sessions and quarantine."""
 
 
 class _Options:

@@ -109,7 +109,6 @@ class CopyingAgain:
         return f"{part.job.source.name} {part.job.channel.source_table} slot {part.job.slot}"
 
     def _plan(self, table: str, part: JobContext, store: StartStore) -> None:
-        """Plan the chunks under this epoch; a refused request is removed."""
         assert self._requests is not None
         line = None
         if part.audit is not None:

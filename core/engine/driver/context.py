@@ -1,4 +1,4 @@
-"""What a job's driver is given (job, sessions, task runner, narrator, desired state, clock), and how it waits."""
+"""The inputs of a job's driver (job, sessions, task runner, narrator, desired state, clock), and its waits."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Narrator(Protocol):
         """Report why the shared reader of the source does not work; None if it works. Called often."""
 
     def joined(self, channel: ChannelSpec) -> None:
-        """Report a table that the job takes in while it runs."""
+        """Report a table that the running job adds."""
 
     def skipped(self, one: Skipped) -> None:
         """Report a table that matches a pattern of the job, but is not mirrored."""
@@ -78,7 +78,7 @@ class Discovery(Protocol):
     """Lists the tables of the source for a job with patterns; each call blocks for a few seconds at most."""
 
     def find(self) -> TablesFound:
-        """Return what the source lists now, and store it for commands and screens. Raises a SlotkeeperError."""
+        """Return the source's current tables, and store the list for commands and screens. Raises a SlotkeeperError."""
 
     def close(self) -> None:
         """End the session; safe to call twice, and from any thread."""
@@ -126,10 +126,9 @@ class SwitchState:
     """What a group of tables has seen of another server; its starts share it (`switch.py`)."""
 
     suspected: bool = False
-    """Whether another server can explain the last problem: then the start compares positions."""
+    """Whether another server can explain the last problem; if so, the start compares positions."""
     lacking_since: float | None = None
-    """When a server first lacked transactions of the job, in monotonic seconds; None if none did since the last
-    start."""
+    """When a server first lacked the job's transactions, in monotonic seconds; None since a start without that."""
 
 
 @dataclass
@@ -142,7 +141,6 @@ class CopyBudget:
     """The groups of tables that copy now."""
 
     def limit(self, job: JobSpec) -> CopyLimit:
-        """Return the limit of the whole job."""
         asked = self.asked()
         return job.copy_limit if asked is None else asked
 
@@ -273,7 +271,7 @@ class Desk(Protocol):
         """
 
     def regroups(self) -> bool:
-        """Whether the group must start again to take in tables. Called in every turn: must be cheap."""
+        """Whether the group must start again to add tables. Called in every turn: must be cheap."""
 
     def receive_table(
         self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False

@@ -57,7 +57,6 @@ class _Copy:
 
     @property
     def store(self) -> StartStore:
-        """The channel's progress rows and chunks."""
         return self.begun.part.sessions.store()
 
 
@@ -76,8 +75,7 @@ class _Task:
 class Snapshot:
     """Runs the initial copies: copies the remaining chunks, then records the positions to catch up to.
 
-    The channels share the task capacity. A channel whose copy is complete waits for the others; its slot is kept alive
-    meanwhile.
+    The channels share the task capacity. The slot of a channel whose copy is complete is kept alive until all are.
     """
 
     def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:
@@ -121,7 +119,6 @@ class Snapshot:
             self._task_sessions.end(task.session)
 
     def _report_counts(self) -> None:
-        """Report the progress of the copy every second, with one query per channel."""
         self._report_at = self._ctx.clock.monotonic() + REPORT_EVERY
         counts = [one.store.chunk_counts() for one in self._copies]
         done, total, rows = (sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True))
@@ -316,7 +313,6 @@ class Snapshot:
 
 
 def _plan_copy(begun: Begun, limit: CopyLimit) -> _Copy:
-    """Return a channel's remaining chunks; plan and record them first if needed."""
     part = begun.part
     chunk_rows = part.job.binlog.full_sync_binlog_batch_read_size
     if begun.state is LaneState.CREATING:

@@ -75,8 +75,7 @@ def explained(condition: Condition, job: JobSpec) -> Condition:
 def act_of(error: SlotkeeperError, job: JobSpec) -> str:
     """Return the action for an error that ended a job or a table: derived from the server's error, or its hint.
 
-    An error whose code is not an SQLSTATE keeps its own hint, because for a server's error number the hint names the
-    account.
+    An error whose code is not an SQLSTATE keeps its own hint, which for a server's error number names the account.
     """
     names_object = type(error) is Refused and error.code in (UNDEFINED_COLUMN, UNDEFINED_TABLE)  # a server error
     if error.where not in ("source", "sink") or not (error.kind in _OF_SERVERS or names_object):
@@ -191,7 +190,6 @@ def of_several(found: Trouble, every: Iterable[Trouble | None]) -> Trouble:
 
 
 def refuse(decision: StartDecision | None) -> None:
-    """Raise the Trouble of a decision, if any."""
     if decision is None or decision.trouble is None:
         return
     kind = TopologyTrouble if decision.trouble is TroubleName.TOPOLOGY_CHANGED else Trouble

@@ -247,7 +247,6 @@ def _starts_at(
     places: Iterable[tuple[SlotStatus, Position]],
     records: Mapping[str, FirstRecord] | None = None,
 ) -> list[LaneStart]:
-    """Return the starts of the lanes at these positions; `records`: the first records by DN, if known."""
     found = records or {}
     slot = starter.slot
     return [

@@ -1,10 +1,10 @@
 """Continues a table after a change of its columns, without a copy, if the source's log contains the statement.
 
 The lane has applied everything before the statement. In one transaction of the store, its row gets the position after
-the statement and the fingerprint of the columns from there on, together with those columns. If the target has to be
-altered, a sink that is its own store does so in the same transaction; any other sink is altered before it, by
-statements that can be repeated. A crash therefore leaves the row before the statement, and the next start finds it
-again, or behind it (ADR 92).
+the statement, together with the columns after it and their fingerprint. If the target has to be altered, a sink that is
+its own store does so in the same transaction; any other sink is altered before it, by statements that can be repeated.
+After a crash, the row is therefore either before the statement, which the next start then finds again, or after it (ADR
+92).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ACTION = "column change"
 def know_columns(part: JobContext) -> None:
     """Open the channel's source with the columns that the table had at its lanes' position, if they are stored.
 
-    A copy that is not complete reads the present columns, which therefore have to be those that it began with.
+    An incomplete copy reads the present columns, which must therefore be the columns with which it started.
     """
     if part.sessions.admin("start").shapes is None:
         return
@@ -54,7 +54,7 @@ def with_columns(ctx: JobContext, identities: Mapping[str, TableIdentity]) -> Jo
 
 
 def follow_change(ctx: JobContext, error: SlotkeeperError) -> bool:
-    """Continue the tables that stopped at a statement; return whether any did. Adds to the error why one does not."""
+    """Continue the tables that stopped at a statement; return whether any did. Add to the error why others cannot."""
     found = False
     for part in ctx.parts:
         with about(ctx, part):
@@ -81,7 +81,7 @@ def _follow(part: JobContext, error: SlotkeeperError) -> bool:
     try:
         change = shapes.change(row.position)
     except (Trouble, Refused):
-        return False  # the error itself names why the log cannot be read
+        return False
     if change is None:
         return False
     mapped = channel.read
@@ -172,7 +172,7 @@ def _continue(
     shape: Reshape,
     affected: int,
 ) -> None:
-    """Alter the target if necessary, and move the row behind the statement, between two audit lines."""
+    """Alter the target if necessary, and move the row after the statement, between two audit lines."""
     store, target, job = part.sessions.store(), part.sessions.target(), part.job
     said = f"{job.channel.source_table}: {'; '.join(verdict.said) or 'no mirrored column changed'}"
     places = {row.key.shard: f"{row.position.text if row.position else 'none'} -> {change.position.text}"}

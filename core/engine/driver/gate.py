@@ -20,7 +20,7 @@ STRIKES = 3
 """Number of polls that refute the rule without a confirmation in between. A single poll proves nothing: while
 transactions commit, a server can report a newest position slightly before one that it reported to another session."""
 DISTRUST = 600.0
-"""Seconds without the gate after a refutation."""
+"""Seconds for which the gate is not used after a refutation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,7 @@ class _Newest:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A table's last poll. `moves`: the count of the gate at that time. `plain`: it found no rows, nor did a task since
-    then."""
+    """A table's last poll. `moves`: the gate's count at that time. `plain`: neither it nor a later task found rows."""
 
     latest: Mapping[str, Position]
     moves: int
@@ -72,13 +71,12 @@ class Gate:
             self._tables[table] = replace(seen, moves=moves)
 
     def busy(self, table: str) -> None:
-        """Record that rows of a table were applied: its next position proves nothing about other tables."""
+        """Record that rows of a table were applied: its next position does not show changes of other tables."""
         seen = self._tables.get(table)
         if seen is not None and seen.plain:
             self._tables[table] = replace(seen, plain=False)
 
     def drop(self, table: str) -> None:
-        """Forget a table."""
         self._tables.pop(table, None)
 
     def see(self, table: str, latest: Mapping[str, Position], rows: bool | None, sent: float, now: float) -> None:

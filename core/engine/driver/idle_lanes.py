@@ -78,7 +78,6 @@ class IdleLanes:
         self._committed: dict[str, float] = {}
 
     def poll(self, now: float) -> None:
-        """Start the polls that are due."""
         self._reset_pauses()
         for wanted in self._schedule.due(self._loop.lanes.idle, now, self._loop.paused):
             lanes = [self._loop.lanes[name] for name in wanted.lanes]
@@ -126,7 +125,6 @@ class IdleLanes:
         self._loop.post(self._polled_alone, lane, seen, sent)
 
     def _see_several(self, asked: list[tuple[str, list[Lane]]], session: str) -> None:
-        """Poll several tables, whose statuses are one message."""
         sent, handles = self._clock.monotonic(), list[Callable[[], None]]()
         try:
             sources = [self._sessions.of(table).source(session) for table, _ in asked]
@@ -169,7 +167,6 @@ class IdleLanes:
         self._loop.post(self._polled, table, pairs, shards, sent)
 
     def _check(self, places: dict[str, Position]) -> None:
-        """Find the tables that need a poll, in one message for all of them."""
         moves = self._schedule.gate.moves
         try:
             source = self._sessions.of(next(iter(places))).source("check")
@@ -293,7 +290,6 @@ class IdleLanes:
         return lane.has_later and not self._loop.paused
 
     def settle_next(self, name: str) -> None:
-        """Settle a lane at the next turn."""
         self._settling[name] = None
 
     def settle(self, now: float) -> None:

@@ -169,7 +169,6 @@ def _start_and_copy(ctx: JobContext) -> tuple[Begun, ...]:
 
 
 def _reading(begun: Begun) -> JobContext:
-    """Return the context of a channel's tasks."""
     return with_columns(at_server(begun.part, begun.identity), {_table(begun): begun.identity})
 
 
@@ -312,7 +311,6 @@ class Streaming:
             self._report_running()
 
     def _report_running(self) -> None:
-        """Report every table and the job as RUNNING, which is also the state of their progress rows."""
         self._ctx.narrator.stored(dict.fromkeys(self._names, LaneState.RUNNING))
         self._ctx.narrator.event(JobEvent.CAUGHT_UP)
 

@@ -52,7 +52,6 @@ class JointNarrator:
         self._epoch, self._leads = 0, True
 
     def resting(self) -> list[str]:
-        """Return the tables that are not running."""
         with self._lock:
             return [table for table, one in self._tables.items() if one.rests]
 
@@ -93,7 +92,7 @@ class JointNarrator:
             self._quarantined = {one: counted for one, counted in self._quarantined.items() if not one.leads}
 
     def joins(self, channel: ChannelSpec) -> None:
-        """Record a table that the job takes in while it runs."""
+        """Record a table that the running job adds."""
         with self._lock:
             report = TableReport(channel.source_table, channel.target, JobState.PENDING.value)
             self._tables[channel.source_table] = report
@@ -252,7 +251,7 @@ class GroupNarrator:
         """Do nothing: `JointNarrator` reports tables itself."""
 
     def joined(self, channel: ChannelSpec) -> None:
-        """Do nothing: no group takes in tables."""
+        """Do nothing: no group adds tables."""
 
     def skipped(self, one: Skipped) -> None:
         """Do nothing, for the same reason."""
@@ -267,6 +266,5 @@ class GroupNarrator:
 
 
 def least_state(lanes: Iterable[Lane]) -> LaneState:
-    """Return the state of the least advanced lanes."""
     running = all(lane.state is LaneState.RUNNING for lane in lanes)
     return LaneState.RUNNING if running else LaneState.CATCHING_UP

@@ -76,7 +76,6 @@ def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
 
 
 def _who_has_it(part: JobContext, store: Lease) -> tuple[list[LockOwner], str]:
-    """Return the holders of the lease, and a string that names them."""
     found, place = store.lease_owners(), f"{part.job.channel.source_table} slot {part.job.slot}"
     return found, explain_lease(place, found, store.holder())
 

@@ -44,7 +44,7 @@ CANCEL_AFTER = 10.0
 """Seconds between a task's overrun and its cancellation, which ends the worker; longer with each attempt."""
 STOP_WITHIN = 5.0
 LANE_SECONDS, EVENT_SECONDS = 0.0006, 0.00006
-"""The minimum seconds between two turns per lane, without an event and with one: a turn goes over all lanes."""
+"""The minimum seconds between two turns per lane, without an event and with one, because a turn visits all lanes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +303,6 @@ class Loop:
         return self._failure is not None
 
     def _fail_without_lease(self) -> bool:
-        """Return whether the lease is lost; if so, due lanes fail with the error of the lease check."""
         if self._upkeep.not_ours is not None:
             for lane in self.lanes.of(Activity.DUE):
                 self.fail_lane(lane, self._upkeep.not_ours)
@@ -525,7 +524,6 @@ class Loop:
         return tuple(one.key for one in self.lanes.values() if one.shard == lane.shard and one.key != lane.key)
 
     def settle_now(self, name: str) -> None:
-        """Settle an idle lane at the next turn, which reveals the current state of its row."""
         lane = self.lanes[name]
         if lane.activity is Activity.IDLE:
             self.lanes[name] = replace(lane, kept_at=-math.inf)

@@ -18,7 +18,7 @@ from slotkeeper.core.engine.driver.gate import Gate
 LINES = 4
 """Maximum number of parallel polls of all DNs, each for one table and over its own source session."""
 EARLY = 1.0
-"""Seconds after a table's last check from which a move of the source's newest position makes the next check due."""
+"""Minimum seconds between a table's last check and a check that a move of the source's newest position makes due."""
 EARLY_SHARE, ALONE_SHARE = 2, 10
 """Early checks of several tables, and early polls of one, use a connection for at most this part of the time: on a busy
 cluster, each table is checked early."""
@@ -71,7 +71,7 @@ class _Table:
 
 
 def with_quiet(due: Due, quiet: Mapping[int, list[tuple[float, str, tuple[str, ...]]]], most: int) -> Due:
-    """Return the poll of a table without a move together with others of its connection in `quiet`, `most` in total.
+    """Add other tables of the connection in `quiet` to the poll of a table without a move, `most` tables in total.
 
     >>> with_quiet(Due("b", ("b1",), 0), {0: [(2.0, "a", ("a1",)), (1.0, "b", ("b1",))]}, 2).beside
     (('a', ('a1',)),)
@@ -126,7 +126,6 @@ class PollSchedule:
         return name in self._tables
 
     def drop(self, name: str) -> None:
-        """Stop polling a table."""
         self._gone[name] = self._tables.pop(name).line
         self.gate.drop(name)
         self._failed.discard(name)
@@ -195,7 +194,7 @@ class PollSchedule:
         self._most_beside = min(MOST_TOGETHER, 2 * self._most_beside)
 
     def several_failed(self, names: Iterable[str], now: float, possible: bool = True) -> None:
-        """Record a failed poll of several tables: each is polled by itself now, and for a while.
+        """Record a failed poll of several tables: each is polled separately now, and for a while afterwards.
 
         `possible`: False if the source has no such poll.
         """

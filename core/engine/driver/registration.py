@@ -228,7 +228,7 @@ ROUNDS, FEW = 10, 10
 """A check includes a tenth of the idle targets, and at least ten, in turn, because each target costs CPU. No
 registration waits for a target's turn: a target for which a lane waits is in every check."""
 SAID_AFTER = 3.0
-"""Seconds of failed checks before they are reported: RUNNING by itself would hide that no position is confirmed."""
+"""Seconds of failed checks before they are reported: RUNNING alone would hide that no position is confirmed."""
 SILENT_AFTER = 8.0
 """Seconds without an answer to a check before this is reported; shorter than the session's time limit."""
 

@@ -171,7 +171,7 @@ def find_due_change(part: JobContext) -> Changed | None:
 
 
 def _read_present(part: JobContext) -> None:
-    """Read the table's present columns: a copy reads them, wherever the lane is."""
+    """Read the table's present columns: a copy reads them, regardless of the lane's position."""
     if part.sessions.admin("start").shapes is not None:
         part.sessions.know_columns(())
 
@@ -179,8 +179,7 @@ def _read_present(part: JobContext) -> None:
 def refuse_outdated(part: JobContext, rows: Sequence[ProgressRow], identity: TableIdentity) -> None:
     """Raise SCHEMA CHANGED if a copy is due and the table has changed since the target last matched it.
 
-    Raised only if the job is allowed to alter the target, because even with a dropped column the copy itself would
-    succeed.
+    Raised only if the job is allowed to alter the target, because the copy would succeed even with a dropped column.
     """
     may = part.job.channel.on_schema_change == RESNAPSHOT and part.audit is not None
     if may and rows and _emptied(rows) and _other_columns(rows, identity):
@@ -192,7 +191,6 @@ def _emptied(rows: Sequence[ProgressRow]) -> bool:
 
 
 def _other_columns(rows: Sequence[ProgressRow], identity: TableIdentity) -> bool:
-    """Whether the rows' fingerprints belong to the same table with different columns."""
     known = {row.fingerprint for row in rows}
     return known != {identity.text} and {_table(one) for one in known} == {_table(identity.text)}
 
@@ -204,7 +202,6 @@ def _changed(part: JobContext, rows: Sequence[ProgressRow], identity: TableIdent
 
 
 def _table(fingerprint: str) -> str:
-    """Return a fingerprint without its columns: the server and the table."""
     return fingerprint.rpartition(":")[0]
 
 
@@ -270,7 +267,6 @@ def resnapshot(one: Changed, reason: str) -> None:
 
 
 def _reshape_target(one: Changed) -> Sequence[str]:
-    """Perform the steps between the two audit lines; return the executed statements."""
     part, store = one.part, one.part.sessions.store()
     epoch = store.raise_epoch([part.job.channel.source_table])
     part.probe("after_reshape_epoch")

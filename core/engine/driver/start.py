@@ -1,7 +1,6 @@
 """Starts a job: takes leases, raises the epoch, does the three-way comparison and creates slots (design 4.1, 4.4, 4.5).
 
-All channels of the job complete each phase together, under one epoch. `slotkeeper.core.domain.start` decides what a
-state means.
+All channels of the job complete each phase together, under one epoch; `slotkeeper.core.domain.start` judges states.
 """
 
 from __future__ import annotations
@@ -427,7 +426,6 @@ def _adopt_nodes(
     change: NodeChange,
     epoch: int,
 ) -> None:
-    """Write the new DN set into the progress rows; call `_refuse_unread` first."""
     come = [_row_of(ctx, rows, status, epoch) for status in change.come]
     renamed = {row.key.shard: shard.name for row, shard in change.renamed}
     store.adopt(renamed, come, epoch, len(rows) + len(come))

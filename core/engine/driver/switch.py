@@ -35,7 +35,7 @@ NAMES = (
 PATIENCE = 60.0
 """Seconds for which a server that lacks transactions of the job is asked again."""
 PAUSE = 1.0
-"""Seconds before the start that follows a switch, so that an address that alternates causes no busy loop."""
+"""Seconds before the start after a switch, so that an address that alternates between servers causes no busy loop."""
 
 
 def may_be_switch(part: JobContext, error: SlotkeeperError) -> bool:
@@ -129,7 +129,6 @@ def _moved(failover: Failover, part: JobContext, row: ProgressRow) -> ProgressRo
 def _store(
     part: JobContext, store: StartStore, epoch: int, what: str, pairs: Sequence[tuple[ProgressRow, ProgressRow]]
 ) -> None:
-    """Write the moved rows under the epoch, between the two audit lines."""
     job = part.job
     places = {old.key.shard: f"{_text(old.position)} -> {_text(new.position)}" for old, new in pairs}
     line = None
@@ -175,7 +174,7 @@ def prefer_known(ctx: JobContext, rows: Sequence[ProgressRow]) -> None:
 
 
 def at_server(ctx: JobContext, identity: TableIdentity) -> JobContext:
-    """Return the context with the server at which the tasks of this start read, if its kind can be another one."""
+    """Return the context with the server from which this start's tasks read, if the kind of source supports several."""
     if ctx.parts[0].sessions.admin("start").failover is None:
         return ctx
     return replace(ctx, job=replace(ctx.job, source=replace(ctx.job.source, server=identity.server)))

@@ -231,7 +231,6 @@ class Tables:
         return WantedState.STOP if self._closing.is_set() else self._ctx.wanted()
 
     def find_leaving(self, tables: Collection[str]) -> Collection[str]:
-        """Return the tables whose desired state is no longer RUN, or whose start was requested again."""
         if not self._watch.is_alive():
             return ()
         asked = self._ctx.asked()
@@ -255,7 +254,6 @@ class Tables:
     def receive_table(
         self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False
     ) -> None:
-        """Record that a table has left the joint group; `again`: start it separately at once."""
         with self._lock:
             if self._leader is not None:
                 self._leader.tables = tuple(one for one in self._leader.tables if one != table)
@@ -338,7 +336,6 @@ class Tables:
                 self._ended(table, one, error)
 
     def _context(self, table: str, one: _Alone) -> JobContext:
-        """Return the context in which a separate table runs."""
         job = self._ctx.job.of(table)
 
         def wanted() -> WantedState:
@@ -446,7 +443,7 @@ class Tables:
             self._join(found.channels)
 
     def _join(self, channels: Sequence[ChannelSpec]) -> None:
-        """Take new tables into the job, and start again those that were gone."""
+        """Add new tables to the job, and restart tables that are listed again."""
         for channel in channels:
             table = channel.source_table
             if table not in self._turns:

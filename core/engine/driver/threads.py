@@ -24,7 +24,7 @@ class SerialExecutor:
         self._closed = False
 
     def submit(self, line: str, work: Work) -> None:
-        """Run `work` after all work submitted earlier for the connection `line`; after `close`, do nothing."""
+        """Run `work` after all earlier work for the connection `line`; do nothing after `close`."""
         with self._lock:
             if line in self._waiting:
                 self._waiting[line].append(work)
@@ -78,7 +78,6 @@ class Beside(threading.Thread):
         self._error: BaseException | None = None
 
     def run(self) -> None:
-        """Run the call in this thread, and store its error."""
         try:
             self._call()
         except BaseException as error:

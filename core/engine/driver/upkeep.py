@@ -1,4 +1,4 @@
-"""What the driver asks its servers on a timer: the lease, DNs, rows and quarantine; who answers; which sessions wait.
+"""The driver's periodic queries: the lease, DNs, rows, quarantine, servers that do not answer, and waiting sessions.
 
 The checks over separate sessions (`Pulse`, `LockWatch`) only report: retries, leases and fences depend on their own
 calls.
@@ -42,8 +42,7 @@ was set back, even if their lanes have no work."""
 LIFE_EVERY = 2.0
 """Seconds between two short queries to a DN whose lane waits for a long answer; each query is limited to 2 s."""
 COUNT_EVERY = 1.0
-"""Seconds between two counts of quarantined rows: replays change their number, and reports show a new row within
-5 s."""
+"""Seconds between two counts of quarantined rows: replays change the number, and reports show a new row within 5 s."""
 ASKED_ALONE = 8
 """Maximum number of DNs queried one by one; more DNs are queried together, and one by one if the joint query fails."""
 _BUSY = (Activity.APPLYING, Activity.REGISTERING)
@@ -82,7 +81,6 @@ class Upkeep:
     def _ask(
         self, what: str, question: Callable[[], T], failed: Callable[[SlotkeeperError], T], then: Callable[[T], None]
     ) -> None:
-        """Call `question` in a thread; post its answer, or the result of `failed` for its error, as an event."""
         self._under_way.add(what)
 
         def ask() -> None:

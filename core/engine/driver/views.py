@@ -1,7 +1,7 @@
-"""Maintains a job's views beside its lanes: decides when to build and when to run rounds, as tasks of the job's runner.
+"""Maintains a job's views in parallel with its lanes: decides when to build and to run rounds, as tasks of its runner.
 
-A thread of its own polls the sink and submits one task at a time. Whatever happens to views, lanes and slots continue:
-an error is recorded with the views, and tried again.
+A separate thread polls the sink and submits one task at a time. An error of a view does not affect lanes and slots: it
+is recorded with the views, and the task is retried.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from slotkeeper.core.errors import ErrorKind, SlotkeeperError, classed
 from slotkeeper.core.ports.sink import Views
 
 GROUP = "views"
-"""The group of the tasks of views."""
 TASK_SECONDS = 2.0
 LONGEST_PAUSE = 1.0
-"""Maximum seconds between two polls if nothing changes, and between two attempts after an error times ten."""
+"""Maximum seconds between two polls if nothing changes; ten times as long between two attempts after an error."""
 BUILD_EVERY = 2.0
 """Seconds between two reads of the views that are due to be built; doubled after each build that waited for a lock.
 
@@ -66,7 +65,7 @@ class Rounds(threading.Thread):
         self._report_at = 0.0
 
     def stop(self, last: bool) -> None:
-        """End the thread; `last`: after a last round, with everything that was mirrored."""
+        """End the thread; `last`: first apply, in a last round, everything that was mirrored."""
         self._last = last
         self._closing.set()
         self.join(LAST_WITHIN if last else END_WITHIN)
@@ -91,7 +90,6 @@ class Rounds(threading.Thread):
         return 10 * LONGEST_PAUSE if error.kind is ErrorKind.OPERATOR else LONGEST_PAUSE
 
     def _maintain(self) -> None:
-        """Take over the views, and maintain them until the end; raises the first error."""
         with self._ctx.sessions.views() as views:
             epoch = views.enter()
             self._ctx.tell_views("")
@@ -107,7 +105,6 @@ class Rounds(threading.Thread):
                 self._turn(views, epoch)
 
     def _turn(self, views: Views, epoch: int) -> bool:
-        """Run one task if anything is due; return whether it was."""
         builds: tuple[str, ...] = ()
         now = self._ctx.clock.monotonic()
         if now >= self._build_at or self._last:

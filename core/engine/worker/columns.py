@@ -1,4 +1,4 @@
-"""Turns the rows of a source into rows of the target, between both (`slotkeeper.core.domain.columns`)."""
+"""Converts source rows to target rows, between source and sink (`slotkeeper.core.domain.columns`)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _salt(channel: ChannelSpec, resolve: Resolve | None) -> str:
 
 
 def with_columns(out: BinaryIO, plan: RowPlan, now: datetime, copying: bool) -> BinaryIO:
-    """Return the source's end of a batch that is read at `now`: of copied rows, or of events with their kind."""
+    """Return the pipe's end to which the source writes a batch read at `now`: copied rows, or events with kinds."""
     channel, values = plan.channel, plan.values
     tail, constant = tail_of(channel, now), constant_tail(channel, now)
     if values is None and tail is None:

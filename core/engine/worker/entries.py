@@ -39,8 +39,8 @@ these queries are one round."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.04
 """Seconds between two polls of quiet lanes."""
 PACE = 0.025
-"""Minimum seconds between two rounds' starts if a round applied all that there was: a step of a few rows costs as much
-as one of hundreds."""
+"""Minimum seconds between two rounds' starts if a round applied all available changes: a step of a few rows costs as
+much as one of hundreds."""
 
 
 class Pair(Protocol):
@@ -52,8 +52,7 @@ class Pair(Protocol):
     def resolve(self, ref: SecretRef) -> str:
         """Return the secret of a reference; raises SecretUnread."""
 
-    def close(self) -> None:
-        """Close both sessions."""
+    def close(self) -> None: ...
 
 
 OpenPair = Callable[[JobSpec, int, str], Pair]
@@ -94,7 +93,7 @@ probe: Probe = nothing
 _kept: dict[tuple[Endpoint, Endpoint, str, str, str, int], list[Lent]] = {}
 """The pairs that are retained between tasks, by endpoints, job, slot, group of tables and epoch."""
 _silences: dict[Endpoint, Silence] = {}
-"""By source: a DN that does not answer is not waited for by each task."""
+"""By source, so that not every task waits for a DN that does not answer."""
 _lock = threading.Lock()
 
 
@@ -297,7 +296,6 @@ def peak_kib() -> int:
 
 
 def run_copy(open_pair: OpenPair, task: CopyTask) -> CopyOutcome:
-    """Run a copy task on a worker."""
     with lend(open_pair, task.job, task.epoch, task.group, task.session) as lent:
         source, sink = lent.opened(task.job.channel.source_table, task.copying)
         return copy_chunks(task, source, sink, SystemClock(), probe, lent.pair.resolve)

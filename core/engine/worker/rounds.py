@@ -1,4 +1,4 @@
-"""What a worker does for views: builds, and rounds until no change waits. No error leaves a task but as its outcome."""
+"""Builds and rounds of views on a worker, until no change waits. A task returns each error in its outcome."""
 
 from __future__ import annotations
 
@@ -24,11 +24,9 @@ class Opened(Protocol):
     """The views of a job, and their session."""
 
     @property
-    def views(self) -> Views:
-        """The views over the session."""
+    def views(self) -> Views: ...
 
-    def close(self) -> None:
-        """End the session."""
+    def close(self) -> None: ...
 
 
 OpenViews = Callable[[JobSpec, int], Opened]
@@ -38,7 +36,6 @@ _lock = threading.Lock()
 
 
 def run_views(open_views: OpenViews, task: ViewsTask) -> ViewsOutcome:
-    """Run a task on a worker."""
     key = task.job.sink, task.job.name
     with _lock:
         epoch, opened = _kept.pop(key, (0, None))
@@ -87,7 +84,7 @@ def work(views: Views, task: ViewsTask, clock: Clock) -> ViewsOutcome:
 
 
 def build(views: Views, target: str, epoch: int) -> ErrorKind | None:
-    """Build a view; an error makes it STALE if it can pass, and FAILED otherwise. Raises Superseded.
+    """Build a view; a transient error makes it STALE, any other error FAILED. Raises Superseded.
 
     Return the kind of the error, None if there was none.
     """

@@ -344,15 +344,13 @@ MOST_LANES = 32
 BUFFERED_SECONDS = 0.05
 """Time from the first read after which buffered steps are committed before another table is read."""
 ALONE_SECONDS = 30.0
-"""Time for which DNs are queried one by one after a query of all DNs failed: with a DN that does not answer, it takes
-its whole time limit."""
+"""Time for which DNs are queried one by one after a failed query of all DNs, which can take its whole time limit."""
 
 Opened = Callable[[str], tuple[Source, StepSink]]
 """Returns the source and the sink of a source table's channel, over one pair of sessions."""
 
 
 def lane_key(spec: StreamTask, task: LaneTask) -> LaneKey:
-    """Return the key of a lane's progress row."""
     return LaneKey(spec.job.source.name, task.table, spec.job.slot, task.shard.name)
 
 
@@ -398,7 +396,6 @@ class Turn:
         self.outcome = replace(self.outcome, error=ErrorValues.of(error))
 
     def open(self) -> None:
-        """Open the lane's channel."""
         self.channel = self.source, self.sink = self.opened(self.task.table)
         job, task = self.spec.job, self.task
         plans = (plan_of(one, self.source, task.shard.name, self.resolve) for one in job.rewritten(task.table))
@@ -423,7 +420,6 @@ class Turn:
         return row.position, row
 
     def step(self) -> Step | BufferedRange:
-        """Run the lane's next step, or a part of it."""
         assert self.after is not None
         if self.again:
             self.again = False
@@ -436,7 +432,6 @@ class Turn:
         return self.stepper.read(self.read_status, self.after)
 
     def read_status(self) -> SlotStatus:
-        """Return the current status of the lane's DN."""
         statuses = self.source.read_status(self.task.shard)
         found = next((status for status in statuses if status.shard == self.task.shard), None)
         if found is None:
@@ -445,7 +440,6 @@ class Turn:
         return found
 
     def record(self, step: Step) -> None:
-        """Continue after a step."""
         self.after = step.position
         self.quiet, self.worked = step.quiet, step.rows > 0
         done = self.outcome
@@ -549,7 +543,6 @@ class Sweep:
             turn.stepper.status = status
 
     def _statuses(self, turns: list[Turn]) -> Iterable[tuple[Turn, SlotStatus | None]]:
-        """Return the statuses of a table's lanes from one query; None for each lane that has to read its own."""
         found: dict[Shard, SlotStatus] = {}
         source = turns[0].source if len(turns) > 1 else None
         if source is not None and source.joint_status and self._clock.monotonic() >= self._silence.until:
@@ -572,7 +565,6 @@ class Sweep:
             turn.attempt(recheck, turn, read, status)
 
     def _commit(self) -> None:
-        """Commit the steps that are ready, together if there are several."""
         ready, self._ready = self._ready, []
         passed: frozenset[LaneKey] | None = None
         began = self._clock.monotonic()

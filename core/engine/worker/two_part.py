@@ -39,7 +39,7 @@ of a range is known only after the range has been read."""
 _WITHOUT_REFERENCES = 2
 """The version of marshal's format in which equal strings are repeated, which takes half of the time."""
 FIELD_BYTES = 60
-"""What Python needs for a field of a row beside its characters."""
+"""Bytes that Python needs per field of a row in addition to its characters."""
 _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapshot avoids it"
 
 
@@ -111,7 +111,6 @@ class StagedSink:
         return self.store.read_row(key)
 
     def stage(self, reader: BinaryIO) -> int:
-        """Buffer the rows of a step; return their number."""
         self.forget()
         self._staged = StagedRows(reader)
         return self._staged.count
@@ -193,14 +192,12 @@ class StagedSink:
     # -- the session ------------------------------------------------------------------------------------------------
 
     def abandon(self) -> None:
-        """Discard the staged rows, and roll back an open transaction; a decided range stays decided."""
         self.forget()
         self._chunk = None
         self._beside.abandon()
         self.store.rest()
 
     def rest(self, session: str = "") -> None:
-        """Prepare for the next task; `session` becomes the name of the store session."""
         self.forget()
         self._beside.rest()
         self.store.rest(session)
@@ -221,8 +218,7 @@ class StagedSink:
 
 
 class TwoPartSink(StagedSink):
-    """Implements `slotkeeper.core.ports.sink.StepSink` with a sink and a separate store; not shared between
-    threads."""
+    """Implements `slotkeeper.core.ports.sink.StepSink` with a sink and a separate store; not thread-safe."""
 
     def __init__(self, sink: BatchSink, store: Decisions) -> None:
         super().__init__(sink, store)
@@ -278,15 +274,13 @@ _LOG = logging.getLogger(__name__)
 _SENT_AGAIN = 3
 """Maximum number of attempts of a task to send a range whose loads are aborted from outside the task."""
 _ASKED_AGAIN = 5
-"""Maximum number of compare-and-swap attempts if a miss leaves the row free because its plan was withdrawn
-meanwhile."""
+"""Maximum number of compare-and-swap attempts if a miss leaves the row free because its plan was withdrawn."""
 _REFUSALS = frozenset({ErrorKind.DATA, ErrorKind.OPERATOR, ErrorKind.OVERSIZE})
 """Errors that recur if the same rows are sent again: the task withdraws the plan and can plan the range differently."""
 
 
 class PlannedSink(StagedSink):
-    """Implements `slotkeeper.core.ports.sink.StepSink` with a label sink and the store; not shared between
-    threads."""
+    """Implements `slotkeeper.core.ports.sink.StepSink` with a label sink and the store; not thread-safe."""
 
     withdraws = True
 
@@ -300,7 +294,6 @@ class PlannedSink(StagedSink):
         self._isolating = False
 
     def stage_isolating(self, reader: BinaryIO) -> int:
-        """Stage the rows of a step; `commit` omits and quarantines the rows that the sink rejects."""
         rows = self.stage(reader)
         self._isolating = True
         return rows
@@ -378,7 +371,6 @@ class PlannedSink(StagedSink):
             raise self.missed(key, epoch, after)
 
     def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """Copy like `copy_chunk`; omit the rows that the sink rejects, and quarantine them with the chunk's record."""
         self.forget()
         with closing(StagedRows(reader)) as staged:
             isolated = self._isolated(staged, chunk=True)

@@ -137,7 +137,6 @@ def _target_findings(
 
 
 def grants(user: str, jobs: Sequence[JobSpec]) -> list[str]:
-    """Return statements that grant the minimum privileges for these jobs."""
     who = "'" + user.replace("'", "''") + "'"
     names = dict.fromkeys(job.channel.target for job in jobs)
     makes = {job.channel.target.partition(".")[0] for job in jobs if job.channel.create_target}

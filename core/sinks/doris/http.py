@@ -120,7 +120,7 @@ class DorisHttp:
     def page(self, url: str, seconds: float) -> str:
         """Return an error page, at most ANSWER_BYTES; "" if it is unreachable or the URL is of another page.
 
-        The server supplies the URL, the request contains the password, and requests for some other pages change the
+        The server supplies the URL, the request contains the password, and requests of some other pages change the
         server.
         """
         try:

@@ -31,7 +31,6 @@ class DorisConnection(BesideConnection[MysqlQueries]):
         self._http = DorisHttp(login, lambda: shape.backends(self._session))
 
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> DorisSink:
-        """Return a worker's sink for ranges and chunks; read the target again, because it may have changed."""
         name = shape.shadow_of(job.channel.target) if copying == SHADOW else job.channel.target
         table, image = shape.read(self._session, name), image_of(job.channel, identity)
         found = list(shape.objections(table, image))

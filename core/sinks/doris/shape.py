@@ -97,7 +97,6 @@ class DorisTable:
     merged: bool = False
 
     def column(self, name: str) -> DorisColumn | None:
-        """Return a visible column; None if there is no column with that name."""
         return next((one for one in self.columns if one.name == name), None)
 
 
@@ -374,7 +373,6 @@ def unmakeable(name: str, image: TableIdentity) -> Iterator[Objection]:
 
 
 def statement(name: str, image: TableIdentity) -> str:
-    """Return the CREATE TABLE statement for a target."""
     key = [column for column in image.columns if column.name in image.key]
     order = sorted(key, key=lambda column: image.key.index(column.name))
     order += [column for column in image.columns if column not in key]
@@ -395,7 +393,7 @@ def reshaped(
 ) -> Reshape:
     """Return how to alter a target so that it fits `image`, the source's columns as the channel maps them.
 
-    Doris, "ALTER TABLE COLUMN", "ALTER TABLE RENAME": each change is a statement of its own. A value column can be
+    Doris, "ALTER TABLE COLUMN", "ALTER TABLE RENAME": each change needs its own statement. A value column can be
     added, renamed, dropped, made nullable, and get a larger type; key columns are left as they are.
     """
     columns = {one.name: (one.type, not one.nullable) for one in table.columns}

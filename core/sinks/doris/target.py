@@ -141,7 +141,6 @@ class DorisTarget(BesideTarget[MysqlQueries]):
         return found, tuple(one.update(name, backquoted) for one in left if found and one.value)
 
     def _altering(self) -> bool:
-        """Whether a change of the columns is in progress."""
         database, _, table = self._name.partition(".")
         literal = table.replace("\\", "\\\\").replace('"', '\\"')
         last = "ORDER BY CreateTime DESC LIMIT 1"

@@ -63,7 +63,6 @@ def _target_findings(place: str, job: JobSpec, session: Session, asked: SinkAske
 
 
 def grants(user: str, jobs: Sequence[JobSpec]) -> list[str]:
-    """Return statements that grant the minimum privileges for these jobs."""
     names = dict.fromkeys(job.channel.target for job in jobs)
     schemas = dict.fromkeys(name.partition(".")[0] for name in names)
     return [

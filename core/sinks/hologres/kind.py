@@ -84,7 +84,6 @@ class HologresConnection(BesideConnection[Session]):
         super().__init__(Session(login.endpoint, login.password, login.name, DIALECT))
 
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> HologresSink:
-        """Return a worker's sink for ranges and chunks; read the target again, because it may have changed."""
         table, image = shape.read(self._session, job.channel.target), image_of(job.channel, identity)
         options = job.sink_options
         refuse(list(shape.objections(table, image, options)), "sink")

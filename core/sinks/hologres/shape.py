@@ -53,7 +53,6 @@ class HologresTable:
     others: tuple[str, ...] = ()
 
     def column(self, name: str) -> HologresColumn | None:
-        """Return the column with this name; None if it does not exist."""
         return next((one for one in self.columns if one.name == name), None)
 
 

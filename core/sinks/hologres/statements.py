@@ -20,8 +20,7 @@ from slotkeeper.core.ports.sink import Fields
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable
 MOST_ROWS = 512
-"""Maximum number of rows in a statement, and of bytes in its values (holo-client: writeBatchSize,
-writeBatchByteSize)."""
+"""Maximum rows in a statement, and bytes in its values (holo-client: writeBatchSize, writeBatchByteSize)."""
 MOST_BYTES = 2 * 1024 * 1024
 _SIZE = re.compile(r"\([\d,]+\)")
 _UNNESTED = frozenset(
@@ -70,7 +69,6 @@ class RowTarget:
 
     @property
     def unnests(self) -> bool:
-        """Whether rows are inserted as arrays."""
         return all(plain(one) in _UNNESTED for one in self.types)
 
     @property
@@ -139,7 +137,6 @@ def insert(table: RowTarget, rows: Sequence[Fields]) -> Composable:
 
 
 def delete(table: RowTarget, keys: Sequence[Fields]) -> Composable:
-    """Return the DELETE of the rows with these keys."""
     typed = [
         (Identifier(name), SQL(cast(table.types[place]))) for name, place in zip(table.key, table.places, strict=True)
     ]

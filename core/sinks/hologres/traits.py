@@ -8,6 +8,6 @@ HOLOGRES = SinkTraits(
     one_transaction=False,
     repeats_change_nothing=False,
     adds=frozenset({"compute"}),
-    no_views="use a sink of kind postgres: this one takes changes at least once",
+    no_views="use a sink of kind postgres: this kind applies changes at least once",
 )
 """Writing a row again changes nothing, but an older row can replace a newer row."""

@@ -143,7 +143,7 @@ class PostgresConnection:
         )
 
         if self.session.dialect.plain:
-            raise Refused("a sink of this kind keeps no views", "remove [[views]] from the job", where="sink")
+            raise Refused("a sink of this kind cannot maintain views", "remove [[views]] from the job", where="sink")
         return PostgresViews(self.session, job)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:

@@ -135,8 +135,7 @@ def bad_row(place: str, sentence: str, code: str) -> RowRefused:
 def is_bad_row(error: BaseException) -> bool:
     """Return whether a driver error is caused by a row's values.
 
-    These are errors of the SQLSTATE classes 22 (data) and 23 (constraints), and values that name an object that does
-    not exist in the sink.
+    These are the SQLSTATE classes 22 (data) and 23 (constraints), and values that name an object missing in the sink.
     """
     return pg.failure(error)[0][:2] in BAD_ROW or names_absent(error)
 
@@ -200,7 +199,6 @@ SESSION = Dialect("sink", ("slotkeeper.core.sinks.postgres", "tables.sql"), SETT
 
 
 def dialect_of(kind: str) -> Dialect:
-    """Return the dialect of a sink of this kind."""
     own = DIALECTS[kind]
     return replace(SESSION, path=own.path, settings={**SETTINGS, **dict(own.settings)})
 
@@ -225,7 +223,6 @@ class SinkSession(Session):
         self.parts = {"schema": self.schema}
 
     def at_work(self, name: str) -> bool:
-        """Return whether a session of this login with that name is running a statement."""
         return bool(self.fetched("sessions_at_work", {"name": name}))
 
     def end_sessions(self, name: str, begins: bool = False) -> int:

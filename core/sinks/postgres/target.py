@@ -257,8 +257,7 @@ class PostgresTarget:
     def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
         """Run the statements in one transaction and return the statements that were run.
 
-        If old values make them fail, run the statements that empty the columns instead; without `empties`, raise the
-        error.
+        If old values make them fail, run the statements that empty the columns; without `empties`, raise the error.
         """
         try:
             self._run(shape.statements)

@@ -55,7 +55,6 @@ class DwsDoctor:
         return list(eligibility.hidden_objections(table, facts)) if facts else []
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """Yield the findings; findings about the server come first."""
         viewer, place, proven = DwsViewer(self.session), f"source {asked.name}", asked.points_proven
         before = utc().timestamp()
         server = viewer.server()
@@ -97,7 +96,6 @@ def _partition_findings(asked: SourceAsked, viewer: DwsViewer) -> Iterator[Findi
 
 
 def _column_findings(place: str, table: FollowedTable, seen: TableSeen | None) -> Iterator[Finding]:
-    """Yield these jobs' objections to the table's columns, without repetitions."""
     found = {
         one.text: Finding(place, Level.FAIL, one.text)
         for job in table.followers
@@ -199,7 +197,6 @@ class DwsWaits:
         self._consumed_at: dict[str, float] = {}
 
     def ask(self, now: float, before: Sequence[SourceWait]) -> tuple[list[SourceWait], str]:
-        """Return the waits, and which sessions are hidden; `before`: the last waits."""
         if not 0.0 <= now - self._known_at < EVERY:
             self._sight, self._limits, self._known_at = sight.read(self._session), self._limits_of(), now
         rows = self._rows("across" if self._sight.across else "here")
@@ -252,7 +249,6 @@ class DwsWaits:
                 )  # fmt: skip
 
     def _consumed(self, table: str) -> bool | None:
-        """Return whether all records are read, as the server reports; None if the server does not report this."""
         self._consumed_at[table] = self._session.seconds()
         try:
             rows = self._session.rows("consumed", {"table": table}, LIMIT_MS, _VIEWER)

@@ -103,8 +103,7 @@ def kernel(version: str) -> tuple[int, ...] | None:
 def server_objections(facts: ServerFacts, source: str = "SOURCE", points_proven: bool = False) -> Iterator[Objection]:
     """Yield the objections that apply to every table of this server.
 
-    `source` is the name of the server in the configuration. `points_proven` means that a probe recorded how the server
-    creates sync points.
+    `source` is the server's name in the configuration. `points_proven`: a probe recorded how it creates sync points.
     """
     found = kernel(facts.version)
     if found and found < LEAST_KERNEL[: len(found)]:
@@ -341,7 +340,8 @@ def filter_objections(where: str, identity: TableIdentity, casts: Iterable[tuple
         return
     if found.text != where:
         yield Objection(
-            "where differs from its parsed row filter", "pass the text that slotkeeper.core.row_filter.read returns"
+            "where is not the text of its parsed row filter",
+            "pass the text that slotkeeper.core.row_filter.read returns",
         )
         return
     types = {column.name: identity.plain(column.type) for column in identity.columns}

@@ -96,7 +96,6 @@ class DwsInspector(DwsTable):
         return None if rows is None else {str(node): place(pg.number(point)) for node, point in rows}
 
     def describe(self) -> TableIdentity:
-        """Return the table's columns and key; here the key can be missing."""
         try:
             rows = self.session.rows("identity", {"table": self.table})
         except SlotkeeperError as error:
@@ -109,7 +108,6 @@ class DwsInspector(DwsTable):
         return Windows(self, identity, shard, what, only).search()
 
     def first_at_or_after(self, shard: Shard, point: int) -> int | None:
-        """Return the point of a DN's first record at or after a point."""
         found = self.records(DwsPosition(point), shard).get(shard.name)
         return None if found is None or found.point is None else ours(found.point).point
 
@@ -172,7 +170,6 @@ class Windows:
     found: list[ChangeRow] = field(default_factory=list)
 
     def search(self) -> Searched:
-        """Return the first rows after the range's start or, without a start, its last rows."""
         return self._backward() if self.what.after is None else self._forward(ours(self.what.after))
 
     def _forward(self, at: DwsPosition) -> Searched:
@@ -213,7 +210,6 @@ class Windows:
         return max(0, self.what.most - len(self.found))
 
     def _rows(self, window: Window) -> list[ChangeRow] | None:
-        """Return the rows of a window; after a timeout, return None and make the next window narrower."""
         try:
             rows = self.inspector.in_window(self.identity, self.shard, window, self.only)
         except SlotkeeperError as error:

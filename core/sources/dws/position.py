@@ -49,7 +49,6 @@ class DwsPosition(Position):
 
     @property
     def pair(self) -> tuple[int, int]:
-        """Point and sequence, as contained in the rows of a batch."""
         return self.point, NOTHING if self.sequence is None else self.sequence
 
     @property
@@ -236,7 +235,6 @@ def unread_from(position: DwsPosition) -> int:
 
 
 def points_of(kept: Kept) -> SyncPoints:
-    """Return a slot's state as this dialect's type."""
     return cast("SyncPoints", kept)
 
 

@@ -76,8 +76,7 @@ SETTINGS = {
 }
 
 PATH = "pg_catalog"
-"""DWS, "Statement Behavior", search_path: pg_temp is always searched first; listing it after another schema is an
-error."""
+"""DWS, "Statement Behavior", search_path: pg_temp is always searched first; listing it later is an error."""
 
 DWS = Dialect(
     "source",
@@ -118,8 +117,8 @@ class DwsSession(Session):
     def read_only(self) -> Iterator[None]:
         """Make the transactions of the block read-only, if this login can change that setting (on DWS it cannot).
 
-        PostgreSQL, "Statement Behavior": default_transaction_read_only. The previous value is restored; an error ends
-        the session.
+        PostgreSQL, "Statement Behavior": default_transaction_read_only. The value is restored; an error ends the
+        session.
         """
         if self._may_be_read_only:
             try:

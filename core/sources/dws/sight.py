@@ -96,23 +96,17 @@ WHERE = "pg_prepared_xacts, pgxc_stat_activity and each database's pg_stat_activ
 class Seeing(Protocol):
     """The calls of a session that this module needs."""
 
-    def sight(self) -> Sight:
-        """Return which other sessions the login can see."""
+    def sight(self) -> Sight: ...
 
-    def open_transactions(self, across: bool = False) -> list[Waiter]:
-        """Return other sessions inside a transaction, and prepared transactions; with `across`, of all coordinators."""
+    def open_transactions(self, across: bool = False) -> list[Waiter]: ...
 
-    def shown_in_full(self, pids: Set[int]) -> set[int]:
-        """Return those of these sessions that the list of sessions now shows in full."""
+    def shown_in_full(self, pids: Set[int]) -> set[int]: ...
 
-    def snapshot_xmin(self) -> int:
-        """Return the lowest transaction number that is still open in the source's own snapshot."""
+    def snapshot_xmin(self) -> int: ...
 
-    def transaction_id(self) -> int:
-        """Return the source's current transaction counter."""
+    def transaction_id(self) -> int: ...
 
-    def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """Return the status of every DN."""
+    def read_status(self, shard: Shard | None) -> list[SlotStatus]: ...
 
 
 class DwsOpenTransactions:
@@ -131,7 +125,6 @@ class DwsOpenTransactions:
 
     @property
     def advice(self) -> str:
-        """What a user can do about transactions that do not end."""
         more = ", or let this login see all sessions (`slotkeeper doctor` prints the GRANT)" if self._lacks else ""
         job = "{job}"
         return f"end the transaction (an administrator can see it in {WHERE}), or raise `wait` in [jobs.{job}]{more}"

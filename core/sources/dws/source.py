@@ -201,7 +201,7 @@ class DwsSource:
     def read_several(self, others: Sequence[Source]) -> list[list[SlotStatus]]:
         """Return the statuses of all DNs for each of these sources of this kind, with one message.
 
-        The time limit is that of one status, so a DN that hangs delays all of them no longer than one.
+        The time limit is that of a single status, so a hanging DN does not delay the others any longer.
         """
         sources, book = [cast("DwsSource", one) for one in others], statements("slotkeeper.core.sources.dws")
         names = [pg.sql.Literal(dotted(one.table)) for one in sources]
@@ -363,7 +363,6 @@ class DwsSource:
             return self._out(statement, out, limit_ms, batch)
 
     def _out(self, statement: Callable[[bool], pg.sql.Composable], out: BinaryIO, limit_ms: int, batch: int) -> int:
-        """Write rows with COPY, or as text through a cursor if the server rejects COPY from such a statement."""
         if self.copy_allowed:
             copied = statement(False)
             try:
@@ -443,7 +442,6 @@ def register_one(calls: PointCalls, shard: Shard, goal: SyncPoints, checkpoint: 
 
 
 def seen(calls: PointCalls, shard: Shard) -> SlotStatus:
-    """Return the status of one DN, looked up by its name."""
     found = next((status for status in calls.read_status(shard) if status.shard == shard), None)
     if found is None:
         raise Busy(f"no DN reports the name {shard.name}: the DN set may have changed", where="source")

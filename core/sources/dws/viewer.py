@@ -89,7 +89,7 @@ class DwsViewer:
         return ServerSeen(str(version), str(user), float(clock), superuser)
 
     def open_schemas(self, user: str) -> list[str]:
-        """Return the schemas on the login's own search_path in which PUBLIC can create objects; empty if unknown."""
+        """Return the schemas on the login's search_path in which PUBLIC can create objects; empty if unknown."""
         try:
             path = self._rows("own_path", {})
             names = names_of_path(str(path[0][0]), user) if path else []
@@ -162,7 +162,6 @@ class DwsViewer:
             yield str(schema), str(name), TableFacts(*given, usable=usable)
 
     def _flag(self, statement: str, oid: int) -> bool | None:
-        """Return a boolean property of a table; None if the login cannot read it."""
         try:
             return bool(self._rows(statement, {"oid": oid})[0][0])
         except SlotkeeperError as error:
@@ -187,7 +186,6 @@ def or_none(ask: Callable[[], Rows]) -> Rows | None:
 
 
 def points_of(rows: Iterable[Sequence[Any]]) -> list[RegisteredPoint]:
-    """Return the points contained in rows of `pgxc_get_binlog_slots`."""
     return [
         RegisteredPoint(str(node), str(slot), bool(flag), place(number(point)), at, number(xmin))
         for node, slot, point, at, xmin, flag in rows
@@ -195,7 +193,6 @@ def points_of(rows: Iterable[Sequence[Any]]) -> list[RegisteredPoint]:
 
 
 def unread_of(rows: Iterable[Sequence[Any]]) -> list[UnreadRows]:
-    """Return the counts contained in rows of `pgxc_get_binlog_consume_progress`."""
     return [UnreadRows(str(node), str(slot), bool(flag), number(count)) for node, _, slot, flag, _, _, count in rows]
 
 

@@ -1,7 +1,6 @@
 """Texts about DWS slots, in the terms of the DWS manual, and the SQL that a user can run as a last resort.
 
-This module contains only text and sends nothing to a server. The SQL bypasses every safeguard: no lease, no plan, no
-backup, no audit.
+This module contains only text. The SQL bypasses every safeguard: no lease, no plan, no backup, no audit.
 """
 
 from __future__ import annotations

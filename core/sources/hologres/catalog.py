@@ -89,7 +89,6 @@ def shard_of(number: int) -> Shard:
 
 
 def number_of(shard: Shard) -> int:
-    """Return the id of a shard."""
     return shard.node_id - 1
 
 
@@ -126,17 +125,14 @@ def own_id(properties: Mapping[str, str], oid: int) -> int:
 
 
 def newest(session: HoloSession, table: str, shard: Shard) -> Record | None:
-    """Return the newest record of a shard; None if the shard has no record."""
     return _cursor(session, "cursor", {"table": table, "which": "LATEST", "shard": number_of(shard)})
 
 
 def oldest(session: HoloSession, table: str, shard: Shard) -> Record | None:
-    """Return the oldest record that a shard still has; None if the shard has no record."""
     return _cursor(session, "cursor", {"table": table, "which": "OLDEST", "shard": number_of(shard)})
 
 
 def first_behind(session: HoloSession, table: str, shard: Shard, lsn: int) -> Record | None:
-    """Return the first record after an LSN; None if there is none yet."""
     asked = {"table": table, "lsn": lsn + 1, "shard": number_of(shard)}
     return _there(session, table, shard, _cursor(session, "cursor_by_lsn", asked))
 

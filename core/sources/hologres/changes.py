@@ -124,8 +124,7 @@ class Pages:
     def changes(self, stretch: Stretch, columns: Sequence[Column], left: Left) -> Iterator[Change]:
         """Yield the changes of a stretch in LSN order.
 
-        The record at the start of the stretch is read as well: it can be the first half of an update whose second half
-        is in the stretch.
+        The record at the start of the stretch is read as well: it can be the first half of an update within it.
         """
         events = self.events(Stretch(stretch.shard, stretch.after - 1, stretch.up_to), columns)
         first = next(events, None)

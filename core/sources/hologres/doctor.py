@@ -41,7 +41,6 @@ class HoloDoctor:
         return ()
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """Yield the findings; findings about the server come first."""
         place = f"source {asked.name}"
         before = utc().timestamp()
         server = self._session.rows("server")[0]
@@ -159,7 +158,6 @@ class HoloWaits:
         self._known_at, self._lacks = 0.0, LACKS
 
     def ask(self, now: float, before: Sequence[SourceWait]) -> tuple[list[SourceWait], str]:
-        """Return the waits, and which sessions are hidden."""
         if not 0.0 <= now - self._known_at < EVERY:
             self._lacks, self._known_at = "" if self._sees_all() else LACKS, now
         pairs = []

@@ -29,7 +29,6 @@ _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S"
 
 
 def records(state: TableState) -> bool:
-    """Return whether changes of the table are recorded in a binlog."""
     return state.properties.get("binlog.level", "").lower() == "replica"
 
 
@@ -142,11 +141,9 @@ def stream_objections(
 
 
 def turn_on(table: str) -> str:
-    """Return the statement that turns a table's binlog on."""
     name = literal(dotted(table))
     return f"BEGIN; CALL set_table_property({name}, 'binlog.level', 'replica'); {ttl_text(table, 2_592_000)} COMMIT;"
 
 
 def ttl_text(table: str, seconds: int) -> str:
-    """Return the statement that sets a table's TTL."""
     return f"CALL set_table_property({literal(dotted(table))}, 'binlog.ttl', '{seconds}');"

@@ -76,8 +76,7 @@ class HoloPosition(Position):
     def from_here(self) -> HoloPosition:
         """The same position for use by a lane; if the shard has no records, a position before its first record.
 
-        A position that a user typed has no time. The lane's position gets a time in 1970, so that any newest position
-        is later.
+        A typed position has no time. The lane's position gets a time in 1970, so that any newest position is later.
         """
         return replace(self, empty=False, seen=self.seen or 1)
 
@@ -264,5 +263,4 @@ SLOT_POSITIONS = SlotPositions()
 
 
 def kept_of(kept: Kept) -> SlotKept:
-    """Return a slot's state as this dialect's type."""
     return cast("SlotKept", kept)

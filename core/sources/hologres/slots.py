@@ -133,7 +133,6 @@ def calls(slot: str, table: str) -> tuple[str, ...]:
 
 
 def publication_of(slot: str) -> str:
-    """Return the name of the publication that is created for a slot."""
     return f"{slot[:59]}_pub"
 
 
@@ -293,7 +292,6 @@ class SlotTable(HoloInspector):
     # -- moving the slot ----------------------------------------------------------------------------------------------
 
     def confirm(self, first: SlotStatus, asked: Confirmation) -> SlotKept:
-        """Confirm the position of a lane to the server; do nothing if it is already confirmed."""
         before = kept_of(first.kept)
         goal = before.at(asked.position)
         if goal == before:

@@ -1,7 +1,6 @@
 """Texts for Hologres sources with and without slots, and the SQL that an operator runs as a last resort.
 
-The module contains only text. `SLOT_WORDS` and `SlotManualSql` are for a source whose server stores the position of a
-slot.
+The module contains only text. `SLOT_WORDS` and `SlotManualSql` are for a server that stores the position of a slot.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Determine what an ALTER TABLE in the binlog does to each column of a followed table, from its text alone. Pure.
 
-The present state of the table proves nothing about an earlier statement, because the table can be several statements
-further. So the columns before the statement are known (they are stored with the lane's position), and the statement is
-applied to them. The type of a column is parsed only if the column is mirrored or would become so; any other changed
-column is `opaque`: only its name and its place in a row are known, and the rows themselves contain its size.
+The present state of the table proves nothing about an earlier statement, because later statements may have changed the
+table. The columns before the statement are therefore stored with the lane's position, and the statement is applied to
+them. The type of a column is parsed only if the column is mirrored or would be; any other changed column is `opaque`:
+only its name and its place in a row are known, and the rows themselves contain its size.
 
 Names in a statement belong to the columns before it, in an order that differs between servers, so a statement in which
 two clauses name one column, or in which a new name was another column's, is not applied.
@@ -46,7 +46,7 @@ class Altered:
 
 
 REPEATED = "the position may be before a change that was already followed; take a new snapshot"
-"""Columns that a lane knows from behind a statement would decode the rows before the statement wrongly."""
+"""With the columns after a statement, the rows before the statement would be decoded incorrectly."""
 _NOT_COLUMNS = frozenset({"INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK"})
 _OPTIONS = frozenset(
     {

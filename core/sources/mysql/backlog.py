@@ -120,7 +120,6 @@ class Backlog:
             self._pack(len(self._items), self._size)
 
     def _pack(self, count: int, size: int) -> None:
-        """Move the first `count` items, with `size` bytes, to a block."""
         data = pickle.dumps(self._items[:count], pickle.HIGHEST_PROTOCOL)
         end = self._ended if count == self._whole else None
         block = _Block(next(_numbers), self._begin, end, len(data), data)
@@ -204,7 +203,6 @@ class Backlog:
                 self._file = None
 
     def close(self) -> None:
-        """Discard all items."""
         while self._blocks:
             self._remove(self._blocks.popleft())
         self._items.clear()

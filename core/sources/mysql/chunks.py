@@ -1,5 +1,4 @@
-"""Read whole tables in key chunks, for a copy or a comparison. Chunks are in the server's order, and bounds have the
-server's text form.
+"""Read whole tables in key chunks, in the server's order and text form, for a copy or a comparison.
 
 Each chunk contains the rows as they are when it is read; concurrent changes are in the stream, after the position at
 which the copy started.
@@ -78,15 +77,15 @@ def _no_growth(table: TableSeen, bound: Bound) -> Refused:
 
 
 def plan_again(table: TableSeen, rows: int, ask: Ask) -> list[Chunk]:
-    """Return chunks for a copy beside the stream: all possible keys, in an order that the target shares.
+    """Return chunks for a copy of a streaming table: all possible keys, in an order that the target shares.
 
-    Raises Refused if the target can order the key differently: rows that it has too many could not be found by ranges.
+    Raises Refused if the target can order the key differently: its surplus rows could not be found by key ranges.
     """
     if other := [image.name for image in table.key if image.family not in _NUMBERS]:
         raise Refused(
             f"table {table.schema}.{table.name}: cannot be copied again while it streams: the target can order the key"
             f" column {other[0]} differently",
-            "only tables with a key of numbers can; reset the table to a snapshot instead",
+            "only tables with a numeric key can be; reset the table to a snapshot instead",
             where="source",
         )
     found = plan(table, rows, ask)
@@ -124,9 +123,7 @@ def _ordered(image: Image) -> str:
 
 
 def _beyond(key: Sequence[Image], bound: Bound, sign: str, values: list[object]) -> str:
-    """Return SQL for key > bound or key <= bound, column by column; the bound on the first column lets an index be
-    used.
-    """
+    """Return SQL for key > bound or key <= bound, by column; the bound on the first column lets an index be used."""
     names = list(map(_ordered, key))
     written = [partial(_value, image, text, values) for image, text in zip(key, bound, strict=True)]
     lead = f"{names[0]} {sign}= {written[0]()} AND " if len(key) > 1 else ""

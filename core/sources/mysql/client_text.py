@@ -1,5 +1,4 @@
-"""Decode the text of a statement in a binlog as the server does: by the sql_mode and the character set of its client.
-Pure.
+"""Decode the text of a statement in a binlog as the server does, by the client's sql_mode and character set. Pure.
 
 Source: MySQL, Query_event, its table of status variables in the server's Doxygen pages; MariaDB writes the same.
 """
@@ -12,8 +11,7 @@ from collections.abc import Mapping
 from slotkeeper.core.sources.mysql.values import UTF8, text_reader
 
 _FIXED = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8}
-"""Size in bytes of each status variable that can precede the character set, by code. Variables 2, 5 and 6 start with a
-length instead."""
+"""Size in bytes of each status variable that can precede the character set, by code; 2, 5 and 6 start with a length."""
 _SQL_MODE, _CHARSET = 1, 4
 _CLIENT_SETS: Mapping[str, tuple[int, ...]] = {
     "armscii8": (32, 64),

@@ -15,7 +15,7 @@ from slotkeeper.core.sources.mysql.statements import Token
 
 
 class NotFollowed(ValueError):
-    """The statement has a clause whose effect on the columns is not known."""
+    """The effect of a clause on the columns is not known."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,6 @@ class Reading:
 
 
 def split(tokens: Sequence[Token]) -> list[list[Token]]:
-    """Split tokens at the commas outside parentheses."""
     found: list[list[Token]] = [[]]
     depth = 0
     for one in tokens:
@@ -143,7 +142,7 @@ def defined(name: str, one: Reading, table_charset: str, maria: bool) -> tuple[S
 
 
 def _value(token: Token) -> str:
-    """Return a literal's text; raises NotFollowed if it is too long, or has an escape, which depends on the mode."""
+    """Return a literal's text; raises NotFollowed if it is too long or has an escape, which depends on the mode."""
     if token.kind == "long" or (token.kind == "string" and any(one in token.text for one in ("\\", "''", '""'))):
         raise NotFollowed("a literal is longer than 64 characters, or has an escaped character")
     return token.text
@@ -233,7 +232,7 @@ def _column(name: str, given: _Given, attributes: _Attributes, table_charset: st
         return replace(column, precision=numbers[0] if numbers else 1, full_type=f"bit({numbers[0] if numbers else 1})")
     if kind in _MOMENTS:
         if kind == "timestamp" and attributes.default is None:
-            raise NotFollowed("a TIMESTAMP without a default can have one of its own")
+            raise NotFollowed("the server can add a default to a TIMESTAMP without one")
         return replace(column, fraction=numbers[0] if numbers else 0)
     if kind in ("enum", "set"):
         if any(not one for one in arguments) or not arguments:

@@ -74,11 +74,9 @@ _MAY_KILL = (
     " AND privilege_type IN ('CONNECTION_ADMIN', 'CONNECTION ADMIN', 'SUPER')"
 )
 _NOT_OURS = ("1095", "1227")
-"""Errors with which the server denies a KILL: the privilege may belong to another session, or the thread to a
-SYSTEM_USER."""
+"""Errors that deny a KILL: another session may have the privilege, or the thread belongs to a SYSTEM_USER."""
 SAME_START = 2.0
-"""Maximum difference in seconds between two readings of the same server's start time: the server reports its uptime in
-whole seconds."""
+"""Maximum difference in seconds between two readings of a server's start time, which it reports in whole seconds."""
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
 """The schemas of the server itself (MySQL, "The mysql System Schema", "MySQL sys Schema")."""
 _LISTED = "SELECT table_schema, table_name, table_type, engine FROM information_schema.tables WHERE {}"
@@ -102,7 +100,6 @@ class MysqlDoctor:
         return ()
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """Yield the findings; findings about the server come first."""
         session, place = self._session, f"source {asked.name}"
         before = utc().timestamp()
         clock = float(session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
@@ -194,9 +191,7 @@ def _table(place: str, session: MysqlSession, table: FollowedTable) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A session that waits for a table; `statement` is its statement without comments, "" if the statement is
-    hidden.
-    """
+    """A session that waits for a table; `statement` is its statement without comments, "" if hidden."""
 
     session: Blocker
     schema: str
@@ -233,7 +228,6 @@ class MysqlWaits:
         self._lacks = ""
 
     def ask(self, now: float, before: Sequence[SourceWait]) -> tuple[list[SourceWait], str]:
-        """Return the waits, and which sessions are hidden."""
         if not 0.0 <= now - self._known_at < EVERY:
             grant = f"`GRANT PROCESS ON *.* TO {self._session.user}`"
             lacks = f"{HIDDEN}: this login cannot see other logins' sessions; {grant} makes them visible"
@@ -289,7 +283,6 @@ class MysqlWaits:
         return _Waiting(session, str(schema or ""), statement, seconds, statement.casefold())
 
     def _started(self) -> float | None:
-        """Return when the server started, by its own clock; None if the server does not report it."""
         found = (self._answer(_STARTED.format(schema=schema)) for schema in _SCHEMAS)
         return next((float(rows[0][0]) for rows in found if rows), None)
 
@@ -333,9 +326,7 @@ class MysqlWaits:
         return found, hidden
 
     def _owners(self, now: float) -> list[tuple[str, Blocker]]:
-        """Return (table, session) for each session that holds a metadata lock of a table; the table is "" if
-        unknown.
-        """
+        """Return (table, session) for each holder of a table's metadata lock; the table is "" if unknown."""
         for statement in (_BY_SCHEMA, _BY_PLUGIN, _BY_TRANSACTION):
             rows = self._answer(statement)
             if rows or (rows is not None and statement is not _BY_SCHEMA):  # if empty, the instruments are off

@@ -106,7 +106,6 @@ class Log(Protocol):
 
 
 def contains(state: Gtids, event: MariaGtid | MysqlGtid) -> bool:
-    """Whether a transaction is one of `state`."""
     if isinstance(state, MariaState):
         return isinstance(event, MariaGtid) and state.each.get((event.domain, event.server), -1) >= event.sequence
     return (
@@ -348,7 +347,7 @@ class ServerLog:
         return self.walk(Walk(file))
 
     def walk(self, walk: Walk) -> Iterator[FileStart | Group]:
-        """Return what a walk finds from where it is."""
+        """Continue the walk from its current position; return what it finds."""
         session = self._session.connect()
         try:
             my.register(session, self._replica)

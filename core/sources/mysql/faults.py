@@ -71,8 +71,7 @@ _USED_TWICE = "another replica uses this server_id"
 
 
 def as_replica(error: BaseException, place: str, user: str) -> SlotkeeperError:
-    """Classify an error that occurs after login. MariaDB also reports a missing replication privilege as "access
-    denied".
+    """Classify an error after login. MariaDB also reports a missing replication privilege as "access denied".
 
     Such an error is given the number that MySQL sends for a missing privilege, and is not treated as a rejected
     password. All other errors are passed to `classify`.

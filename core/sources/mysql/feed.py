@@ -3,7 +3,7 @@
 A lane reads ranges of its own table from here instead of opening a stream (`joined`). The feed guarantees nothing: a
 range that it cannot supply completely is read by the lane itself, from its own position. This applies to a lane whose
 position is before the buffered rows, to a table that was discarded because its lane is too slow, and to every table
-while the stream is broken. The lane's fence decides what takes effect, wherever the rows come from.
+while the stream is broken. The lane's fence decides what takes effect, regardless of where the rows come from.
 """
 
 from __future__ import annotations
@@ -36,13 +36,11 @@ WAIT_SECONDS = 2.0
 """Maximum time for which a lane waits for the stream: longer than the interval of the server's heartbeats, which report
 that nothing was written."""
 APART_SECONDS = 5.0
-"""Time for which lanes read for themselves after the stream broke or was silent, or a lane whose position it did not
-reach."""
+"""Time for which lanes read for themselves after the stream broke or was silent, or did not reach a lane's position."""
 STEADY_SECONDS = 60.0
 """Time after which a stream counts as working again."""
 FEW_FAILURES = 3
-"""Number of streams in a row that end early from which the error is reported; a stream that another replica ended is
-reported at once."""
+"""Number of consecutive streams that end early before the error is reported; at once if another replica ended one."""
 MOST_RIVALS, RIVALS_SECONDS = 5, 600.0
 """Number of streams in a row that other replicas ended, each with another server_id, from which lanes read for
 themselves for the second value in seconds: further tries would also end the other replica's streams."""
@@ -52,8 +50,7 @@ second (`slotkeeper.core.sources.mysql.session.HEARTBEAT_SECONDS`)."""
 
 
 NEAR_BYTES = 64 << 20
-"""Number of bytes by which a lane can be behind the furthest one, in its file, for the first stream to start at its
-position."""
+"""Maximum bytes by which the lane whose position the first stream starts at is behind the furthest lane of its file."""
 
 
 def first_of(positions: Collection[MysqlPosition]) -> MysqlPosition:
@@ -105,7 +102,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """A question which of several tables have items between their position in `places` and `up_to`."""
+    """A query for the tables that have items between their position in `places` and `up_to`."""
 
     server: Server
     up_to: MysqlPosition
@@ -160,20 +157,19 @@ class Feed:
         """The tables with items in the open transaction."""
         self._marks: deque[MysqlPosition] = deque(maxlen=MARKS)
         self._waiting = 0
-        """The number of lanes that wait for the stream to go on."""
+        """The number of lanes that wait for the stream to advance."""
         self._apart_until = 0.0
         self._apart: dict[Table, float] = {}
-        """Until when the lanes of single tables read for themselves, in monotonic seconds."""
+        """The time until which the lanes of single tables read for themselves, in monotonic seconds."""
         self._taken = 0
         """The number of the stream's items, without heartbeats."""
         self._taken_at = 0.0
         """When the stream was last ready for the next item, in monotonic seconds."""
         self._full = False
-        """Whether the stream waits for room, and is therefore not silent."""
+        """Whether the stream waits for free buffer space, and is therefore not silent."""
         self._began_at = 0.0
         self._failures = self._rivals = self._id = 0
-        """The number of streams in a row that ended early, and that other replicas ended; the number of the
-        server_id."""
+        """Numbers of consecutive streams that ended early, and that other replicas ended; the server_id's number."""
         self._error: SlotkeeperError | None = None
         """The error that ended the last stream."""
         self._reported: SlotkeeperError | None = None
@@ -181,7 +177,6 @@ class Feed:
         self._thread = threading.Thread(target=self._run, name="slotkeeper-feed", daemon=True)
 
     def start(self) -> None:
-        """Start reading."""
         self._thread.start()
 
     def close(self) -> None:
@@ -369,7 +364,7 @@ class Feed:
         return backlog is not None and there(after, backlog.since) and not backlog.has_after(after)
 
     def _found(self, asked: Asked) -> Answer | None:
-        """Return what is buffered of a range: everything may have changed during a wait."""
+        """Return the buffered items of a range; rechecks everything, because it may have changed during a wait."""
         backlog, end = self._backlogs.get(asked.table), self._end(asked)
         if not self._full and self._clock.monotonic() - self._taken_at > QUIET_SECONDS:
             self._apart_until = self._clock.monotonic() + APART_SECONDS

@@ -1,5 +1,4 @@
-"""Select the columns and rows of a table that a channel mirrors: all or some columns, and the rows that match its
-filter. Pure.
+"""Select the columns and rows of a table that a channel mirrors, the rows by its filter. Pure.
 
 Row filters are evaluated here, because no server can evaluate them on the row images of a stream. The supported parts
 of the syntax that `slotkeeper.core.row_filter` parses are comparisons of a column with a value or another column, IN,

@@ -99,7 +99,6 @@ def _tried(
     see: Callable[[my.Session], Found],
     refused: list[Exception],
 ) -> tuple[my.Session, Found] | None:
-    """Return a session at a suitable server; otherwise None, and add the error to `refused`."""
     session = None
     try:
         session = attempt(place)

@@ -225,7 +225,6 @@ class Joined:
         """Whether the last range was read over the lane's own stream."""
 
     def read(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Ranged]:
-        """Read (after, up_to], to the first position at or after `up_to` without an open transaction."""
         at = after
         while not there(at, up_to):
             answer = self._line.ask(Asked(*self._place(), at, up_to))
@@ -282,7 +281,6 @@ class Joined:
         return self.here
 
     def check(self, after: MysqlPosition) -> None:
-        """Check that the server's file is the same file as in the position. Raises Trouble (SOURCE OLDER) if not."""
         answer = self._line.ask(Asked(*self._place(), after, after))
         if answer is None or not same(answer.end, after) or answer.end.born != after.born:
             self._own.check(after)

@@ -24,8 +24,8 @@ else:
     """Whether there is a kernel for this version of the Python code."""
 
 Op = tuple[str, int, int, int, Any]
-"""How the kernel decodes a column: a letter, the bytes of the value or of its length, two parameters of the type, and
-labels or a function.
+"""How the kernel decodes a column: a letter, the bytes of value or length, two type parameters, and labels or a
+function.
 
 i: integer (signed if the first parameter is 1), f: FLOAT, d: DOUBLE, y: YEAR, D: DATE, M: DATETIME, S: TIMESTAMP, T:
 TIME (digits of the fraction), n: DECIMAL (precision, scale), b: BIT, e: ENUM, s: SET. Preceded by a length: u: UTF-8,

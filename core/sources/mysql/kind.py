@@ -80,7 +80,6 @@ class NothingByHand:
         ]
 
     def status(self, table: str) -> str:
-        """Return SQL that shows the end of the binlog."""
         return "SHOW MASTER STATUS; -- the server stores no position: see `slotkeeper slots show`"
 
     def register(

@@ -292,9 +292,7 @@ def parse_gtids(text: str) -> Gtids | None:
 
 
 def order_of(one: Gtids, other: Gtids) -> Order:
-    """Return the order of two states; UNKNOWN if each has transactions that the other lacks, or their formats
-    differ.
-    """
+    """Return the order of two states; UNKNOWN if each lacks transactions of the other, or their formats differ."""
     if type(one) is not type(other):
         return Order.UNKNOWN
     mine: Any = one
@@ -377,8 +375,7 @@ class MysqlPosition(Position):
     """Commit time of the transaction that ends at this position, in seconds since 1970; 0 if unknown."""
 
     born: Birth | None = field(default=None, compare=False)
-    """Creation time and server_id of `file`, which distinguish it from a later file of the same name; None if
-    unknown."""
+    """Creation time and server_id of `file`, unlike those of a later file of the same name; None if unknown."""
 
     pending: tuple[PendingXa, ...] = field(default=(), compare=False)
     """XA transactions that are prepared before this position and end after it."""

@@ -94,9 +94,7 @@ class Purges:
         )  # fmt: skip
 
     def _closed_at(self, following: str) -> datetime | None:
-        """Return when the file before `following` was closed, which is when `following` was created; None if
-        unknown.
-        """
+        """Return when the file before `following` was closed, that is, `following` was created; None if unknown."""
         if following not in self._closed:
             replica = self._session.replica("purging")
             try:

@@ -182,8 +182,7 @@ _LENGTHS: Mapping[int, tuple[tuple[str, ...], str]] = {
     4: (("I",), "{0}"),
 }
 _MOST_FRACTION, _MOST_BITS = 6, 64
-"""Maximum number of fractional-second digits, and of bits in a BIT (MySQL, "Date and Time Data Types", "Bit-Value
-Type")."""
+"""Maximum fractional-second digits, and bits in a BIT (MySQL, "Date and Time Data Types", "Bit-Value Type")."""
 _OLD = "has the storage format of MySQL before 5.6 (mysql56_temporal_format = OFF), which lacks fractional seconds"
 
 
@@ -359,8 +358,7 @@ Row = tuple[Any, ...]
 _Read = Callable[[bytes, int, Callable[[Row], None]], int]
 _ReadAny = Callable[[bytes, int, Callable[[Row], None], int], int]
 OFTEN = 200
-"""Number of uses after which a function is compiled for a bitmap: compiling takes as long as the function saves on this
-number of rows."""
+"""Number of uses after which a function is compiled for a bitmap: compiling takes as long as it saves on these rows."""
 MOST_FUNCTIONS = 1024
 _MOST_COUNTED = 65_536
 
@@ -484,7 +482,6 @@ class _Writer:
         return name, packed.size
 
     def value(self, place: int, names: Sequence[str]) -> str:
-        """Return the expression for a value of fixed size."""
         form = self.columns[place].form
         text = form.expression.format(*names)
         if form.convert is None:
@@ -495,7 +492,6 @@ class _Writer:
         return f"f{place}({text})"
 
     def sized(self, place: int, begin: str, end: str) -> str:
-        """Return the expression for a value whose length has already been read."""
         convert = self.columns[place].form.convert
         if convert is None:
             return f"b[{begin}:{end}]"

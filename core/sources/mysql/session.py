@@ -91,12 +91,10 @@ class ServerFacts:
 
     @property
     def names_columns(self) -> bool:
-        """Whether the binlog contains column names."""
         return self.of("binlog_row_metadata") == "FULL"
 
 
 def read_facts(session: my.Session) -> ServerFacts:
-    """Read a server's variables. Raises DriverError."""
     wanted = ", ".join(["%s"] * len(VARIABLES))
     rows = session.rows(f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({wanted})", VARIABLES)
     return ServerFacts({str(name).lower(): str(value) for name, value in rows})
@@ -233,8 +231,8 @@ class MysqlSession:
             raise Unclassified(what, "", where="source")
 
     def connect_same(self) -> my.Session:
-        """Open a separate connection to the server of this session, for its binlog; raises Unreachable if another
-        server answers.
+        """Open a separate connection to this session's server, for its binlog; raises Unreachable if another server
+        answers.
 
         Behind a virtual address or a proxy, each connection can reach another server. Raises DriverError.
         """
@@ -254,7 +252,6 @@ class MysqlSession:
         raise Unreachable(what, "use an address that leads to one server, not a load balancer", where="source")
 
     def connect(self) -> my.Session:
-        """Open a separate connection, in UTC. Raises DriverError."""
         seconds = max(2.0, self._login.endpoint.connect_timeout_ms / 1000)
 
         def attempt(endpoint: Endpoint) -> my.Session:
@@ -263,8 +260,6 @@ class MysqlSession:
         return hosts.connect(self._login.endpoint, attempt, _found)
 
     def rows(self, statement: str, values: Sequence[object] = (), seconds: float = STATUS_SECONDS) -> list[Any]:
-        """Return all rows of a query, within the time limit."""
-
         def ask(session: my.Session) -> list[Any]:
             session.seconds = seconds
             return session.rows(_plain(statement, values), values)
@@ -328,7 +323,6 @@ class MysqlSession:
         return replace(place, file=f"{base}{place.file}")
 
     def beside(self, mark: str) -> MysqlSession:
-        """Return another session of the same login, whose name ends in `mark`."""
         return MysqlSession(replace(self._login, name=f"{self._login.name[: 63 - len(mark)]}{mark}"))
 
     def sever(self) -> None:

@@ -44,7 +44,7 @@ class MysqlShapes:
         return None
 
     def _swapped(self, item: Statement) -> LoggedChange:
-        """Return the effect of an online schema change, whose new table takes the table's place.
+        """Return the effect of an online schema change, which replaces the table with its new form.
 
         The new table's statements are not followed. Its columns are the present ones if the binlog contains no later
         statement about the table.

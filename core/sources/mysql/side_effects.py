@@ -1,5 +1,4 @@
-"""Detect changes to a followed table that have no row events: through foreign keys, or by statements that do not name
-the table.
+"""Detect changes to a followed table without row events: through foreign keys, or by statements that do not name it.
 
 Unsupported features of a table are rejected before a start, with an error that names them. Foreign keys and their
 actions are read from SHOW CREATE TABLE: information_schema.REFERENTIAL_CONSTRAINTS is empty for a login that has only
@@ -95,8 +94,7 @@ def is_transactional(engine: str) -> bool:
 def kind_objections(table: str, kind: str, engine: str) -> Iterator[Objection]:
     """Return objections to a table's type and its storage engine.
 
-    MariaDB, "System-Versioned Tables": in such a table, a DELETE updates the end time of the row, and an UPDATE also
-    inserts a row.
+    MariaDB, "System-Versioned Tables": a DELETE updates the end time of the row, and an UPDATE also inserts a row.
 
     >>> [one.what for one in kind_objections("s.t", "BASE TABLE", "BLACKHOLE")]
     ['s.t has engine BLACKHOLE: this server and its binlog do not have all of its rows']

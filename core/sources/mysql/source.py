@@ -62,7 +62,7 @@ SHARD = Shard("binlog", 1)
 FILES_SECONDS = 10.0
 """Maximum time in seconds for which a list of the server's binlog files is reused."""
 UNMOVED_SECONDS = 10.0
-"""The same while the binlog's end does not move: then no row has been written after a change of the definition."""
+"""The same while the binlog's end does not move, because no row can then follow a change of the definition."""
 DEFINITION_SECONDS = 3.0
 """Maximum time in seconds for which a status reuses the table's definition. A change of it stops the lane at the
 statement in the binlog, whenever a status shows it; a query of the definition costs more than a step of a few rows."""
@@ -152,7 +152,6 @@ class MysqlSource:
 
     @property
     def seen(self) -> TableSeen:
-        """The table definition that was read last."""
         if self._seen is None:
             self.identify()
         assert self._seen is not None
@@ -286,8 +285,7 @@ class MysqlSource:
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
         """Write the rows of (after, up_to] and return their number.
 
-        Raises Trouble if rows changed without row events, or columns changed: `next_range` ends before such a
-        statement.
+        Raises Trouble if rows changed without row events, or columns changed: `next_range` ends before that.
         """
         spool = self._spooled(ours(after), ours(up_to))
         if spool.statement is not None:
@@ -301,7 +299,7 @@ class MysqlSource:
         return count
 
     def _spooled(self, after: MysqlPosition, up_to: MysqlPosition) -> Spool:
-        """Return the rows of exactly this range: the buffered rows if they match, otherwise the range is read again."""
+        """Return the rows of exactly this range: the buffered rows if they match, else the rows of a new read."""
         known = self._spool
         if known is not None and same(known.after, after) and same(known.end, up_to):
             return known
@@ -480,11 +478,9 @@ class MysqlSource:
         """Return the position with its full file name, even if a user typed the displayed form."""
         return self.session.resolved(place)
 
-    # -- registration: not needed -------------------------------------------------------------------------------------
-
 
 class _Writer:
-    """Writes the rows of one layout of the table in the form that a sink reads.
+    """Writes the rows of one layout of the table in the encoding of the sink.
 
     Old images contain only the key, unless `whole` is true; an event whose images lack columns is rejected in any case.
     """

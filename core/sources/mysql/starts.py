@@ -1,5 +1,4 @@
-"""Start positions of a job that has no stored position: oldest, newest, by time, by GTIDs, or the position of a
-consistent copy.
+"""Start positions of a job without a stored position: oldest, newest, by time, by GTIDs, or that of a consistent copy.
 
 Each start position is the end of a transaction. A commit is in the binlog before its rows are visible (MySQL, "Binary
 Logging Format": group commit). MariaDB reports a position for which this cannot happen, so a start does not wait. MySQL
@@ -47,9 +46,7 @@ def gtids_at(session: my.Session, facts: ServerFacts, file: str, offset: int) ->
 
 
 def position_at(session: my.Session, facts: ServerFacts, file: str, offset: int = FIRST_OFFSET) -> MysqlPosition:
-    """Return the position at a transaction's end or a file's start, with the GTIDs executed there. Raises
-    DriverError.
-    """
+    """Return the position at a transaction's end or a file's start, with the GTIDs there. Raises DriverError."""
     return MysqlPosition(file, offset, gtids_at(session, facts, file, offset))
 
 
@@ -165,11 +162,6 @@ def refuse_invisible(session: MysqlSession) -> None:
 
 @contextmanager
 def showing(session: MysqlSession, after: MysqlPosition) -> Iterator[None]:
-    """Let the block's query see all transactions up to a position. Raises Busy if they are not visible yet.
-
-    A transaction is in the binlog before a query sees it. MariaDB reports the position of a snapshot (`begin_copy`).
-    MySQL, "GTID Life Cycle": a transaction's GTID is added to gtid_executed after the transaction has committed.
-    """
     hidden = Busy(f"source {session.place}: the newest changes are not visible yet", where="source")
     if session.facts.is_mariadb:
         facts = session.facts
@@ -198,8 +190,7 @@ _OPEN = (
     " WHERE trx_rows_modified > 0 OR trx_mysql_thread_id = CONNECTION_ID()"
 )
 READ_EVERY = 0.25
-"""Seconds between two reads of the list of open transactions: more than the 0.1 s after which the server refreshes it
-(`writers`)."""
+"""Seconds between two reads of the list of open transactions, more than the server's refresh of 0.1 s (`writers`)."""
 _UNKNOWN = "the list of open transactions may be older than the copy's position"
 _STALE = (
     f"{_UNKNOWN}: another session reads INNODB_TRX more than 10 times per second, so the server returns an old list"

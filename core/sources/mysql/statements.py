@@ -43,8 +43,7 @@ class Unread(ValueError):
 class Token:
     """A token: `kind` is "word" (unquoted keyword or name), "name" (quoted), "string", "long" or "sign".
 
-    `text` has no quotes; escapes in a string are not resolved. A string longer than `LONGEST_STRING` is "long", with
-    the text "".
+    `text` has no quotes; escapes in it are not resolved. A string longer than `LONGEST_STRING` is "long", with text "".
     """
 
     kind: str
@@ -156,8 +155,7 @@ def _token(kind: str, piece: str) -> Token:
 
 
 _TAKEN_PARTITIONS = frozenset({"DROP", "TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT", "CONVERT", "REPAIR"})
-"""Words between ALTER TABLE t and PARTITION that add or remove rows. A repair can drop rows that do not fit any
-partition."""
+"""Words between ALTER TABLE t and PARTITION that add or remove rows; a repair can drop rows that fit no partition."""
 _KEPT_PARTITIONS = frozenset({"ADD", "REBUILD", "COALESCE", "REORGANIZE", "ANALYZE", "CHECK", "OPTIMIZE"})
 ENGINES = ("InnoDB", "MyISAM", "Aria", "MEMORY", "ROCKSDB", "TokuDB", "NDB", "ndbcluster", "ARCHIVE")
 """Engines that store all rows in the server and write all changes to its binlog: BLACKHOLE stores no rows."""

@@ -151,9 +151,7 @@ class Stream:
             session.close()
 
     def read(self, up_to: MysqlPosition) -> Iterator[TableRows | Statement | End]:
-        """Read exactly (start, up_to]; both positions are ends of transactions. Raise Refused if no transaction ends at
-        `up_to`.
-        """
+        """Read exactly (start, up_to], both ends of transactions. Raise Refused if no transaction ends at `up_to`."""
         if not self._start < up_to:
             return
         for item in self.items(blocking=False):
@@ -245,7 +243,6 @@ def _is_of_xa(item: Item | None) -> TypeGuard[TableRows | End]:
 
 
 def is_end(item: Item) -> bool:
-    """Whether the item ends a transaction."""
     return isinstance(item, End) or (isinstance(item, Statement) and item.ends)
 
 
@@ -310,11 +307,6 @@ class Follower:
         """The position up to which the last range was read; None if it was interrupted."""
 
     def read(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Ranged]:
-        """Read (after, up_to], to the first position at or after `up_to` without an open transaction.
-
-        A caller that stops earlier, at the end of a transaction, calls `stop`; otherwise the next range opens a new
-        stream.
-        """
         if there(after, up_to):
             self.here = after
             return
@@ -355,8 +347,8 @@ class Follower:
         return True
 
     def check(self, after: MysqlPosition) -> None:
-        """Open a stream at `after`, unless the stream is already there. The first events show whether the server's file
-        is the same file as in the position. Raises Trouble (SOURCE OLDER) if not.
+        """Open a stream at `after`, unless the stream is already at that position. The first events show whether the
+        server's file is the same file as in the position. Raises Trouble (SOURCE OLDER) if not.
         """
         if not self._stand_at(after):
             return
@@ -365,7 +357,6 @@ class Follower:
         self.here = after
 
     def stop(self) -> MysqlPosition:
-        """End the range at the stream's current position, a transaction's end, and return that position."""
         assert self._stream is not None
         self.here = self._stream.here
         return self.here
@@ -394,9 +385,7 @@ class Follower:
 
 
 class Spool:
-    """The undecoded rows of a range (after, end]; `statement` is a statement in it that prevents following the
-    table.
-    """
+    """The undecoded rows of a range (after, end]; `statement`: one in it that prevents following the table."""
 
     def __init__(self, after: MysqlPosition, width: int = 0) -> None:
         self.after = after

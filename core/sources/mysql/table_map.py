@@ -169,7 +169,6 @@ def _string(first: int, second: int) -> tuple[int, int, int]:
 
 
 def _fields(body: bytes, at: int, stop: int) -> Iterator[tuple[int, bytes]]:
-    """Return the optional fields as (type, value)."""
     while at < stop:
         kind = body[at]
         size, at = length_encoded(body, at + 1)
@@ -182,7 +181,6 @@ def _fields(body: bytes, at: int, stop: int) -> Iterator[tuple[int, bytes]]:
 def _described(
     columns: list[PhysicalColumn], fields: dict[int, bytes]
 ) -> tuple[tuple[PhysicalColumn, ...], tuple[int, ...] | None]:
-    """Return the columns with the metadata of the optional fields, and the indexes of the primary key's columns."""
     bits = (bool(byte >> (7 - bit) & 1) for byte in fields.get(1, b"") for bit in range(8))
     signs = dict(zip(_places(columns, NUMERIC), bits, strict=False))
     collations = _collations(columns, CHARACTER, fields.get(2), fields.get(3))

@@ -136,7 +136,6 @@ def _characters(column: SchemaColumn) -> Image:
 
 
 def real_text(value: float) -> str:
-    """Format a FLOAT as PostgreSQL does."""
     return float_text(shortest_float(value), True)
 
 
@@ -353,11 +352,6 @@ def quoted(name: str) -> str:
 
 
 def shown(table: str) -> str:
-    """Quote the table `schema.name`, or `schema.*`, for a statement that an operator types.
-
-    >>> shown("ods.a`b")
-    '`ods`.`a``b`'
-    """
     return ".".join("`{}`".format(part.replace("`", "``")) for part in table.split(".", 1)).replace(".`*`", ".*")
 
 
@@ -417,7 +411,6 @@ def read_table(session: MysqlSession, table: str, known: Sequence[Column] = ()) 
 
 
 def _seen(table: str, stored: tuple[str, str, str, str], found: Known, server: str) -> TableSeen:
-    """Return a table; `stored` is its schema, name, type and engine. Raises Refused if it cannot be followed."""
     try:
         images, every = tuple(map(image_of, found.described)), found.columns
     except Unsupported as error:
@@ -460,10 +453,10 @@ _SEVERAL = (
 def read_tables(session: MysqlSession, tables: Sequence[tuple[str, Sequence[Column]]]) -> list[TableSeen]:
     """Return several tables, each with its known columns or as it is now, with three statements for all of them.
 
-    Raises Refused if one of them does not exist or has no usable key. A table without a primary key is read by itself:
-    the order of its indexes decides, and only SHOW INDEX promises it. The same applies to every table of a server that
-    does not distinguish names by case. MySQL, "Optimizing INFORMATION_SCHEMA Queries": a lookup of one schema and one
-    table opens only that table, so each table has its own SELECT.
+    Raises Refused if one of them does not exist or has no usable key. A table without a primary key is read separately,
+    because the order of its indexes determines its key, and only SHOW INDEX guarantees this order. The same applies to
+    every table of a server that does not distinguish names by case. MySQL, "Optimizing INFORMATION_SCHEMA Queries": a
+    lookup of one schema and one table opens only that table, so each table has its own SELECT.
     """
     if session.facts.of("lower_case_table_names") not in ("", "0"):
         return [read_table(session, table, known) for table, known in tables]
@@ -489,7 +482,6 @@ def read_tables(session: MysqlSession, tables: Sequence[tuple[str, Sequence[Colu
 
 
 def _read_several(session: MysqlSession, tables: Sequence[str], columns: str, part: str) -> list[list[Sequence[Any]]]:
-    """Return the rows of a part of the tables' definitions, by table."""
     one = f"SELECT {{}}, {columns} FROM information_schema.{part} WHERE table_schema = %s AND table_name = %s"
     statement = " UNION ALL ".join(one.format(number) for number in range(len(tables)))
     names = [name for table in tables for name in table.split(".", 1)]

@@ -68,14 +68,13 @@ _LARGEST_STEP = 1 << 31
 MOST_PENDING = 256
 """Maximum number of prepared transactions in a position; `PreparedRows` searches the binlog for all others."""
 _XA_END = re.compile(r"XA\s+(?:COMMIT|ROLLBACK)\s+X'([0-9A-Fa-f]*)',X'([0-9A-Fa-f]*)',(\d+)")
-"""Statement that ends an XA transaction, in the format that both servers write (MySQL, `XID::serialize`; MariaDB,
-`get_xid`)."""
+"""Statement that ends an XA transaction, as both servers write it (MySQL, `XID::serialize`; MariaDB, `get_xid`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """Rows of a wanted table, which take effect once their transaction has ended. Their event starts at offset `at` of
-    file `number`.
+    """Rows of a wanted table, which take effect once their transaction has ended. Their event: offset `at` of file
+    `number`.
 
     `first` is the number of the first image among those with the same position: the offset of their event in the
     compressed transaction that starts at `at`, 0 outside a compressed transaction. `prepared` means that the rows
@@ -117,8 +116,7 @@ class XaEnd:
 class End:
     """The end of a transaction: `position` can be stored. `time` is in seconds since 1970, by the source's clock.
 
-    `rows` is the number of events in the transaction that have rows of wanted tables. `xa` is set for an XA
-    transaction.
+    `rows` is the number of the transaction's events with rows of wanted tables. `xa` is set for an XA transaction.
     """
 
     position: MysqlPosition
@@ -367,7 +365,6 @@ class Transactions:
         return Statement(event.schema, event.text, effect, event.header.time, self._last, ends is not None, said)
 
     def _judged(self, event: Query) -> tuple[Said, Effect]:
-        """Return the tokens of a statement, and its possible effect on the wanted tables."""
         try:
             if not event.decoded:
                 return Said(), Effect.UNREAD

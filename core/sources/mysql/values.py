@@ -124,7 +124,6 @@ _UNIX_TIMES = _Texts(lambda second: f"{second // 3600:02d}:{second // 60 % 60:02
 
 
 def fraction_bytes(digits: int) -> int:
-    """Return the number of bytes of a fraction of a second."""
     return (digits + 1) // 2
 
 
@@ -216,7 +215,6 @@ def shortest_float(value: float) -> float:
 
 
 def big_endian(raw: bytes) -> int:
-    """Return the value of a BIT as a number."""
     return int.from_bytes(raw, "big")
 
 
@@ -373,15 +371,15 @@ _OTHERWISE = {
 }
 """Characters that the server decodes differently from the codec."""
 _LATIN1 = "".join(bytes([code]).decode("cp1252", "ignore") or chr(code) for code in range(256))
-"""The server's latin1 is cp1252 plus its five undefined codes as control characters (MySQL, "West European Character
+"""The server's latin1: cp1252 plus its five undefined codes as control characters (MySQL, "West European Character
 Sets")."""
 
 
 def text_reader(charset: str) -> Callable[[bytes], str] | None:
     """Return a reader of text in a character set; None if no codec is known to decode it in the same way as the server.
 
-    The reader raises UnicodeDecodeError for invalid bytes; these are not expected, because a server checks the text
-    that it stores.
+    The reader raises UnicodeDecodeError for invalid bytes, which are not expected: a server checks the text that it
+    stores.
     """
     if charset == "latin1":
         return lambda raw: raw.decode("ascii") if raw.isascii() else codecs.charmap_decode(raw, "strict", _LATIN1)[0]

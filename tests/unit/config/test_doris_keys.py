@@ -91,7 +91,7 @@ def test_a_view_is_refused_with_the_statement_that_lets_doris_maintain_it(tmp_pa
     more = f'[[jobs.orders_rt.views]]\ninto = "mart.by_status"\nsql = "{sql}"\n'
     with pytest.raises(ConfigError) as refused:
         load(job(tmp_path, more), {})
-    assert "a sink of kind doris cannot keep views" in str(refused.value)
+    assert "a sink of kind doris cannot maintain views" in str(refused.value)
     assert "CREATE MATERIALIZED VIEW mart.by_status BUILD IMMEDIATE REFRESH AUTO" in refused.value.hint
     listed = "SELECT string_agg(status, ',' ORDER BY status) AS s FROM mart.orders GROUP BY cust"
     with pytest.raises(ConfigError) as unknown:

@@ -33,8 +33,8 @@ def target(*names: str, needs: tuple[Need, ...] = ()) -> Reshape:
         (RENAMED, target("a", "b"), "already has a column b", "already has a column b"),
         (RENAMED, target(), "has no column a", "has no column a"),
         (RENAMED, target("a", "b", needs=(Need(Act.DROP, "a"),)), "would lose its column a", "would lose its column a"),
-        (RENAMED, Reshape(), "cannot be made by the job", "cannot be made by the job"),
-        (FILLED, Reshape(), "cannot be made by the job", "cannot be made by the job"),
+        (RENAMED, Reshape(), "the job cannot create column", "the job cannot create column"),
+        (FILLED, Reshape(), "the job cannot create column", "the job cannot create column"),
         (ADDED, Reshape(), "", ""),
     ],
 )

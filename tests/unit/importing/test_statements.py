@@ -40,7 +40,7 @@ def test_tables_of_several_databases_are_told_apart_and_an_ambiguous_name_is_ref
     assert 'from = "one.a"' in made(f"{tables}INSERT INTO x SELECT * FROM one.a;").text
     assert 'from = "two.a"' in made(f"{tables}INSERT INTO x SELECT * FROM two.a;").text
     found = made(f"{tables}INSERT INTO x SELECT * FROM a;")
-    assert any("fits several" in one.text for one in found.refused)
+    assert any("matches several" in one.text for one in found.refused)
     assert 'from = "' not in found.text
 
 

@@ -80,7 +80,7 @@ REFUSED = {
     "SELECT x, string_agg(y, ',' ORDER BY z) AS s FROM ods.a GROUP BY x": ("line 1", "without a total order"),
     "SELECT x, array_agg(y) AS s FROM ods.a GROUP BY x": ("line 1", "array_agg"),
     "SELECT id FROM ods.a UNION SELECT id FROM ods.b": ("line 1", "UNION without ALL"),
-    "SELECT id FROM ods.a UNION ALL SELECT id FROM ods.b": ("line 1", "does not tell apart"),
+    "SELECT id FROM ods.a UNION ALL SELECT id FROM ods.b": ("line 1", "does not distinguish"),
     "SELECT a.id FROM ods.a FOR SYSTEM_TIME AS OF now() AS a": ("line 1", "."),
     "SELECT id FROM ods.a WHERE d = 'today'": ("line 1", "the literal 'today'"),
     "SELECT id,\n d > ' NOW ' AS n FROM ods.a": ("line 2", "the literal"),

@@ -48,8 +48,7 @@ class TargetColumn:
 class TargetKey:
     """A unique index; `plain`: without predicate and expressions; `constraint`: empty if the index has none.
 
-    A key that is not `valid` is incomplete, for example the index of a partitioned table before each partition has its
-    own.
+    A key that is not `valid` is incomplete: for example, a partitioned table's index before each partition has its own.
     """
 
     index: str

@@ -1,7 +1,6 @@
 """Statements that create a source's user-defined types in the sink; pasting them creates the same types.
 
-Pure: `eligibility.py` queries the sink for missing types, `slotkeeper.core.sources.dws.identity` reads the types from
-the source.
+Pure: `eligibility.py` queries the sink for missing types, `slotkeeper.core.sources.dws.identity` reads the types.
 """
 
 from __future__ import annotations
@@ -95,7 +94,6 @@ def _needed(one: UserType, identity: TableIdentity, lacks: Callable[[str], bool]
 
 
 def _statement(one: UserType, identity: TableIdentity) -> str:
-    """Return the statement that creates this type; empty if there is none."""
     if one.kind == "e":
         return f"CREATE TYPE {one.name} AS ENUM ({', '.join(map(literal, one.parts))})"
     if one.kind == "c":

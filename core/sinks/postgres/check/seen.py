@@ -227,8 +227,7 @@ def written_down(session: SinkSession, cursor: pg.Cursor, place: Mapping[str, st
 def renew(session: SinkSession, cursor: pg.Cursor, job: JobSpec, columns: Sequence[str], copying: str = "") -> None:
     """Record the target's state in the open transaction, which has changed the target or its rows, or starts a copy.
 
-    The start of a copy records the problem that the target would have if the copy were undone; the end of the copy
-    removes it.
+    The start of a copy records the problem that the target would have if the copy were undone; its end removes it.
     """
     key, earlier = job.lane_key(), None
     if copying:

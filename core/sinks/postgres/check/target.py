@@ -127,7 +127,6 @@ def _own_rows(target: TargetTable) -> pg.sql.Composable:
 
 
 def is_empty(session: SinkSession, target: TargetTable) -> bool:
-    """Return whether the target has no row of its own."""
     with session.transaction() as cursor:
         cursor.execute(SQL("SELECT NOT EXISTS (SELECT 1 FROM {} WHERE {})").format(target.rows, _own_rows(target)))
         found = cursor.fetchone()
@@ -168,20 +167,17 @@ def count_rows(session: SinkSession, target: TargetTable) -> RowCount:
 
 
 def delete_part(cursor: pg.Cursor, target: TargetTable) -> None:
-    """Delete the rows of one channel from a target of several."""
     cursor.execute(SQL("DELETE FROM {} WHERE {}").format(target.rows, _own_rows(target)))
 
 
 def drop_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
-    """Drop the shadow table of an earlier copy."""
     cursor.execute(SQL("DROP TABLE IF EXISTS {}").format(shadow(target)))
 
 
 def make_shadow(cursor: pg.Cursor, target: TargetTable, checked: bool) -> None:
     """Create the empty shadow table of a replacing copy.
 
-    With `checked`, it has the target's check constraints, so that a violation is found in its chunk and not during the
-    exchange.
+    With `checked`, it has the target's check constraints, so that a violation is found before the exchange.
     """
     checks = SQL(" INCLUDING CONSTRAINTS" if checked else "")
     made = SQL("CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS{})")
@@ -221,7 +217,6 @@ def _refuse_altered(cursor: pg.Cursor, target: TargetTable) -> None:
 
 
 def has_shadow(session: SinkSession, target: TargetTable) -> bool:
-    """Return whether the shadow table of a replacing copy exists."""
     return exists(session, ".".join(shadow(target).strings))
 
 

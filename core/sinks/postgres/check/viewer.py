@@ -29,8 +29,7 @@ _SQL: Book = ("slotkeeper.core.sinks.postgres.check", "viewer.sql")
 class ServerSeen:
     """The connected server; `clock` is its time in seconds since 1970.
 
-    `temporary`: whether the login can create temporary tables, which staging needs; `creates`: whether it can create
-    schemas.
+    `temporary`: the login can create temporary tables, which staging needs; `creates`: it can create schemas.
     """
 
     version: str
@@ -143,8 +142,7 @@ def _rights(names: tuple[str, ...], rows: Rows) -> Rights | None:
 WAITS_LIMIT_MS = 2_000
 """Timeout of each statement, in milliseconds; a later answer is of no use on a screen."""
 DEEPEST = 5
-"""Maximum number of sessions followed in a lock queue; in a longer queue, the last followed session is shown as
-waiting."""
+"""Maximum number of sessions followed in a lock queue; in a longer queue, the last one is shown as waiting."""
 MOST, ASKED = 20, 100
 """Maximum number of blocking sessions shown per wait, and queried per reading; further sessions are only counted."""
 _WAITS: Book = ("slotkeeper.core.sinks.postgres.check", "lock_waits.sql")
@@ -272,8 +270,7 @@ class PostgresLockWaits:
 class DwsLockWaits:
     """The lock waits that DWS reports; implements `slotkeeper.core.ports.sink.LockReader`.
 
-    DWS reports the pids of its nodes, but a session can be ended only on its own coordinator, so no session can be
-    ended from here.
+    DWS reports the pids of its nodes, but a session can be ended only on its coordinator, so none can be ended here.
     """
 
     def __init__(self, session: SinkSession, prefix: str) -> None:

@@ -24,7 +24,6 @@ def lock_number(text: str) -> int:
 
 
 def lease_lock(key: LaneKey) -> int:
-    """Return the lock number of the lease of a slot's job."""
     return lock_number(_place(key))
 
 
@@ -71,7 +70,7 @@ def try_target(cursor: pg.Cursor, target: str, shares: bool) -> bool:
 
 
 def unshare(cursor: pg.Cursor, target: str) -> None:
-    """Share the lock of a part's target once less; the session must share it."""
+    """Release one share of the lock of a part's target; this session must hold one."""
     cursor.execute("SELECT pg_advisory_unlock_shared(%s)", (target_lock(parts_of(target)[0]),))
 
 

@@ -99,7 +99,7 @@ def refuse_owned(session: SinkSession, cursor: pg.Cursor, job: str, owner: str) 
         return
     found = session.run(cursor, "owned", {"job": job}, _SQL).fetchone()
     if found is not None and found[0] != owner:
-        whose = f"host {found[1]}" if found[0] else "no host, after this one gave it up"
+        whose = f"host {found[1]}" if found[0] else "no host, because this host has released it"
         raise Superseded(f"the job belongs to {whose}", where="sink")
 
 

@@ -46,7 +46,7 @@ SET owner = %(owner)s, host = %(host)s, term = term + 1, beats = beats + 1, beat
 WHERE job = %(job)s AND term = %(term)s AND beats = %(beats)s AND version = %(version)s
 
 -- name: hand_over
--- Gives the job up, so that another host can claim it at once.
+-- Releases the job, so that another host can claim it at once.
 UPDATE {schema}.slotkeeper_jobs
 SET owner = '', host = '', term = term + 1, beats = beats + 1, beaten_at = clock_timestamp(), text = %(text)s
 WHERE job = %(job)s AND owner = %(owner)s AND term = %(term)s

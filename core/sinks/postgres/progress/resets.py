@@ -30,7 +30,6 @@ class PostgresResets(PostgresProgress):
         return str(found[0][0]) if found else ""
 
     def end_holder(self) -> None:
-        """End the session that holds the lease."""
         self.session.changed("end_holder", {"lease": self._lease}, _SQL)
 
     def writable(self) -> bool:
@@ -45,12 +44,10 @@ class PostgresResets(PostgresProgress):
             own_tables.prepare(self.session, cursor, "resets")
 
     def insert_reset(self, entry: ResetEntry) -> None:
-        """Store the reset with its backup."""
         values = {name: getattr(entry, name) for name in ResetEntry.__dataclass_fields__}
         self.session.changed("insert", values, _SQL)
 
     def step(self, reset: str, step: str, outcome: str = "") -> None:
-        """Record a step of the reset."""
         with self.session.transaction() as cursor:
             _step(self.session, cursor, reset, step, outcome)
 
@@ -108,7 +105,6 @@ class PostgresResets(PostgresProgress):
         return moved_from(was, now)
 
     def reset(self, reset: str) -> ResetEntry | None:
-        """Return a reset by its id."""
         found = self._entries("reset", {"id": reset})
         return found[0] if found else None
 

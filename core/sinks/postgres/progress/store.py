@@ -1,7 +1,6 @@
 """The driver's access to the sink: progress rows, epochs, the lease, chunks, and the lock held during a registration.
 
-The store also contains the columns of each source table by fingerprint, so that a changed table can be compared with
-its earlier columns.
+The store also has the columns of each source table by fingerprint, for the comparison with a changed table.
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ COLUMNS: Book = ("slotkeeper.core.sinks.postgres.progress", "columns.sql")
 def note_columns(
     session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str, columns: Sequence[Column]
 ) -> None:
-    """Store the columns of a fingerprint for the slot as the only ones."""
     values = {**lane, "fingerprint": fingerprint, "columns": columns_text(columns)}
     session.run(cursor, "forget", values, COLUMNS)
     session.run(cursor, "note", values, COLUMNS)
@@ -275,7 +273,7 @@ class PostgresProgress(LaneRows):
             self.follow_in(cursor, followed)
 
     def follow_in(self, cursor: pg.Cursor, followed: Followed) -> None:
-        """Do the same in an open transaction."""
+        """Do the same as `follow` in an open transaction."""
         self._switch(cursor, [(followed.row, followed.moved)], followed.epoch)
         known = followed.identity.known or followed.identity.columns
         note_columns(self.session, cursor, self._all, followed.moved.fingerprint, known)
@@ -310,8 +308,7 @@ class PostgresProgress(LaneRows):
     def raise_epoch(self, tables: Sequence[str] = ()) -> int:
         """Raise the epoch of all rows and chunks and record who runs the job, in one transaction; return the new epoch.
 
-        `tables` are the source tables of the job's channels, all of which get the same epoch; by default only this
-        table.
+        `tables` are the source tables of the job's channels, which all get the same epoch; by default only this table.
         """
         places = [{**self._all, "source_table": table} for table in tables] or [self._all]
         with self.session.transaction() as cursor:
@@ -387,8 +384,7 @@ class PostgresProgress(LaneRows):
     ) -> None:
         """End the copy and record the positions to reach, in one transaction with `finish`, which changes the target.
 
-        All chunks must be complete beforehand. The progress rows are updated last so that they are not locked while
-        `finish` runs.
+        All chunks must be complete. The progress rows are updated last so that they are not locked while `finish` runs.
         """
         with self.session.transaction() as cursor:
             self._refuse_undone(cursor, turn)
@@ -415,7 +411,6 @@ class PostgresProgress(LaneRows):
         return Ordered.of(str(text) for (text,) in self.session.fetched("ordered", self._all))
 
     def chunks_left(self) -> list[Chunk]:
-        """Return the planned chunks that are not complete yet."""
         found = self.session.fetched("chunks_left", self._all)
         return [Chunk(number, tuple(lo), tuple(hi)) for number, lo, hi in found]
 
@@ -430,7 +425,6 @@ class PostgresProgress(LaneRows):
         return found[0][0] if found else None
 
     def chunk_counts(self) -> ChunkCounts:
-        """Return the chunk counts of the copy."""
         with self.session.transaction() as cursor:
             return self._counts(cursor)
 

@@ -55,7 +55,6 @@ class QuarantineRows:
 
 
 def exists(session: SinkSession, cursor: pg.Cursor) -> bool:
-    """Return whether the sink has a quarantine."""
     return session.has(cursor, "exists", SQL)
 
 
@@ -116,7 +115,6 @@ def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], want
 
 
 def rename(session: SinkSession, cursor: pg.Cursor, names: dict[str, Any]) -> None:
-    """Rename a DN in its entries."""
     if exists(session, cursor):
         run(session, cursor, "renamed", names)
 

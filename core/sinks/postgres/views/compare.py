@@ -65,7 +65,6 @@ class PostgresViews(Rounds):
         return [Difference(str(key), str(what)) for key, what in cursor.fetchall()]
 
     def waiting(self, most: int = 100_000) -> dict[str, int]:
-        """Return the number of changes that wait for a round, up to `most` of each table, by built view."""
         found = dict[str, int]()
         built = {row.target for row in self.rows() if row.built}
         with self._session.transaction() as cursor:
@@ -78,7 +77,6 @@ class PostgresViews(Rounds):
         return found
 
     def explain(self, target: str) -> Explained:
-        """Return how a view is maintained, and the indexes that it lacks."""
         view, names = self._view(target)
         adds = any(row.target == target and row.adds for row in self.rows())
         wanted = compose.indexed(view, adds)

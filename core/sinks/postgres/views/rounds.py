@@ -5,9 +5,9 @@ affected keys of all deltas that its snapshot sees, recomputes these keys or add
 commits. PostgreSQL, "Transaction Isolation": all statements of such a transaction see the same snapshot, so mirror,
 deltas and view belong together, and a second round that runs at the same time fails with a serialization error.
 
-A build is one such transaction, too: it computes the whole answer beside the readers, writes the differences to the
-view's table, and deletes the deltas that its snapshot sees. Later changes are in the deltas of the next round, because
-the triggers were created before, which waits for all open writers.
+A build is one such transaction, too: it computes the complete result while the table remains readable, writes the
+differences to the view's table, and deletes the deltas that its snapshot sees. Later changes are in the deltas of the
+next round, because the triggers were created earlier, which waits for all open writers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SQL: Book = ("slotkeeper.core.sinks.postgres.views", "views.sql")
 LOCK_WAIT = "5s"
 """Wait for a mirrored table's open writers when triggers are dropped."""
 MAKE_WAIT = "200ms"
-"""The same when triggers are created: later writers wait behind this lock, and the driver tries again."""
+"""The same when triggers are created: later writers queue for this lock, and the driver retries."""
 OLDEST = 150_000
 """PostgreSQL 15, CREATE INDEX: NULLS NOT DISTINCT, which the key of a view needs."""
 _EXACT = ("smallint", "integer", "bigint", "numeric")
@@ -123,7 +123,6 @@ class Rounds:
         return max((int(epoch) for (epoch,) in found), default=0)
 
     def rows(self, job: str | None = None) -> list[ViewRow]:
-        """Return the stored views of the job, or of the given job ("" for all); empty without the tables."""
         with self._session.transaction() as cursor:
             there = self._run(cursor, "is_there", {"table": f"{quoted(self._session.schema.string)}.slotkeeper_views"})
             if there.fetchone() == (False,):
@@ -132,7 +131,6 @@ class Rounds:
         return [replace(ViewRow(*row), state=ViewState(row[5])) for row in found]
 
     def set_state(self, target: str, state: ViewState, cause: str, epoch: int = 0) -> None:
-        """Record a view's state in its own transaction."""
         given = {"target": target, "state": state.value, "cause": safe(cause, 300), "epoch": epoch}
         with self._session.transaction() as cursor:
             self._run(cursor, "set_state", given)
@@ -140,13 +138,12 @@ class Rounds:
     def drop(self, target: str) -> bool:
         """Remove a view with its triggers, deltas and table; return whether its table is gone.
 
-        A table that the view did not make, or that lost the view's guard, stays.
+        A table that the view did not create, or that lost the view's guard, is not dropped.
         """
         found = [row for row in self.rows("") if row.target == target and row.job == self._job]
         return all(self._remove(row, with_target=True) for row in found)
 
     def _remove(self, row: ViewRow, with_target: bool) -> bool:
-        """Remove a view; return whether its table is gone."""
         given = json.loads(row.spec)
         lists = {name: tuple(given[name]) for name in ("key", "lookup")}
         view = parse(ViewSpec(given["target"], given["sql"], **lists, method=given["method"]), None)
@@ -168,7 +165,7 @@ class Rounds:
         return with_target or not there
 
     def _guarded(self, cursor: pg.Cursor, view: View, names: Names) -> bool:
-        """Return whether the view's table has the view's guard, which shows that the view made the table."""
+        """Return whether the view's table has the view's guard, which shows that the view created the table."""
         given = {"table": dotted(view.target), "trigger": names.trigger(view.target, "g"), "home": names.schema}
         return self._run(cursor, "guarded", given).fetchone() == (True,)
 
@@ -206,7 +203,7 @@ class Rounds:
     # -- builds -----------------------------------------------------------------------------------------------------
 
     def build(self, target: str, epoch: int) -> None:
-        """Create a view's objects, and make its table equal to its answer; then it is RUNNING.
+        """Create a view's objects, and make its table equal to the result of its SELECT; the view is then RUNNING.
 
         Raises Superseded if a newer driver has taken over, Busy for a lock, and Refused for a SELECT that fails.
         """
@@ -244,9 +241,10 @@ class Rounds:
         self.probe("after_build_commit")
 
     def _make(self, view: View, names: Names, epoch: int) -> bool:
-        """Create what the view needs, and its triggers again; return whether the delta method applies.
+        """Create the view's objects, and recreate its triggers; return whether the delta method applies.
 
-        The mirrored tables are locked first, which waits for their open writers: no change meets half of the objects.
+        The mirrored tables are locked first, which waits for open writers, so that no change meets only a part of the
+        objects.
         """
         row = next((row for row in self.rows() if row.target == view.target), None)
         with self._session.transaction() as cursor:
@@ -260,7 +258,7 @@ class Rounds:
             self._make_target(cursor, view, made=built and self._guarded(cursor, view, names))
             given = {"table": dotted(view.target), "key": list(view.key)}
             for (column,) in self._run(cursor, "own_equality", given).fetchall():
-                what = f"view {view.target}: the type of its key column {column} has an equality of its own"
+                what = f"view {view.target}: the type of its key column {column} has its own equality operator"
                 raise Refused(what, "cast the column in the SELECT, for example to text", where="sink")
             adds = view.may_add and view.method != "recompute" and self._sums_exactly(cursor, view)
             if view.method == "delta" and not adds:
@@ -286,7 +284,7 @@ class Rounds:
     def _make_target(self, cursor: pg.Cursor, view: View, made: bool) -> None:
         """Create the view's table; replace it if its columns are no longer those of the SELECT.
 
-        Raises Refused for a table that no view made.
+        Raises Refused for a table that no view created.
         """
         schema = view.target.split(".", 1)[0]
         cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
@@ -294,7 +292,7 @@ class Rounds:
             cursor.execute(f"CREATE SCHEMA {quoted(schema)}")
         if self._is_there(cursor, view.target):
             if not made:
-                what = f"view {view.target}: the table exists, and no view of this job made it"
+                what = f"view {view.target}: the table exists, and no view of this job created it"
                 raise Refused(what, f"DROP TABLE {dotted(view.target)}, or choose another `into`", where="sink")
             cursor.execute(f"CREATE TEMP TABLE slotkeeper_types AS {compose.answer(view)} WITH NO DATA")
             now, wanted = (self._columns(cursor, one) for one in (dotted(view.target), "pg_temp.slotkeeper_types"))
@@ -375,7 +373,6 @@ class Rounds:
             return bool(cursor.fetchall()[0][0]) or bool(self._stale(cursor, running))
 
     def _find_tables(self, cursor: pg.Cursor) -> None:
-        """Note the tables of all views that exist."""
         wanted = {table for view in self.views for table in (*view.tables, *view.lookups, view.target)}
         cursor.execute(
             "SELECT name FROM unnest(%s::text[]) w(name) WHERE to_regclass(name) IS NOT NULL",
@@ -385,9 +382,9 @@ class Rounds:
         self._lockable = [table for table in sorted(wanted) if dotted(table) in there]
 
     def _discard(self, cursor: pg.Cursor, view: View, epoch: int) -> None:
-        """Delete the deltas of a view that will be built again, and needs none of them.
+        """Delete the deltas of a view that will be built again and therefore needs none of them.
 
-        Another driver could have built it since its state was read: its row is locked, and decides.
+        Another driver may have built the view since its state was read, so its row is locked and read again.
         """
         if not self._run(cursor, "discarding", {"target": view.target, "epoch": epoch}).fetchall():
             return
@@ -460,7 +457,7 @@ class Rounds:
         return applied, troubled
 
     def _apply(self, cursor: pg.Cursor, view: View, changed: Sequence[str], adds: bool, build: str) -> None:
-        """Apply a view's deltas, of the tables `changed`. `build` tells the temporary tables of its builds apart."""
+        """Apply a view's deltas, of the tables `changed`. `build` distinguishes the temporary tables of its builds."""
         names = replace(self._names[view.target], stamp=build[:8])
         self._temporary(cursor, view, names)
         keys = self._text(view, "keys", tuple(changed), adds, names)
@@ -490,7 +487,7 @@ class Rounds:
                 raise _same_key(view)
 
     def _text(self, view: View, what: str, given: object, adds: bool, names: Names) -> str:
-        """Return a statement of a round, which takes milliseconds to compose, and is composed once."""
+        """Return a statement of a round; it is composed once, because that takes milliseconds."""
         key = view.target, what, given, adds, names.stamp
         if key not in self._texts:
             if what == "rows":

@@ -10,7 +10,7 @@ SELECT target, job, epoch, definition, spec, state, cause, extract(epoch FROM si
 FROM {schema}.slotkeeper_views WHERE %(job)s IN ('', job) ORDER BY target
 
 -- name: enter
--- A view of the configuration. A new one is PENDING; a changed definition makes a built one STALE; FAILED is tried again.
+-- A view of the configuration. A new one is PENDING; a changed definition makes a built one STALE; FAILED is retried.
 INSERT INTO {schema}.slotkeeper_views AS v (target, job, definition, spec, state)
 VALUES (%(target)s, %(job)s, %(definition)s, %(spec)s, 'PENDING')
 ON CONFLICT (target) DO UPDATE SET
@@ -70,7 +70,7 @@ SELECT DISTINCT ON (view) view, cause FROM {schema}.slotkeeper_view_marks
 WHERE view = ANY (%(targets)s) ORDER BY view, at
 
 -- name: unmark
--- A build includes everything that these events were about.
+-- A build covers the causes of these events.
 DELETE FROM {schema}.slotkeeper_view_marks WHERE view = %(target)s
 
 -- name: forget
@@ -97,8 +97,8 @@ SELECT w.name FROM unnest(%(tables)s::text[], %(quoted)s::text[]) w(name, quoted
 WHERE c.relkind <> 'r' OR EXISTS (SELECT 1 FROM pg_inherits i WHERE c.oid IN (i.inhparent, i.inhrelid)) ORDER BY 1
 
 -- name: own_equality
--- The columns of a key whose type, or that of its domain, has an equality of its own: with the search path of rounds,
--- another one would be found.
+-- The columns of a key whose type, or that of its domain, has its own equality operator: with the search_path of
+-- rounds, another operator would be found.
 WITH RECURSIVE types AS (
     SELECT a.attname::text AS name, a.atttypid AS type FROM pg_attribute a
     WHERE a.attrelid = to_regclass(%(table)s) AND a.attname = ANY (%(key)s::name[])
@@ -138,9 +138,9 @@ WHERE to_regclass(w.tab) IS NOT NULL AND NOT EXISTS (
     WHERE i.indrelid = to_regclass(w.tab) AND i.indisvalid AND a.attname = w.name)
 
 -- name: capture
--- The triggers and columns of views as they are, and whether another trigger calls one of their functions: a hash that every change of one of them changes. ALTER TABLE ... DISABLE
--- TRIGGER and ENABLE TRIGGER update the row in pg_trigger, ALTER COLUMN that in pg_attribute, and with it xmin
--- (PostgreSQL, "System Columns").
+-- The triggers and columns of views as they are, and whether another trigger calls one of their functions: a hash that
+-- changes with each of them. ALTER TABLE ... DISABLE TRIGGER and ENABLE TRIGGER update the row in pg_trigger, ALTER
+-- COLUMN that in pg_attribute, and with it xmin (PostgreSQL, "System Columns").
 SELECT w.view, count(*), bool_and(g.tgenabled IN ('O', 'A') AND p.proname = w.function
            AND p.pronamespace = (SELECT h.oid FROM pg_namespace h WHERE h.nspname = %(home)s)
            AND right(p.proname, 20) = left(encode(sha256(convert_to(p.prosrc, 'UTF8')), 'hex'), 20)),

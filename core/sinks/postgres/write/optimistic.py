@@ -48,8 +48,7 @@ Composable = pg.sql.Composable
 LONGEST = 64
 """Maximum number of steps that take the general path in a lane before the next attempt."""
 _MISSES = ("22", "23")
-"""SQLSTATE classes of row errors (data exception, integrity constraint violation): the general path finds the row, if
-any."""
+"""SQLSTATE classes of row errors (data exception, constraint violation): the general path finds the row, if any."""
 _COUNTED = "SELECT count(*) FILTER (WHERE kind = 'U'), count(*) FILTER (WHERE kind = 'B') FROM {stage}"
 _PAIRED = """
 SELECT count(*) FROM {stage} b JOIN {stage} u ON u.point = b.point AND u.sequence = b.sequence + 1 AND {same}
@@ -120,12 +119,10 @@ class Lane:
         return True
 
     def missed(self) -> None:
-        """Record that a check failed."""
         self.wait = min(LONGEST, self.wait * 2 or 1)
         self.pause = self.wait
 
     def hit(self) -> None:
-        """Record that all checks passed."""
         self.wait = 0
 
 

@@ -36,8 +36,7 @@ from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 _SQL: Book = ("slotkeeper.core.sinks.postgres.progress", "stream.sql")
 _STREAMS = "slotkeeper_streams"
 STALE_BYTES = 8_388_608
-"""Size in bytes above which staged rows of finished batches are truncated; for fewer bytes, skipping them in reads is
-cheaper."""
+"""Size in bytes above which staged rows of finished batches are truncated; below it, skipping them is cheaper."""
 
 LOCK_WAIT = "5s"
 

@@ -103,7 +103,7 @@ def clear(schema: Composable, name: str) -> tuple[Composable, Composable]:
 
 
 def drop(schema: Composable, name: str) -> tuple[Composable, Composable]:
-    """Return statements that drop a staging table for earlier columns unless another session uses it."""
+    """Return statements that drop a staging table with an earlier list of columns unless another session uses it."""
     lock, _ = clear(schema, name)
     return lock, SQL("DROP TABLE {}.{}").format(schema, Identifier(name))
 

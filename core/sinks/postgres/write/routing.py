@@ -1,7 +1,6 @@
 """Separates the inserts of a large step from its other events before staging; works on bytes, without a server.
 
-The router also watches the keys. If a key has two events, the optimistic step would miss, so the rest of the step is
-staged unchanged.
+The router also watches the keys. If a key has two events, the optimistic step would miss: the rest is staged.
 
 `routing.c` does the same if a compiler built it (ADR 104); the Python code is the definition.
 

@@ -136,8 +136,7 @@ SPOOL = 8_388_608
 _PLACE = re.compile(r", line \d+, column (.*)", re.DOTALL)
 
 LONGEST = 8.0
-"""Maximum duration of an isolating step in seconds: a longer task would be abandoned. The next attempt is half as
-wide."""
+"""Maximum seconds of an isolating step: a longer task would be abandoned. The next attempt is half as wide."""
 STALE = 2_000
 """Number of dead staging rows above which the table is truncated; fewer rows are faster to delete."""
 

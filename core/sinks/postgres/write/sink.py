@@ -50,7 +50,7 @@ from slotkeeper.core.sinks.postgres.write.text_staging import Readable
 ODD = {1: "an event of unknown type (not I, d, B or U)", 2: "an event without its key values"}
 """Events that a step cannot apply, by the code returned by the query of `statements.staged_top`."""
 MOST_REJECTIONS = 8
-"""Number of rejections after which the number of a target's next steps that are not buffered stays the same."""
+"""Number of rejections after which the number of steps that a target does not buffer no longer grows."""
 _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapshot avoids it"
 
 
@@ -102,7 +102,7 @@ class PostgresSink:
         self._small: SmallStep | None = None
         """The open step, if it is small: nothing of it is at the server before its commit."""
         self._alone, self._put_back_at = False, 0.0
-        """Whether the target's last step was put back by a sweep and not committed since; the time of the former."""
+        """Whether a sweep has put back the target's last step, not committed since then; and when it was put back."""
         self._rests, self._rejections = 0, 0
         """The number of next steps that are not buffered, and of sweeps that the target's own steps made fail."""
         self._passed, self._repeats = False, False
@@ -289,7 +289,7 @@ class PostgresSink:
 
     @property
     def _written(self) -> TargetTable:
-        """The target in the form in which the open step, which is not isolating, writes it."""
+        """The target as the open step, which is not isolating, writes it."""
         return replace(self.target, kept=self._long if self._wide else ())
 
     def _lane(self, key: LaneKey) -> optimistic.Lane:
@@ -561,7 +561,6 @@ class PostgresBatches:
         self._target = targets.seen(session, target)
 
     def write(self, text: bytes, rows: int) -> None:
-        """Apply a batch's net effect per key in one transaction."""
         target = self._target
         with self._session.transaction() as cursor:
             take_target(self._session, cursor, target.name)

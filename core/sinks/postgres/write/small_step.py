@@ -4,12 +4,12 @@ PostgreSQL empties every ON COMMIT DELETE ROWS table of a session at each commit
 session that mirrors many tables pays at each commit for every staging table that it ever created. A row type has no
 storage. It holds the staged columns with the target's types, so a value takes the same path as in COPY: the input
 function of its type, with the type's modifier. (A cast of text to varchar(3) would cut a longer value instead of
-rejecting it.) Whatever a small step cannot do, or the server rejects, is done or reported by the general step.
+rejecting it.) The general step handles or reports everything that a small step cannot do or that the server rejects.
 
-A sweep commits small steps of several lanes in one transaction, a fence each (ADR 85). The fences are taken first, in
-one statement that waits for no row: a row that a registration or another worker holds locked is left out, so no two
-sweeps can wait for each other's rows. Only the effects of lanes whose fence matched are sent, in one message. A
-target's lock is waited for briefly, because the transaction holds the rows of all its lanes.
+A sweep commits small steps of several lanes in one transaction, each under its own fence (ADR 85). The fences are taken
+first, in one statement that waits for no row: a row that a registration or another worker has locked is skipped, so no
+two sweeps can wait for each other's rows. Only the effects of lanes whose fence matched are sent, in one message. The
+wait for a target's lock is short, because the transaction holds the rows of all its lanes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST_BYTES, MOST_LINES = 65_536, 600
 KINDS = frozenset(("I", "d", "B", "U", "x"))
 """The types of events that a step can apply."""
 REJECTED = ("22", "23", "42")
-"""SQLSTATE classes after which the general step takes the same events: it finds the row, and names the error."""
+"""SQLSTATE classes after which the general step applies the same events: it finds the row, and names the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ class SmallStep:
 
 
 def read(lines: bytes, form: Form) -> SmallStep | None:
-    r"""Return the step of these lines of COPY text; None if the general step has to take them.
+    r"""Return the step of these lines of COPY text; None if the general step has to handle them.
 
-    These are: too many bytes or lines, text that is not UTF-8, an event that no step can apply, or a malformed line.
+    It handles too many bytes or lines, text that is not UTF-8, events that no step can apply, and malformed lines.
 
     >>> read(b"7\t1\tI\t5\ta\\tb\n", Form(5, (3,), 10)).array
     '{"(\\"7\\",\\"1\\",\\"I\\",\\"5\\",\\"a\tb\\")"}'
@@ -156,13 +156,12 @@ class Owner(Protocol):
     """The sink of one target."""
 
     def prepare_small(self) -> bool:
-        """Create what the target's small steps need in this session; return False if the server refuses it."""
+        """Create the objects that the target's small steps need in this session; return False if the server refuses."""
 
     def execute_small(self, cursor: pg.Cursor, step: SmallStep) -> pg.sql.Composable:
         """Return the statement that applies a step; prepares it if needed."""
 
-    def count_small(self, step: SmallStep) -> None:
-        """Count a step that a sweep committed."""
+    def count_small(self, step: SmallStep) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +176,6 @@ class BufferedSmall:
 
 
 def read_rows(session: SinkSession, positions: Positions, keys: Sequence[LaneKey]) -> dict[LaneKey, ProgressRow]:
-    """Return the progress rows of lanes of one slot."""
     found: dict[LaneKey, ProgressRow] = {}
     with session.transaction() as cursor:
         for table, *row in session.run(cursor, "rows", _lanes(keys), SWEEPS).fetchall():

@@ -109,8 +109,7 @@ FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY point DESC, sequenc
       FROM ({events}) e{only}) f
 WHERE back = 1
 """
-"""The last event of each key. It contains the whole row, so only a flag is added for whether the key's row was
-deleted."""
+"""The last event of each key. It has the whole row, so only a flag is added for whether the key's row was deleted."""
 
 _UNITS = """
 INSERT INTO {units} (unit, point, sequence, kind, pair, ended, key, {columns})

@@ -381,7 +381,6 @@ def pairs(events: Sequence[Event]) -> ProbeFinding:
 
 
 def old_keys(events: Sequence[Event], written: Sequence[Written]) -> ProbeFinding:
-    """Return whether B and d contain the keys of the old rows."""
     wanted = sorted(key for each in written for kind, key, _ in each.events if kind in ("B", "d"))
     found = [one.key for one in events if one.kind in ("B", "d")]
     return needs(sorted(map(str, found)) == sorted(map(str, wanted)), True, "the job deletes rows by that key")
@@ -408,7 +407,6 @@ def partition(refused: str, missing: Sequence[bool], deletes: int) -> ProbeFindi
 
 
 def ordered(answers: Sequence[Sequence[Event]]) -> bool:
-    """Return whether each answer was sorted by point and sequence."""
     return all((a.point, a.sequence) < (b.point, b.sequence) for rows in answers for a, b in pairwise(rows))
 
 

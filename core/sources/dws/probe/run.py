@@ -107,7 +107,6 @@ class DwsProbe:
 
 
 def probe(login: Login) -> Probe:
-    """Return the probe over sessions of a login."""
     made = DwsProbe(login)
     return Probe(sum(len(names) for _, names, _ in GROUPS), made.plan, made.ask)
 

@@ -91,7 +91,6 @@ class Scratch:
 
 
 def probe_statement(name: str) -> str:
-    """Return a statement of probe.sql."""
     return statements(*PROBE)[name]
 
 

@@ -100,7 +100,6 @@ def _time_of_registration(ctx: ProbeContext) -> Found:
 
 
 def retaining(ctx: ProbeContext) -> Iterator[Found]:
-    """Observe the xmin while the table's only slot holds an old xmin, and while it holds a newer xmin."""
     kept = ctx.here().xmin
 
     def statuses(xmin: int, least: int, most: int) -> list[int]:

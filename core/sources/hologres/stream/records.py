@@ -30,8 +30,7 @@ Opened = Callable[[int], ShardReader]
 WAIT_SECONDS = 60.0
 """Seconds to wait for a row that the server has reported."""
 BEHIND_SECONDS = 2.0
-"""Seconds for which a stream can report no further row although SQL has shown one, because the server's sender can
-lag."""
+"""Seconds for which a stream can report no further row although SQL has shown one: the server's sender can lag."""
 IDLE_SECONDS = 20.0
 """Seconds without a read after which a stream is closed; the next read reopens it. A stream occupies a walsender that
 other clients may need, and the server disconnects a silent client (PostgreSQL, wal_sender_timeout: 60 s)."""
@@ -63,7 +62,6 @@ class ShardRanges:
 
     @property
     def idle_seconds(self) -> float:
-        """Seconds since the last read."""
         return 0.0 if self.busy else self._clock.monotonic() - self._used
 
     def goes_on(self, after: int) -> bool:
@@ -108,7 +106,6 @@ class ShardRanges:
         self._used = self._clock.monotonic()
 
     def _more(self, reader: ShardReader, up_to: int) -> None:
-        """Wait for the next rows or the heartbeat at `up_to`, and buffer them."""
         began = self._clock.monotonic()
         empty = False
         while True:
@@ -206,7 +203,6 @@ class Streams:
             self._sweeping.start()
 
     def _sweep(self) -> None:
-        """Close streams that have been idle too long."""
         with self._lock:
             self._sweeping = None
             for key, one in list(self._open.items()):
@@ -269,7 +265,6 @@ class StreamRecords:
             yield from changes(events, first if first is not None and first.type == BEFORE else None, left)
 
     def _known(self) -> tuple[int, Sequence[Column]]:
-        """Return the table's version and columns; raise SCHEMA CHANGED if columns changed since the first call."""
         version, columns = self._ask()
         if self._columns is not None and shapes(columns) != shapes(self._columns):
             raise self._changed(f"table version {version} has other columns")
@@ -280,7 +275,6 @@ class StreamRecords:
         return trouble(TroubleName.SCHEMA_CHANGED, f"{self._table}: {what}")
 
     def _events(self, rows: Iterable[Event], columns: Sequence[Column]) -> Iterator[Event]:
-        """Return rows in the same form as a page: only the requested columns, in the requested order."""
         places: list[int] = []
         for row in rows:
             if not places:  # the columns are known only after the first row

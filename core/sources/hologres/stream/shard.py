@@ -108,8 +108,7 @@ _KNOWN = frozenset((INSERT, DELETE, BEFORE, AFTER, HEARTBEAT))
 _BARE = frozenset((HEARTBEAT,))
 """Types whose rows have no columns."""
 _ASKED = 2
-"""Attempts to read the columns of a newer table version, because a coordinator can lag (the same number as in
-holo-client)."""
+"""Attempts to read the columns of a newer table version, because a coordinator can lag (as in holo-client)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +201,6 @@ class ShardStream:
         return None
 
     def _renew(self, version: int) -> None:
-        """Read the columns of a new table version, which are needed to decode its rows."""
         for _ in range(_ASKED if version > self.version else 0):
             known, columns = self._columns()
             if known == version:

@@ -26,7 +26,6 @@ from slotkeeper.core.sources.hologres.changes import Event
 
 _DAY_US = 86_400_000_000
 _FIRST_DAY = -2_440_588
-"""PostgreSQL's first date, 4714-11-24 BC, in days since 1970-01-01."""
 _END_DAY = 2_145_042_906
 """The day after PostgreSQL's last date, 5874897-12-31."""
 _END_SECONDS = 9_224_318_016_000
@@ -262,8 +261,8 @@ def piece(raw: bytes, slot: int) -> bytes:
 def array(code: str, text: Text) -> Text:
     """Return a reader of arrays: a count, one NULL bit for each element, then the elements without gaps.
 
-    Flink, BinaryArrayData: `4 + ((count + 31) / 32) * 4` bytes precede the first element. The code "Q" is for a slot
-    that locates bytes.
+    Flink, BinaryArrayData: `4 + ((count + 31) / 32) * 4` bytes precede the first element. "Q": a slot that locates
+    bytes.
     """
     size = struct.calcsize(f"<{code}")
 
