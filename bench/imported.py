@@ -1,6 +1,6 @@
-"""The page `docs/import.md`: its text, and a table of statements in vendors' syntax with what became of each.
+"""The page `docs/import.md`: its text, and a table of statements in vendors' syntax with the translation of each.
 
-The statements are the cases of `tests/unit/importing`, so the table says what that test saw.
+The statements are the cases of `tests/unit/importing`, so the table shows what that test checks.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _KAFKA_SINK = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A text and what must become of it. `refused`: line, option or part, in the order of the configuration."""
+    """A text and its expected translation. `refused`: line, option or part, in the order of the configuration."""
 
     title: str
     text: str

@@ -105,7 +105,7 @@ def consent(store: Store, access: Access, job: str, table: str, name: str, reaso
     known = StoredConsents(store.folder, job)
     asked = [one for one in known.known() if table in ("", one.table)]
     if not asked:
-        diagnostics.note(f"{job}: no copy is known here to await consent; the driver asks when it needs consent")
+        diagnostics.note(f"{job}: no copy on this host awaits consent; the driver asks if it needs consent")
     for one in asked:
         access.approved(one.plan, job, f"the copy of {one.table}, which replaces {one.replaces},")
         line = intent("copy consent", f"job {job} table {one.table}", reason, {"replaces": one.replaces})
@@ -292,7 +292,7 @@ def limited(
     reason: str,
     as_json: bool,
 ) -> None:
-    """Set the limit of the job's copies, None for the configured one, and print the limit that now applies; audited."""
+    """Set the limit of the job's copies (None: the configured limit), and print the limit that now applies; audited."""
     try:
         before = steering.copy_limit(store, job)
         was = {"limit": "as configured" if before is None else before.text or "none"}
@@ -348,8 +348,8 @@ def copied_again(
     if as_json:
         output.as_json({"job": spec.name, "table": table, "requested": not cancel})
     else:
-        does = "chunks that were copied stay" if cancel else f"`slotkeeper jobs show {typed(spec.name)}` shows progress"
-        output.line(f"{spec.name} {table}: copy beside the stream {said}; {does}", select.ascii_only(ctx))
+        does = "copied chunks are retained" if cancel else f"`slotkeeper jobs show {typed(spec.name)}` shows progress"
+        output.line(f"{spec.name} {table}: new copy {said}; {does}", select.ascii_only(ctx))
 
 
 POLL_SECONDS = 0.5
