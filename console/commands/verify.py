@@ -45,8 +45,7 @@ def verify(ctx: typer.Context, job: Job, table: OneTable = "", as_json: OneJson 
     if table:
         spec = job_verbs.narrowed(spec, table)
     if not spec.channels:
-        raise Refused(f"job {job} has no tables yet: its driver lists them at the start", f"`slotkeeper jobs start
-        {job}`")
+        raise Refused(f"job {job} has no tables yet: its driver lists them", f"`slotkeeper jobs start {job}`")
     with Store.open(loaded.state_dir) as store:
         row = store.job(job)
         view = view_of(row, store.run(row.run) if row.run else None) if row else None

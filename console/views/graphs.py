@@ -173,14 +173,27 @@ def _graph(
 
     Each value has the color of its `role`. A line at the height of `limit` is drawn behind the values.
     """
-    axis = "|" if shape.ascii_only else "\u2502" drawn = _rows(values, top, shape.rows, shape.ascii_only) roles =
-    [role(value) or "busy" for value in values] middle = shape.rows // 2 if shape.rows >= 4 and shape.rows % 2 == 0 else
-    -1  # otherwise the figure would not be round limited = shape.rows - 1 - int(limit / top * shape.rows) if 0 < limit
-    < top else -1 found: list[Parts] = [] for row, text in enumerate(drawn): scale = "" if row == 0: scale = words(top)
-    elif row == shape.rows - 1: scale = "0" elif row == middle: scale = words(top * (shape.rows - row) / shape.rows)
-    line = _LIMITS[shape.ascii_only] if row == limited else " " cells = [ (line, "frame") if one == " " and value is not
-    None else (one, "dim" if value is None else its) for one, value, its in zip(text, values, roles, strict=True) ]
-    found.append(joined([(f"{scale[: GUTTER - 1]:>{GUTTER - 1}}{axis}", "dim"), *cells])) return found
+    axis = "|" if shape.ascii_only else "\u2502"
+    drawn = _rows(values, top, shape.rows, shape.ascii_only)
+    roles = [role(value) or "busy" for value in values]
+    middle = shape.rows // 2 if shape.rows >= 4 and shape.rows % 2 == 0 else -1  # otherwise not a round figure
+    limited = shape.rows - 1 - int(limit / top * shape.rows) if 0 < limit < top else -1
+    found: list[Parts] = []
+    for row, text in enumerate(drawn):
+        scale = ""
+        if row == 0:
+            scale = words(top)
+        elif row == shape.rows - 1:
+            scale = "0"
+        elif row == middle:
+            scale = words(top * (shape.rows - row) / shape.rows)
+        line = _LIMITS[shape.ascii_only] if row == limited else " "
+        cells = [
+            (line, "frame") if one == " " and value is not None else (one, "dim" if value is None else its)
+            for one, value, its in zip(text, values, roles, strict=True)
+        ]
+        found.append(joined([(f"{scale[: GUTTER - 1]:>{GUTTER - 1}}{axis}", "dim"), *cells]))
+    return found
 
 
 def _rows(values: Sequence[float | None], top: float, rows: int, ascii_only: bool) -> list[str]:
