@@ -85,7 +85,7 @@ def page(bars: Sequence[Bar], beside: Sequence[Beside], machine: dict[str, Any],
         "",
         "The console showed a state store with 12 jobs of 24 DNs on a pseudo-terminal of 100x30; every row changed"
         " every 2 s. The same rounds measured a Textual app that shows one word and, for keys, an app of two screens"
-        " with a stock table each. First paint is the minimum of all starts. Ratios are within the run, because the host"
+        " with a stock table each. First paint is the minimum of all starts. Ratios are within a run, because the host"
         " is shared. CPU is that of the process. All programs had their bytecode, as at every start except the first"
         " after an installation.",
         "",

@@ -331,7 +331,7 @@ class _Channel:
     from_ = Key(values.table, REQUIRED)
     """source table, as schema.table; names are used exactly as written and cannot contain periods or double quotes;
     with `*`, `?` or `[...]`, a shell pattern: the block stands for every matching table, also for those that are
-    created while the job runs ([several tables by one block](tables.md))"""
+    created while the job runs ([several tables in one block](tables.md))"""
     except_ = Key(values.table_patterns)
     """list of patterns, as schema.table: tables that the pattern in `from` does not stand for"""
     into = Key(values.target, REQUIRED)

@@ -1,4 +1,4 @@
-"""Every child process is started with an explicit environment: the part that it inherits holds no secret."""
+"""Every child process is started with an explicit environment, which contains no secret."""
 
 from __future__ import annotations
 

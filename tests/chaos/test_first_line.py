@@ -1,4 +1,4 @@
-"""The first line names the current culprit and its own action: single incidents, and two at once.
+"""The first line names the current culprit and its own action, for single incidents and for two at once.
 
 The expected results are written down in `tests.support.culprits` before anything runs. Each scene is a supervised job
 without Spark; the judgement is sampled once a second from the scene's start until its fix, and its actions are carried
@@ -44,7 +44,7 @@ def page() -> Page:
 
 
 def merged(scene: Scene) -> Incident:
-    """The setup that the world of a scene needs from its start."""
+    """Return the setup that the world of a scene needs from its start."""
     incidents = [named(name) for name in scene.names]
     options = {key: value for one in incidents for key, value in one.options.items()}
     return replace(incidents[0], options=options, small_disk=any(one.small_disk for one in incidents))
@@ -57,7 +57,7 @@ class Stage:
         self.scene, self.made, self.sampling = scene, made, sampling
         self.tally = Tally()
         self.passed = False
-        """Whether the last fault was named and can end before its first sample that counts."""
+        """Whether the last fault was named, and can end before the first sample that counts."""
         self.acts = {name: manual_acts(named(name), made) for name in scene.names}
 
     def play(self) -> None:

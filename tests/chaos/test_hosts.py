@@ -73,7 +73,7 @@ def test_the_job_moves_within_the_promised_time(
 
 
 def _of(way: Way, host: Host) -> tuple[Callable[[], object], Callable[[], object]]:
-    """What is done to the owner, and its repair."""
+    """Return what happens to the owner, and its repair."""
     if way == "killed":
         return host.kill, host.serve
     if way == "frozen":

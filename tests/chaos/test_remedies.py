@@ -1,4 +1,4 @@
-"""Each remedy that the console prints fixes its fault when a reader of the screen alone follows it word for word.
+"""Each remedy on the screen fixes its fault if a user follows it word for word and reads nothing else.
 
 The eleven faults of `test_told_in_time` and all incidents run over a real job, with the console in a terminal of 80x24:
 --config names its configuration for the eleven, $SLOTKEEPER_CONFIG for the incidents. The record's step performs a
@@ -118,7 +118,7 @@ class OnCall(Hands):
     home: Path
 
     def until_calm(self) -> Walk:
-        """Read, act, and check again, until the Overview counts no fault; AssertionError if that does not happen."""
+        """Read, act and check again until the Overview counts no fault; raise AssertionError if it never does."""
         began = time.monotonic()
         for _ in range(ROUNDS):
             if self._calm():

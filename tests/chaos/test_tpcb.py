@@ -98,7 +98,7 @@ class Tpcb:
 
     @contextmanager
     def written(self) -> Iterator[subprocess.Popen[str]]:
-        """Run pgbench's own TPC-B transaction with all clients beside the block."""
+        """Run pgbench's own TPC-B transaction with all clients during the block."""
         load = self.load
         script = self.product.demo.folder / "tpcb.sql"
         script.write_text(_SCRIPT, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""After a source rejects a COPY, it is read by a cursor; after a COPY that fails in the middle, it is not."""
+"""A source that rejects COPY is read with a cursor; one whose COPY fails in the middle is not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def source(warehouse: Warehouse) -> Iterator[DwsSource]:
 
 
 def read(source: DwsSource, out: io.BytesIO) -> int:
-    """The rows of the statement, read by COPY or else by a cursor."""
+    """Return the rows of the statement, read with COPY or, if that is rejected, with a cursor."""
 
     def statement(as_text: bool) -> pg.sql.Composable:
         return pg.sql.SQL("SELECT g FROM generate_series(1, 3000) g" if as_text else ROWS)

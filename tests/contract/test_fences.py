@@ -1,5 +1,5 @@
 """Each statement that moves a lane's row matches only the row that its caller has read: its epoch, its position, its
-state and its decided range. One of them changed by another session is enough, and nothing is written.
+state and its decided range. If another session has changed one of them, nothing is written.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DATABASE = "fences"
 
 @dataclass
 class Fences:
-    """The store's statements over one row, which is set again for each try."""
+    """The store's statements over one row, which is restored before each attempt."""
 
     session: SinkSession
 

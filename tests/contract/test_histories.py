@@ -43,7 +43,7 @@ LOADED, KEYS = 25, 40
 
 
 class Loses:
-    """A probe that drops the connection once at a named point, each time it is armed."""
+    """A probe that drops the connection once at a named point, each time that it is armed."""
 
     def __init__(self) -> None:
         self.at = ""

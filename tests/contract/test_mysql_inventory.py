@@ -68,7 +68,7 @@ def test_a_foreign_key_with_cascades_is_refused_by_name_unless_it_is_allowed(
 
 
 def test_a_login_with_the_least_rights_sees_the_cascades_too(filled: Maria, follow: Callable[..., Lane]) -> None:
-    """information_schema.REFERENTIAL_CONSTRAINTS is empty for it."""
+    """For such a login, information_schema.REFERENTIAL_CONSTRAINTS is empty."""
     filled.run("INSERT INTO p SELECT id FROM t", f"ALTER TABLE t ADD {KEY} ON DELETE CASCADE")
     filled.run("CREATE OR REPLACE USER least IDENTIFIED BY ''", f"GRANT SELECT ON {filled.database}.t TO least")
     filled.run("GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO least")
@@ -127,7 +127,7 @@ def test_a_table_without_transactions_is_followed(filled: Maria, follow: Callabl
 
 @pytest.mark.chaos
 def test_a_memory_table_after_a_restart_of_the_server_is_a_lost_slot() -> None:
-    """The server writes a TRUNCATE at the first use of the table."""
+    """The server writes a TRUNCATE when the table is first used."""
     server = support.begin()
     try:
         session = support.log_in(server)

@@ -64,7 +64,7 @@ REPORT = {
 
 @dataclass(frozen=True)
 class Place:
-    """A warehouse with a replicated table and somebody's slot, and a configuration with it as the only source."""
+    """A warehouse with a replicated table and another user's slot, and a configuration with it as the only source."""
 
     warehouse: Warehouse
     config: Path
@@ -73,7 +73,7 @@ class Place:
         return main(["doctor", "--probe", source, *words, "--config", str(self.config)])
 
     def foreign(self) -> list[tuple[Any, ...]]:
-        """Everything that the probe did not create: slots with their times, rows, relations, records."""
+        """Return everything that the probe did not create: slots with their times, rows, relations, records."""
         connection = self.warehouse.connect()
         try:
             with connection.cursor() as cursor:

@@ -159,7 +159,7 @@ def small(id: object, n: object) -> tuple[object, ...]:
 
 @pytest.fixture
 def pairs(pg_server: Server, database: str) -> Iterator[Target]:
-    """(id, n, own): n has to be a small number, own is a column that only the target has."""
+    """Return (id, n, own): n has to be a small number; own is a column that only the target has."""
     target = Target(
         pg_server, database, "mart.pairs", "id bigint PRIMARY KEY, n smallint, own text DEFAULT 'new'", ("id", "n")
     )

@@ -1,4 +1,4 @@
-"""The statements that adapt a target to new columns of its source: each named statement is accepted, and suffices."""
+"""The server accepts each statement that adapts a target to new columns of its source, and the statements suffice."""
 
 from __future__ import annotations
 

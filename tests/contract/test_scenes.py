@@ -141,7 +141,7 @@ def test_a_single_lane_whose_task_hangs_waits_for_its_end_and_says_so(
 def test_a_lost_answer_to_a_registration_waits_until_the_call_can_take_no_effect(
     make_pair: MakePair, world: World, monkeypatch: pytest.MonkeyPatch, certain: bool
 ) -> None:
-    """At once if the session of the call is known to have ended."""
+    """If the session of the call is known to have ended, the lane does not wait."""
     monkeypatch.setattr(KeptSource, "end_sessions", lambda *_: certain)
     pair = make_pair(TABLE, source_kind=KEEPS)
     lost = list[float]()
@@ -491,7 +491,7 @@ def test_a_job_that_may_follows_another_set_of_dns_and_any_other_ends(
         yield lambda: {row.key.shard for row in mirror.rows()} == set(names) and mirror.difference() == (0, 0)
 
     found = world.fails(mirror, scene())
-    if follows and kind != "removed":  # what a removed DN still had is unknown
+    if follows and kind != "removed":  # it is unknown which records a removed DN still had
         assert found is None, found
         assert {row.key.shard for row in mirror.rows()} == set(names)
         assert mirror.difference() == (0, 0)

@@ -55,7 +55,7 @@ Short = dict[int, tuple[object, object, object]]
 
 
 def after(target: Effects, options: SinkOptions, *steps: list[Event]) -> Short:
-    """(a, b, the target's own column) by key once the steps have been applied to BEFORE."""
+    """Return (a, b, the target's own column) by key, after the steps were applied to BEFORE."""
     target.fill(BEFORE)
     sink = target.sink(options)
     for events in steps:
@@ -209,7 +209,7 @@ class Hours(SystemClock):
 
 
 def connections(server: Server, options: SinkOptions, ages: list[float]) -> list[int]:
-    """The number of connections that a worker has opened after tasks that start at these seconds."""
+    """Return the number of connections that a worker has opened after tasks that start at these seconds."""
     endpoint, clock, found = server.endpoint(DATABASE), Hours(), []
     session = SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/ages/1", clock=clock)
     for age in ages:

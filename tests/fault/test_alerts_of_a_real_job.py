@@ -1,6 +1,4 @@
-"""A hanging DN of a real job (tasks in threads) is reported to a FAKE pager with no console open: once, and once as
-over.
-"""
+"""A hanging DN of a real job is reported to a FAKE pager without a console: once, and once when it is over."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ def test_deletes_and_key_changes_under_the_documented_options(
     )
     events = 20 + 10 + 10 + 1 + 2 + 1 + 1
     until(lambda: sum(mirror.changes().values()) == events, 30, "all to be applied")
-    left = 9 + 1 if ignore_delete else 0  # 102 to 110, and the short one: within a batch as across batches
+    left = 9 + 1 if ignore_delete else 0  # 102 to 110, and the short one: within a batch and across batches
     assert mirror.difference() == (0, left)
     mirror.stop()
 

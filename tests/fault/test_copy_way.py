@@ -42,7 +42,7 @@ def filled(mirror: Mirror) -> Mirror:
 
 
 def half_done(mirror: Mirror, on_existing: str = "refuse") -> None:
-    """Copy some chunks and exit; the driver is gone as after a kill."""
+    """Copy some chunks and exit, as if the driver was killed."""
     mirror.job = replace(mirror.job, on_existing=on_existing)
 
     def die() -> None:
@@ -59,7 +59,7 @@ def half_done(mirror: Mirror, on_existing: str = "refuse") -> None:
 
 
 def gone(mirror: Mirror) -> None:
-    """The job has ended, or ends now, because its target is missing; no table was made in its place."""
+    """Wait until the job has ended because its target is missing; no table was created in its place."""
     error = mirror.wait_error(30)
     assert isinstance(error, Refused), error
     assert f"target {TARGET} does not exist: take a new snapshot" in error.message
@@ -161,7 +161,7 @@ def test_a_shadow_that_was_left_behind_is_not_gone_on_with_by_a_later_copy(
 
 
 def test_a_half_done_copy_that_does_not_tell_how_it_goes_in_is_refused_by_name(mirror: Mirror) -> None:
-    """The rows as a version without the record left them."""
+    """The rows are in the state in which a version without the record left them."""
     half_done(mirror)
     mirror.at_sink("ALTER TABLE slotkeeper_progress DROP COLUMN copying, DROP COLUMN chunks")
     mirror.at_sink("DROP TABLE slotkeeper_versions")

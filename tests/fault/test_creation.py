@@ -1,4 +1,4 @@
-"""A slot is created while transactions are open on the table: none of their changes is lost, and nothing is guessed.
+"""A slot is created while transactions are open on the table: none of their changes is lost or guessed.
 
 A transaction's earlier writes are not in the binlog and not yet visible to a copy.
 """

@@ -1,4 +1,4 @@
-"""The progress row is the fence: copies, zombies, lost answers and rows that fell back change nothing, or are named."""
+"""The progress row is the fence: zombies, lost answers and rows that fell back change nothing, or are reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.waiting import until
 
 @pytest.fixture
 def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int) -> Mirror:
-    """A mirror that has copied and was stopped; further writes are booked."""
+    """A mirror that has copied and was stopped; further writes are recorded."""
     made = orders(make_mirror, warehouse, seed)
     made.start().wait_running()
     made.stop()
@@ -112,7 +112,7 @@ def test_a_deleted_progress_row_is_progress_lost(mirror: Mirror, rest: bool, whi
     mirror.at_sink(f"DELETE FROM slotkeeper_progress {which}")
     with written(mirror, seed):
         pass
-    mirror.job = replace(mirror.job, on_existing="merge")  # else the filled target is refused first
+    mirror.job = replace(mirror.job, on_existing="merge")  # otherwise the filled target is rejected first
     error = (mirror.start() if rest else mirror).wait_error()
     assert isinstance(error, Trouble)
     assert error.name is TroubleName.PROGRESS_LOST

@@ -1,4 +1,4 @@
-"""A killed driver leaves a registration under way at the source: it never lands after the next start's first check."""
+"""A killed driver leaves a registration in flight: it never takes effect after the next start's first check."""
 
 from __future__ import annotations
 

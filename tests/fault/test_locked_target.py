@@ -1,4 +1,4 @@
-"""A session locks the target of a running job: it is reported until it unlocks, over all attempts of the job."""
+"""A session locks the target of a running job: all attempts of the job report the lock until it is released."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Answers:
 
 @pytest.fixture
 def mirror(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, monkeypatch: pytest.MonkeyPatch) -> Mirror:
-    """A job whose steps wait for a lock for 0.3 s and are then tried again."""
+    """A job whose steps wait for a lock for 0.3 s and are then retried."""
     monkeypatch.setitem(sink_session.SETTINGS, "lock_timeout", "300ms")
     return orders(make_mirror, warehouse, seed)
 

@@ -1,4 +1,4 @@
-"""A task commits and its outcome never comes back: its lane's figures are those of the progress row."""
+"""A task commits and its outcome is lost: its lane's figures are those of the progress row."""
 
 from __future__ import annotations
 

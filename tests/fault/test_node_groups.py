@@ -1,4 +1,4 @@
-"""A logical cluster: DNs without data of a table are not its lanes, for any answer of theirs."""
+"""A logical cluster: DNs without data of a table are not its lanes, whatever they answer."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def running(warehouse: Warehouse, make_mirror: MakeMirror, where: str = "") -> M
 
 
 def spoiled(mirror: Mirror, write: str, change: str) -> None:
-    """A transaction whose records differ from the written rows: changed in the store before it commits."""
+    """Run a transaction whose records differ from the written rows: changed in the store before it commits."""
     store = f"(SELECT 'dws.b_' || '{TABLE}'::regclass::oid)"
     update = f"UPDATE %s SET {change} AND xid = pg_current_xact_id()".replace("'", "''")
     mirror.source(write, f"DO $$ BEGIN EXECUTE format('{update}', {store}); END $$")

@@ -1,4 +1,4 @@
-"""One target has one writer, also across progress schemas, which share no fence: a lock held as long as the lease."""
+"""One target has one writer, even across progress schemas, which share no fence: a lock held as long as the lease."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def lose_the_lease(mirror: Mirror) -> None:
 
 @pytest.fixture
 def thief(mirror: Mirror) -> Iterator[Thief]:
-    """Ends the lease's session while a session of another job, which has waited, takes the target's lock."""
+    """End the lease's session while a waiting session of another job takes the target's lock."""
     with closing(mirror.sink()) as connection, connection.cursor() as cursor:
         cursor.execute("SET application_name = 'slotkeeper/thief/lease'")
 

@@ -1,4 +1,4 @@
-"""A query's writer is killed before and after each statement, even COMMIT: each batch once, aborts are harmless.
+"""A query's writer is killed before and after each statement, even COMMIT: each batch is written once.
 
 Killed means that no rollback is sent and the connection is closed. The test then acts as Spark does: it may abort the
 batch, and the next run takes it again under new tokens. `tests/spark` uses Spark itself.
@@ -59,7 +59,7 @@ class Killer:
         raise Killed
 
     def kills(self, nth: int, when: When, does: Callable[[], object]) -> bool:
-        """Whether `does` was killed at its nth statement; False if it has fewer."""
+        """Whether the process was killed at its nth statement; False if it has fewer."""
         self.nth, self.when, self.said, self.armed = nth, when, [], True
         try:
             does()
@@ -115,7 +115,7 @@ def begin(target: QueryEffects, batches: list[list[Event]]) -> None:
 
 
 def walk(target: QueryEffects, batches: list[list[Event]], killer: Killer, when: When, whole: bool) -> list[bool]:
-    """Kill at each statement of a batch (or of its commit alone) in turn; by statement, whether the batch was there."""
+    """Kill at each statement of a batch (or of its commit only); return, by statement, whether the batch was there."""
     found: list[bool] = []
     for nth in itertools.count(1):
         begin(target, batches)

@@ -1,4 +1,4 @@
-"""A reset goes where its plan says, replays and skips exactly the predicted changes; a start continues there."""
+"""A reset moves to the position in its plan, and replays and skips exactly the predicted changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def resetting(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, tmp_path
 
 
 def followed(make_mirror: MakeMirror, warehouse: Warehouse, seed: int, folder: Path) -> Resetting:
-    """A mirror that has followed changes on every DN, registered some and was stopped; its binlog still holds all."""
+    """A mirror that has followed changes on every DN, registered some and was stopped; its binlog has all of them."""
     mirror = orders(make_mirror, warehouse, seed)
     mirror.start().wait_running()
     first = {row.key: row.registered for row in mirror.rows()}
@@ -269,7 +269,7 @@ def test_a_count_that_takes_too_long_is_at_least(resetting: Resetting, monkeypat
 
 
 def part_replayed(resetting: Resetting, seed: int) -> str:
-    """Reset to the first record and replay about half of it; the reset's id."""
+    """Reset to the first record and replay about half of it; return the reset's id."""
     backup = resetting.reset(EARLIEST).reset
     replay(resetting.mirror, 0.5, Random(seed))
     assert {row.state for row in resetting.mirror.rows()} == {LaneState.CATCHING_UP}

@@ -1,4 +1,4 @@
-"""Between a reset and a start no change is skipped silently: a snapshot copies, or nothing starts.
+"""Between a reset and a start no change is skipped silently: a snapshot copies the table, or nothing starts.
 
 An undo does not call a target equal that a start has recreated since.
 """

@@ -29,7 +29,7 @@ MARKED = -1
 
 @dataclass
 class World:
-    """A table whose keys are each inserted once, so that a change is a row; its job, and its unread changes."""
+    """A table whose keys are each inserted once, so that each change is a row; its job, and its unread changes."""
 
     mirror: Mirror
     resetting: Resetting
@@ -93,7 +93,7 @@ def promised(plan: ResetPlan) -> str:
 
 
 def kinds(draw: Random) -> Iterator[str]:
-    """Each kind in turn, in an order that is drawn again for each round."""
+    """Yield each kind in turn, in an order that is drawn again for each round."""
     every = ["earliest", "latest", "point", "point of one", "time", "replace", "merge"]
     while True:
         yield from draw.sample(every, len(every))

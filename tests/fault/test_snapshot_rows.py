@@ -1,4 +1,4 @@
-"""A snapshot without surprises: both ends are counted, TRUNCATE is named, a loss needs a typed confirmation.
+"""A snapshot without surprises: rows of both ends are counted, TRUNCATE is named, a loss needs a typed confirmation.
 
 The reset reports once what it does with the target's rows.
 """

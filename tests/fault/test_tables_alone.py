@@ -1,4 +1,4 @@
-"""One table of four is lost, changed, refused or dropped: it alone stops, and is restored while the others run."""
+"""One table of four is lost, changed, rejected or dropped: only it stops, and it is restored while the others run."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Freshness:
     seen: list[float] = field(default_factory=list)
 
     def turn(self) -> None:
-        """Commits seen from now on are beside the table that ends."""
+        """Count commits from now on as commits during the failure of the other table."""
         self.before, self.seen = self.seen, self.beside
 
 
 @contextmanager
 def measured(mirror: Mirror) -> Iterator[Freshness]:
-    """Write a numbered row into each of the others, ten times a second, and poll for the last of them."""
+    """Write a numbered row into each of the others ten times per second, and poll for the last of them."""
     found, done = Freshness(), threading.Event()
     found.seen = found.before
     committed: dict[int, float] = {}
@@ -99,7 +99,7 @@ def measured(mirror: Mirror) -> Iterator[Freshness]:
 
 
 def wait_seen(found: list[float], count: int) -> None:
-    """Wait until this number of commits was seen at the sink."""
+    """Wait until this number of commits has arrived in the sink."""
     until(lambda: len(found) >= count, 180, f"{count} commits of the others to be seen")
 
 
@@ -126,7 +126,7 @@ def add_column(mirror: Mirror) -> None:
 
 
 def alter_as_printed(mirror: Mirror, said: TableReport) -> None:
-    """The statements of the hint, as printed."""
+    """Run the statements of the hint, as printed."""
     found = re.search(r"run in the sink: (.*?); then ", said.safe)
     assert found, said.safe
     mirror.at_sink(*re.findall(r"`([^`]+)`", found[1]))
@@ -171,7 +171,7 @@ QUICK = ("truncate", "poison")
 
 
 def bring_back(mirror: Mirror, cause: Cause, folder: Path) -> None:
-    """From its end to RUNNING, while the others stream."""
+    """Bring the table from its end to RUNNING, while the others stream."""
     cause.ends(mirror)
     said = mirror.wait_table(ALONE, JobState.FAILED)
     if cause.cure is not None:

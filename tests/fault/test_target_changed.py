@@ -1,4 +1,4 @@
-"""Another user changes a target: the change is named within seconds or at the start, and nothing after it is confirmed.
+"""Another user changes a target: this is reported within seconds or at the start, and nothing after it is confirmed.
 
 All acts share one job, whose tables fail alone.
 """
@@ -113,7 +113,7 @@ def make_job(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path) -> I
 
 
 def act(mirror: Mirror, *statements: str) -> None:
-    """Run statements at the sink, each by itself; one in several parts is one transaction."""
+    """Run statements at the sink, each by itself; a statement in several parts is one transaction."""
     with closing(mirror.sink()) as connection, connection.cursor() as cursor:
         for statement in statements:
             connection.autocommit = not statement.startswith("BEGIN")
@@ -122,7 +122,7 @@ def act(mirror: Mirror, *statements: str) -> None:
 
 
 def named(mirror: Mirror, name: str) -> str:
-    """The report of a table that has FAILED."""
+    """Return the report of a table that has FAILED."""
     report = mirror.wait_table(f"ods.{name}", JobState.FAILED, WITHIN)
     assert report.trouble == NAMED, report
     return report.reason
@@ -170,7 +170,7 @@ def test_each_act_on_a_target_under_a_running_job_is_named_also_by_the_next_star
     act(mirror, "DROP TRIGGER swallows ON mart.triggered", "DROP RULE nothing ON mart.ruled")
     mirror.stop()
     mirror.start().wait_running()
-    for name in ("triggered", "ruled", "truncated"):  # it lacks rows written meanwhile: only a reset ends that
+    for name in ("triggered", "ruled", "truncated"):  # it lacks rows written meanwhile: only a reset resolves this
         named(mirror, name)
     mirror.stop()
 

@@ -1,4 +1,4 @@
-"""A copy that replaces rows starts only with a consent, for every way to start; real drivers with threads.
+"""A copy that replaces rows starts only with a consent, whatever starts the job; real drivers with threads.
 
 Each test resets a mirror's slot to a snapshot, and counts the unchanged rows of the target.
 """
@@ -82,7 +82,7 @@ class Shell:
         return typed_bare(self.capfd, *words, "--config", str(self.config))
 
     def reset(self) -> None:
-        """As a person types it; the plan's number of rows is that of equal tables."""
+        """Reset the slot as a user types it; the plan's number of rows is that of equal tables."""
         place = [self.mirror.table, self.mirror.job.slot]
         code, out, err = self.call("slots", "reset", *place, "--to", "snapshot", "--on-existing", "replace")
         assert code == 0, (out, err)
@@ -92,7 +92,7 @@ class Shell:
         assert code == 0, err
 
     def expire(self) -> None:
-        """The consents of the job, a day later."""
+        """Make the consents of the job a day old."""
         for one in self.consents.known():
             self.consents.keep(replace(one, at=one.at - VALID_SECONDS - 1))
 

@@ -1,4 +1,4 @@
-"""The vendor's changes function may materialize its whole range: no read asks for more than a step's width."""
+"""The vendor's changes function may materialize its whole range: no read requests more than a step's width."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def raced(warehouse: Warehouse, points: int) -> None:
 
 
 def wrote(warehouse: Warehouse, first: int, count: int) -> None:
-    """One transaction, and so one point, for each row."""
+    """Write each row in its own transaction, which has its own point."""
     run(warehouse, *(f"INSERT INTO {TABLE} VALUES ({n}, 'x')" for n in range(first, first + count)))
 
 

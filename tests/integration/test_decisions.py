@@ -1,4 +1,4 @@
-"""The store's part for a sink beside it: each move hits one row in its expected state, none passes a decision."""
+"""The store's part for a sink with a separate store: each operation changes one row in its expected state only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk that is really full: jobs can be stopped, no running process ends by it, and the messages name the disk."""
+"""A disk that is really full: jobs can be stopped, no running process ends, and the messages name the disk."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Disk:
     path: Path
 
     def fill(self) -> None:
-        """Leave no byte free, and none of those that are freed meanwhile."""
+        """Leave no free byte, including bytes that are freed meanwhile."""
         with (self.path / "filler").open("ab", buffering=0) as file, contextlib.suppress(OSError):
             while True:
                 file.write(b"x" * 4096)
@@ -74,7 +74,7 @@ def jobs(disk: Disk, tmp_path: Path) -> Iterator[Jobs]:
 
 
 def takes_nothing(jobs: Jobs) -> bool:
-    """Whether a write is refused for lack of space: until then the free space in the store's own files is used up."""
+    """Whether a write is rejected for lack of space; until then, free space in the store's own files is used up."""
     try:
         jobs.store.record_event("orders", "probe")
     except NoRoom:
@@ -205,7 +205,7 @@ def test_a_quota_on_a_disk_with_room_is_reported_as_such(tmp_path: Path, number:
     assert not isinstance(cannot_write(tmp_path / "x", OSError(errno.EACCES, "Permission denied")), NoRoom)
 
 
-# -- processes that are signalled, with a store that refuses to be written -----------------------------------------
+# -- processes that get a signal, with a store that cannot be written -----------------------------------------
 
 
 def refuse_wanted(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:

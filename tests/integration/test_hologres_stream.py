@@ -1,4 +1,4 @@
-"""A shard's stream over a socket, from recorded bytes: what is asked for, what is read again, what moves nothing.
+"""A shard's stream over a socket, from recorded bytes: its requests, repeated reads, and LSNs that move nothing.
 
 `StreamServer` answers START_REPLICATION with recorded bytes: no Hologres. What a Hologres writes into the LSNs of
 frames and keepalives is not known, so a test chooses. Protocol: PostgreSQL, "Streaming Replication Protocol".
@@ -155,7 +155,7 @@ def reader(server: StreamServer, after: int = START, compressed: bool = False) -
 
 
 def read(shard: ShardReader, lsns: Sequence[int], again: bool = False) -> list[SlotkeeperError]:
-    """Read until these rows have come, each once; the errors on the way."""
+    """Read until these rows have arrived, each once; return the errors on the way."""
     came: list[int] = []
     errors: list[SlotkeeperError] = []
 

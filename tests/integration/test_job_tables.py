@@ -1,4 +1,4 @@
-"""`--table`: one table of a running job is paused, stopped, started and verified alone, and reset beside the others."""
+"""`--table`: one table of a running job is paused, stopped, started and verified separately, and reset."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_failed_table_is_reported_everywhere_and_started_alone(place: Place) -
 def test_a_whole_start_says_which_tables_stay_as_they_are(place: Place) -> None:
     place.jobs.store.register_job(JOB, "c")
     steering.want(place.jobs.store, JOB, B, WantedState.STOP)
-    # the job itself does not start here: no Spark is asked for, and what stays is said all the same
+    # the job itself does not start here: Spark is not needed, and the message is the same
     job_verbs.tell_apart(place.jobs.store, load(place.config, {}).jobs[JOB])
     said = place.capfd.readouterr().err
     assert f"1 table stays stopped: {B}; `slotkeeper jobs start {JOB} --table TABLE` starts one" in said

@@ -1,4 +1,4 @@
-"""Read-only commands end in time, with the known facts, if a server never answers or a file is locked."""
+"""Read-only commands end in time and show the known facts if a server never answers or a file is locked."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ HERE = {
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A configuration whose source and sink accept connections and never answer; the state folder knows one of its
-    jobs.
-    """
+    """A configuration whose source and sink accept connections and never answer; the state folder contains one job."""
     monkeypatch.setattr(doctor, "_ask_java", lambda: {"version": "21", "home": "/j", "origin": "PATH"})
     password = tmp_path / "password"
     password.touch(0o600)
@@ -83,7 +81,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def ended(path: Path, *words: str) -> tuple[int, float]:
-    """How a command ended, and after how many seconds."""
+    """Return how a command ended, and after how many seconds."""
     begun = time.monotonic()
     code = main([*words, "--config", str(path)])
     return code, time.monotonic() - begun

@@ -71,7 +71,7 @@ def test_a_running_job_continues_at_the_replica_without_a_copy(
 
 
 def test_a_table_without_changes_continues_too(make_mysql_pair: MakeMysqlPair, servers: Two) -> None:
-    """Its position moved over the changes of another table, with the GTIDs of these."""
+    """Its position moved over changes of another table, and has their GTIDs."""
     pair = job_at(make_mysql_pair, servers, tables=2)
     pair.mirror.start().wait_running()
     for number in range(1, 6):
@@ -247,7 +247,7 @@ def test_a_replica_that_has_purged_what_the_job_needs_is_refused_as_lost(
 def test_a_foreign_server_with_the_same_names_and_a_longer_binlog_is_refused(
     make_mysql_pair: MakeMysqlPair, servers: Two, server_id: int
 ) -> None:
-    """Its table, its login and its file names are the same, and so are the GTIDs if it has the same server_id."""
+    """Table, login and file names are the same, and so are the GTIDs if it has the same server_id."""
     pair = job_at(make_mysql_pair, servers)
     pair.mirror.start().wait_running()
     pair.write((1, 1))
@@ -277,7 +277,7 @@ def test_a_foreign_server_with_the_same_names_and_a_longer_binlog_is_refused(
 
 
 def test_a_chunk_of_a_copy_is_not_read_at_another_server(make_mysql_pair: MakeMysqlPair, servers: Two) -> None:
-    """A replica that is behind would give rows that are older than the start of the copy's stream."""
+    """A replica that is behind would return rows older than the start of the copy's stream."""
     job_at(make_mysql_pair, servers).run(f"INSERT INTO {TABLE} VALUES (1, 1)")
     servers.wait_replicated(servers.second, servers.first)
     for expected, answers in (("server-1", False), ("server-2", True)):

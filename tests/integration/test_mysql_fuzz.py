@@ -1,6 +1,6 @@
 """Random DDL and DML around a followed table: its lane ends with the table's rows, or stops with an error.
 
-Each statement can fail: the server then has done nothing, or has written its effect.
+Each statement can fail: the server has then either done nothing, or written the effect to the binlog.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ NAMES = ("o", "q", "a#b", "-- x", "it's", 'd"q', "表")
 FORMATS = ("ROW", "ROW", "ROW", "STATEMENT", "MIXED")
 MODES = ("", "", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES")
 KNOWN = {"Refused", "Trouble"}
-"""Errors at which a lane may stop: each with its position and action."""
+"""Errors at which a lane can stop, each with its position and action."""
 _SERVERS = 1000
 """Errors from here on are a server's own."""
 _UNTOLD = re.compile(r".*['\"] (?=changed|may|is|took|added|made|cannot)|;.*|: it names.*|fuzz\S*", re.DOTALL)
-"""What an error's message has of a single statement."""
+"""The part of a statement that an error's message contains."""
 
 
 @dataclass
@@ -198,7 +198,7 @@ class Fuzz:
     # -- the lane -----------------------------------------------------------------------------------------------------
 
     def restart(self) -> None:
-        """A new snapshot by a lane of its own, or what is made followable first."""
+        """Take a new snapshot with a new lane, after fixing what prevents it."""
         self.stop()
         self.log.clear()
         for attempt in range(2):

@@ -1,6 +1,6 @@
 """Values that another reader of MariaDB's binlog decodes wrongly: each is right here, or refused with a named error.
 
-Round trips of random rows equal SELECT, and equal mysql-replication where that one is right.
+Round trips of random rows equal SELECT, and equal mysql-replication where that reader is right.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.support.maria import Maria
 
 
 def written(maria: Maria, kind: str, *values: str) -> list[Any]:
-    """What comes of values in a column of a type."""
+    """Return the decoded values that a column of this type received."""
     maria.run("SET sql_mode = ''", f"CREATE OR REPLACE TABLE v (id INT PRIMARY KEY, v {kind})")
     maria.mark()
     maria.run(f"INSERT INTO v VALUES {', '.join(f'({n}, {value})' for n, value in enumerate(values))}")
@@ -215,7 +215,7 @@ def test_random_tables_and_rows_equal_select(
 ) -> None:
     """Columns, NULLs, inserts, updates and deletes at random: applied in the stream's order they are the table.
 
-    By functions of their own for each pattern of NULLs, and by the one for all.
+    Decoded by the functions for each pattern of NULLs, and by the general function.
     """
     monkeypatch.setattr(rows, "OFTEN", (1, 1_000_000)[round_ % 2])
     chance = random.Random(f"{seed}/{round_}")
@@ -248,7 +248,7 @@ _OTHERWISE = ("TIME", "BINARY", "VARBINARY", "DATE", "DECIMAL")
 
 @pytest.mark.filterwarnings("ignore:.*deprecated:DeprecationWarning")
 def test_rows_equal_those_of_mysql_replication_where_it_is_right(maria: Maria, seed: int) -> None:
-    """Whole numbers, doubles, text and labels; the others it gives as other types, an empty VARBINARY as text."""
+    """Whole numbers, doubles, text and labels; the other reader returns other types for the rest."""
     from pymysqlreplication import BinLogStreamReader
     from pymysqlreplication.row_event import WriteRowsEvent
 

@@ -1,5 +1,5 @@
-"""What peers' test suites have in their tables and ours had not: keys that include columns, domains, made types by
-their schema, names that only the source knows, and what a made target carries. Each test is a line of what was found.
+"""Cases from the test suites of peers that were missing here: keys that include columns, domains, user-defined types
+with their schema, names that only the source knows, and the options of a created target.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _pair(
 
 
 def _target(mirror: Mirror, what: str) -> list[str]:
-    """What pg_attribute (a) says of the target's columns, in order."""
+    """Return what pg_attribute (a) says about the target's columns, in order."""
     asked = f"SELECT {what} FROM pg_attribute a WHERE attrelid = '{TARGET}'::regclass AND attnum > 0 ORDER BY attnum"
     return [row[0] for row in mirror.query(mirror.sink, asked)]
 
@@ -205,7 +205,7 @@ def test_types_that_the_login_sees_by_its_search_path_keep_their_schema(
     mirror.source(f"UPDATE {TABLE} SET p = 'b', ps = NULL", f"INSERT INTO {TABLE} (id, p) VALUES (2, 'a')")
     mirror.wait_equal()
     mirror.stop()
-    mirror.start().wait_running()  # the fingerprint that looks tell is the one that a start reads
+    mirror.start().wait_running()  # read-only commands show the fingerprint that a start reads
     mirror.stop()
     with open_source(mirror.job, "test") as source:
         spelled = [column.type for column in source.identify().columns]

@@ -55,7 +55,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class HandClock(SystemClock):
-    """A clock that advances only when a test sets it."""
+    """A clock that advances only when a test moves it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ def seen(path: Path) -> QuerySeen | None:
 
 
 class Told:
-    """A query in pyspark's form, at a time that a test has set; `tests/spark` has those of Spark."""
+    """A query in pyspark's form, at a time that a test has set; `tests/spark` has real queries of Spark."""
 
     def __init__(self, program: Program, batch: int, idle: bool = False) -> None:
         self.id, self.runId, self.name = "6366ed2e", "a0aa7c41", "orders to lake"
@@ -229,7 +229,7 @@ def test_a_store_without_the_table_and_a_login_that_may_not_make_it_serve_querie
 
 @contextmanager
 def forbidden(mirror: Mirror) -> Iterator[None]:
-    """No session creates `slotkeeper_queries` at the sink meanwhile; other tables can be created."""
+    """Prevent every session from creating `slotkeeper_queries` at the sink; other tables can be created."""
     mirror.at_sink(
         "CREATE FUNCTION no_queries() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN"
         " IF EXISTS (SELECT 1 FROM pg_event_trigger_ddl_commands() WHERE object_identity LIKE '%slotkeeper_queries')"

@@ -317,7 +317,7 @@ def test_only_a_stopped_or_failed_job_is_reset_by_any_entry(shell: Shell) -> Non
 
 
 def in_state(shell: Shell, state: JobState, plan: str) -> None:
-    """The job in a state; where a plan is given, no entry changes anything."""
+    """Set the state of the job; if a plan is given, no entry changes anything."""
     job, before = shell.mirror.job.name, shell.places()
     with Store.open(shell.state_dir) as store:
         store.set_state(job, state)

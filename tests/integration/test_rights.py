@@ -50,7 +50,7 @@ def team_folder(place: Path) -> Path:
 
 
 def expected(rights: dict[str, str], folder: Path, shared: bool) -> dict[str, str]:
-    """The rights that each name should have; what one person copied or exported is that person's own."""
+    """Return the rights that each name should have; files that one user copied or exported are that user's own."""
     private = {name for name in rights if name == "clip.txt" or name.startswith("exports/")}
     of_folders, of_files = ("2770", "0660") if shared else ("0700", "0600")
     kinds = {name: of_folders if (folder / name).is_dir() else of_files for name in rights}
@@ -86,7 +86,7 @@ def test_a_teams_folder_works_for_its_members_under_every_umask(place: Path, fir
 
 
 def as_the_kubelet_mounts_it(volume: Path) -> None:
-    """Do what an fsGroup means: the group owns everything, and rights of the group and setgid are added."""
+    """Apply an fsGroup: the group owns everything, and group permissions and setgid are added."""
     for one in (volume, *volume.rglob("*")):
         os.chown(one, -1, TEAM)
         one.chmod(one.stat().st_mode | (0o2770 if one.is_dir() else 0o660))

@@ -21,7 +21,7 @@ def written(pair: SecondPair, value: int) -> None:
 
 
 def goes_through(pair: SecondPair, folder: Path, runs_on: str, kill: bool) -> None:
-    """Copy, stream, get over a driver that is killed, stop; nothing is lost."""
+    """Copy, stream, recover from a killed driver, stop; nothing is lost."""
     written(pair, 0)
     before = sum(pair.origin.events.values())
     with supervised(pair, folder, runs_on) as job:

@@ -66,12 +66,12 @@ TYPES: dict[str, list[str]] = {
     "kinds.pair": ['(1,"a\\"")', "(1)"],
     "regrole": ["postgres", "nobody_at_all"],
 }
-"""Values by type: such as the server stores, changes or rejects."""
+"""Values by type: values that the server stores, changes or rejects."""
 
 
 @dataclass
 class Way:
-    """A target that takes its steps in one way."""
+    """A target that takes its steps in one way: as small or as general steps."""
 
     sink: PostgresSink
     lane: LaneKey

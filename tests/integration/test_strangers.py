@@ -1,4 +1,4 @@
-"""Another user of the host at embedded servers, for every owner of the servers: no login, no file, no signal.
+"""Another user of the host at embedded servers, whoever owns them: no login, no file access, no signal.
 
 The attempts are in `tests/support/strangers.py`; the servers run once as root's, each with its own user id, and once as
 an ordinary user's.
@@ -48,7 +48,7 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def started() -> list[list[str]]:
-    """The command lines of every process that root's servers were started with."""
+    """Return the command lines of every process with which root's servers were started."""
     return []
 
 

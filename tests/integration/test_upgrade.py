@@ -1,4 +1,4 @@
-"""A sink with the own tables of another version: a status check leaves them, a start migrates them and resumes.
+"""A sink with the tables of another version: a status check does not change them, a start migrates them and resumes.
 
 The tables and rows come from running jobs of two earlier commits (`tests/fixtures/upgrade`), in a real PostgreSQL.
 """
@@ -140,7 +140,7 @@ def test_the_tables_are_not_migrated_under_a_job_that_an_older_version_runs(sink
     sink.run(*sink_statements("41bb8e69"))
     before = sink.run(SHAPE)
     with closing(sink.server.connect(sink.database)) as older, older.cursor() as cursor:
-        cursor.execute(f"SELECT pg_advisory_lock({locks.lease_lock(KEY)})")  # in the form that version accepts
+        cursor.execute(f"SELECT pg_advisory_lock({locks.lease_lock(KEY)})")  # in the form that that version accepts
         with pytest.raises(Refused, match="job orders_rt runs with an older slotkeeper"):
             sink.start()
         assert sink.run(SHAPE) == before

@@ -1,4 +1,4 @@
-"""Whenever the address leads to another server, the row stands for exactly what was applied; each rule is needed."""
+"""Whenever the address leads to another server, the row matches exactly what was applied; each rule is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The explorer itself: a checker that finds nothing proves nothing."""
+"""The explorer itself: a checker that finds nothing proves nothing unless it can find something."""
 
 from __future__ import annotations
 

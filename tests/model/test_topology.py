@@ -1,4 +1,4 @@
-"""A changed set of DNs is adopted without a wrong row or named, and each of its rules switched off is found."""
+"""A changed set of DNs is adopted without a wrong row, or reported; each of its rules switched off is found."""
 
 from __future__ import annotations
 

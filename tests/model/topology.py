@@ -41,7 +41,7 @@ class Scaling:
     home: int
     moves_to: int
     waits: bool = True
-    # The slot's points are on an added DN from the redistribution on; else it records nothing until registered.
+    # An added DN has the slot's points from the redistribution on; otherwise it records nothing until it is registered.
     gives_points: bool = True
     points: int = 4
 
@@ -56,7 +56,7 @@ class TopologyRules:
     begins_at_point: bool = True
     # Nothing may be unread on the old DNs up to that point.
     nothing_unread: bool = True
-    # A removed DN cannot be asked for its unread changes.
+    # The unread changes of a removed DN cannot be queried.
     refuses_gone: bool = True
     # A DN under another name is known by its id, and its lane keeps its position.
     knows_renamed: bool = True

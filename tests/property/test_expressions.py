@@ -91,7 +91,7 @@ EXPRESSIONS = {
     "to_epoch_ms(t)": "(extract(epoch FROM t) * 1000)::bigint",
     "b::integer + 1": "",
 }
-"""The expressions, each with the form in which PostgreSQL has it, "" for the same."""
+"""The expressions, each with its form in PostgreSQL; "" if it is the same."""
 _TEXTS = "|a|b|abc| 12 |-7|+0012|3.25|1e3|-.5|x y|ÄÖü|日本語|2147483648| a  |A-Z|1.5e-3|tab\there|back\\x"
 _NUMBERS = "0|0.00|1|-1|1.5|-2.50|7.005|9999999999.99|-0.01|123456.789|0.000001|2.5|3.5"
 _MOMENTS = (

@@ -1,4 +1,4 @@
-"""One program text on real Spark reads DWS, MySQL and Hologres into PostgreSQL; its Python workers are killed."""
+"""One program on real Spark reads DWS, MySQL and Hologres into PostgreSQL; its Python workers are killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The product (supervisor, driver, JVM, workers, two servers) recovers from every kill without a command or loss."""
+"""The product (supervisor, driver, JVM, workers, two servers) recovers from every kill without a command or a loss."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Canary passwords of a job on the product path: a file's, a variable's and a command's, and a sink that repeats one.
 
-They are looked for in what the system shows of every process, in every file of state, run, log, temp and cache, and in
-what every command says.
+The test searches for them in the system's information about every process, in every file of state, run, log, temp and
+cache, and in every command's output.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 VARIABLE = "CANARY_SOURCE_PASSWORD"
 OF_SOURCE, OF_SINK, OF_FILE = "cAnary-5e1a/source", "cAnary-77b0-sink", "cAnary-c3d4-file"
 BEGINNING = "cAnary"
-"""Of each canary, however the rest is spelled."""
+"""The part of each canary that is the same in every notation."""
 FEW = ("jobs show", "jobs logs", "slots list", "import", "doctor")
-"""Of `EVERY`, for a run that is to be quick."""
+"""The commands of `EVERY` that a quick run uses."""
 WHY = ["--reason", "canary"]
 TABLE = "ods.orders"
 EVERY: dict[str, list[list[str]] | str] = {
@@ -165,7 +165,7 @@ def job(tmp_path: Path, spark_cache: Path, seed: int, monkeypatch: pytest.Monkey
         other = '[sinks.other]\nkind = "postgres"\nhost = "127.0.0.1"\nport = 1\ndatabase = "d"\nuser = "u"\n'
         made.config.write_text(f'{text}\n{other}password_file = "{tmp_path}/given/other"\n', "utf-8")
         monkeypatch.setenv(VARIABLE, OF_SOURCE)
-        load(made.config, os.environ)  # as every command does before it starts something
+        load(made.config, os.environ)  # every command does this before it starts a process
         yield made
     finally:
         product.close()
@@ -182,8 +182,7 @@ def started(job: Mirrored) -> set[int]:
 
 
 def said(job: Mirrored, name: str, words: list[str]) -> tuple[str, set[str]]:
-    """What a command of its own process says on both streams, with all three secrets within its reach; and which of its
-    children show a canary."""
+    """Return a command's output on both streams, run with all three secrets, and its children that show a canary."""
     given = [one.format(given=job.config.parents[1] / "given") for one in words]
     config = job.config.with_name("first.toml") if name == "init" else job.config
     command = [sys.executable, "-P", "-m", "slotkeeper.console", "--config", str(config), *name.split(), *given]
@@ -209,14 +208,14 @@ def said(job: Mirrored, name: str, words: list[str]) -> tuple[str, set[str]]:
 
 
 def children(pid: int) -> list[psutil.Process]:
-    """All processes that a process has started and that are running."""
+    """Return all running processes that a process has started."""
     with suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).children(recursive=True)
     return []
 
 
 def shows(child: psutil.Process, parents: object) -> str:
-    """The words of a child that shows a canary; a child before its exec shows its parent's memory."""
+    """Return the command line of a child that shows a canary; before its exec, a child shows its parent's memory."""
     with suppress(psutil.Error):
         words = child.cmdline()
         if words != parents and seen_in(child.pid, BEGINNING) and child.cmdline() == words:
@@ -225,7 +224,7 @@ def shows(child: psutil.Process, parents: object) -> str:
 
 
 def repeat_the_password(job: Mirrored) -> None:
-    """From now on the sink's own error repeats both passwords, one of them as a URL has it.
+    """From now on the sink's own error repeats both passwords, one of them in the form of a URL.
 
     It is raised where a step moves a position: a trigger on the target would end its table as TARGET CHANGED.
     """
@@ -240,7 +239,7 @@ def repeat_the_password(job: Mirrored) -> None:
 
 
 def repeated(job: Mirrored) -> str:
-    """The sink's error as the state store has it, or nothing yet."""
+    """Return the sink's error from the state store, if it is there yet."""
     return next((one.message for one in job.product.store.errors(job.name) if "no route" in one.message), "")
 
 
@@ -278,7 +277,7 @@ def test_no_canary_is_seen_in_a_process_a_file_or_an_answer(
 
 
 def refuse_canaries(pids: set[int]) -> None:
-    """None of a job's processes, its JVM and workers among them, shows a canary or may leave a core."""
+    """Check that no process of a job, including JVM and workers, shows a canary or can write a core dump."""
     names = {psutil.Process(pid).name() for pid in pids}
     assert len(pids) >= 4 and "java" in names, names
     assert {pid: seen_in(pid, BEGINNING) for pid in pids} == dict.fromkeys(pids, "")

@@ -1,4 +1,4 @@
-"""Spark starts wherever it is started and leaves nothing behind, not even after a kill."""
+"""Spark starts in every environment and leaves nothing behind, not even after a kill."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_start_that_is_stopped_at_once_leaves_no_process_of_its_first_worker(
 
 
 def _of_spark(capfd: pytest.CaptureFixture[str]) -> list[str]:
-    """What Spark, its JVM or a worker printed; psycopg2 prints too, for a thread that another test's server ended."""
+    """Return the output of Spark, its JVM or a worker; psycopg2 also prints, for a thread of another test."""
     shown = capfd.readouterr()
     return [line for line in (shown.out + shown.err).splitlines() if not _OF_PSYCOPG.fullmatch(line)]
 
@@ -78,7 +78,7 @@ _OF_PSYCOPG = re.compile(
 
 
 def _started_with(mark: str) -> list[int]:
-    """Processes with this value of the variable; not this one, which got it while it ran."""
+    """Return the processes with this value of the variable, except this one, which got it while it ran."""
     found = []
     for one in psutil.process_iter():
         with suppress(psutil.Error):

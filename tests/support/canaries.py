@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def seen_in(pid: int, *canaries: str) -> str:
-    """The part of a process that shows one of the canaries: "environ", "cmdline", or nothing."""
+    """Return the part of a process that shows one of the canaries: "environ", "cmdline", or nothing."""
     for what in ("environ", "cmdline"):
         try:
             shown = Path(f"/proc/{pid}/{what}").read_bytes()

@@ -167,7 +167,7 @@ def _quoted(name: str) -> str:
 
 
 def described(events: Iterable[Event]) -> str:
-    """Events on one line each, for a failure."""
+    """Return events on one line each, for a failure's message."""
     return "\n".join(
         f"  {one.point}/{one.sequence} {one.kind} {one.key}" + (f" {dict(one.image)}" if one.image else "")
         for one in events

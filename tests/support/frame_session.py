@@ -73,7 +73,7 @@ def spark_session(folder: Path, master: str = "local[2]", **settings: str) -> It
 
 
 def _end(spark: Any) -> None:
-    """Stop it, and its JVM: another session in this process starts from nothing."""
+    """Stop the session and its JVM, so that another session in this process starts from nothing."""
     for query in spark.streams.active:
         query.stop()
     spark.stop()
@@ -108,7 +108,7 @@ def main(config: str, job: str, checkpoint: str, out: str, folder: str) -> None:
 
 
 def said(error: Exception) -> str:
-    """One line of the error; py4j cannot always render it."""
+    """Return one line of the error; py4j cannot always render it."""
     try:
         text = str(error)
     except Exception:

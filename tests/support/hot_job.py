@@ -184,7 +184,7 @@ class Writer(MariaLoop):
         return [f"UPDATE {table.name} SET {table.to(there)} WHERE {table.at(here)}" for here, there in steps]
 
     def letters(self, table: Hot) -> list[str]:
-        """A key with other letters that the source considers equal."""
+        """Return a key with other letters that the source considers equal."""
         if table.key != NAMES.key:
             return self.update(table)
         flipped = "IF(BINARY name = LOWER(name), UPPER(name), LOWER(name))"
@@ -326,7 +326,7 @@ def _put(server: MariaServer, table: Hot, number: int) -> None:
 
 
 def asking(pair: MysqlPair, doris: DorisStandin | None) -> Callable[[str], Rows]:
-    """A function that queries the sink without Slotkeeper's own code."""
+    """Return a function that queries the sink without Slotkeeper's own code."""
 
     def of_postgres(statement: str) -> Rows:
         with closing(pair.mirror.sink()) as connection, connection.cursor() as cursor:

@@ -96,7 +96,7 @@ class Heard:
         """Do nothing: reports on tables come through `table`."""
 
     def waits(self, tables: Collection[str], text: str) -> None:
-        """The same."""
+        """Do nothing, for the same reason."""
 
     def shared_reader(self, error: SlotkeeperError | None) -> None:
         self.reader_error = error
@@ -137,7 +137,7 @@ class At:
 
 @dataclass
 class Shared:
-    """The consents that a reset stores, as a running job sees them; none before the first."""
+    """The consents that a reset stores, as a running job sees them; none before the first reset."""
 
     of: Consents | None = None
 
@@ -314,7 +314,7 @@ class Mirror:
     def wait_equal(self, seconds: float = 60) -> None:
         """Wait until source and target have the same rows and every lane has read everything."""
         with closing(self.warehouse.connect()) as source, closing(self.sink()) as sink:
-            # a session for each check would cost more than the check
+            # opening a session for each check would cost more than the check
             statements = [self._statements(channel) for channel in self.job.channels]
 
             def equal() -> bool:
@@ -518,7 +518,7 @@ def written(mirror: Mirror, seed: int, changes: int = 100, number: int = 3, rate
 
 
 def as_superuser(mirror: Mirror) -> Mirror:
-    """The mirror, reading its source with a login that sees other sessions."""
+    """Return the mirror, reading its source with a login that sees other sessions."""
     source = replace(mirror.warehouse.endpoint("postgres"), name=mirror.job.source.name)
     mirror.job = replace(mirror.job, source=source)
     return mirror

@@ -1,4 +1,4 @@
-"""Random lines of steps, and what the compiled router and Python make of them."""
+"""Random lines of steps, and the results of the compiled router and of Python for them."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class Host:
         self.to_store.set(Line.THROUGH)
 
     def close(self) -> None:
-        """End everything that runs here, also what another process starts meanwhile."""
+        """End everything that runs here, including processes that another process starts meanwhile."""
         self.thaw()
         if self.agent is not None:
             self.agent.terminate()

@@ -37,7 +37,7 @@ def statements_on_demand(commit: str) -> list[str]:
 
 
 def asked(file: Path, statement: str) -> list[tuple[object, ...]]:
-    """The rows of a statement on a SQLite file."""
+    """Return the rows of a statement on a SQLite file."""
     with closing(sqlite3.connect(file)) as connection:
         return connection.execute(statement).fetchall()
 

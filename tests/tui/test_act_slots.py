@@ -33,7 +33,7 @@ REASON = "INC-2304 restored"
 def made_with(
     folder: Path, plan: Callable[[Order], Answer | None], job: str | None = "orders_rt", name: str = SLOT
 ) -> tuple[Filled, Planted]:
-    """A console over one slot of a stopped job, with planted answers to its dry runs."""
+    """Return a console over one slot of a stopped job, with planted answers to its dry runs."""
     made = console(folder, ascii_only=True)
     made.polled["dws1", "ods.orders"] = polled("ods.orders", slot(name, 23.2, 12_403_118, job))
     made.store.set_state("orders_rt", JobState.STOPPED, "stopped")

@@ -57,7 +57,7 @@ class Walk:
             self.quarantined = None
 
     async def act(self) -> None:
-        """Check that Enter acts on the row under the cursor, and `a` on the marked rows, or else on that row."""
+        """Check that Enter acts on the row under the cursor, and `a` on the marked rows, otherwise on that row."""
         seen, marked, before = self.seen(), self.shown.marked, len(self.shown.opened_keys)
         await self.pilot.press("a", "enter")
         await self.pilot.pause()

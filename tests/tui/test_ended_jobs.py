@@ -45,8 +45,9 @@ _ALLOWED = re.compile(
     r"(?:wanted|desired):? +running|last known[^|]*|no job reads|mean [\d.k]+ events/s"
     r"|blocked until read: .*|no session of a job waits for a lock"
 )
-"""Where they are allowed: the desired state, values marked as last known, means over a recorded time, and the actions
-of others."""
+"""Contexts in which they are allowed: the desired state, values marked as last known, means over a recorded time,
+actions of others.
+"""
 
 
 def _elsewhere() -> Identity:

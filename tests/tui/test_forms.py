@@ -1,4 +1,4 @@
-"""Every form: the first empty field has the focus, Tab moves on to the action, Esc closes the form and says so."""
+"""Every form: the first empty field has the focus, Tab moves to the action, Esc closes the form and reports this."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ async def test_enter_opens_a_job_with_its_dns_errors_and_log_and_esc_goes_back(m
     assert "02:28:01 stopped" in shown and "source SLOT LOST" in shown
     assert made.feed.job == "stock_rt"
     await press(pilot, "escape", "j", "enter", "r")
-    assert table_keys(made.app) == ["dn_3", "dn_2", "dn_1"]  # troubled, unknown, fine
+    assert table_keys(made.app) == ["dn_3", "dn_2", "dn_1"]  # with a fault, unknown, fine
     assert "retrying 2, next in 4 s" in screen(made.app)
     await press(pilot, "backspace")
     assert cursor(made.app) == "invoice_rt"

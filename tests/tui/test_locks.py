@@ -1,4 +1,4 @@
-"""The locks screen: who waits, who blocks, the action; unknown is not shown as calm; leaving ends the sessions."""
+"""The locks screen: who waits, who blocks, the action; unknown is not shown as calm; leaving closes the sessions."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ async def test_a_value_that_is_left_before_it_was_taken_plans_nothing(
 
 
 def test_however_the_keys_come_they_say_the_same(tmp_path: Path, seed: int) -> None:
-    """Keys arrive in pieces of any size, at any time."""
+    """Keys arrive in pieces of any size, at any time; the result is the same."""
     print(f"seed {seed}")
     draw = Random(seed)
     left_again = ["a", "r", "p", *"xy", "escape", "escape"]

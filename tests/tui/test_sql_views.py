@@ -1,4 +1,4 @@
-"""The screen of SQL views: which view is not right, since when, why, and what to do; building one again asks first."""
+"""The screen of SQL views: which view has a fault, since when, why, and what to do; rebuilding one asks first."""
 
 from __future__ import annotations
 

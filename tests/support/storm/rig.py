@@ -144,7 +144,7 @@ class Rig:
     # -- telling
 
     def say(self, text: str) -> None:
-        """One line with its time, into the log and onto standard output."""
+        """Write one line with its time into the log and onto standard output."""
         line = f"{datetime.now(timezone.utc):%H:%M:%S} {time.monotonic() - self.began:7.1f} s  {text}"
         print(line, flush=True)
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
@@ -152,7 +152,7 @@ class Rig:
             file.write(f"{line}\n")
 
     def story(self) -> str:
-        """Diagnostics of the job, for a run that has failed."""
+        """Return diagnostics of the job, for a run that has failed."""
         view = self.job.view()
         tables = [(one.source_table, one.state, one.trouble, one.reason) for one in self.tables()]
         lanes = [(one.name, one.activity, one.error) for one in (view.report.lanes if view.report else ()) if one.error]
@@ -285,7 +285,7 @@ class Rig:
     # -- comparing
 
     def look(self) -> None:
-        """With quiet writers: equal tables, equal sums, equal counts, and `verify`; then the writers' next turn."""
+        """With quiet writers, check equal tables, sums, counts and `verify`; then start the writers' next turn."""
         self.load.quiet()
         self.settle(person=False)
         self.tally.looks += 1
@@ -375,7 +375,7 @@ class Rig:
         return {str(name): int(changes) for name, changes in self.product.at_sink(statement, (JOB,))}
 
     def uncounted(self, *names: str) -> None:
-        """The ledger does not hold for these tables before the next look: they are copied, or read again."""
+        """The ledger is not valid for these tables before the next check: they are copied, or read again."""
         for name in names:
             self.base.pop(name, None)
 

@@ -1,4 +1,4 @@
-"""Each verb and each right, in commands and in the console's menus: refused and audited, or allowed."""
+"""Each verb and each right, in commands and in the console's menus: rejected and audited, or allowed."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_an_overrun_stream_task_holds_its_seat_and_counts_among_the_failing_ones
 
 def test_nothing_is_dealt_where_no_seat_is_free() -> None:
     busy = [Assignment(n, (f"x{n}",), 9.0, False) for n in range(3)]
-    for capacity in (1, 2, 3):  # fewer places than tasks: an executor was lost
+    for capacity in (1, 2, 3):  # fewer task slots than tasks: an executor was lost
         assert assigned([lane("a"), lane("b"), lane("c", 0, True), lane("d", 0, True)], busy, capacity) == []
 
 

@@ -22,7 +22,7 @@ def test_what_was_written_is_read(rows: list[list[str | None]]) -> None:
 
 
 def test_a_large_bytea_costs_little_more_than_its_characters() -> None:
-    """Looking at each character took 3.7 s of CPU for 16 MB; a search takes a few milliseconds."""
+    """Checking each character took 3.7 s of CPU for 16 MB; a search takes a few milliseconds."""
     text = "\\x" + bytes(2 << 20).hex()
 
     def taken(make: Callable[[], bytes]) -> float:

@@ -1,4 +1,4 @@
-"""Classification of errors from DWS: rejected logins are tried twice and lock no account; transient errors pass."""
+"""Classification of errors from DWS: rejected logins are tried twice without a lockout; transient ones are retried."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_an_unknown_fact_causes_no_objection() -> None:
     [
         ({}, False),
         ({"row_security": True}, True),
-        ({"row_security": True, "administers": True}, True),  # the server's own answer outranks derived facts
+        ({"row_security": True, "administers": True}, True),  # the server's answer takes precedence over derived facts
         ({"options": "enable_rowsecurity=true"}, True),
         ({"options": "enable_rowsecurity=false"}, False),
         ({"options": "enable_rowsecurity=true", "owned": True}, False),

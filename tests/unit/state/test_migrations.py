@@ -1,4 +1,4 @@
-"""A state file of another version: commands that only read leave it unchanged, a start migrates it and keeps a copy."""
+"""A state file of another version: read-only commands leave it unchanged, a start migrates it and retains a copy."""
 
 from __future__ import annotations
 
